@@ -212,6 +212,7 @@ let package = Package(
       dependencies: [
         "VarveTasks", "VarveTesting", "Varve", "FutexLocks", "EngineTestSupport", "VarveTestSupport",
         "varve-task-target",
+        .product(name: "Logging", package: "swift-log"),
       ],
       swiftSettings: plainTestSettings
     ),

@@ -1,5 +1,6 @@
 import EngineTestSupport
 import Foundation
+import FutexLocks
 import Testing
 import Varve
 import VarveTesting
@@ -335,20 +336,46 @@ struct RecoveryTests {
     await again.scheduler.stop()
   }
 
-  @Test func `a queue of many tasks does not starve queues of one`() async throws {
+  @Test func `beside a queue of many tasks each of so many queues of one begins within that number of starts and one`()
+    async throws
+  {
+    let (many, queues) = (TestScale.count(10_000), TestScale.count(1_000))
     let fixture = try TaskFixture(workers: 1)
     try fixture.handle()
     try fixture.write { tx in
-      for number in 0..<2_000 { try tx.enqueue(Note("big \(number)"), TaskOptions(queue: "big")) }
-      for number in 0..<200 { try tx.enqueue(Note("small"), TaskOptions(queue: QueueName("small-\(number)"))) }
+      for number in 0..<many { try tx.enqueue(Note("big \(number)"), TaskOptions(queue: "big")) }
+      for number in 0..<queues { try tx.enqueue(Note("small"), TaskOptions(queue: QueueName("small-\(number)"))) }
     }
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
     let lines = fixture.lines.take()
-    #expect(lines.count == 2_200)
+    #expect(lines.count == many + queues)
     let last = try #require(lines.lastIndex(of: "small"))
-    // Claims ahead of a worker are 16 a turn at most.
-    #expect(last < 200 * 17, "the last of the small queues began as number \(last)")
+    #expect(last <= queues, "the last of the small queues began as number \(last + 1)")
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `queues that are empty leave nothing in memory but their names, and no timer`() async throws {
+    let queues = TestScale.count(5_000)
+    var rules = QueueRules(order: .standard, concurrency: 2)
+    rules.ageing = .seconds(5)
+    rules.rate = .init(count: 1_000_000, per: .seconds(1))
+    let fixture = try TaskFixture(rules: [.prefix("aged"): rules], workers: 4)
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    try fixture.write { tx in
+      for number in 0..<queues {
+        try tx.enqueue(Note("task"), TaskOptions(queue: QueueName(number.isMultiple(of: 9) ? "aged-\(number)" : "\(number)")))
+      }
+    }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take().count == queues)
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
+    let dispatcher = fixture.scheduler.dispatcher
+    #expect(dispatcher.state.withLock { $0.lines.count + $0.ringCount + $0.running.count + $0.claimed.count } == 0)
+    // Tokens of the last ones had not come back when their lines went.
+    #expect(dispatcher.state.withLock { $0.families.count } < queues / 4)
+    #expect(dispatcher.nextDeadline == nil)
     await fixture.scheduler.stop()
   }
 }

@@ -47,7 +47,8 @@ struct StateTests {
     Transition(number: 19, change: .interrupt(epoch: 1), from: [.running], to: .ready),
     Transition(number: 20, change: .orphan(limit: 3), from: [.running], to: .ready),
     Transition(number: 20, change: .orphan(limit: 1), from: [.running], to: .dead),
-    Transition(number: 21, change: .expireLease(epoch: 1), from: [.running], to: .retryWait),
+    Transition(number: 21, change: .expireLease(epoch: 1, next: .wait), from: [.running], to: .retryWait),
+    Transition(number: 21, change: .expireLease(epoch: 1, next: .die), from: [.running], to: .dead),
     Transition(number: 22, change: .wake, from: [.parked, .retryWait, .scheduled], to: .ready),
     Transition(number: 23, change: .revive, from: [.dead, .cancelled], to: .ready),
   ]
@@ -98,7 +99,7 @@ struct StateTests {
     let ends: [(UInt32) -> TaskChange] = [
       { .succeed(epoch: $0) }, { .fail(epoch: $0, next: .wait) }, { .fail(epoch: $0, next: .die) },
       { .retryNow(epoch: $0) }, { .park(epoch: $0) }, { .snooze(epoch: $0) }, { .timeOut(epoch: $0, next: .wait) },
-      { .interrupt(epoch: $0) }, { _ in .orphan(limit: 0) }, { .expireLease(epoch: $0) }, { _ in .requestCancel },
+      { .interrupt(epoch: $0) }, { _ in .orphan(limit: 0) }, { .expireLease(epoch: $0, next: .wait) }, { _ in .requestCancel },
       { _ in .due }, { _ in .wake }, { _ in .revive }, { _ in .cancel }, { _ in .claim }, { _ in .claim },
     ]
     for _ in 0..<200 {

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import Synchronization
 import Varve
 import VarveTesting
@@ -43,7 +44,10 @@ final class TaskFixture: Sendable {
     configuration.workers = workers
     configuration.queues = rules
     configuration.maxCrashes = maxCrashes
-    scheduler = try TaskScheduler(self.database, configuration: configuration, clock: clock)
+    // Tests that let tasks die would fill the log.
+    var logger = Logger(label: "varve.tasks")
+    logger.logLevel = .critical
+    scheduler = try TaskScheduler(self.database, configuration: configuration, clock: clock, logger: logger)
   }
 
   /// Runs notes: each adds its text, and ends as `outcome` says.
@@ -63,6 +67,8 @@ final class TaskFixture: Sendable {
   @discardableResult
   func write<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result { try database.write(body) }
   func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try database.read(body) }
+
+  func backup(to path: String) throws { try database.backup(to: path) }
 
   @discardableResult
   func enqueue(_ text: String, _ change: (inout TaskOptions) -> Void = { _ in }) throws -> TaskID {

@@ -57,6 +57,8 @@ open class ForwardingBackend: StorageBackend, @unchecked Sendable {
   /// As the storage below.
   open func sync(through version: CommitVersion) throws { try base.sync(through: version) }
   /// As the storage below.
+  open var incarnation: UInt64 { base.incarnation }
+  /// As the storage below.
   open func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws {
     try base.checkpoint(to: path, progress: progress)
   }

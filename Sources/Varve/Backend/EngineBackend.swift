@@ -324,6 +324,9 @@ public final class EngineBackend: StorageBackend {
     if !isDurable(version.number) { try mapped { try engine.sync() } }
   }
 
+  /// The incarnation of the engine's database.
+  public var incarnation: UInt64 { engine.incarnation }
+
   /// A checkpoint of the engine, in the file system where that has its files; of `Database.inMemory` on disk.
   public func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws {
     try mapped {

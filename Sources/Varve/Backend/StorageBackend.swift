@@ -80,6 +80,8 @@ public protocol StorageBackend: AnyObject, Sendable {
 
   /// Returns when every commit up to a version survives a loss of power, as far as it was logged at all.
   func sync(through version: CommitVersion) throws
+  /// Identifies the database among its copies: `checkpoint` gives each copy another one. Default: 0.
+  var incarnation: UInt64 { get }
   /// Copies the database as it is now to a path where nothing is.
   func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws
   /// Ends the storage. May be called twice.
@@ -89,6 +91,8 @@ public protocol StorageBackend: AnyObject, Sendable {
 extension StorageBackend {
   /// Nil.
   public func approximateSize(of range: StorageRange, in family: StorageFamily) throws -> UInt64? { nil }
+  /// Copies are not distinguished.
+  public var incarnation: UInt64 { 0 }
   /// A new snapshot.
   public func snapshot(unlessChanged known: any StorageSnapshot) throws -> any StorageSnapshot { try snapshot() }
   /// No storage is behind that doesn't say so.

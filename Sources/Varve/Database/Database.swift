@@ -27,6 +27,10 @@ public final class Database: Sendable {
   /// The directory of the database; `:memory:` of one in memory.
   public var path: String { core.path }
 
+  /// Identifies this database among its copies: a backup has another one than the database that it was made of. It is kept when the
+  /// database is closed, moved or repaired; a copy that another program has made of its files has it too.
+  public var incarnation: UInt64 { core.backend.incarnation }
+
   // MARK: - Opening
 
   /// Opens a database, or makes one where there is none and the options say so.

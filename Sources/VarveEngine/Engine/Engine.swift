@@ -28,6 +28,10 @@ public final class Engine: Sendable {
   /// Where the database is.
   public var path: String { core.path }
 
+  /// Identifies this database among its copies: a checkpoint has another one than the database that it was made of. It
+  /// is kept when the database is closed, moved or repaired; files that were copied by other programs have it too.
+  public var incarnation: UInt64 { core.tree.incarnation }
+
   /// How it was opened.
   public var options: EngineOptions { core.options }
 

@@ -23,6 +23,7 @@ final class Tree: TableReaders {
   let openTables: OpenTables
   /// Of the MANIFEST, and never changed by an edit.
   let databaseID: UInt64
+  let incarnation: UInt64
   let formatVersion: UInt32
   /// What is known of tables without opening them. Under `manifest`'s lock.
   private let metadataCharge: MemoryCharge
@@ -33,6 +34,7 @@ final class Tree: TableReaders {
   ) {
     self.metrics = metrics
     databaseID = manifest.state.databaseID
+    incarnation = manifest.state.incarnation
     formatVersion = manifest.state.formatVersion
     self.directory = directory
     self.environment = environment

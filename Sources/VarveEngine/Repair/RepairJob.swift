@@ -205,6 +205,7 @@ final class RepairJob {
     let evidence = survey.evidence
     var edit = VersionEdit()
     edit.databaseID = evidence.databaseID ?? environment.random()
+    edit.incarnation = evidence.incarnation
     edit.formatVersion = evidence.state?.formatVersion ?? ManifestState.formatVersion
     var features = evidence.state?.requiredFeatures ?? 0
     var ids: [RescueOwner: FamilyID] = [:]

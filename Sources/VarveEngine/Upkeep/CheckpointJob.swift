@@ -89,6 +89,7 @@ struct CheckpointJob {
       var edit = VersionEdit()
       // Also those that left no trace.
       edit.lastSequence = pipeline.visible
+      edit.incarnation = engine.environment.random()
       edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.tail))]
       let segments = log.segmentEnds.filter { $0.number >= state.oldestLog }
       try state.apply(edit)

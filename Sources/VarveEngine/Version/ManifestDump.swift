@@ -5,6 +5,7 @@ enum ManifestDump {
   static func lines(_ edit: VersionEdit) -> [String] {
     var lines: [String] = []
     if let id = edit.databaseID { lines.append("database id \(hex(id))") }
+    if let incarnation = edit.incarnation { lines.append("incarnation \(hex(incarnation))") }
     if let version = edit.formatVersion { lines.append("format version \(version)") }
     if let features = edit.requiredFeatures { lines.append("required features \(hex(features))") }
     if let number = edit.nextFileNumber { lines.append("next file number \(number)") }

@@ -26,6 +26,7 @@ struct ManifestEvidence: Sendable {
   var recordCount = 0
 
   var databaseID: UInt64?
+  var incarnation: UInt64?
   /// Families that were created and not dropped.
   var families: [FamilyID: Family] = [:]
   /// Tables that were added and not deleted.
@@ -151,6 +152,7 @@ struct ManifestEvidence: Sendable {
 
   private mutating func add(_ edit: VersionEdit, isSnapshot: Bool) {
     if let id = edit.databaseID { databaseID = id }
+    if let id = edit.incarnation { incarnation = id }
     for created in edit.createdFamilies {
       families[created.family] = Family(name: created.name, options: created.options)
       nextFamilyID = max(nextFamilyID, FamilyID(created.family.value &+ 1))

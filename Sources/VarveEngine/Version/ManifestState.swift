@@ -44,6 +44,8 @@ struct ManifestState: Sendable {
   static let knownFeatures: UInt64 = FamilyFlags.volatileFeature
 
   private(set) var databaseID: UInt64
+  /// Differs in every copy of the database; the database id where it is not a copy.
+  private(set) var incarnation: UInt64
   private(set) var formatVersion: UInt32
   private(set) var requiredFeatures: UInt64
   private(set) var families: [FamilyID: Family] = [:]
@@ -60,6 +62,7 @@ struct ManifestState: Sendable {
   /// A database without families.
   init(databaseID: UInt64) {
     self.databaseID = databaseID
+    incarnation = databaseID
     formatVersion = Self.formatVersion
     requiredFeatures = 0
   }
@@ -251,6 +254,7 @@ extension ManifestState {
   /// Makes a prepared edit part of the state. Nothing may have been committed since `prepare`.
   mutating func commit(_ prepared: PreparedEdit) {
     let edit = prepared.edit
+    if let incarnation = edit.incarnation { self.incarnation = incarnation }
     if let formatVersion = edit.formatVersion { self.formatVersion = formatVersion }
     if let requiredFeatures = edit.requiredFeatures { self.requiredFeatures = requiredFeatures }
     for created in edit.createdFamilies {
@@ -329,6 +333,7 @@ extension ManifestState {
   func snapshotEdit() -> VersionEdit {
     var edit = VersionEdit()
     edit.databaseID = databaseID
+    if incarnation != databaseID { edit.incarnation = incarnation }
     edit.formatVersion = formatVersion
     edit.requiredFeatures = requiredFeatures
     edit.nextFileNumber = nextFileNumber

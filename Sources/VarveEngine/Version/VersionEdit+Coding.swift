@@ -26,6 +26,7 @@
 //     14  | log cut: segment, life id (8 bytes), end offset
 //     15  | log segment dropped: number
 //     16  | log segment pooled: number
+//     17  | incarnation: 8 bytes
 //
 // On disk: never change a tag or a content; what a content lacks gets a tag of its own.
 //
@@ -53,6 +54,7 @@ private enum Tag: UInt64 {
   case logCut = 14
   case logDropped = 15
   case logPooled = 16
+  case incarnation = 17
 }
 
 extension VersionEdit {
@@ -70,6 +72,10 @@ extension VersionEdit {
     if let databaseID {
       field.append(integer: databaseID)
       Self.finish(.databaseID, &writer, &field)
+    }
+    if let incarnation {
+      field.append(integer: incarnation)
+      Self.finish(.incarnation, &writer, &field)
     }
     if let formatVersion { Self.put(.formatVersion, UInt64(formatVersion), &writer, &field) }
     if let requiredFeatures {
@@ -193,6 +199,7 @@ extension VersionEdit {
           segment: try field.fileNumber(), lifeID: try field.integer(UInt64.self), endOffset: try field.varint()))
     case .logDropped: droppedLogs.append(try field.fileNumber())
     case .logPooled: pooledLogs.append(try field.fileNumber())
+    case .incarnation: incarnation = try field.integer(UInt64.self)
     }
   }
 }

@@ -48,6 +48,8 @@ struct VersionEdit: Sendable, Equatable {
 
   // What the database is. In a snapshot, and where it changes.
   var databaseID: UInt64?
+  /// Set in copies of a database, which keep its id: distinguishes them from it, and from each other.
+  var incarnation: UInt64?
   var formatVersion: UInt32?
   var requiredFeatures: UInt64?
 

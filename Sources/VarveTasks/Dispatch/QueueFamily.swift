@@ -7,6 +7,8 @@ final class QueueFamily {
   var isPaused: Bool
   /// How many lines it has in memory.
   var lineCount = 0
+  /// Whether it is among those that may be forgotten.
+  var isEmptied = false
   var runningCount = 0
   var startedCount = 0
   /// Lines that wait until another task of the queue is over, in turn.

@@ -2,6 +2,10 @@
 public struct HandlerOptions: Sendable {
   /// The delays after failures of tasks that were enqueued without any.
   public var retry = Retry.exponential()
+  /// How long an attempt may last without `TaskContext.heartbeat()`, while the machine does not sleep: for handlers that work for something
+  /// outside of the process, as another machine, which may be gone without a word. Then the attempt has failed as by its time limit, and
+  /// the handler is cancelled. Nil: as long as it wants.
+  public var lease: Duration?
   /// Asked first after a failure, with the number of failures so far; nil: the retries decide.
   public var onError: (@Sendable (_ error: any Error, _ failures: Int) -> Decision?)?
 

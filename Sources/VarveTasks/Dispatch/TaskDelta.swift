@@ -28,12 +28,14 @@ public struct TaskDelta: Sendable {
   var names: [(name: QueueName, queue: TaskNames.Queue)] = []
   /// An id of which the disk knows that it and all before it may have been given.
   var lastID: UInt64 = 0
+  /// Whether tasks of a copy of a database are run from now on.
+  var releasesAll = false
   /// Tasks that no claim takes while the transaction runs.
   var hold: TaskHold?
 
   var isEmpty: Bool {
     entries.isEmpty && timers.isEmpty && removed.isEmpty && cancelled.isEmpty && names.isEmpty && lastID == 0
-      && parents.isEmpty && pending.isEmpty
+      && parents.isEmpty && pending.isEmpty && !releasesAll
       && hold == nil
   }
 }

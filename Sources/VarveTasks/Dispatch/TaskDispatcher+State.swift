@@ -46,14 +46,25 @@ extension TaskDispatcher.State {
       enqueue(line)
     case .schedule(let name): work.schedules.append(name)
     case .ageing(let queue):
-      if families[queue] != nil { work.ageing.append(queue) } else { ageing.remove(queue) }
+      if let family = families[queue], family.lineCount > 0 { work.ageing.append(queue) } else { ageing.remove(queue) }
     case .timeout(let id, let epoch):
-      if let run = running[id], run.epoch == epoch { work.timeouts.append(run) }
+      if let run = running[id], run.epoch == epoch {
+        work.timeouts.append(TaskSettlement(run: run, end: .timeout))
+      }
+    case .lease(let id, let epoch): fireLease(id, epoch, &work)
     case .abandon(let id, let epoch):
       guard let run = abandonable[id], run.epoch == epoch else { return }
       abandonable[id] = nil
       release(run)
     }
+  }
+
+  /// 21: a handler has not said for a while that it still holds what it works for.
+  private mutating func fireLease(_ id: TaskID, _ epoch: UInt32, _ work: inout TaskWork) {
+    guard let host, let run = running[id], run.epoch == epoch else { return }
+    let left = run.state.withLock { $0.leaseEnd } - host.clock.suspendingNow
+    if left <= .zero { return work.timeouts.append(TaskSettlement(run: run, end: .leaseOver)) }
+    timers.insert(run.leaseTimer(host.clock))
   }
 
   /// The clock of the wall may have been set since the last look.
@@ -121,7 +132,8 @@ extension TaskDispatcher.State {
     // One after the other is claimed so, too.
     let ownMaximum = rules.isSerial ? 1 : line.runningMaximum * (1 + claimsAhead)
     let familyMaximum = rules.runningMaximum * (1 + claimsAhead)
-    let weight = max(1, rules.weight) * (1 + claimsAhead)
+    // Where other lines wait no claims are made ahead of their turn.
+    let weight = max(1, rules.weight) * (ringCount > 0 ? 1 : 1 + claimsAhead)
     while line.runningCount < ownMaximum {
       if line.needsRefill, let from = line.beginRefill() { work.refills.append((line.id, from)) }
       guard let entry = line.first else { return false }

@@ -6,8 +6,8 @@ struct TaskWork {
   var settlements: [TaskSettlement] = []
   /// Tasks whose time has come, by the keys of their rows.
   var due: [(id: TaskID, key: [UInt8])] = []
-  /// Attempts whose time is over.
-  var timeouts: [TaskRun] = []
+  /// Attempts whose time, or lease, is over.
+  var timeouts: [TaskSettlement] = []
   /// Attempts that begin.
   var claims: [TaskRun] = []
   /// Lines whose tasks are to be read from disk, from a key on.
@@ -59,7 +59,7 @@ extension TaskDispatcher {
       state.pending.removeFirst(pendingCount)
       // One after the other: what one has changed the next finds.
       if !state.requests.isEmpty { work.requests = [state.requests.removeFirst()] }
-      if !state.isStopping {
+      if !state.isStopping, !state.areAllHeld {
         state.takeClaims(&work, host)
         state.takeTokens(&work)
       }

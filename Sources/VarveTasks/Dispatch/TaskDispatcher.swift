@@ -13,6 +13,9 @@ public final class TaskDispatcher: Sendable {
     /// Lines that have tasks, or run some.
     var lines: [LineID: TaskLine] = [:]
     var families: [UInt32: QueueFamily] = [:]
+    /// Families that have no lines, and may be forgotten.
+    var emptied: [QueueFamily] = []
+    var emptiedIndex = 0
     /// Queues whose tasks move up after a time.
     var ageing: Set<UInt32> = []
     /// Tokens of queues as the disk had them at the start.
@@ -73,6 +76,8 @@ public final class TaskDispatcher: Sendable {
     var isPumping = false
     /// Whether no more tasks are taken.
     var isStopping = false
+    /// Whether no task is taken, because the database is a copy.
+    var areAllHeld = false
     /// Whether a task runs alone, because a process has died while it ran.
     var hasSuspect = false
     /// Whether rows of timers are being read.
@@ -95,10 +100,14 @@ public final class TaskDispatcher: Sendable {
     let wake: @Sendable () -> Void
     /// Called without the lock where the next timer may be another.
     let timersChanged: @Sendable () -> Void
+    /// Called without the lock where the tasks of a copy may run from now on.
+    let released: @Sendable () -> Void
   }
 
   let state: FutexLock<State>
   let worker: DatabaseWorker
+  /// That of the database.
+  let incarnation: UInt64
   private let clock: Mutex<any SchedulerClock>
   /// How often a handler has ended.
   let endCount = Atomic<UInt64>(0)
@@ -110,8 +119,9 @@ public final class TaskDispatcher: Sendable {
   /// How often attempts were handed to a worker that waited.
   let handCount = Atomic<UInt64>(0)
 
-  init(worker: DatabaseWorker) {
+  init(worker: DatabaseWorker, incarnation: UInt64) {
     self.worker = worker
+    self.incarnation = incarnation
     clock = Mutex(SystemSchedulerClock())
     state = FutexLock(State())
   }
@@ -131,8 +141,9 @@ public final class TaskDispatcher: Sendable {
   /// Tasks are enqueued by another clock from now on.
   func use(_ clock: any SchedulerClock) { self.clock.withLock { $0 = clock } }
 
-  func load(_ names: TaskNames, lastID: Int64) {
+  func load(_ names: TaskNames, lastID: Int64, areHeld: Bool) {
     state.withLock { state in
+      state.areAllHeld = areHeld
       state.names = names.queues
       for (name, queue) in names.queues { state.texts[queue.number] = name }
       state.lastID = UInt64(max(0, lastID))
@@ -157,6 +168,9 @@ public final class TaskDispatcher: Sendable {
       return true
     }
   }
+
+  /// Whether no task is taken, because the database is a copy.
+  var areAllHeld: Bool { state.withLock { $0.areAllHeld } }
 
   /// The queues that have tasks in line are known: others have none on disk.
   func discover(_ lines: [LineID]) {
@@ -205,6 +219,7 @@ public final class TaskDispatcher: Sendable {
       state.unhandled = []
       state.lines = [:]
       state.families = [:]
+      state.emptied = []
       state.storedTokens = [:]
       state.ageing = []
       state.parents = TaskParents()
@@ -341,7 +356,9 @@ public final class TaskDispatcher: Sendable {
   var acknowledged: CommitVersion { state.withLock { $0.acknowledged } }
 
   func acknowledge(_ delta: TaskDelta, _ version: CommitVersion) {
-    let (host, timersChanged) = state.withLock { state in
+    let (host, timersChanged, released) = state.withLock { state in
+      let released = delta.releasesAll && state.areAllHeld ? state.host : nil
+      if delta.releasesAll { state.areAllHeld = false }
       state.acknowledged = max(state.acknowledged, version)
       for (name, queue) in delta.names { state.note(name, queue) }
       state.lastID = max(state.lastID, delta.lastID)
@@ -353,7 +370,7 @@ public final class TaskDispatcher: Sendable {
         // It may have been the head that the queue waited for.
         state.enqueue(line)
       }
-      guard let host = state.host else { return (Host?.none, false) }
+      guard let host = state.host else { return (Host?.none, false, Host?.none) }
       for id in delta.parents { state.parents.insert(id) }
       state.pending += delta.pending
       for (line, entry) in delta.entries { state.insert(entry, line) }
@@ -371,9 +388,10 @@ public final class TaskDispatcher: Sendable {
         run.state.withLock { $0.task }?.cancel()
       }
       let isEarlier = state.timers.first.map { first in before.map { first.deadline < $0 } ?? true } ?? false
-      return (state.wakingHost(), isEarlier)
+      return (state.wakingHost(), isEarlier, released)
     }
     host?.wake()
+    released?.released()
     if timersChanged { state.withLock { $0.host }?.timersChanged() }
   }
 }
@@ -401,6 +419,7 @@ extension TaskDispatcher.State {
     let line = TaskLine(id, family, isOnDisk: isOnDisk ?? !isDiscovered)
     lines[id] = line
     family.lineCount += 1
+    beginAgeing(family)
     return line
   }
 
@@ -411,12 +430,16 @@ extension TaskDispatcher.State {
       number, name, host.rules(name), isPaused: names[name]?.isPaused ?? false,
       storedTokens.removeValue(forKey: number))
     families[number] = family
-    if let wait = family.rules.ageing, !family.rules.isSerial, ageing.insert(number).inserted {
-      timers.insert(
-        TaskTimers.Entry(
-          deadline: host.clock.continuousNow + wait, wall: nil, suspending: nil, action: .ageing(number)))
-    }
     return family
+  }
+
+  private mutating func beginAgeing(_ family: QueueFamily) {
+    guard let host, let wait = family.rules.ageing, !family.rules.isSerial, ageing.insert(family.number).inserted else {
+      return
+    }
+    timers.insert(
+      TaskTimers.Entry(
+        deadline: host.clock.continuousNow + wait, wall: nil, suspending: nil, action: .ageing(family.number)))
   }
 
   /// Nothing is left of a line.
@@ -424,8 +447,28 @@ extension TaskDispatcher.State {
     lines[line.id] = nil
     let family = line.family
     family.lineCount -= 1
-    if family.lineCount == 0, let host, family.isIdle(WallTime.milliseconds(host.clock.wallNow)) {
-      families[family.number] = nil
+    if family.lineCount == 0, !family.isEmptied {
+      family.isEmptied = true
+      emptied.append(family)
+    }
+    forgetFamilies()
+  }
+
+  /// Families without lines go when their tokens have come back. Two are looked at for each line that goes: so there are never more
+  /// of them than lines that have gone, and no timer waits for it.
+  private mutating func forgetFamilies() {
+    guard let host else { return }
+    for _ in 0..<min(2, emptied.count) {
+      if emptiedIndex >= emptied.count { emptiedIndex = 0 }
+      let family = emptied[emptiedIndex]
+      if family.lineCount == 0, !family.isIdle(WallTime.milliseconds(host.clock.wallNow)) {
+        emptiedIndex += 1
+        continue
+      }
+      family.isEmptied = false
+      if family.lineCount == 0 { families[family.number] = nil }
+      emptied.swapAt(emptiedIndex, emptied.count - 1)
+      emptied.removeLast()
     }
   }
 
@@ -470,7 +513,7 @@ extension TaskDispatcher.State {
     guard let host, !isPumping else { return nil }
     guard
       !settlements.isEmpty || !pending.isEmpty || !requests.isEmpty
-        || (ringCount > 0 && busyCount < claimMaximum(host) && !isStopping)
+        || (ringCount > 0 && busyCount < claimMaximum(host) && !isStopping && !areAllHeld)
     else { return nil }
     isPumping = true
     return host

@@ -34,6 +34,8 @@ final class TaskRun: Sendable {
     var isReleased = false
     /// Whether its end is committed.
     var isEnded = false
+    /// When its lease ends, on the suspending clock, where its handler has one.
+    var leaseEnd = Duration.zero
     /// The number of its last checkpoint, and its bytes.
     var step: UInt32
     var checkpoint: [UInt8]?
@@ -54,6 +56,22 @@ final class TaskRun: Sendable {
     self.handler = handler
     self.start = start
     state = Mutex(State(step: stored.step))
+  }
+
+  /// The lease of its handler begins again. False: it has none.
+  func renewLease(_ clock: any SchedulerClock) -> Bool {
+    guard let lease = handler.options.lease else { return false }
+    let end = clock.suspendingNow + lease
+    state.withLock { $0.leaseEnd = end }
+    return true
+  }
+
+  /// What fires when its lease ends.
+  func leaseTimer(_ clock: any SchedulerClock) -> TaskTimers.Entry {
+    let end = state.withLock { $0.leaseEnd }
+    return TaskTimers.Entry(
+      deadline: clock.continuousNow + max(.zero, end - clock.suspendingNow), wall: nil, suspending: end,
+      action: .lease(id, epoch: epoch))
   }
 
   /// Whether how far it is was written.
@@ -89,6 +107,8 @@ enum TaskEnd: Sendable {
   /// The payload can't be read.
   case unreadable(String)
   case timeout
+  /// It has not renewed its lease.
+  case leaseOver
   /// The handler ended because the scheduler stops.
   case interrupted
 }

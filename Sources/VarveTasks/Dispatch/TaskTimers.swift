@@ -13,6 +13,8 @@ struct TaskTimers: ~Copyable {
     case ageing(UInt32)
     /// The time of a handler is over.
     case timeout(TaskID, epoch: UInt32)
+    /// The lease of a handler is over, unless it was renewed.
+    case lease(TaskID, epoch: UInt32)
     /// A handler that was cancelled has not returned.
     case abandon(TaskID, epoch: UInt32)
   }

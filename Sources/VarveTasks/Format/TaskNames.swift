@@ -15,6 +15,8 @@ internal import Varve
 ///  'P', id (8)         value: how far its handler is (8, the bits of a Double), note (UTF-8)
 ///  'I', id (16)        value: when (8): a file of the inbox was applied, and may still be there
 ///  'S', name           a schedule: see ScheduleRecord
+///  'D'                 value: the incarnation of the database (8) whose tasks are run
+///  'W'                 value: the latest time of day at which tasks were run (8)
 /// ```
 /// On disk: never change.
 struct TaskNames: Sendable {
@@ -119,6 +121,20 @@ enum ConfigKeys {
 
   static let inbox: UInt8 = 0x49
   static func inbox(_ id: [UInt8]) -> [UInt8] { [inbox] + id }
+
+  static let incarnation: [UInt8] = [0x44]
+  static func incarnation(_ number: UInt64) -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.append(number: number)
+    return bytes
+  }
+
+  static let latestTime: [UInt8] = [0x57]
+  static func latestTime(_ time: Int64) -> [UInt8] {
+    var bytes: [UInt8] = []
+    bytes.append(time: time)
+    return bytes
+  }
 
   static let schedule: UInt8 = 0x53
   static func schedule(_ name: String) -> [UInt8] { [schedule] + Array(name.utf8) }

@@ -11,6 +11,8 @@ enum InboxCommand: Codable, Sendable {
   case pause(QueueName)
   case resume(QueueName)
   case drain(QueueName)
+  /// Tasks of a copy of a database run.
+  case release
   /// An object of a collection, as JSON.
   case set(collection: String, object: Data)
   /// The object of an identifier, as JSON.

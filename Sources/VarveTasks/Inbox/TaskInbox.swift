@@ -74,6 +74,9 @@ public struct TaskInbox: Sendable {
     /// Lets a queue take no tasks any more.
     public mutating func drain(_ queue: QueueName) { commands.append(.drain(queue)) }
 
+    /// Lets the tasks of a copy of a database run: see `WriteTransaction.releaseTasks()`.
+    public mutating func releaseTasks() { commands.append(.release) }
+
     /// Sets an object. The process that applies it has to accept its type: `TaskScheduler.accept(_:)`.
     public mutating func set<Object: Persistable>(_ object: Object) throws {
       commands.append(.set(collection: Object.collection, object: try JSONEncoder().encode(object)))

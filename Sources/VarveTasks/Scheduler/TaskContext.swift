@@ -24,6 +24,12 @@ public struct TaskContext: Sendable {
 
   /// The task's identity: the same in each attempt, so that other systems recognise repetitions.
   public var id: TaskID { run.id }
+  /// A text by which other systems recognise repetitions of the task: the same in each attempt, and another one for the task in a copy of
+  /// the database.
+  public var idempotencyKey: String {
+    let digits = String(host.incarnation, radix: 16)
+    return String(repeating: "0", count: 16 - digits.count) + digits + "-\(id)"
+  }
   /// The name of its payload's type.
   public var kind: String { run.record.kind }
   /// Its queue.
@@ -51,9 +57,10 @@ public struct TaskContext: Sendable {
   /// Shows how far the handler is, from 0 to 1: `TaskScheduler.progress(of:)`.
   public func progress(_ fraction: Double, _ note: String? = nil) { host.report(fraction, note, of: run) }
 
-  /// Throws `TaskError.leaseLost` where the attempt is over already, because its time limit was or the task was settled: then what
-  /// the handler returns counts for nothing. For handlers that hold something outside of the database.
-  public func heartbeat() throws { try host.requireLease(run) }
+  /// Renews the lease of the handler, where it has one (`HandlerOptions.lease`). Throws `TaskError.leaseLost` where the attempt is over
+  /// already, because its time limit or its lease was, or the task was settled: then what the handler returns counts for nothing. For
+  /// handlers that hold something outside of the database.
+  public func heartbeat() throws { try host.renewLease(run) }
 
   /// Keeps a value for a later attempt, on disk when the call returns: where the handler continues after a failure or the death of
   /// the process. The last one counts; it goes with the task. At most 1 MiB as JSON.
@@ -83,6 +90,8 @@ public struct TaskContext: Sendable {
 
 /// A host whose handlers may settle their tasks in transactions of their own.
 protocol CompletingHost: HandlerHost {
+  var incarnation: UInt64 { get }
+  func renewLease(_ run: TaskRun) throws
   func surround(_ context: TaskContext, _ body: @escaping @Sendable () async throws -> TaskOutcome) async throws
     -> TaskOutcome
   func group(of run: TaskRun) throws -> TaskGroupInfo?

@@ -1,3 +1,4 @@
+internal import Foundation
 internal import Logging
 
 /// What a scheduler logs.
@@ -38,6 +39,18 @@ enum TaskLog {
 
   static func refused(_ logger: Logger, _ name: String, _ error: any Error) {
     logger.error("a file of the inbox can't be applied", metadata: ["file": "\(name)", "error": "\(error)"])
+  }
+
+  static func held(_ logger: Logger, _ path: String) {
+    logger.warning(
+      "the database is a copy, and none of its tasks is started until releaseTasks() is called",
+      metadata: ["path": "\(path)"])
+  }
+
+  static func setBack(_ logger: Logger, now: Date, latest: Date) {
+    logger.warning(
+      "the clock was set back: tasks have run at a later time",
+      metadata: ["now": "\(now)", "latest": "\(latest)"])
   }
 
   static func left(_ logger: Logger, _ count: Int) {

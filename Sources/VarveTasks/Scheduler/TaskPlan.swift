@@ -25,7 +25,10 @@ struct TaskPlan {
     }
     let (stored, running) = run.settled
     var record = running
-    if case .timeout = settlement.end { isTimeout = true }
+    switch settlement.end {
+    case .timeout, .leaseOver: isTimeout = true
+    default: break
+    }
     if case .interrupted = settlement.end { isInterrupted = true }
     let verdict = Verdict(settlement.end, record, run.handler.options, chance: chance)
     record.delay = 0
@@ -97,6 +100,9 @@ struct TaskPlan {
       case .timeout:
         fail(usual, "the time limit of \(record.timeout) ms was over")
         change = .timeOut(epoch: epoch, next: state == .dead ? .die : .wait)
+      case .leaseOver:
+        fail(usual, "its handler sent no heartbeat for \(options.lease.map { "\($0)" } ?? "its lease")")
+        change = .expireLease(epoch: epoch, next: state == .dead ? .die : .wait)
       case .interrupted: (change, state) = (.interrupt(epoch: epoch), .ready)
       }
     }

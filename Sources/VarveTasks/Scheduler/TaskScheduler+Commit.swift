@@ -10,8 +10,8 @@ extension TaskScheduler {
     let start = state.withLock { $0.start }
     var settlements = work.settlements
     // An attempt whose time is over is settled before its handler is cancelled.
-    let timeouts = work.timeouts.filter { $0.settle() }
-    settlements += timeouts.map { TaskSettlement(run: $0, end: .timeout) }
+    let timeouts = work.timeouts.filter { $0.run.settle() }
+    settlements += timeouts
     let plans = makePlans(settlements, now)
     let claims = work.claims.map { TaskEdit.claim($0.record, start: start, begun: now) }
     let slots = dueSlots(work.schedules, now)
@@ -53,7 +53,7 @@ extension TaskScheduler {
       endSlots(slots)
       endAgeing(work.ageing)
       report(plans, written, changed.cancelled, work.claims, now)
-      cancel(timeouts)
+      cancel(timeouts.map(\.run))
       for run in dispatcher.start(work.claims) { begin(run) }
     } catch {
       await fail(work, settlements, error)

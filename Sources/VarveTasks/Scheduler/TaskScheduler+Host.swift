@@ -33,6 +33,13 @@ extension TaskScheduler: CompletingHost {
 
   func group(of run: TaskRun) throws -> TaskGroupInfo? { try database.read { tx in try tx.taskGroup(run.id) } }
 
+  var incarnation: UInt64 { dispatcher.incarnation }
+
+  func renewLease(_ run: TaskRun) throws {
+    try requireLease(run)
+    _ = run.renewLease(clock)
+  }
+
   func requireLease(_ run: TaskRun) throws {
     if run.state.withLock({ $0.isSettled }) { throw TaskError.leaseLost(run.id) }
   }

@@ -130,6 +130,7 @@ extension TaskScheduler {
     case .pause(let queue): try tx.pause(queue)
     case .resume(let queue): try tx.resume(queue)
     case .drain(let queue): try tx.drain(queue)
+    case .release: try tx.releaseTasks()
     case .set(let collection, let object): try type(collection).set(object, tx)
     case .remove(let collection, let id): try type(collection).remove(id, tx)
     }

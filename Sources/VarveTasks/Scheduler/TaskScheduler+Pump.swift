@@ -145,8 +145,12 @@ extension TaskScheduler {
     if isCancelled { task.cancel() }
   }
 
-  /// The time limit of a run begins.
+  /// The time limit of a run begins, and its lease.
   private func watch(_ run: TaskRun) {
+    if run.renewLease(clock) {
+      dispatcher.insert(run.leaseTimer(clock))
+      setAlarm()
+    }
     if run.record.timeout > 0 {
       let limit = Duration.milliseconds(run.record.timeout)
       dispatcher.insert(

@@ -53,6 +53,7 @@ extension TaskScheduler {
       return true
     }
     if !isDue { return }
+    try await noteTime()
     let range = EndedKeys.expired(WallTime.milliseconds(clock.wallNow))
     while try await database.commitAside(
       label: "tasks: pruning",

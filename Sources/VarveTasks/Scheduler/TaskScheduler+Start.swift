@@ -3,6 +3,55 @@ internal import Varve
 
 /// What a scheduler reads when it starts: nothing of tasks that wait, except of those that are next.
 extension TaskScheduler {
+  /// The number of the start that begins. The clock of the wall is compared with the latest time at which tasks were run.
+  func noteStart() async throws -> UInt32 {
+    let now = WallTime.milliseconds(clock.wallNow)
+    let (number, latest) = try await database.commitAside(label: "tasks: start") { [dispatcher] parts in
+      let parts = try TaskParts(parts)
+      if try parts.config.get(ConfigKeys.incarnation) == nil {
+        try parts.config.put(ConfigKeys.incarnation, ConfigKeys.incarnation(dispatcher.incarnation))
+      }
+      let next = try parts.numbers.counter(TaskNumbers.start) + 1
+      try parts.numbers.add(next, to: TaskNumbers.start)
+      return (UInt32(truncatingIfNeeded: next), try Self.raiseTime(now, parts.config))
+    }
+    if let latest, now < latest - Self.setBackMinimum {
+      TaskLog.setBack(logger, now: clock.wallNow, latest: WallTime.date(latest))
+      let event = TaskEvent(
+        .clockSetBack, TaskID(rawValue: 0), "", "", attempt: 0, now, "tasks have run at \(WallTime.date(latest))")
+      hub.send([event])
+    }
+    return number
+  }
+
+  /// A clock that is set back by less may have been corrected, in milliseconds.
+  private static let setBackMinimum: Int64 = 3_600_000
+
+  /// Returns the latest time that the disk had. Times of tasks stay as they are, whatever the clock says.
+  private static func raiseTime(_ now: Int64, _ config: Part) throws -> Int64? {
+    let latest = try config.get(ConfigKeys.latestTime).map { value in
+      var reader = ByteReader(value)
+      return try reader.time()
+    }
+    if latest.map({ $0 < now }) ?? true { try config.put(ConfigKeys.latestTime, ConfigKeys.latestTime(now)) }
+    return latest
+  }
+
+  /// The time of day is kept, for the next start.
+  func noteTime() async throws {
+    let now = WallTime.milliseconds(clock.wallNow)
+    _ = try await database.commitAside(label: "tasks: time") { parts in
+      try Self.raiseTime(now, try TaskParts(parts).config)
+    }
+  }
+
+  /// The tasks of a copy run from now on.
+  func beginSchedules() {
+    dispatcher.worker.runAsync { [self] _ in
+      do { try await startSchedules() } catch { TaskLog.failed(logger, error) }
+    }
+  }
+
   func load() async throws {
     let from = dispatcher.beginLoadingTimers()
     try await readAcknowledged(database) { tx in

@@ -245,16 +245,12 @@ public final class TaskScheduler: Sendable {
   ///
   /// Throws `TaskError.alreadyRunning`, and `DatabaseError.readOnly` where another process writes.
   public func start() async throws {
-    let number = try await database.commitAside(label: "tasks: start") { parts in
-      let numbers = try TaskParts(parts).numbers
-      let next = try numbers.counter(TaskNumbers.start) + 1
-      try numbers.add(next, to: TaskNumbers.start)
-      return UInt32(truncatingIfNeeded: next)
-    }
+    let number = try await noteStart()
     let host = TaskDispatcher.Host(
       clock: clock, workers: configuration.workerCount, start: number,
       rules: { [weak self] in self?.rules(of: $0) ?? QueueRules() },
-      wake: { [weak self] in self?.beginPump() }, timersChanged: { [weak self] in self?.setAlarm() })
+      wake: { [weak self] in self?.beginPump() }, timersChanged: { [weak self] in self?.setAlarm() },
+      released: { [weak self] in self?.beginSchedules() })
     guard dispatcher.attach(host, state.withLock({ $0.handlers })) else {
       throw TaskError.alreadyRunning(path: database.path)
     }
@@ -266,7 +262,7 @@ public final class TaskScheduler: Sendable {
       try await recover(start: number)
       try await prune()
       try await load()
-      try await startSchedules()
+      if dispatcher.areAllHeld { TaskLog.held(logger, database.path) } else { try await startSchedules() }
       dispatcher.discover(try await readAcknowledged(database) { tx in try Self.lines(tx.tasks.parts.live) })
       try openInbox()
     } catch {
@@ -300,6 +296,7 @@ public final class TaskScheduler: Sendable {
       TaskLog.left(logger, left)
       await interrupt(dispatcher.stop())
     }
+    try? await noteTime()
     alarm.set(nil) {}
     dispatcher.detach()
     state.withLock { $0.isRunning = false }

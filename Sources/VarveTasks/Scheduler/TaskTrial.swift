@@ -81,6 +81,10 @@ extension TaskTrial: CompletingHost {
     state.withLock { $0.progress = HandlerProgress(fraction, note) }
   }
 
+  var incarnation: UInt64 { database.incarnation }
+
+  func renewLease(_ run: TaskRun) throws { try requireLease(run) }
+
   func requireLease(_ run: TaskRun) throws {
     if run.state.withLock({ $0.isSettled }) { throw TaskError.leaseLost(run.id) }
   }

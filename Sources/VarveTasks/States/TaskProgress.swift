@@ -53,8 +53,8 @@ enum TaskChange: Hashable, Sendable {
   case interrupt(epoch: UInt32)
   /// 20: it was running when the process died. At `limit` crashes it is dead; 0: without a limit.
   case orphan(limit: UInt32)
-  /// 21: the lease of a worker outside of the process is over.
-  case expireLease(epoch: UInt32)
+  /// 21: the lease of its handler is over.
+  case expireLease(epoch: UInt32, next: Next)
   /// 22: a person or a signal wants it run.
   case wake
   /// 23: a person wants it run although it has ended.
@@ -120,7 +120,7 @@ extension TaskProgress {
       try requireAttempt(epoch)
       failures &+= 1
       end(isCancelling ? .cancelled : next == .wait ? .retryWait : .dead)
-    case .timeOut(let epoch, let next):
+    case .timeOut(let epoch, let next), .expireLease(let epoch, let next):
       try requireAttempt(epoch)
       failures &+= 1
       // A late return of this attempt finds another epoch.
@@ -147,11 +147,6 @@ extension TaskProgress {
       try requireAttempt(epoch)
       attempt &-= 1
       end(isCancelling ? .cancelled : .ready)
-    case .expireLease(let epoch):
-      try requireAttempt(epoch)
-      failures &+= 1
-      self.epoch &+= 1
-      end(isCancelling ? .cancelled : .retryWait)
     default: break
     }
   }

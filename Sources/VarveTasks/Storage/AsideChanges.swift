@@ -109,7 +109,7 @@ final class AsideChanges: TaskChanging {
 
   func add(_ name: QueueName) throws -> TaskNames.Queue {
     if let value = try parts.config.get(TaskNames.key(name)) { return try TaskNames.queue(value) }
-    let queue = TaskNames.Queue(number: try parts.takeQueueNumber())
+    let queue = TaskNames.Queue(number: try parts.takeQueueNumber(dispatcher.incarnation))
     try parts.config.put(TaskNames.key(name), TaskNames.value(queue))
     result.names.append((name, queue))
     return queue

@@ -61,11 +61,14 @@ struct TaskParts {
   }
 
   /// The number of a new queue.
-  func takeQueueNumber() throws -> UInt32 {
+  /// The number of a new queue. With the first one the database is noted as the one whose tasks are run.
+  func takeQueueNumber(_ incarnation: UInt64) throws -> UInt32 {
     var number: UInt32 = 1
     if let value = try config.get(TaskNames.next) {
       var reader = ByteReader(value)
       number = try reader.number()
+    } else {
+      try config.put(ConfigKeys.incarnation, ConfigKeys.incarnation(incarnation))
     }
     var next: [UInt8] = []
     next.append(number: number + 1)

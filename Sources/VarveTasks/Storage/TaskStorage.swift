@@ -68,8 +68,8 @@ public struct TaskStorage: DatabaseExtension {
 
   /// The queues, as of one commit. Tasks are read where a scheduler runs them.
   public func makeShared(_ view: borrowing SharedView) throws -> TaskDispatcher {
-    let dispatcher = TaskDispatcher(worker: view.worker)
-    dispatcher.load(try TaskNames(view.part("config")), lastID: try view.part("numbers").counter(TaskNumbers.id))
+    let dispatcher = TaskDispatcher(worker: view.worker, incarnation: view.incarnation)
+    try load(view, into: dispatcher)
     return dispatcher
   }
 
@@ -80,6 +80,13 @@ public struct TaskStorage: DatabaseExtension {
 
   /// In a program that only reads nothing is kept in memory.
   public func didSkip(to view: borrowing SharedView, _ shared: TaskDispatcher) throws {
-    shared.load(try TaskNames(view.part("config")), lastID: try view.part("numbers").counter(TaskNumbers.id))
+    try load(view, into: shared)
+  }
+
+  private func load(_ view: borrowing SharedView, into dispatcher: TaskDispatcher) throws {
+    let config = try view.part("config")
+    dispatcher.load(
+      try TaskNames(config), lastID: try view.part("numbers").counter(TaskNumbers.id),
+      areHeld: try TaskStorageTransaction.areHeld(config, dispatcher.incarnation))
   }
 }

@@ -40,6 +40,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     let groupCounts: Int
     let parents: Int
     let pending: Int
+    let releasesAll: Bool
   }
 
   /// More tasks of one queue than these are left to the disk; all are, where nothing runs tasks.
@@ -81,7 +82,8 @@ public final class TaskStorageTransaction: ExtensionTransaction {
       Mark(
         entries: delta.entries.count, timers: delta.timers.count, removed: delta.removed.count,
         cancelled: delta.cancelled.count, names: delta.names.count, counts: counts.count,
-        groupCounts: groupCounts.count, parents: delta.parents.count, pending: delta.pending.count))
+        groupCounts: groupCounts.count, parents: delta.parents.count, pending: delta.pending.count,
+        releasesAll: delta.releasesAll))
     return marks.count - 1
   }
 
@@ -100,6 +102,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     writtenGroupCounts = min(writtenGroupCounts, groupCounts.count)
     delta.parents.removeSubrange(position.parents...)
     delta.pending.removeSubrange(position.pending...)
+    delta.releasesAll = position.releasesAll
     lastQueue = nil
     // The note of ids may be undone with the rest: the next id is noted again.
     delta.lastID = 0
@@ -183,7 +186,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
         ? TaskError.invalidValue("the name of a queue is empty")
         : .tooLarge(what: "the name of a queue", size: size, limit: QueueName.sizeMaximum)
     }
-    let queue = TaskNames.Queue(number: try parts.takeQueueNumber())
+    let queue = TaskNames.Queue(number: try parts.takeQueueNumber(dispatcher.incarnation))
     try set(queue, name)
     return queue
   }
@@ -192,6 +195,23 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     try config.put(TaskNames.key(name), TaskNames.value(queue))
     delta.names.append((name, queue))
     lastQueue = nil
+  }
+
+  // MARK: - Copies
+
+  /// Whether no task is run because the database is a copy.
+  var areHeld: Bool { get throws { try Self.areHeld(config, dispatcher.incarnation) } }
+
+  static func areHeld(_ config: Part, _ incarnation: UInt64) throws -> Bool {
+    try config.get(ConfigKeys.incarnation).map { $0 != ConfigKeys.incarnation(incarnation) } ?? false
+  }
+
+  /// From the commit on tasks of the copy are run.
+  func releaseAll() throws -> Bool {
+    guard try areHeld else { return false }
+    try config.put(ConfigKeys.incarnation, ConfigKeys.incarnation(dispatcher.incarnation))
+    delta.releasesAll = true
+    return true
   }
 
   // MARK: - Writing

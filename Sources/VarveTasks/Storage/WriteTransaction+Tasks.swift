@@ -145,6 +145,11 @@ extension WriteTransaction {
   /// it has are run.
   public func drain(_ queue: QueueName) throws { try tasks.change(queue) { $0.isDraining = true } }
 
+  /// Lets the tasks of a copy of a database run, from the commit on. A backup has the tasks that the database had, which that runs:
+  /// so a copy starts none of them, and no schedule, until this is called. Returns false where they are not held.
+  @discardableResult
+  public func releaseTasks() throws -> Bool { try tasks.releaseAll() }
+
   /// Tasks of a queue are started again, and it takes tasks again.
   public func resume(_ queue: QueueName) throws {
     try tasks.change(queue) { ($0.isPaused, $0.isDraining) = (false, false) }
@@ -174,6 +179,9 @@ extension ReadTransaction {
   public func taskQueueState(_ queue: QueueName) throws -> (isPaused: Bool, isDraining: Bool) {
     try tasks.queue(queue).map { ($0.isPaused, $0.isDraining) } ?? (false, false)
   }
+
+  /// Whether no task is started because the database is a copy: see `WriteTransaction.releaseTasks()`.
+  public var areTasksHeld: Bool { get throws { try tasks.areHeld } }
 
   /// How many tasks of a queue are in a state. Those that run count as what they were before. Complexity: one look.
   public func taskCount(in queue: QueueName, _ state: TaskState) throws -> Int { try tasks.taskCount(queue, state) }

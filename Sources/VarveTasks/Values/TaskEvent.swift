@@ -19,7 +19,7 @@ public struct TaskEvent: Hashable, Sendable {
     case dead = 6
     /// It was cancelled.
     case cancelled = 7
-    /// Its time limit was over. It has failed, or is dead, as another event says.
+    /// Its time limit, or the lease of its handler, was over. It has failed, or is dead, as another event says.
     case timedOut = 8
     /// It was running when the process died.
     case crashed = 9
@@ -29,6 +29,8 @@ public struct TaskEvent: Hashable, Sendable {
     case slotMissed = 11
     /// A handler that was cancelled does not return, and was abandoned.
     case abandoned = 12
+    /// The time of day is more than an hour before one at which tasks have run. The id is 0.
+    case clockSetBack = 13
   }
 
   /// What has happened.

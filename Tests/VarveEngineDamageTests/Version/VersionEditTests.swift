@@ -9,6 +9,7 @@ struct VersionEditTests {
   static func randomEdit(_ random: inout SeededRandom) -> VersionEdit {
     var edit = VersionEdit()
     if random.oneIn(2) { edit.databaseID = random.next() }
+    if random.oneIn(2) { edit.incarnation = random.next() }
     if random.oneIn(2) { edit.formatVersion = UInt32(random.below(9)) }
     if random.oneIn(2) { edit.requiredFeatures = random.next() }
     if random.oneIn(2) { edit.nextFileNumber = FileNumber(random.next() >> 2) }

@@ -180,6 +180,23 @@ struct ResumeCommand: ParsableCommand {
   }
 }
 
+struct ReleaseCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "release", abstract: "Let the tasks of a copy of a database run.",
+    discussion: """
+      A backup has the tasks that the database had, which that runs: a copy starts none of them until this.
+
+      Example: varve tasks release /backup/example.varve
+      """)
+
+  @OptionGroup var database: DatabaseArgument
+  @OptionGroup var output: OutputOption
+
+  func run() throws {
+    try TaskChange(path: database.path).queue("released", output, { try $0.releaseTasks() }, { $0.releaseTasks() })
+  }
+}
+
 struct DrainCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "drain", abstract: "Let a queue take no tasks any more, until resume; those that it has are run.",

@@ -9,6 +9,7 @@ struct QueuesCommand: ParsableCommand {
     commandName: "queues",
     abstract: "List the queues, and how many of their tasks are in each state.",
     discussion: """
+      In a copy of a database queues are held until varve tasks release.
       Tasks that run are counted as what they were before, mostly ready; list --state running shows them.
 
       Example: varve tasks queues /data/example.varve --watch
@@ -37,28 +38,27 @@ struct QueuesCommand: ParsableCommand {
   }
 
   private static func rows(_ tx: ReadTransaction) throws -> [QueueRow] {
-    try tx.taskQueues().map { name in
+    let isHeld = try tx.areTasksHeld
+    return try tx.taskQueues().map { name in
       let (isPaused, isDraining) = try tx.taskQueueState(name)
       var counts: [String: Int] = [:]
       for state in TaskState.allCases where state != .running { counts["\(state)"] = try tx.taskCount(in: name, state) }
-      return QueueRow(queue: name.text, isPaused: isPaused, isDraining: isDraining, counts: counts)
+      return QueueRow(
+        queue: name.text, isHeld: isHeld, isPaused: isPaused, isDraining: isDraining, counts: counts)
     }
   }
 }
 
 private struct QueueRow: Encodable {
   let queue: String
+  let isHeld: Bool
   let isPaused: Bool
   let isDraining: Bool
   let counts: [String: Int]
 
   var mode: String {
-    switch (isPaused, isDraining) {
-    case (true, true): "paused, draining"
-    case (true, false): "paused"
-    case (false, true): "draining"
-    case (false, false): "-"
-    }
+    let words = [(isHeld, "held"), (isPaused, "paused"), (isDraining, "draining")].filter(\.0).map(\.1)
+    return words.isEmpty ? "-" : words.joined(separator: ", ")
   }
 }
 

@@ -21,6 +21,7 @@ struct TasksCommand: ParsableCommand {
     subcommands: [
       QueuesCommand.self, TaskListCommand.self, TaskShowCommand.self, EventsCommand.self, CronCommand.self,
       RetryCommand.self, CancelCommand.self, PauseCommand.self, ResumeCommand.self, DrainCommand.self,
+      ReleaseCommand.self,
       PurgeCommand.self,
     ])
 }

@@ -89,6 +89,9 @@ public struct SharedView: ~Copyable {
   /// The name that the extension is registered by.
   public var name: String { open.name }
 
+  /// Identifies the database among its copies: `Database.incarnation`.
+  public var incarnation: UInt64 { core?.backend.incarnation ?? 0 }
+
   /// The database that is open.
   var core: DatabaseCore? { open.reader?.database }
 }

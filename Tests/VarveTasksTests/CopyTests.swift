@@ -1,0 +1,188 @@
+import EngineTestSupport
+import Foundation
+import Synchronization
+import Testing
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Copies of a database, whose tasks another one runs, and clocks that were set back.
+struct CopyTests {
+  private let directory: TemporaryDirectory
+
+  init() throws { directory = try TemporaryDirectory() }
+
+  private var path: String { directory.path + "/db" }
+  private var copy: String { directory.path + "/copy" }
+
+  private static func database(_ path: String) throws -> Database {
+    try Database.open(at: path, definition: DatabaseDefinition { TaskStorage.handle })
+  }
+
+  private func open(_ path: String, _ clock: ManualSchedulerClock = ManualSchedulerClock()) throws -> TaskFixture {
+    let fixture = try TaskFixture(Self.database(path), clock: clock)
+    try fixture.handle()
+    return fixture
+  }
+
+  private func close(_ fixture: TaskFixture) async throws {
+    await fixture.scheduler.stop()
+    try await fixture.database.close()
+  }
+
+  @Test func `a backup starts no task and no schedule until they are released, and the database runs its own`()
+    async throws
+  {
+    let original = try open(path)
+    try original.enqueue("first")
+    try original.backup(to: copy)
+    #expect(try original.read { tx in try tx.areTasksHeld } == false)
+    try await original.scheduler.start()
+    await original.scheduler.waitUntilIdle()
+    #expect(original.lines.take() == ["first"])
+
+    var second = try open(copy)
+    #expect(second.database.incarnation != original.database.incarnation)
+    try second.scheduler.schedule("minute", "* * * * *") { _ in Note("slot") }
+    try await second.scheduler.start()
+    try second.enqueue("second")
+    second.clock.advance(by: .seconds(61))
+    await second.scheduler.waitUntilIdle()
+    #expect(second.lines.take().isEmpty)
+    #expect(try second.read { tx in try tx.areTasksHeld })
+    #expect(try second.read { tx in try tx.taskCount(in: "default", .ready) } == 2)
+
+    // A release that is undone releases nothing.
+    struct Undo: Error {}
+    #expect(throws: Undo.self) {
+      try second.write { tx in
+        #expect(try tx.releaseTasks())
+        throw Undo()
+      }
+    }
+    try second.write { tx in
+      #expect(throws: Undo.self) {
+        try tx.savepoint {
+          try tx.releaseTasks()
+          throw Undo()
+        }
+      }
+      try tx.enqueue(Note("third"))
+    }
+    await second.scheduler.waitUntilIdle()
+    #expect(second.lines.take().isEmpty)
+
+    // It is held also after the next start.
+    let clock = second.clock
+    try await close(second)
+    second = try open(copy, clock)
+    try second.scheduler.schedule("minute", "* * * * *") { _ in Note("slot") }
+    try await second.scheduler.start()
+    await second.scheduler.waitUntilIdle()
+    #expect(second.lines.take().isEmpty)
+
+    #expect(try second.write { tx in try tx.releaseTasks() })
+    #expect(try second.write { tx in try tx.releaseTasks() } == false)
+    await second.scheduler.waitUntilIdle()
+    #expect(second.lines.take() == ["first", "second", "third"])
+    await second.poll { try second.read { tx in try tx.taskSchedules().count } == 1 }
+    try await close(second)
+    second = try open(copy, clock)
+    try second.enqueue("fourth")
+    try await second.scheduler.start()
+    await second.scheduler.waitUntilIdle()
+    #expect(second.lines.take() == ["fourth"])
+    try await close(second)
+    try await close(original)
+  }
+
+  @Test func `a copy of a database without tasks runs those that come, and a copy of a copy is held`() async throws {
+    let third = directory.path + "/third"
+    let original = try open(path)
+    try original.backup(to: copy)
+    try await close(original)
+    let second = try open(copy)
+    try second.enqueue("a")
+    try await second.scheduler.start()
+    await second.scheduler.waitUntilIdle()
+    #expect(second.lines.take() == ["a"])
+    try second.enqueue("b") { $0.start = .parked() }
+    try second.backup(to: third)
+    try await close(second)
+    let fixture = try open(third)
+    #expect(try fixture.read { tx in try tx.areTasksHeld })
+    try await close(fixture)
+    let again = try open(copy)
+    #expect(try again.read { tx in try tx.areTasksHeld } == false)
+    try await close(again)
+  }
+
+  @Test func `a copy is released by the inbox`() async throws {
+    let original = try open(path)
+    try original.enqueue("first")
+    try original.backup(to: copy)
+    try await close(original)
+    let second = try open(copy)
+    try await second.scheduler.start()
+    try TaskInbox(copy).send { $0.releaseTasks() }
+    await second.poll { second.lines.count == 1 }
+    #expect(second.lines.take() == ["first"])
+    try await close(second)
+  }
+
+  @Test func `the idempotency key is the same in each attempt, and another one in a copy`() async throws {
+    let keys = Mutex<[String]>([])
+    func run(_ path: String) async throws {
+      let fixture = try TaskFixture(Self.database(path))
+      try fixture.handle { _, context in
+        keys.withLock { $0.append(context.idempotencyKey) }
+        return context.attempt == 1 ? .retry(after: .zero) : .park()
+      }
+      try fixture.write { tx in try tx.releaseTasks() }
+      try await fixture.scheduler.start()
+      await fixture.scheduler.waitUntilIdle()
+      try await close(fixture)
+    }
+    let original = try open(path)
+    let id = try original.enqueue("first")
+    try original.backup(to: copy)
+    try await close(original)
+    try await run(path)
+    try await run(copy)
+    let found = keys.withLock { $0 }
+    #expect(found.count == 4)
+    #expect(found[0] == found[1] && found[2] == found[3] && found[0] != found[2])
+    for key in found { #expect(key.count == 17 + "\(id)".count && key.hasSuffix("-\(id)")) }
+  }
+
+  @Test func `a clock that was set back by more than an hour is reported at the start, and times stay as they are`()
+    async throws
+  {
+    let clock = ManualSchedulerClock()
+    let database = try TaskFixture().database
+    func eventsOfStart() async throws -> [TaskEvent.Kind] {
+      let fixture = try TaskFixture(database, clock: clock)
+      try fixture.handle()
+      let events = fixture.scheduler.events
+      try await fixture.scheduler.start()
+      try fixture.enqueue("now")
+      await fixture.scheduler.waitUntilIdle()
+      await fixture.scheduler.stop()
+      #expect(fixture.lines.take() == ["now"])
+      var kinds: [TaskEvent.Kind] = []
+      for await event in events {
+        kinds.append(event.kind)
+        if event.kind == .done { break }
+      }
+      return kinds
+    }
+    #expect(try await eventsOfStart() == [.started, .done])
+    clock.setWall(clock.wallNow.addingTimeInterval(-3_500))
+    #expect(try await eventsOfStart() == [.started, .done])
+    clock.setWall(clock.wallNow.addingTimeInterval(-200))
+    #expect(try await eventsOfStart() == [.clockSetBack, .started, .done])
+    clock.setWall(clock.wallNow.addingTimeInterval(200))
+    #expect(try await eventsOfStart() == [.started, .done])
+  }
+}
