@@ -29,6 +29,7 @@ let package = Package(
     .trait(name: "LMDB", description: "Measure LMDB too (liblmdb-dev)."),
     .trait(name: "SQLite", description: "Measure SQLite under the object rows (libsqlite3-dev)."),
     .trait(name: "GRDB", description: "Measure GRDB under the object rows (libsqlite3-dev)."),
+    .trait(name: "PostgreSQL", description: "Measure PostgreSQL under the rows of tasks (libpq-dev, postgresql)."),
     .default(enabledTraits: []),
   ],
   dependencies: [
@@ -42,6 +43,7 @@ let package = Package(
     .systemLibrary(name: "CLevelDB", providers: [.apt(["libleveldb-dev"]), .brew(["leveldb"])]),
     .systemLibrary(name: "CLMDB", providers: [.apt(["liblmdb-dev"]), .brew(["lmdb"])]),
     .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"]), .brew(["sqlite"])]),
+    .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
     .executableTarget(
       name: "VarveBench",
       dependencies: [
@@ -55,6 +57,7 @@ let package = Package(
         .target(name: "CLevelDB", condition: .when(traits: ["LevelDB"])),
         .target(name: "CLMDB", condition: .when(traits: ["LMDB"])),
         .target(name: "CSQLite", condition: .when(traits: ["SQLite"])),
+        .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"])),
         .product(name: "GRDB", package: "GRDB.swift", condition: .when(traits: ["GRDB"])),
       ],
       swiftSettings: settings

@@ -1,4 +1,5 @@
 import EngineTestSupport
+import Foundation
 import Testing
 
 @testable import VarveTasks
@@ -114,5 +115,19 @@ struct FormatTests {
     #expect(Retry.exponential().delay(failures: .max, chance: 0.5) == .seconds(3_600))
     #expect(Retry.fixed(.seconds(-1)).refusal != nil && Retry.exponential(factor: 0.5).refusal != nil)
     #expect(Retry.exponential(jitter: 2).refusal != nil && Retry.steps([.seconds(1)]).refusal == nil)
+  }
+}
+
+struct WallTimeTests {
+  @Test func `a task is not due before its date, however its milliseconds are rounded`() {
+    for milliseconds in stride(from: Int64(1_795_000_000_000), to: 1_795_000_000_500, by: 1) {
+      let date = Date(timeIntervalSince1970: Double(milliseconds) / 1_000)
+      #expect(WallTime.milliseconds(date) == milliseconds && WallTime.passed(date) == milliseconds)
+      let before = date.addingTimeInterval(-0.000_1)
+      #expect(WallTime.milliseconds(before) == milliseconds && WallTime.passed(before) == milliseconds - 1)
+      #expect(WallTime.wait(from: before, to: milliseconds) > .microseconds(99))
+      #expect(WallTime.wait(from: date.addingTimeInterval(1), to: milliseconds) == .zero)
+    }
+    #expect(WallTime.passed(Date(timeIntervalSince1970: 1e15)) == WallTime.latest)
   }
 }

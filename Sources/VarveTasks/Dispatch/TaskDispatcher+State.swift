@@ -8,13 +8,13 @@ extension TaskDispatcher.State {
   mutating func takeDue(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
     if timers.isEmpty, timers.end == nil { return }
     let clock = host.clock
-    let (now, wall) = (clock.continuousNow, WallTime.milliseconds(clock.wallNow))
+    let (now, wall) = (clock.continuousNow, WallTime.passed(clock.wallNow))
     followWall(wall, now)
     while let first = timers.first, first.deadline <= now, work.due.count < TaskWork.batchMaximum {
       guard var entry = timers.popFirst() else { break }
       if let due = entry.wall, due > wall {
         // The clock of the wall was set back: not early.
-        entry.deadline = now + .milliseconds(due - wall)
+        entry.deadline = now + max(WallTime.wait(from: clock.wallNow, to: due), .microseconds(50))
         timers.insert(entry)
         continue
       }
@@ -324,8 +324,8 @@ extension TaskDispatcher.State {
     guard let host, entry.state == .retryWait, let value = entry.value,
       let record = try? TaskRecord(value, stamp: entry.stamp)
     else { return }
-    let wait = Duration.milliseconds(record.position.due - WallTime.milliseconds(host.clock.wallNow))
-    let deadline = host.clock.continuousNow + max(.zero, min(wait, .milliseconds(record.delay)))
+    let wait = WallTime.wait(from: host.clock.wallNow, to: record.position.due)
+    let deadline = host.clock.continuousNow + min(wait, .milliseconds(record.delay))
     timers.insert(
       TaskTimers.Entry(deadline: deadline, wall: nil, suspending: nil, action: .line(line.id, key: entry.key)))
   }

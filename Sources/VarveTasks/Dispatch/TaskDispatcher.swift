@@ -164,7 +164,7 @@ public final class TaskDispatcher: Sendable {
       state.handlers = handlers
       state.isStopping = false
       state.isDiscovered = false
-      state.wallOffset = WallTime.milliseconds(host.clock.wallNow) - host.clock.continuousNow.milliseconds
+      state.wallOffset = WallTime.passed(host.clock.wallNow) - host.clock.continuousNow.milliseconds
       return true
     }
   }
@@ -542,8 +542,7 @@ extension TaskDispatcher.State {
   }
 
   mutating func add(_ timer: TaskDelta.Timer, _ clock: any SchedulerClock) {
-    let wait = Duration.milliseconds(timer.due - WallTime.milliseconds(clock.wallNow))
-    let deadline = timer.deadline ?? clock.continuousNow + max(wait, .zero)
+    let deadline = timer.deadline ?? clock.continuousNow + WallTime.wait(from: clock.wallNow, to: timer.due)
     timers.insert(
       TaskTimers.Entry(
         deadline: deadline, wall: timer.deadline == nil ? timer.due : nil, suspending: nil,

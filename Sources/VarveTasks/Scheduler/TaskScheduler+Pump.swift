@@ -106,7 +106,7 @@ extension TaskScheduler {
     range.lower = from
     var timers: [TaskDelta.Timer] = []
     var next: [UInt8]?
-    let (now, continuous) = (WallTime.milliseconds(clock.wallNow), clock.continuousNow)
+    let (now, continuous) = (clock.wallNow, clock.continuousNow)
     try live.forEach(in: range) { keyBytes, valueBytes in
       let key = Self.copied(keyBytes)
       if timers.count == TaskTimers.taskMaximum {
@@ -116,11 +116,11 @@ extension TaskScheduler {
       do {
         let record = try TaskRecord(Self.copied(valueBytes))
         // What waits for a delay waits no longer than that, however the clock of the wall was set meanwhile.
-        let wait = max(0, min(record.position.due - now, record.delay))
+        let wait = min(WallTime.wait(from: now, to: record.position.due), .milliseconds(record.delay))
         timers.append(
           TaskDelta.Timer(
             id: record.id, key: key, due: record.position.due,
-            deadline: record.delay > 0 ? continuous + .milliseconds(wait) : nil))
+            deadline: record.delay > 0 ? continuous + wait : nil))
       } catch { TaskLog.damaged(logger, error) }
       return true
     }

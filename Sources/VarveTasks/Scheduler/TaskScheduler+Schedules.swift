@@ -111,7 +111,7 @@ extension TaskScheduler {
   private func wait(for name: String) {
     guard let schedule = state.withLock({ $0.schedules[name] }), let slot = schedule.next(after: schedule.lastSlot)
     else { return }
-    let delay = Duration.milliseconds(slot - WallTime.milliseconds(clock.wallNow))
+    let delay = WallTime.wait(from: clock.wallNow, to: slot)
     dispatcher.insert(
       TaskTimers.Entry(
         deadline: clock.continuousNow + max(delay, .zero), wall: slot, suspending: nil, action: .schedule(name)))

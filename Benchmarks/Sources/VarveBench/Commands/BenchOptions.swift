@@ -39,7 +39,10 @@ struct BenchOptions: ParsableArguments {
   @Option(help: "Reads a transaction of objectread and objectreadraw.")
   var readsPerTransaction = 1
 
-  @Option(help: "Indexes of the books of objectinsert: 0, 2 or 5, on every engine; a typed store keeps them.")
+  @Option(
+    help:
+      "Indexes of the books of objectinsert: 0, 2 or 5, on every engine; a typed store keeps them. Of the rows of tasks: whether Varve has an index and an extension that receives changes later."
+  )
   var indexes: Int?
 
   @Option(help: "What hangs together in edgecascade: star, tree, treeordered, chain or chains.")
@@ -98,6 +101,7 @@ struct BenchOptions: ParsableArguments {
 
   /// The same for the rows of objects.
   var objectEngines: [EngineKind] { engine.isEmpty ? EngineRegistry.availableForObjects : engine }
+  var taskEngines: [EngineKind] { engine.isEmpty ? EngineRegistry.availableForTasks : engine }
 
   func settings(_ steps: [Step]) -> RunSettings {
     var settings = RunSettings()

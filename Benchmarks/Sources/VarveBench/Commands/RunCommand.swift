@@ -36,9 +36,10 @@ struct RunCommand: ParsableCommand {
     guard !list.isEmpty else { throw ValidationError("name at least one workload") }
     let workloads = list.map(\.workload)
     let isObjects = workloads.contains(where: \.isObject)
-    let engines = isObjects ? options.objectEngines : options.engines
+    let isTasks = workloads.contains(where: \.isOfTasks)
+    let engines = isTasks ? options.taskEngines : isObjects ? options.objectEngines : options.engines
     if isObjects { try checkObjects(workloads) }
-    try requireEngines(engines, forObjects: isObjects)
+    try requireEngines(engines, forObjects: isObjects, forTasks: isTasks)
     guard rounds >= 1 else { throw ValidationError("--rounds is at least 1") }
     var settings = options.settings(list)
     settings.duration = duration
@@ -101,11 +102,14 @@ struct RunCommand: ParsableCommand {
 }
 
 /// Throws for an engine that this build doesn't hold, with the way to get it.
-func requireEngines(_ engines: [EngineKind], forObjects: Bool = false) throws {
+func requireEngines(_ engines: [EngineKind], forObjects: Bool = false, forTasks: Bool = false) throws {
   guard !engines.isEmpty else {
     throw ValidationError("this build holds no engine; build with --traits RocksDB,LevelDB,LMDB")
   }
-  let isBuiltIn = forObjects ? EngineRegistry.isBuiltInForObjects : EngineRegistry.isBuiltIn
+  let isBuiltIn =
+    forTasks
+    ? EngineRegistry.isBuiltInForTasks
+    : forObjects ? EngineRegistry.isBuiltInForObjects : EngineRegistry.isBuiltIn
   for engine in engines where !isBuiltIn(engine) {
     let remedy =
       switch engine {
@@ -114,6 +118,9 @@ func requireEngines(_ engines: [EngineKind], forObjects: Bool = false) throws {
       case .rocksdb: "build with --traits RocksDB (needs librocksdb-dev)"
       case .leveldb: "build with --traits LevelDB (needs libleveldb-dev)"
       case .lmdb: "build with --traits LMDB (needs liblmdb-dev)"
+      case .postgres where !forTasks: "it is measured with rows of tasks only"
+      case .postgres: "build with --traits PostgreSQL (needs libpq-dev and postgresql)"
+      case .grdb where forTasks: "it has no tasks"
       case .sqlite: "build with --traits SQLite (needs libsqlite3-dev)"
       case .grdb: "build with --traits GRDB (needs libsqlite3-dev)"
       case .varve, .varvePwrite: "it always is"

@@ -29,12 +29,30 @@ enum EngineRegistry {
     return kinds
   }
 
+  /// Those that the rows of tasks are measured with.
+  static var availableForTasks: [EngineKind] {
+    var kinds: [EngineKind] = []
+    kinds.append(.varve)
+    #if SQLite
+      kinds.append(.sqlite)
+    #endif
+    #if PostgreSQL
+      kinds.append(.postgres)
+    #endif
+    return kinds
+  }
+
   /// Whether an engine can be measured. The variants of Varve always can, and only where they are named.
   static func isBuiltIn(_ kind: EngineKind) -> Bool { kind == .varvePwrite || available.contains(kind) }
 
   /// The same for the rows of objects.
   static func isBuiltInForObjects(_ kind: EngineKind) -> Bool {
     kind == .varvePwrite || availableForObjects.contains(kind)
+  }
+
+  /// The same for the rows of tasks.
+  static func isBuiltInForTasks(_ kind: EngineKind) -> Bool {
+    kind == .varvePwrite || availableForTasks.contains(kind)
   }
 
   static func version(of kind: EngineKind) -> String {
@@ -55,6 +73,9 @@ enum EngineRegistry {
     #endif
     #if GRDB
       case .grdb: GRDBObjects.version
+    #endif
+    #if PostgreSQL
+      case .postgres: PostgresTaskEngine.version
     #endif
     default: "not in this build"
     }
@@ -110,6 +131,9 @@ enum EngineRegistry {
     case .varve, .varvePwrite: try run.executeTasks(VarveTaskEngine.self)
     #if SQLite
       case .sqlite: try run.executeTasks(SQLiteTaskEngine.self)
+    #endif
+    #if PostgreSQL
+      case .postgres: try run.executeTasks(PostgresTaskEngine.self)
     #endif
     default: throw notBuiltIn(kind)
     }

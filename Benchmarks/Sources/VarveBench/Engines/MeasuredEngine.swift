@@ -1,8 +1,8 @@
 import ArgumentParser
 
-/// The stores that the harness can measure. `sqlite` and `grdb` are peers of the object floor only.
+/// The stores that the harness can measure. `sqlite` and `grdb` are peers of the object floor only, `sqlite` and `postgres` of tasks.
 enum EngineKind: String, CaseIterable, Codable, ExpressibleByArgument {
-  case varve, rocksdb, leveldb, lmdb, sqlite, grdb
+  case varve, rocksdb, leveldb, lmdb, sqlite, grdb, postgres
   /// Varve on a file system that doesn't let it map its log: what the mapping gains.
   case varvePwrite = "varve-pwrite"
 }

@@ -45,7 +45,8 @@
 
     private static func now() -> Int { Int(Clock.now() / 1_000_000) }
 
-    func enqueue(_ count: Int, queues: Int, first: Int) throws {
+    func enqueue(_ count: Int, queues: Int, first: Int, sync: Bool) throws {
+      if sync { throw EngineFailure("the SQLite queue is measured without syncs") }
       let now = Self.now()
       try begin.run()
       for number in first..<(first + count) {
@@ -103,7 +104,7 @@
         // The commit comes at any time between two looks.
         let look = Clock.now() + 100_000_000
         usleep(UInt32(number * 37_000 % 100_000))
-        try enqueue(1, queues: 1, first: number)
+        try enqueue(1, queues: 1, first: number, sync: false)
         let committed = Clock.now()
         while Clock.now() < look { usleep(UInt32(min(1_000, (look - min(look, Clock.now())) / 1_000 + 1))) }
         guard let id = try next(0) else { throw EngineFailure("the message is not there") }

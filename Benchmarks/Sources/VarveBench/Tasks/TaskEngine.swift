@@ -2,8 +2,8 @@ import Foundation
 
 /// A queue of tasks that outlives its process. Handlers do nothing.
 protocol TaskEngine: MeasuredEngine {
-  /// Enqueues tasks in one transaction, each with a payload of 200 bytes, in queues by turn.
-  func enqueue(_ count: Int, queues: Int, first: Int) throws
+  /// Enqueues tasks in one transaction, each with a payload of 200 bytes, in queues by turn; with `sync` they survive a loss of power.
+  func enqueue(_ count: Int, queues: Int, first: Int, sync: Bool) throws
   /// Runs all tasks that are there, by so many workers; returns when the end of each is written. `isSerial`: those of a queue one
   /// after the other.
   func runAll(_ count: Int, workers: Int, isSerial: Bool) throws

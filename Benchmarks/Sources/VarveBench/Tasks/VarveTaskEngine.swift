@@ -16,21 +16,32 @@ struct BenchTask: TaskPayload {
 
 /// Varve's scheduler through its public API.
 final class VarveTaskEngine: TaskEngine {
-  private let database: Database
-  private let backend: EngineBackend
+  let database: Database
+  let backend: EngineBackend
 
   static var version: String { VarveAdapter.version }
   static func fileUse(_ name: String) -> FileUse { VarveAdapter.fileUse(name) }
 
   init(path: String, settings: EngineSettings) throws {
     backend = try EngineBackend(VarveAdapter.openEngine(path: path, settings: settings))
-    database = try Database.open(backend, path: path, definition: DatabaseDefinition { TaskStorage.handle })
+    let definition: DatabaseDefinition
+    if settings.indexes == nil {
+      definition = DatabaseDefinition { TaskStorage.handle }
+    } else {
+      definition = DatabaseDefinition {
+        Book.self
+        Indexes(count: 1).named("index")
+        Listener().named("listener")
+        TaskStorage.handle
+      }
+    }
+    database = try Database.open(backend, path: path, definition: definition)
   }
 
-  private static func queue(_ number: Int) -> QueueName { QueueName("queue-\(number)") }
+  static func queue(_ number: Int) -> QueueName { QueueName("queue-\(number)") }
 
-  func enqueue(_ count: Int, queues: Int, first: Int) throws {
-    try database.write { tx in
+  func enqueue(_ count: Int, queues: Int, first: Int, sync: Bool) throws {
+    try database.write(durability: sync ? .power : .process) { tx in
       var options = TaskOptions(queue: Self.queue(0))
       for number in first..<(first + count) {
         if queues > 1 { options.queue = Self.queue(number % queues) }
@@ -39,7 +50,7 @@ final class VarveTaskEngine: TaskEngine {
     }
   }
 
-  private func scheduler(workers: Int, isSerial: Bool) throws -> TaskScheduler {
+  func scheduler(workers: Int, isSerial: Bool) throws -> TaskScheduler {
     var configuration = TaskScheduler.Configuration()
     configuration.workers = workers
     configuration.queues = [
@@ -109,7 +120,7 @@ final class VarveTaskEngine: TaskEngine {
   }
 
   /// Runs asynchronous work, and returns when it has ended.
-  private func wait(_ body: @escaping @Sendable () async throws -> Void) throws {
+  func wait(_ body: @escaping @Sendable () async throws -> Void) throws {
     let ended = DispatchSemaphore(value: 0)
     let failure = Mutex<(any Error)?>(nil)
     Task.detached {

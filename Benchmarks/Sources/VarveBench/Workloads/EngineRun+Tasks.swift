@@ -7,11 +7,21 @@ extension EngineRun {
     try prepareDirectory()
     for step in settings.steps where step.workload.isOfTasks {
       try? FileManager.default.removeItem(atPath: enginePath)
-      let engine = try openEngine(type, path: enginePath, settings.engineSettings)
+      var options = settings.engineSettings
+      options.compacts = step.workload != .taskpinned
+      let engine = try openEngine(type, path: enginePath, options)
       if step.workload == .taskreopen {
         try fill(engine)
         try engine.close()
         try report(reopenRow(type))
+        continue
+      }
+      if step.workload.isOfVarvesTasks {
+        guard let varve = engine as? VarveTaskEngine else {
+          try engine.close()
+          continue
+        }
+        try reportOwnTasks(varve, step.workload)
         continue
       }
       try report(taskRow(engine, step.workload))
@@ -47,9 +57,9 @@ extension EngineRun {
     return row
   }
 
-  private func fill<Engine: TaskEngine>(_ engine: Engine) throws {
+  func fill<Engine: TaskEngine>(_ engine: Engine) throws {
     for first in stride(from: 0, to: settings.num, by: 1_000) {
-      try engine.enqueue(min(1_000, settings.num - first), queues: settings.queues, first: first)
+      try engine.enqueue(min(1_000, settings.num - first), queues: settings.queues, first: first, sync: false)
     }
     _ = try engine.waitForCompaction()
   }
@@ -57,7 +67,7 @@ extension EngineRun {
   private func enqueue<Engine: TaskEngine>(_ engine: Engine, _ recorder: Recorder, _ batch: Int) throws {
     for first in stride(from: 0, to: settings.num, by: batch) {
       let count = min(batch, settings.num - first)
-      try engine.enqueue(count, queues: settings.queues, first: first)
+      try engine.enqueue(count, queues: settings.queues, first: first, sync: settings.sync)
       _ = recorder.finish(count)
     }
   }

@@ -87,6 +87,18 @@ enum Workload: String, CaseIterable, Codable {
   case taskstart
   /// From opening to the first start of a task, among those that wait.
   case taskreopen
+  /// Tasks enqueued one a transaction, from `--tasks` Swift tasks at once.
+  case taskenqueuetasks
+  /// How late handlers begin whose tasks are due 10,000 a second.
+  case tasktimers
+  /// Memory of a scheduler that was opened on tasks that wait in a paused queue.
+  case taskwaiting
+  /// All tasks are due at one time: how long writers of other rows wait while they become ready.
+  case taskdue
+  /// One queue without compaction, while a snapshot is open: the time of each 1,000 tasks.
+  case taskpinned
+  /// How much later than its deadline `run(until:)` returns, with handlers that check for cancellation.
+  case taskuntil
 
   /// A first row of these starts from an empty database; of the object rows, each.
   var startsEmpty: Bool { rawValue.hasPrefix("fill") || (isObject && puts) }
@@ -99,6 +111,14 @@ enum Workload: String, CaseIterable, Codable {
 
   /// A row of tasks.
   var isOfTasks: Bool { rawValue.hasPrefix("task") }
+
+  /// Rows of tasks of Varve alone.
+  var isOfVarvesTasks: Bool {
+    switch self {
+    case .taskenqueuetasks, .tasktimers, .taskwaiting, .taskdue, .taskpinned, .taskuntil: true
+    default: false
+    }
+  }
 
   /// A row that fills a database of its own before it is measured.
   var isOfIndexes: Bool {

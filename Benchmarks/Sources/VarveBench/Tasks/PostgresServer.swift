@@ -1,0 +1,75 @@
+#if PostgreSQL
+  import Foundation
+
+  /// A server of PostgreSQL for one directory, reached by a socket in it. Its programs are those of the path, or of Debian's package.
+  final class PostgresServer: Sendable {
+    private let directory: String
+    private let programs: String
+    var connection: String { "host=\(directory) user=varve dbname=postgres" }
+
+    /// A commit survives the death of the server, as those of the other engines that of the process: it is in the log of the operating
+    /// system, which is not synced. Memory and log are as large as those of the other engines.
+    private static let settings = [
+      "fsync=off", "synchronous_commit=on", "full_page_writes=off", "shared_buffers=512MB", "max_wal_size=4GB",
+      "listen_addresses=",
+    ]
+
+    init(directory: String) throws {
+      self.directory = directory
+      programs = try Self.findPrograms()
+      if !FileManager.default.fileExists(atPath: directory + "/PG_VERSION") {
+        try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+        try Self.giveToServersUser(directory)
+        try run("initdb", ["-D", directory, "-U", "varve", "-A", "trust", "--no-sync", "--locale=C", "-E", "UTF8"])
+      }
+      let options = Self.settings.map { "-c '\($0)'" } + ["-k '\(directory)'"]
+      try run(
+        "pg_ctl",
+        ["-D", directory, "-w", "-s", "-l", directory + "/server.log", "-o", options.joined(separator: " "), "start"])
+    }
+
+    func stop() throws { try run("pg_ctl", ["-D", directory, "-w", "-s", "-m", "fast", "stop"]) }
+
+    private static func findPrograms() throws -> String {
+      var directories = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
+      let packages = (try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib/postgresql")) ?? []
+      directories += packages.sorted().reversed().map { "/usr/lib/postgresql/\($0)/bin" }
+      let found = directories.first { directory in
+        ["initdb", "pg_ctl", "postgres"].allSatisfy {
+          FileManager.default.isExecutableFile(atPath: directory + "/" + $0)
+        }
+      }
+      guard let found else { throw EngineFailure("PostgreSQL's server is not installed (package postgresql)") }
+      return found
+    }
+
+    /// PostgreSQL refuses to run as root.
+    private static let otherUser = geteuid() == 0 ? "postgres" : nil
+
+    private static func giveToServersUser(_ directory: String) throws {
+      guard let otherUser else { return }
+      guard let user = getpwnam(otherUser), chown(directory, user.pointee.pw_uid, user.pointee.pw_gid) == 0 else {
+        throw EngineFailure("\(directory) can't be given to the user \(otherUser): \(String(cString: strerror(errno)))")
+      }
+    }
+
+    private func run(_ program: String, _ arguments: [String]) throws {
+      let process = Process()
+      process.currentDirectoryURL = URL(fileURLWithPath: directory)
+      if let user = Self.otherUser {
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/setpriv")
+        process.arguments =
+          ["--reuid=\(user)", "--regid=\(user)", "--clear-groups", programs + "/" + program] + arguments
+      } else {
+        process.executableURL = URL(fileURLWithPath: programs + "/" + program)
+        process.arguments = arguments
+      }
+      process.standardOutput = FileHandle.nullDevice
+      try process.run()
+      process.waitUntilExit()
+      guard process.terminationStatus == 0 else {
+        throw EngineFailure("\(program) \(arguments.last ?? "") failed with status \(process.terminationStatus)")
+      }
+    }
+  }
+#endif

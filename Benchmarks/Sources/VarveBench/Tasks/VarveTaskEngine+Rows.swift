@@ -1,0 +1,174 @@
+import Foundation
+import Synchronization
+import Varve
+import VarveEngine
+import VarveTasks
+
+/// Rows that show what Varve's scheduler guarantees, and that queues without timers or snapshots have no counterpart of.
+extension VarveTaskEngine {
+  private func enqueueOne(_ number: Int, at date: Date? = nil, sync: Bool = false) async throws {
+    var options = TaskOptions(queue: Self.queue(0))
+    if let date { options.start = .at(date) }
+    let chosen = options
+    let task = BenchTask(data: Data(TaskText.bytes(number)))
+    _ = try await database.write(durability: sync ? .power : .process) { tx in try tx.enqueue(task, chosen) }
+  }
+
+  /// Enqueues tasks one a transaction, from so many Swift tasks at once.
+  func enqueueAtOnce(_ count: Int, tasks: Int, sync: Bool) throws {
+    try wait { [self] in
+      try await withThrowingTaskGroup { group in
+        for first in 0..<tasks {
+          group.addTask { [self] in
+            for number in stride(from: first, to: count, by: tasks) { try await enqueueOne(number, sync: sync) }
+          }
+        }
+        try await group.waitForAll()
+      }
+    }
+  }
+
+  /// Enqueues tasks that are due so many a second, runs them, and returns how late their handlers began, in nanoseconds.
+  func lateness(_ count: Int, perSecond: Int) throws -> [UInt64] {
+    let begin = Date().addingTimeInterval(2)
+    // Dates are kept in milliseconds.
+    let dates = (0..<count).map { number in
+      Date(
+        timeIntervalSince1970: ((begin.timeIntervalSince1970 + Double(number) / Double(perSecond)) * 1_000).rounded(.up)
+          / 1_000)
+    }
+    try database.write { tx in
+      for number in 0..<count {
+        var options = TaskOptions(queue: Self.queue(0))
+        options.start = .at(dates[number])
+        var bytes = TaskText.bytes(0)
+        withUnsafeBytes(of: UInt64(number)) { bytes.replaceSubrange(0..<8, with: $0) }
+        try tx.enqueue(BenchTask(data: Data(bytes)), options)
+      }
+    }
+    let times = Mutex<[UInt64]>([])
+    let scheduler = try scheduler(workers: 8, isSerial: false)
+    try scheduler.register(BenchTask.self) { task, _ in
+      let now = Date()
+      let number = Int(task.data.withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) })
+      let late = now.timeIntervalSince(dates[number])
+      guard late > -1e-6 else { throw EngineFailure("a task began \(-late) s before its date") }
+      times.withLock { $0.append(UInt64(max(0, late) * 1e9)) }
+      return .done
+    }
+    try wait { [self] in
+      try await scheduler.start()
+      while try countAll() > 0 { try await Task.sleep(for: .milliseconds(50)) }
+      await scheduler.stop()
+    }
+    return times.withLock { $0 }
+  }
+
+  private func countAll() throws -> Int {
+    try database.read { tx in
+      try tx.taskQueues().reduce(0) { sum, queue in
+        try sum + [.ready, .scheduled, .retryWait].reduce(0) { try $0 + tx.taskCount(in: queue, $1) }
+      }
+    }
+  }
+
+  /// Starts a scheduler whose queue is paused, and stops it when it has nothing to do.
+  func startPaused() throws {
+    try database.write { tx in try tx.pause(Self.queue(0)) }
+    let scheduler = try scheduler(workers: 8, isSerial: false)
+    try scheduler.register(BenchTask.self) { _, _ in .done }
+    try wait {
+      try await scheduler.start()
+      await scheduler.waitUntilIdle()
+      await scheduler.stop()
+    }
+  }
+
+  /// Enqueues tasks that are due at one time, and returns when all are ready: how long each of the transactions took that put an entry
+  /// meanwhile, one a millisecond, in nanoseconds.
+  func writersWhileDue(_ count: Int) throws -> (seconds: Double, writes: [UInt64]) {
+    let date = Date().addingTimeInterval(0.5 + Double(count) / 150_000)
+    for first in stride(from: 0, to: count, by: 10_000) {
+      try database.write { tx in
+        var options = TaskOptions(queue: Self.queue(0))
+        options.start = .at(date)
+        for number in first..<min(count, first + 10_000) {
+          try tx.enqueue(BenchTask(data: Data(TaskText.bytes(number))), options)
+        }
+      }
+    }
+    guard Date() < date else { throw EngineFailure("the tasks were due before all of them were enqueued") }
+    let scheduler = try scheduler(workers: 8, isSerial: false)
+    let result = Mutex<(seconds: Double, writes: [UInt64])>((0, []))
+    try wait { [self] in
+      try await scheduler.start()
+      while Date() < date { try await Task.sleep(for: .milliseconds(1)) }
+      let begun = Clock.now()
+      var writes: [UInt64] = []
+      var number = 0
+      while try await database.read({ tx in try tx.taskCount(in: Self.queue(0), .ready) }) < count {
+        let start = Clock.now()
+        let other = QueueName("other-\(number % 100)")
+        try await database.write { tx in try tx.pause(other) }
+        writes.append(Clock.now() - start)
+        number += 1
+        try await Task.sleep(for: .milliseconds(1))
+      }
+      let seconds = Double(Clock.now() - begun) / 1e9
+      let found = writes
+      result.withLock { $0 = (seconds, found) }
+      await scheduler.stop()
+    }
+    return result.withLock { $0 }
+  }
+
+  /// Runs the tasks that are there, while a snapshot from before is open, and returns what each 1,000 of them took, in nanoseconds.
+  func runPinned() throws -> [UInt64] {
+    let scheduler = try scheduler(workers: 8, isSerial: false)
+    let state = Mutex<(count: Int, last: UInt64, times: [UInt64])>((0, Clock.now(), []))
+    try scheduler.register(BenchTask.self) { _, _ in
+      state.withLock { state in
+        state.count += 1
+        guard state.count.isMultiple(of: 1_000) else { return }
+        let now = Clock.now()
+        state.times.append(now - state.last)
+        state.last = now
+      }
+      return .done
+    }
+    let snapshot = try backend.engine.snapshot()
+    try wait {
+      try await scheduler.start()
+      await scheduler.waitUntilIdle()
+      await scheduler.stop()
+    }
+    withExtendedLifetime(snapshot) {}
+    return state.withLock { $0.times }
+  }
+
+  /// How much later than its deadline `run(until:)` returns, so many times: with tasks enough, and handlers that work until they are
+  /// cancelled.
+  func overruns(_ count: Int) throws -> [UInt64] {
+    let times = Mutex<[UInt64]>([])
+    try wait { [self] in
+      for number in 0..<8 { try await enqueueOne(number) }
+      for _ in 0..<count {
+        let scheduler = try scheduler(workers: 8, isSerial: false)
+        try scheduler.register(BenchTask.self) { _, context in
+          var step = 0
+          while true {
+            try await Task.sleep(for: .milliseconds(1))
+            step += 1
+            if step.isMultiple(of: 10) { try await context.checkpoint(step) }
+          }
+        }
+        let clock = SystemSchedulerClock()
+        let deadline = clock.continuousNow + .milliseconds(100)
+        try await scheduler.run(until: deadline)
+        let over = (clock.continuousNow - deadline).components
+        times.withLock { $0.append(UInt64(over.seconds) * 1_000_000_000 + UInt64(over.attoseconds / 1_000_000_000)) }
+      }
+    }
+    return times.withLock { $0 }
+  }
+}

@@ -1,0 +1,45 @@
+import Foundation
+import Histogram
+
+/// Rows of tasks of Varve alone.
+extension EngineRun {
+  /// Measures a row, and closes the engine.
+  func reportOwnTasks(_ engine: VarveTaskEngine, _ workload: Workload) throws {
+    var engine = engine
+    if workload == .taskpinned || workload == .taskwaiting { try fill(engine) }
+    if workload == .taskwaiting {
+      try engine.close()
+      engine = try VarveTaskEngine(path: enginePath, settings: settings.engineSettings)
+    }
+    var left = 0
+    let row = try measured(engine, workload, settings, path: enginePath) {
+      UInt64(left * TaskText.size)
+    } work: { row in
+      let recorder = Recorder(recordsLatency: true, duration: 0)
+      recorder.begin()
+      row.ops = settings.num
+      var seconds: Double?
+      switch workload {
+      case .taskenqueuetasks:
+        row.threads = settings.tasks
+        try engine.enqueueAtOnce(settings.num, tasks: settings.tasks, sync: settings.sync)
+      case .tasktimers: for time in try engine.lateness(settings.num, perSecond: 10_000) { recorder.note(time) }
+      case .taskwaiting: try engine.startPaused()
+      case .taskdue:
+        let (time, writes) = try engine.writersWhileDue(settings.num)
+        for time in writes { recorder.note(time) }
+        seconds = time
+      case .taskpinned: for time in try engine.runPinned() { recorder.note(time) }
+      default:
+        row.ops = min(settings.num, 100)
+        for time in try engine.overruns(row.ops) { recorder.note(time) }
+      }
+      recorder.stop()
+      row.take(recorder.histogram)
+      row.seconds = seconds ?? Double(recorder.end - recorder.start) / 1e9
+      left = try engine.countWaiting()
+    }
+    try report(row)
+    try engine.close()
+  }
+}
