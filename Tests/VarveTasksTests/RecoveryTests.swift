@@ -365,7 +365,8 @@ struct RecoveryTests {
     try await fixture.scheduler.start()
     try fixture.write { tx in
       for number in 0..<queues {
-        try tx.enqueue(Note("task"), TaskOptions(queue: QueueName(number.isMultiple(of: 9) ? "aged-\(number)" : "\(number)")))
+        try tx.enqueue(
+          Note("task"), TaskOptions(queue: QueueName(number.isMultiple(of: 9) ? "aged-\(number)" : "\(number)")))
       }
     }
     await fixture.scheduler.waitUntilIdle()

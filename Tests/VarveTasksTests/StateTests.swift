@@ -99,7 +99,8 @@ struct StateTests {
     let ends: [(UInt32) -> TaskChange] = [
       { .succeed(epoch: $0) }, { .fail(epoch: $0, next: .wait) }, { .fail(epoch: $0, next: .die) },
       { .retryNow(epoch: $0) }, { .park(epoch: $0) }, { .snooze(epoch: $0) }, { .timeOut(epoch: $0, next: .wait) },
-      { .interrupt(epoch: $0) }, { _ in .orphan(limit: 0) }, { .expireLease(epoch: $0, next: .wait) }, { _ in .requestCancel },
+      { .interrupt(epoch: $0) }, { _ in .orphan(limit: 0) }, { .expireLease(epoch: $0, next: .wait) },
+      { _ in .requestCancel },
       { _ in .due }, { _ in .wake }, { _ in .revive }, { _ in .cancel }, { _ in .claim }, { _ in .claim },
     ]
     for _ in 0..<200 {

@@ -1,4 +1,5 @@
 import EngineTestSupport
+import Foundation
 import Synchronization
 import Testing
 import VarveEngine
@@ -25,6 +26,14 @@ struct TaskCrashTests {
     /// How many orders were acknowledged: for the death of the process, and for a loss of power.
     let process: Int
     let power: Int
+    /// The time of day.
+    let wall: Date
+  }
+
+  /// What a schedule enqueues each minute.
+  private struct Slot: TaskPayload {
+    static let kind = "slot"
+    var minute: Int
   }
 
   private static func open(_ disk: any FileSystem, seed: UInt64) throws -> Database {
@@ -39,13 +48,26 @@ struct TaskCrashTests {
       definition: DatabaseDefinition {
         CollectionDefinition("orders", Int.self, key: String.self)
         CollectionDefinition("effects", Int.self, key: String.self)
+        CollectionDefinition("slots", Int.self, key: Int.self)
         TaskStorage.handle
       })
   }
 
   /// Counts the order of each note; some fail first, or are put off.
-  private static func scheduler(_ database: Database, maxCrashes: Int = 0) throws -> TaskFixture {
-    let fixture = try TaskFixture(database, rules: rules, workers: 4, maxCrashes: maxCrashes)
+  private static func scheduler(_ database: Database, _ clock: ManualSchedulerClock = ManualSchedulerClock()) throws
+    -> TaskFixture
+  {
+    let fixture = try TaskFixture(database, rules: rules, workers: 4, clock: clock, maxCrashes: 0)
+    try fixture.scheduler.register(Slot.self) { slot, context in
+      try await context.complete { tx in
+        let before = try tx.object(Int.self, key: slot.minute, in: "slots") ?? 0
+        try tx.set(before + 1, key: slot.minute, in: "slots")
+      }
+      return .done
+    }
+    try fixture.scheduler.schedule("minutes", "* * * * *", rules: ScheduleRules(missed: .all(max: 1_000))) { slot in
+      Slot(minute: Int(slot.date.timeIntervalSince1970) / 60)
+    }
     struct Broken: Error {}
     try fixture.handle { note, context in
       let number = Int(note.text) ?? 0
@@ -75,7 +97,8 @@ struct TaskCrashTests {
     disk.observe { operation, capture in
       guard operation.number % stride == 0 else { return }
       let (process, power) = promise.withLock { $0 }
-      points.withLock { $0.append(Point(crash: capture(), process: process, power: power)) }
+      let wall = fixture.clock.wallNow
+      points.withLock { $0.append(Point(crash: capture(), process: process, power: power, wall: wall)) }
     }
     var last: TaskID?
     for number in 1...orderCount {
@@ -85,7 +108,7 @@ struct TaskCrashTests {
         promise.process = number
         if isPower { promise.power = number }
       }
-      if number % 3 == 0 { await fixture.scheduler.advance(fixture.clock, by: .seconds(2)) }
+      if number % 3 == 0 { await fixture.scheduler.advance(fixture.clock, by: .seconds(15)) }
     }
     for _ in 0..<20 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
     disk.observe(nil)
@@ -131,6 +154,14 @@ struct TaskCrashTests {
         let rest = try tx.tasks.config.count(StorageRange(prefix: [tag]))
         guard rest == 0 else { throw ContractBroken("\(rest) rows 0x\(String(tag, radix: 16)) of config are left") }
       }
+      let minutes = try tx.keys(Int.self, in: "slots")
+      for minute in minutes {
+        let effect = try tx.object(Int.self, key: minute, in: "slots") ?? 0
+        guard effect == 1 else { throw ContractBroken("minute \(minute) was counted \(effect) times") }
+      }
+      if let first = minutes.min(), let last = minutes.max(), last - first + 1 != minutes.count {
+        throw ContractBroken("minutes are missing: \(minutes)")
+      }
       for name in try tx.taskQueues() {
         for state in TaskState.allCases where try tx.taskCount(in: name, state) != 0 {
           throw ContractBroken("\(name) counts \(try tx.taskCount(in: name, state)) tasks that are \(state)")
@@ -144,9 +175,14 @@ struct TaskCrashTests {
     let count = try await Self.record(everyNth: .max).operationCount
     let points = try await Self.record(everyNth: max(1, count / Self.pointLimit)).points
     var found: Set<Int> = []
+    var foundMinutes: Set<Int> = []
     for (index, point) in points.enumerated() {
       for policy in CrashPolicy.allCases {
-        do { found.insert(try await Self.trial(point, policy, seed: 31 &+ UInt64(index))) } catch {
+        do {
+          let (orders, minutes) = try await Self.trial(point, policy, seed: 31 &+ UInt64(index))
+          found.insert(orders)
+          foundMinutes.insert(minutes)
+        } catch {
           Issue.record(error, "image \(index), \(point.crash.operation.map { "\($0)" } ?? ""), \(policy)")
           return
         }
@@ -156,16 +192,21 @@ struct TaskCrashTests {
       "crashes of tasks: \(points.count) images in \(CrashPolicy.allCases.count) ways, \(found.count) numbers of orders"
     )
     guard TestScale.isWhole else { return }
-    #expect(found.count > 15)
+    #expect(found.count > 15 && foundMinutes.count > 3)
   }
 
-  private static func trial(_ point: Point, _ policy: CrashPolicy, seed: UInt64) async throws -> Int {
+  private static func trial(_ point: Point, _ policy: CrashPolicy, seed: UInt64) async throws
+    -> (orders: Int, minutes: Int)
+  {
     let disk = point.crash.image(seed: seed, policy: policy)
     let database = try open(disk, seed: seed)
-    let fixture = try scheduler(database)
-    let orders = try fixture.read { try $0.count(in: "orders") }
+    let clock = ManualSchedulerClock()
+    // The time of day continues, or begins again: nothing waits longer than its delay, and no slot comes twice.
+    let continues = !seed.isMultiple(of: 2)
+    if continues { clock.setWall(point.wall) }
+    let fixture = try scheduler(database, clock)
+    let (orders, minutes) = try fixture.read { (try $0.count(in: "orders"), try $0.count(in: "slots")) }
     try await fixture.scheduler.start()
-    // The clock of the wall begins again: nothing waits longer than its delay.
     for _ in 0..<12 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
     try check(database, atLeast: policy == .processKill ? point.process : point.power)
     // Ids are not given again, and tasks run on.
@@ -173,7 +214,9 @@ struct TaskCrashTests {
     for _ in 0..<3 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
     await fixture.scheduler.stop()
     try check(database, atLeast: orders + 1)
+    let later = try fixture.read { try $0.count(in: "slots") }
+    if continues, later < minutes + 2 { throw ContractBroken("\(later) minutes after \(minutes): two passed") }
     try close(database)
-    return orders
+    return (orders, minutes)
   }
 }

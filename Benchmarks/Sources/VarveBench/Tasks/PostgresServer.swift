@@ -53,23 +53,26 @@
       }
     }
 
+    /// Not by Foundation's `Process`, whose wait for the end lasts until the server, which inherits its socket, has ended.
     private func run(_ program: String, _ arguments: [String]) throws {
-      let process = Process()
-      process.currentDirectoryURL = URL(fileURLWithPath: directory)
+      var command = [programs + "/" + program] + arguments
       if let user = Self.otherUser {
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/setpriv")
-        process.arguments =
-          ["--reuid=\(user)", "--regid=\(user)", "--clear-groups", programs + "/" + program] + arguments
-      } else {
-        process.executableURL = URL(fileURLWithPath: programs + "/" + program)
-        process.arguments = arguments
+        command = ["/usr/bin/setpriv", "--reuid=\(user)", "--regid=\(user)", "--clear-groups"] + command
       }
-      process.standardOutput = FileHandle.nullDevice
-      try process.run()
-      process.waitUntilExit()
-      guard process.terminationStatus == 0 else {
-        throw EngineFailure("\(program) \(arguments.last ?? "") failed with status \(process.terminationStatus)")
+      let texts = command.map { strdup($0) } + [nil]
+      defer { for text in texts { free(text) } }
+      var files = posix_spawn_file_actions_t()
+      posix_spawn_file_actions_init(&files)
+      defer { posix_spawn_file_actions_destroy(&files) }
+      posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0)
+      var process: pid_t = 0
+      let error = posix_spawn(&process, command[0], &files, nil, texts, environ)
+      guard error == 0 else {
+        throw EngineFailure("\(command[0]) can't be started: \(String(cString: strerror(error)))")
       }
+      var status: Int32 = 0
+      while waitpid(process, &status, 0) < 0, errno == EINTR {}
+      guard status == 0 else { throw EngineFailure("\(program) \(arguments.last ?? "") failed with status \(status)") }
     }
   }
 #endif
