@@ -1,3 +1,5 @@
+internal import Foundation
+
 /// A task in line, as far as it is in memory.
 struct LineEntry: Sendable {
   /// The key of its row.
@@ -15,6 +17,9 @@ struct LineEntry: Sendable {
 
   /// From a row.
   init(key: [UInt8], value: [UInt8]) throws(DamagedTask) {
+    guard key.count >= 26 else {
+      throw DamagedTask(what: "its key has \(key.count) bytes, expected 26 or more", bytes: key)
+    }
     var reader = ByteReader(value, at: 1)
     let number = try reader.byte()
     guard let state = TaskState(rawValue: number) else {
@@ -43,16 +48,33 @@ struct LineEntry: Sendable {
   /// Gives the key of a row in line the stamp of its commit.
   static func set(_ stamp: UInt64, in key: inout [UInt8]) {
     let offset = key.count - 16
-    for index in 0..<8 { key[offset + index] = UInt8(truncatingIfNeeded: stamp >> UInt64(56 - 8 * index)) }
+    guard offset >= 0 else { return }
+    // Safety: the eight bytes are within the key.
+    unsafe key.withUnsafeMutableBytes {
+      unsafe $0.storeBytes(of: stamp.bigEndian, toByteOffset: offset, as: UInt64.self)
+    }
   }
 
-  /// The stamp in its key.
+  /// The stamp in its key; 0 where the key is too short for one.
   var stamp: UInt64 { Self.stamp(of: key) }
 
   static func stamp(of key: [UInt8]) -> UInt64 {
     let offset = key.count - 16
-    return key[offset..<(offset + 8)].reduce(0) { $0 << 8 | UInt64($1) }
+    guard offset >= 0 else { return 0 }
+    // Safety: the eight bytes are within the key.
+    return unsafe key.withUnsafeBytes {
+      unsafe UInt64(bigEndian: $0.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+    }
   }
 
-  static func precedes(_ left: [UInt8], _ right: [UInt8]) -> Bool { left.lexicographicallyPrecedes(right) }
+  static func precedes(_ left: [UInt8], _ right: [UInt8]) -> Bool {
+    // Safety: both arrays live, and as many bytes are compared as the shorter one has.
+    let order = unsafe left.withUnsafeBytes { left in
+      unsafe right.withUnsafeBytes { right in
+        guard let leftStart = left.baseAddress, let rightStart = right.baseAddress else { return Int32(0) }
+        return unsafe memcmp(leftStart, rightStart, min(left.count, right.count))
+      }
+    }
+    return order == 0 ? left.count < right.count : order < 0
+  }
 }

@@ -16,6 +16,74 @@ extension [UInt8] {
   }
 }
 
+/// Writes into an array that is made for it: one allocation, and no growth.
+@safe
+struct ByteFiller: ~Copyable {
+  private let base: UnsafeMutableRawPointer
+  private let capacity: Int
+  fileprivate var count = 0
+
+  fileprivate init(_ buffer: UnsafeMutableBufferPointer<UInt8>) {
+    // Not nil: a capacity of at least one byte was asked for.
+    unsafe base = UnsafeMutableRawPointer(buffer.baseAddress.unsafelyUnwrapped)
+    capacity = buffer.count
+  }
+
+  private mutating func advance(_ size: Int) -> Int {
+    precondition(size <= capacity - count, "a row of a task is longer than was reckoned")
+    defer { count += size }
+    return count
+  }
+
+  @inline(__always)
+  mutating func put<Number: FixedWidthInteger>(_ number: Number) {
+    let offset = advance(MemoryLayout<Number>.size)
+    // Safety: `advance` has checked that the bytes are within the array.
+    unsafe base.storeBytes(of: number.bigEndian, toByteOffset: offset, as: Number.self)
+  }
+
+  /// See `append(time:)`.
+  mutating func put(time: Int64) { put(UInt64(bitPattern: time) ^ (1 << 63)) }
+
+  mutating func put(_ bytes: [UInt8]) {
+    let offset = advance(bytes.count)
+    // Safety: as in `put(_:)`; the array is another one.
+    unsafe bytes.withUnsafeBytes { source in
+      if let start = source.baseAddress {
+        unsafe (base + offset).copyMemory(from: start, byteCount: source.count)
+      }
+    }
+  }
+
+  mutating func put(sized bytes: [UInt8]) {
+    put(UInt32(bytes.count))
+    put(bytes)
+  }
+
+  mutating func put(sized text: String) {
+    var text = text
+    text.withUTF8 { bytes in
+      put(UInt32(bytes.count))
+      let offset = advance(bytes.count)
+      // Safety: as in `put(_:)`.
+      if let start = bytes.baseAddress { unsafe (base + offset).copyMemory(from: start, byteCount: bytes.count) }
+    }
+  }
+}
+
+extension [UInt8] {
+  /// Bytes that `fill` writes: at most so many.
+  @inline(__always)
+  init(atMost size: Int, _ fill: (inout ByteFiller) -> Void) {
+    // Safety: the filler writes within the buffer alone, and from its begin without gaps.
+    unsafe self.init(unsafeUninitializedCapacity: Swift.max(1, size)) { buffer, count in
+      var filler = unsafe ByteFiller(buffer)
+      fill(&filler)
+      count = filler.count
+    }
+  }
+}
+
 /// Reads what `ByteWriting` has written. Bytes that end too early throw.
 struct ByteReader {
   private let bytes: [UInt8]
@@ -31,10 +99,11 @@ struct ByteReader {
   mutating func number<Number: FixedWidthInteger>(_ type: Number.Type = Number.self) throws(DamagedTask) -> Number {
     let size = Number.bitWidth / 8
     guard left >= size else { throw DamagedTask(what: "it ends at byte \(bytes.count), within a number", bytes: bytes) }
-    var value: Number = 0
-    for index in offset..<(offset + size) { value = value << 8 | Number(truncatingIfNeeded: bytes[index]) }
-    offset += size
-    return value
+    defer { offset += size }
+    // Safety: the bytes are within the array.
+    return unsafe bytes.withUnsafeBytes { source in
+      unsafe Number(bigEndian: source.loadUnaligned(fromByteOffset: offset, as: Number.self))
+    }
   }
 
   mutating func time() throws(DamagedTask) -> Int64 {

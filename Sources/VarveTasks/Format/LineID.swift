@@ -12,16 +12,18 @@ struct LineID: Hashable, Sendable {
 
   /// The key from which on its rows stand in `live`.
   var begin: [UInt8] {
-    var key: [UInt8] = [TaskPosition.Kind.line.rawValue]
-    append(to: &key)
-    return key
+    [UInt8](atMost: 14) { key in
+      key.put(TaskPosition.Kind.line.rawValue)
+      put(to: &key)
+    }
   }
 
-  /// The range of its rows.
-  func append(to key: inout [UInt8]) {
-    key.append(number: queue)
-    key.append(lane == 0 ? 0 : 1)
-    if lane != 0 { key.append(number: lane) }
+  /// Its part of a key.
+
+  func put(to key: inout ByteFiller) {
+    key.put(queue)
+    key.put(lane == 0 ? UInt8(0) : 1)
+    if lane != 0 { key.put(lane) }
   }
 
   /// Of the key of a row in line.

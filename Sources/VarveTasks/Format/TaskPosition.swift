@@ -45,38 +45,36 @@ struct TaskPosition: Hashable, Sendable {
 
   /// Its key in `live`.
   func key(of id: TaskID) -> [UInt8] {
-    var key: [UInt8] = []
-    key.reserveCapacity(27 + sortKey.count + (lane == 0 ? 0 : 8))
-    key.append(kind.rawValue)
-    switch kind {
-    case .line:
-      line.append(to: &key)
-      key.append(isFront ? 0 : 1)
-      key.append(priority)
-      Self.append(escaped: sortKey, to: &key)
-      key.append(number: stamp)
-      key.append(number: ordinal)
-    case .timed:
-      key.append(time: due)
-      key.append(number: id.rawValue)
-    case .parked, .blocked:
-      key.append(number: queue)
-      key.append(number: id.rawValue)
+    [UInt8](atMost: 34 + 2 * sortKey.count) { key in
+      key.put(kind.rawValue)
+      switch kind {
+      case .line:
+        line.put(to: &key)
+        key.put(isFront ? UInt8(0) : 1)
+        key.put(priority)
+        Self.put(escaped: sortKey, to: &key)
+        key.put(stamp)
+        key.put(ordinal)
+      case .timed:
+        key.put(time: due)
+        key.put(id.rawValue)
+      case .parked, .blocked:
+        key.put(queue)
+        key.put(id.rawValue)
+      }
+      key.put(revision)
     }
-    key.append(number: revision)
-    return key
   }
 
   /// Where the stamp stands in a key of the line.
   var stampOffset: Int { 10 + (lane == 0 ? 0 : 8) + sortKey.count + sortKey.count { $0 == 0 } }
 
-  private static func append(escaped bytes: [UInt8], to key: inout [UInt8]) {
+  private static func put(escaped bytes: [UInt8], to key: inout ByteFiller) {
     for byte in bytes {
-      key.append(byte)
-      if byte == 0 { key.append(0xFF) }
+      key.put(byte)
+      if byte == 0 { key.put(UInt8(0xFF)) }
     }
-    key.append(0)
-    key.append(0)
+    key.put(UInt16(0))
   }
 
   // MARK: - As a value
@@ -87,19 +85,21 @@ struct TaskPosition: Hashable, Sendable {
   /// The position as a value, in a row by id: kind, queue, front, priority, stamp, ordinal, revision, due, lane (8), and the sort key
   /// to the end.
   var bytes: [UInt8] {
-    var bytes: [UInt8] = []
-    bytes.reserveCapacity(39 + sortKey.count)
-    bytes.append(kind.rawValue)
-    bytes.append(number: queue)
-    bytes.append(isFront ? 0 : 1)
-    bytes.append(priority)
-    bytes.append(number: stamp)
-    bytes.append(number: ordinal)
-    bytes.append(number: revision)
-    bytes.append(time: due)
-    bytes.append(number: lane)
-    bytes.append(contentsOf: sortKey)
-    return bytes
+    [UInt8](atMost: 39 + sortKey.count) { put(to: &$0) }
+  }
+
+  /// These bytes, after others.
+  func put(to bytes: inout ByteFiller) {
+    bytes.put(kind.rawValue)
+    bytes.put(queue)
+    bytes.put(isFront ? UInt8(0) : 1)
+    bytes.put(priority)
+    bytes.put(stamp)
+    bytes.put(ordinal)
+    bytes.put(revision)
+    bytes.put(time: due)
+    bytes.put(lane)
+    bytes.put(sortKey)
   }
 
   init(
@@ -153,30 +153,37 @@ enum TaskKeys {
   static let parents: UInt8 = 0x45
 
   static func byID(_ id: TaskID, _ revision: UInt32? = nil) -> [UInt8] {
-    var key: [UInt8] = [byID]
-    key.append(number: id.rawValue)
-    if let revision { key.append(number: revision) }
-    return key
+    [UInt8](atMost: 13) { key in
+      key.put(byID)
+      key.put(id.rawValue)
+      if let revision { key.put(revision) }
+    }
   }
 
-  static func byIDValue(_ state: TaskState, _ position: TaskPosition) -> [UInt8] { [state.rawValue] + position.bytes }
+  static func byIDValue(_ state: TaskState, _ position: TaskPosition) -> [UInt8] {
+    [UInt8](atMost: 40 + position.sortKey.count) { value in
+      value.put(state.rawValue)
+      position.put(to: &value)
+    }
+  }
 
   static let claimPrefix: [UInt8] = [claim]
 
   static func claim(_ start: UInt32, _ id: TaskID, _ epoch: UInt32) -> [UInt8] {
-    var key: [UInt8] = [claim]
-    key.reserveCapacity(17)
-    key.append(number: start)
-    key.append(number: id.rawValue)
-    key.append(number: epoch)
-    return key
+    [UInt8](atMost: 17) { key in
+      key.put(claim)
+      key.put(start)
+      key.put(id.rawValue)
+      key.put(epoch)
+    }
   }
 
   static func claimValue(attempt: UInt32, begun: Int64, _ position: TaskPosition) -> [UInt8] {
-    var value: [UInt8] = []
-    value.append(number: attempt)
-    value.append(time: begun)
-    return value + position.bytes
+    [UInt8](atMost: 51 + position.sortKey.count) { value in
+      value.put(attempt)
+      value.put(time: begun)
+      position.put(to: &value)
+    }
   }
 
   static let claimPositionOffset = 12

@@ -66,69 +66,80 @@ struct TaskRecord: Hashable, Sendable {
 
   /// The same, where the bytes of its position are at hand.
   func bytes(_ positionBytes: [UInt8]) -> [UInt8] {
-    var bytes: [UInt8] = []
-    bytes.reserveCapacity(200 + payload.count)
-    bytes.append(Self.form)
-    bytes.append(progress.state.rawValue)
-    bytes.append(progress.isCancelling ? 1 : 0)
-    bytes.append(number: id.rawValue)
-    bytes.append(number: progress.attempt)
-    bytes.append(number: progress.failures)
-    bytes.append(number: progress.crashes)
-    bytes.append(number: progress.snoozes)
-    bytes.append(number: progress.epoch)
-    bytes.append(time: enqueued)
-    bytes.append(number: position.stamp)
-    bytes.append(number: UInt16(positionBytes.count))
-    bytes.append(contentsOf: positionBytes)
-    bytes.append(sized: kind.utf8)
-    bytes.append(number: version)
-    bytes.append(sized: payload)
-    bytes.append(number: maxAttempts)
-    bytes.append(time: timeout)
-    bytes.append(time: delay)
-    append(retry, to: &bytes)
-    switch retention {
-    case .deleteOnSuccess:
-      bytes.append(0)
-      bytes.append(time: 0)
-    case .keep(let time):
-      bytes.append(1)
-      bytes.append(time: time.milliseconds)
-    case .keepCount(let count):
-      bytes.append(2)
-      bytes.append(time: Int64(count))
+    var bytes = [UInt8](atMost: sizeMaximum(positionBytes)) { bytes in
+      bytes.put(Self.form)
+      bytes.put(progress.state.rawValue)
+      bytes.put(progress.isCancelling ? UInt8(1) : 0)
+      bytes.put(id.rawValue)
+      bytes.put(progress.attempt)
+      bytes.put(progress.failures)
+      bytes.put(progress.crashes)
+      bytes.put(progress.snoozes)
+      bytes.put(progress.epoch)
+      bytes.put(time: enqueued)
+      bytes.put(position.stamp)
+      bytes.put(UInt16(positionBytes.count))
+      bytes.put(positionBytes)
+      bytes.put(sized: kind)
+      bytes.put(version)
+      bytes.put(sized: payload)
+      bytes.put(maxAttempts)
+      bytes.put(time: timeout)
+      bytes.put(time: delay)
+      Self.put(retry, &bytes)
+      switch retention {
+      case .deleteOnSuccess:
+        bytes.put(UInt8(0))
+        bytes.put(time: 0)
+      case .keep(let time):
+        bytes.put(UInt8(1))
+        bytes.put(time: time.milliseconds)
+      case .keepCount(let count):
+        bytes.put(UInt8(2))
+        bytes.put(time: Int64(count))
+      }
+      Self.put(tags, &bytes)
+      Self.put(signals, &bytes)
+      Self.put(errors, &bytes)
+      bytes.put(step)
+      if extrasBox == nil { bytes.put(UInt8(0)) }
     }
-    append(tags, to: &bytes)
-    append(signals, to: &bytes)
-    append(errors, to: &bytes)
-    bytes.append(number: step)
-    if let extrasBox { extrasBox.value.append(to: &bytes) } else { bytes.append(0) }
+    if let extrasBox { extrasBox.value.append(to: &bytes) }
     return bytes
   }
 
-  private func append(_ texts: [String], to bytes: inout [UInt8]) {
-    bytes.append(number: UInt16(texts.count))
-    for text in texts { bytes.append(sized: text.utf8) }
+  /// As many bytes as it takes without its extras, or more.
+  private func sizeMaximum(_ positionBytes: [UInt8]) -> Int {
+    var size = 144 + positionBytes.count + kind.utf8.count + payload.count
+    if case .steps(let delays) = retry { size += 8 * delays.count }
+    for texts in [tags, signals, errors] where !texts.isEmpty {
+      size += texts.reduce(0) { $0 + 4 + $1.utf8.count }
+    }
+    return size
   }
 
-  private func append(_ retry: Retry?, to bytes: inout [UInt8]) {
+  private static func put(_ texts: [String], _ bytes: inout ByteFiller) {
+    bytes.put(UInt16(texts.count))
+    for text in texts { bytes.put(sized: text) }
+  }
+
+  private static func put(_ retry: Retry?, _ bytes: inout ByteFiller) {
     switch retry {
-    case nil: bytes.append(0)
-    case .never: bytes.append(1)
+    case nil: bytes.put(UInt8(0))
+    case .never: bytes.put(UInt8(1))
     case .fixed(let delay):
-      bytes.append(2)
-      bytes.append(time: delay.milliseconds)
+      bytes.put(UInt8(2))
+      bytes.put(time: delay.milliseconds)
     case .steps(let delays):
-      bytes.append(3)
-      bytes.append(number: UInt16(min(delays.count, Int(UInt16.max))))
-      for delay in delays.prefix(Int(UInt16.max)) { bytes.append(time: delay.milliseconds) }
+      bytes.put(UInt8(3))
+      bytes.put(UInt16(min(delays.count, Int(UInt16.max))))
+      for delay in delays.prefix(Int(UInt16.max)) { bytes.put(time: delay.milliseconds) }
     case .exponential(let base, let factor, let cap, let jitter):
-      bytes.append(4)
-      bytes.append(time: base.milliseconds)
-      bytes.append(number: factor.bitPattern)
-      bytes.append(time: cap.milliseconds)
-      bytes.append(number: jitter.bitPattern)
+      bytes.put(UInt8(4))
+      bytes.put(time: base.milliseconds)
+      bytes.put(factor.bitPattern)
+      bytes.put(time: cap.milliseconds)
+      bytes.put(jitter.bitPattern)
     }
   }
 

@@ -20,8 +20,10 @@ extension TaskStorageTransaction {
       extras.uniqueKey = key
       extras.uniqueUntil = unique.end(time().wall)
     }
-    for parent in try openParents(options.dependsOn) where !parents.contains(where: { $0.id == parent }) {
-      parents.append((parent, options.onParentFailure))
+    if !options.dependsOn.isEmpty {
+      for parent in try openParents(options.dependsOn) where !parents.contains(where: { $0.id == parent }) {
+        parents.append((parent, options.onParentFailure))
+      }
     }
     let id = try takeID()
     if let key = extras.uniqueKey { try take(ConfigKeys.unique(kind, key), id, extras.uniqueUntil, parents.first?.id) }

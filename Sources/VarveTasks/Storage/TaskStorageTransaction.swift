@@ -256,7 +256,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     let stampSite: StampPlace = position.kind == .line ? .key(position.stampOffset) : .value(TaskRecord.stampOffset)
     try parts.live.putStamped(key, value, at: stampSite)
     try parts.live.putStamped(
-      TaskKeys.byID(record.id, position.revision), [record.progress.state.rawValue] + positionBytes,
+      TaskKeys.byID(record.id, position.revision), TaskKeys.byIDValue(record.progress.state, position),
       at: .value(1 + TaskPosition.stampOffsetInBytes))
     count(position.queue, record.progress.state, 1)
     switch position.kind {

@@ -21,7 +21,9 @@ extension WriteTransaction {
     -> EnqueueResult
   {
     let tasks = try tasks
-    let bytes = try Array(payload.encoded())
+    let data = try payload.encoded()
+    // Safety: the bytes are copied while they are lent.
+    let bytes = unsafe data.withUnsafeBytes { unsafe [UInt8]($0) }
     guard let middleware = tasks.dispatcher.middleware else {
       return try tasks.enqueue(Payload.kind, version: Payload.version, bytes, options)
     }

@@ -29,7 +29,16 @@ extension EngineRun {
         let (time, writes) = try engine.writersWhileDue(settings.num)
         for time in writes { recorder.note(time) }
         seconds = time
-      case .taskpinned: for time in try engine.runPinned() { recorder.note(time) }
+      case .taskpinned:
+        var (passed, second): (UInt64, UInt64) = (0, 0)
+        for time in try engine.runPinned() {
+          recorder.note(time)
+          passed += time
+          second += 1_000
+          if passed < 1_000_000_000 { continue }
+          row.perSecond.append(second * 1_000_000_000 / passed)
+          (passed, second) = (0, 0)
+        }
       default:
         row.ops = min(settings.num, 100)
         for time in try engine.overruns(row.ops) { recorder.note(time) }
