@@ -1,3 +1,4 @@
+internal import Foundation
 internal import FutexLocks
 internal import Synchronization
 
@@ -108,7 +109,7 @@ extension TaskDispatcher {
   func waitForEnd(after count: UInt64) {
     guard state.withLock({ $0.averageRun > 0 && $0.averageRun < Self.shortRun }) else { return }
     let end = ContinuousClock.now + Self.look
-    while endCount.load(ordering: .relaxed) == count, ContinuousClock.now < end {}
+    while endCount.load(ordering: .relaxed) == count, ContinuousClock.now < end { sched_yield() }
   }
 
   /// Waits shortly for another attempt, where handlers are short and no other worker waits; nil: none has come.
@@ -121,7 +122,7 @@ extension TaskDispatcher {
     }
     if !isWaiting { return nil }
     let end = ContinuousClock.now + Self.look
-    while handCount.load(ordering: .relaxed) == count, ContinuousClock.now < end {}
+    while handCount.load(ordering: .relaxed) == count, ContinuousClock.now < end { sched_yield() }
     return state.withLock { state in
       state.isWorkerWaiting = false
       return state.handedOver.take()
