@@ -147,6 +147,14 @@ void cvarve_advise_huge_pages(void *address, size_t length) {
 #endif
 }
 
+void cvarve_unmap_pages(void *address, size_t length) {
+#if defined(__linux__)
+  (void)madvise(address, length, MADV_DONTNEED);
+#else
+  (void)address, (void)length;
+#endif
+}
+
 int32_t cvarve_populate_for_reading(void *address, size_t length) {
 #if defined(__linux__)
 #if !defined(MADV_POPULATE_READ)

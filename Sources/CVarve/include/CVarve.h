@@ -82,6 +82,9 @@ void cvarve_lower_thread_priority(int32_t steps);
 
 /// `MADV_HUGEPAGE`, `MADV_POPULATE_WRITE`, `MADV_DONTNEED`: hints, so a failure is no error.
 void cvarve_advise_huge_pages(void *address, size_t length);
+/// Takes pages of a file's shared mapping out of the address space in one step: their contents stay in the page cache, and the next
+/// access maps them again. Does nothing on systems other than Linux.
+void cvarve_unmap_pages(void *address, size_t length);
 /// Makes pages present, read from their file where they are not in memory. Returns 0 or -errno.
 int32_t cvarve_populate_for_reading(void *address, size_t length);
 /// Makes pages present and writable before they are touched. Returns 0 or -errno.

@@ -98,6 +98,7 @@ extension LogWriter {
     }
     let end = segment.published
     try performSync(ofSealed: sealed)
+    segment.mapping?.unmapPages(segment.durable..<end)
     try segment.file.sync()
     noteDurable(segment, to: end, sequence)
     syncCounter.add(1, ordering: .relaxed)

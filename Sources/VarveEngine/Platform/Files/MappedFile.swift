@@ -72,6 +72,21 @@ extension MappedFile {
     _ = unsafe cvarve_populate_for_writing(base, size)
   }
 
+  /// Takes the whole pages of a range out of the address space, for a sync of many pages that are not stored to again. The sync has to
+  /// write-protect each page that is mapped, which interrupts every processor that runs the program; pages that are not mapped cost
+  /// nothing there. The bytes stay in the page cache: the next access maps the page again.
+  func unmapPages(_ range: Range<Int>) {
+    guard !isObserved else { return }
+    let lower = (range.lowerBound + Self.pageSize - 1) / Self.pageSize * Self.pageSize
+    let upper = min(range.upperBound, size) / Self.pageSize * Self.pageSize
+    guard lower >= 0, upper - lower >= Self.unmapMinimum else { return }
+    unsafe cvarve_unmap_pages(base + lower, upper - lower)
+  }
+
+  /// No smaller than those of any system that is supported.
+  private static let pageSize = 1 << 16
+  private static let unmapMinimum = 1 << 16
+
   /// Has all pages read into memory, so that a store does not wait for the device. Throws where the device can't
   /// read them: a store would end the process. Does nothing on systems that have no call for it.
   func load(path: String) throws(EngineError) {
