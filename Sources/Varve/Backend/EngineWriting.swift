@@ -151,7 +151,8 @@ final class EngineWriting: StorageWriting {
     case .delete: try mapped { () throws(EngineError) in try log.delete(key, in: column) }
     case .deleteRange: try mapped { () throws(EngineError) in try log.deleteRange(from: key, to: value, in: column) }
     case .deleteToEnd: try appendDelete(from: key.copied, family, column)
-    case .singleDelete, .add, .putStamped:
+    case .singleDelete: try mapped { () throws(EngineError) in try log.singleDelete(key, in: column) }
+    case .add, .putStamped:
       throw DatabaseError(.invalidArgument, "an operation of the kind \(operation) is not appended")
     }
     noteAppended(family, after: count)

@@ -52,6 +52,9 @@ final class AsideChanges: TaskChanging {
 
   func write(_ edit: TaskEdit) throws -> Bool { try edit.write(to: parts, &counts) }
 
+  /// Writes a change of a task that nothing else in the commit looks at.
+  func writeBlind(_ edit: TaskEdit) throws -> Bool { try edit.write(to: parts, &counts, isBlind: true) }
+
   /// 5: a task whose time has come is in line. Nothing happens where it is not there any more.
   func makeReady(_ key: [UInt8]) throws {
     guard let value = try parts.live.get(key) else { return }

@@ -159,8 +159,9 @@ struct TaskEdit: Sendable {
     counts.append((queue, state, number))
   }
 
-  /// Writes it. False: the attempt is not the one that runs, and nothing was written.
-  func write(to parts: TaskParts, _ sums: inout TaskCounts) throws -> Bool {
+  /// Writes it; `isBlind`: nothing else in the commit looks at the task. False: the attempt is not the one that runs, and nothing was
+  /// written.
+  func write(to parts: TaskParts, _ sums: inout TaskCounts, isBlind: Bool = false) throws -> Bool {
     if let fence, try parts.live.get(fence) == nil { return false }
     if let (key, id) = unique, let value = try parts.config.get(key) {
       let (owner, until) = try ConfigKeys.unique(value)
@@ -174,8 +175,13 @@ struct TaskEdit: Sendable {
     if let endedGroup {
       for state in TaskCounts.groupStates { try parts.counts.delete(TaskCounts.key(group: endedGroup, state)) }
     }
-    for key in deletes { try parts.live.delete(key) }
-    for (key, value) in puts { try parts.live.put(key, value) }
+    if isBlind {
+      for key in deletes { try parts.live.blindDelete(key) }
+      for (key, value) in puts { try parts.live.blindPut(key, value) }
+    } else {
+      for key in deletes { try parts.live.delete(key) }
+      for (key, value) in puts { try parts.live.put(key, value) }
+    }
     for key in endedDeletes { try parts.ended.delete(key) }
     for (key, value) in endedPuts { try parts.ended.put(key, value) }
     for (queue, state, number) in counts { sums.add(number, queue, state) }

@@ -250,6 +250,24 @@ public struct Part {
     }
   }
 
+  /// Sets the value of a key as a blind write, which costs less than `put`: nothing in the transaction sees it before the commit, it is
+  /// applied after all writes that are not blind, in the order of the calls, and it conflicts with nothing. For a key that the
+  /// transaction neither reads afterwards nor writes otherwise. Throws as `put`.
+  public func blindPut(_ key: [UInt8], _ value: [UInt8]) throws {
+    if form.rule != nil { throw wrongForm("has counters: add to them") }
+    try open.check(keySize: key.count, valueSize: value.count)
+    guard let (family, pending) = try target() else { return }
+    open.partWrites?.note(key, in: family)
+    try unsafe pending.append(.put, key.span.bytes, value.span.bytes, in: family)
+  }
+
+  /// Removes a key by a blind write: see `blindPut`.
+  public func blindDelete(_ key: [UInt8]) throws {
+    guard let (family, pending) = try target() else { return }
+    open.partWrites?.note(key, in: family)
+    try unsafe pending.append(form == .writeOnce ? .singleDelete : .delete, key.span.bytes, RawSpan(), in: family)
+  }
+
   /// Removes a range of keys.
   public func deleteRange(_ range: StorageRange) throws {
     guard let (family, pending) = try target() else { return }
