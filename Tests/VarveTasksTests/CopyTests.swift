@@ -62,13 +62,14 @@ struct CopyTests {
       }
     }
     try second.write { tx in
+      // What the transaction has of tasks is there before the savepoint.
+      try tx.enqueue(Note("third"))
       #expect(throws: Undo.self) {
         try tx.savepoint {
           try tx.releaseTasks()
           throw Undo()
         }
       }
-      try tx.enqueue(Note("third"))
     }
     await second.scheduler.waitUntilIdle()
     #expect(second.lines.take().isEmpty)
