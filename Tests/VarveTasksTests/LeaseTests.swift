@@ -54,6 +54,7 @@ struct LeaseTests {
     let (beats, beat) = AsyncStream.makeStream(of: Void.self)
     let (answers, answer) = AsyncStream.makeStream(of: Void.self)
     let fixture = try fixture(.seconds(30)) { _, context in
+      defer { answer.finish() }
       for await _ in beats {
         try context.heartbeat()
         answer.yield()
@@ -66,7 +67,10 @@ struct LeaseTests {
     var received = answers.makeAsyncIterator()
     for _ in 0..<5 {
       beat.yield()
-      _ = await received.next()
+      if await received.next() == nil {
+        Issue.record("the lease was over")
+        break
+      }
       fixture.clock.advance(by: .seconds(25))
       #expect(try fixture.state(id) == .running)
     }
