@@ -41,6 +41,8 @@ struct TaskModel {
   private(set) var tasks: [Int: Task] = [:]
   var paused: Set<String> = []
   private(set) var now = 0
+  /// The last task that was committed.
+  var committed = 0
   /// What ran, by queue.
   private(set) var log: [String: [Int]] = [:]
   private(set) var runs = 0
@@ -52,9 +54,9 @@ struct TaskModel {
   mutating func add(_ task: Task) { tasks[task.number] = task }
 
   /// One that its own transaction cancels leaves nothing.
-  mutating func cancel(_ number: Int, isOwn: Bool) -> Int {
+  mutating func cancel(_ number: Int) -> Int {
     guard let task = tasks[number], task.state.isWaiting else { return 0 }
-    if isOwn, !blocks(number) {
+    if number > committed, !blocks(number) {
       tasks[number] = nil
       settle(number, .cancelled)
     } else {
@@ -110,7 +112,13 @@ struct TaskModel {
       if state != .done, task.rule == .stayBlocked { continue }
       if state != .done, task.rule == .cancel {
         task.parents = []
-        end(task, .cancelled)
+        if child > committed, !blocks(child) {
+          // Its own transaction cancels it: see `cancel`.
+          tasks[child] = nil
+          settle(child, .cancelled)
+        } else {
+          end(task, .cancelled)
+        }
         continue
       }
       task.parents.remove(number)
