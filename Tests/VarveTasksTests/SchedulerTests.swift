@@ -255,6 +255,33 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `23 a task that was the head of its serial queue when it died is revived after the head of now`()
+    async throws
+  {
+    let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial(onDead: .skip))])
+    struct Broken: Error {}
+    try fixture.handle { note, context in
+      if note.text == "old", context.attempt == 2 { return .discard("no") }
+      if context.failures == 0 { throw Broken() }
+      return .done
+    }
+    try await fixture.scheduler.start()
+    let old = try fixture.enqueue("old")
+    await fixture.scheduler.waitUntilIdle()
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
+    #expect(try fixture.state(old) == .dead)
+    let head = try fixture.enqueue("head") { $0.priority = 5 }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(try fixture.state(head) == .retryWait)
+    #expect(fixture.lines.take() == ["old", "old", "head"])
+    #expect(try fixture.write { tx in try tx.revive(.id(old)) } == 1)
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take().isEmpty)
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
+    #expect(fixture.lines.take() == ["head", "old"])
+    await fixture.scheduler.stop()
+  }
+
   @Test func `14 a task that is put off has not been tried`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle { _, context in

@@ -60,6 +60,8 @@ extension TaskChanging {
       return true
     }
     new.position.kind = .line
+    // It has left the head of its queue, where another task may wait to be run again.
+    new.position.isFront = false
     new.position.revision &+= 1
     try apply(TaskEdit.revive(ended.key, counted: old.progress.state, new), from: nil, to: new)
     return true
