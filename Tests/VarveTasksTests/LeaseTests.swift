@@ -1,4 +1,5 @@
 import Foundation
+import FutexLocks
 import Synchronization
 import Testing
 import Varve
@@ -72,6 +73,12 @@ struct LeaseTests {
         break
       }
       fixture.clock.advance(by: .seconds(25))
+      // What was due is done.
+      let dispatcher = fixture.scheduler.dispatcher
+      await fixture.poll {
+        let isDue = dispatcher.nextDeadline.map { $0 <= fixture.clock.continuousNow } ?? false
+        return !isDue && !dispatcher.state.withLock { $0.isPumping }
+      }
       #expect(try fixture.state(id) == .running)
     }
     fixture.clock.advance(by: .seconds(5))

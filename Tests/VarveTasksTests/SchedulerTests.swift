@@ -270,7 +270,7 @@ struct SchedulerTests {
     await fixture.scheduler.waitUntilIdle()
     await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
     #expect(try fixture.state(old) == .dead)
-    let head = try fixture.enqueue("head") { $0.priority = 5 }
+    let head = try fixture.enqueue("head") { $0.priority = 255 }
     await fixture.scheduler.waitUntilIdle()
     #expect(try fixture.state(head) == .retryWait)
     #expect(fixture.lines.take() == ["old", "old", "head"])
