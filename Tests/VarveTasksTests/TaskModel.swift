@@ -75,6 +75,8 @@ struct TaskModel {
 
   mutating func revive(_ number: Int) -> Int {
     guard var task = tasks[number], task.state == .dead || task.state == .cancelled else { return 0 }
+    // Only the dead head that blocks its queue still stands there.
+    if task.state == .cancelled || !Self.blocksOnDead(task.queue) { task.isFront = false }
     task.state = .ready
     if task.maxAttempts > 0 { task.maxAttempts = max(task.maxAttempts, task.attempt + 1) }
     tasks[number] = task
