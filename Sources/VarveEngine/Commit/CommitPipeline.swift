@@ -4,7 +4,7 @@ internal import Synchronization
 ///
 /// ```
 /// commit ─▶ lead (CommitQueue) ─▶ room in log and memtables ─▶ stamp ─▶ log ─▶ memtables ─▶ publish
-/// ─▶ resign, which commits for waiting writers ─▶ sync, if asked ─▶ acknowledge
+///        ─▶ resign, which commits for waiting writers ─▶ sync, if asked ─▶ acknowledge
 /// ```
 ///
 /// # Invariants

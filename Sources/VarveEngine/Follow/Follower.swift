@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Follows a database that another process writes: an engine to read from, whose state changes only in `catchUp` and
+/// Follows a database that another process writes: an engine for reading, whose state changes only in `catchUp` and
 /// `waitForCommit`.
 ///
 /// ```swift
@@ -30,7 +30,7 @@ internal import Synchronization
 ///
 /// Safe from any thread.
 public final class Follower: Sendable {
-  /// What is read from. It is read-only; `close` of the follower closes it.
+  /// The engine to read from. It is read-only; `close` of the follower closes it.
   public let engine: Engine
   private let following: Following
   private let isClosed = Atomic<Bool>(false)
@@ -53,7 +53,7 @@ public final class Follower: Sendable {
     return try following.catchUp()
   }
 
-  /// Waits until a commit after `sequence` is visible here, and returns the last visible one; nil where
+  /// Waits until a commit after `sequence` is visible here, and returns the last visible one. Returns nil if
   /// `nanoseconds` pass first, or the follower is closed. Throws like `catchUp`.
   public func waitForCommit(
     after sequence: SequenceNumber, timeout nanoseconds: UInt64? = nil
@@ -120,7 +120,7 @@ public final class Follower: Sendable {
     }
   }
 
-  /// How often a sequence of commits looks whether it is still wanted.
+  /// How often a commit stream checks whether it is still in use.
   private static let lookInterval: UInt64 = 100_000_000
 
   /// Closes the follower and its engine; waiting calls return nil. Release snapshots and cursors before. A second call
@@ -137,7 +137,7 @@ public final class Follower: Sendable {
   }
 }
 
-/// The thread that feeds one sequence of commits.
+/// The thread that feeds one stream of commits.
 private final class CommitStream: Sendable {
   private let ended = Atomic<Bool>(false)
   private let done = Atomic<Bool>(false)
@@ -148,7 +148,7 @@ private final class CommitStream: Sendable {
 
   func end() { ended.store(true, ordering: .releasing) }
 
-  /// False, and nothing done, where the system starts no further thread.
+  /// Starts the thread. Returns false if the system can't create one.
   func start(_ body: @escaping @Sendable () -> Void) -> Bool {
     thread.withLock { thread in
       thread = EngineThread(ifPossible: "varve-follow") { [self] in
