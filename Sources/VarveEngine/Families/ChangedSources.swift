@@ -7,7 +7,7 @@ struct ChangedSources {
   private let tree: Tree
   private let memTables: [MemTable]
   private let tables: [TableMetadata]
-  /// The sequence at which tables were put into the family, where that is newer: a write of the whole family.
+  /// The sequence at which tables were ingested, if newer than the snapshot: a write of the whole family.
   private let ingestion: SequenceNumber?
 
   /// The sources newer than a snapshot.

@@ -31,7 +31,7 @@ final class SnapshotList: Sendable {
     }
   }
 
-  /// What `release` gives back.
+  /// A registered sequence, to be passed to `release`.
   struct Hold: Sendable {
     let sequence: SequenceNumber
     fileprivate let place: Int

@@ -177,7 +177,7 @@ final class Tree: TableReaders {
     }
   }
 
-  /// Takes the state that another process made durable.
+  /// Installs the state that another process made durable.
   func follow(_ state: ManifestState) { manifest.withLock { $0.follow(state) } }
 
   /// Rolls the MANIFEST if that makes the next open cheaper. Never fails: see `Manifest.rollForClose`.

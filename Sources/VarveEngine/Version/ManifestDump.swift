@@ -1,7 +1,7 @@
-/// VersionEdits and MANIFEST files as text, for `varve dump manifest`, for error reports and for the
-/// tests: one line a field, in the order of application, keys escaped.
+/// VersionEdits and MANIFEST files as text, for `varve dump manifest`, error reports and tests: one line per field, in
+/// the order of application, keys escaped.
 enum ManifestDump {
-  /// One edit, a line a field.
+  /// One edit, one line per field.
   static func lines(_ edit: VersionEdit) -> [String] {
     var lines: [String] = []
     if let id = edit.databaseID { lines.append("database id \(hex(id))") }
@@ -47,7 +47,7 @@ enum ManifestDump {
     return text
   }
 
-  /// A whole MANIFEST. Damage does not stop the dump where it can be shown: the error is the last line.
+  /// A whole MANIFEST. Dumps what precedes any damage; the error is then the last line.
   static func text(_ bytes: ByteView, number: FileNumber, file: String) -> String {
     var lines: [String] = []
     do throws(EngineError) {
@@ -70,7 +70,7 @@ enum ManifestDump {
     return lines.joined(separator: "\n") + "\n"
   }
 
-  /// Printable ASCII as it is, the rest as `\xNN`.
+  /// Printable ASCII unchanged, other bytes as `\xNN`.
   static func key(_ bytes: ByteView) -> String {
     var text = ""
     for index in 0..<bytes.count {
