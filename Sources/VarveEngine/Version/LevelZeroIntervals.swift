@@ -46,7 +46,7 @@ struct LevelZeroIntervals: Sendable {
       if boundary.isStart {
         starts[boundary.table] = interval
       } else {
-        // An empty run (a table with one excluded key) cannot be: bounds are at least one key apart.
+        // An empty run (a table with one excluded key) is impossible: bounds are at least one key apart.
         ranges[boundary.table] = starts[boundary.table]..<max(interval, starts[boundary.table] + 1)
       }
     }

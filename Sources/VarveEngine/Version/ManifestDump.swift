@@ -47,7 +47,7 @@ enum ManifestDump {
     return text
   }
 
-  /// A whole MANIFEST. Dumps what precedes any damage; the error is then the last line.
+  /// A whole MANIFEST. Damage does not stop the dump where it can be shown: the error is the last line.
   static func text(_ bytes: ByteView, number: FileNumber, file: String) -> String {
     var lines: [String] = []
     do throws(EngineError) {

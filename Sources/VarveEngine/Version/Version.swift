@@ -68,7 +68,7 @@ final class Version: @unchecked Sendable {
 
   /// A copy of the tables of any level: newest first on level 0, in key order on deeper levels.
   ///
-  /// Complexity: in the tables of the level, from level 1 on.
+  /// Complexity: from level 1 on, linear in the tables of the level.
   func tables(level: Int) -> [TableMetadata] { level == 0 ? levelZero.tables : run(level).tables.array }
 
   /// Calls `body` with each table and its level.
