@@ -1,7 +1,7 @@
 /// The parameters of the picker. The defaults come from the simulations in `CompactionSimulationTests`, which bound the
 /// write amplification of each workload.
 struct CompactionPickerOptions: Sendable {
-  /// Bytes of a full memtable; a flush makes about half of that in tables.
+  /// Bytes of a full memtable; a flush makes tables of about half of that.
   var memtableSize: UInt64 = 64 << 20
 
   /// The depth of level 0 at which it is compacted into the base level while writes continue. Each table of depth costs

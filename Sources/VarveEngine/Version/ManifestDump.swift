@@ -70,7 +70,7 @@ enum ManifestDump {
     return lines.joined(separator: "\n") + "\n"
   }
 
-  /// Printable ASCII unchanged, other bytes as `\xNN`.
+  /// Printable ASCII as it is, the rest as `\xNN`.
   static func key(_ bytes: ByteView) -> String {
     var text = ""
     for index in 0..<bytes.count {
