@@ -146,8 +146,8 @@ public struct IndexedWriteBatch: ~Copyable {
   /// Removes all keys from `lower` (included) to `upper` (excluded): see `WriteBatch.deleteRange`. Throws the errors of
   /// `put`, and `.invalidArgument` if the range ends before it begins.
   ///
-  /// Complexity: a search and the insertion, and one pass over the entries that the batch's tree has in the range, those
-  /// included that do not count any more and were not dropped yet.
+  /// Complexity: a search and the insertion, and one pass over the entries that the batch's tree has in the range,
+  /// including those that do not count any more and were not dropped yet.
   public mutating func deleteRange(
     from lower: RawSpan, to upper: RawSpan, in family: ColumnFamily? = nil
   ) throws(EngineError) {
@@ -348,8 +348,8 @@ public struct IndexedWriteBatch: ~Copyable {
 
   /// Undoes everything since the last savepoint, and removes the savepoint.
   ///
-  /// Throws `.invalidArgument` if none is set. Complexity: amortized O(1), for each range delete that is undone O(log
-  /// n).
+  /// Throws `.invalidArgument` if none is set. Complexity: amortized O(1), for each range delete that is undone
+  /// O(log n).
   public mutating func rollbackToSavepoint() throws(EngineError) {
     let savepoint = try lastSavepoint()
     savepoints.removeLast()
