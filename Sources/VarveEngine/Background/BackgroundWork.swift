@@ -6,7 +6,6 @@ internal import Synchronization
 /// `state` is the only lock; jobs run outside it. One flush runs at a time, and as many compactions as the executor has
 /// threads. A failed job is retried after a pause that doubles; writers get its error when they would have to wait for
 /// it (`BackgroundWork+Resume`).
-/// when they would have to wait for it (`BackgroundWork+Resume`).
 final class BackgroundWork: TableMaker {
   let options: EngineOptions
   private let currentPlan: Mutex<MemoryPlan>

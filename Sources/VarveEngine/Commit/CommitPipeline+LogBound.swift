@@ -10,7 +10,6 @@
 ///    (`FlushJob`); until then the old segment counts.
 /// 2. At most an eighth of the bound is logged again while the log grows by its bound.
 /// 3. A memtable with unlogged entries is never logged again: other families' parts of those batches are in no log.
-///    in no log.
 extension CommitPipeline {
   /// Bytes logged again since the log last grew by its bound.
   struct LogTurn {

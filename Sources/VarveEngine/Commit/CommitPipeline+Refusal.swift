@@ -12,7 +12,6 @@ internal import Synchronization
 /// - A failing device is retried only on request (`Engine.resume`).
 ///
 /// The error of a refused commit carries the cause of the last failed attempt.
-/// The error of a refused commit names what the last attempt met.
 extension CommitPipeline {
   struct Refusal: Sendable {
     var error: EngineError

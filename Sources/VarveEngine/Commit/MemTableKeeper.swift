@@ -182,7 +182,6 @@ final class MemTableKeeper: Sendable {
   ///
   /// If it contains unlogged batches, the memtables of all families that do are frozen with it, atomically for flushes:
   /// the other half of a batch may be there.
-  /// instant for flushes: the other half of a batch may be there.
   func freeze(_ family: FamilyState, _ lead: borrowing CommitLead) {
     guard family.active(lead).entryCount > 0 else { return }
     freezing.withLock { _ in

@@ -17,6 +17,7 @@
 /// iterates: the engine takes back those of an old or idle cursor, and its next move costs an additional seek. The
 /// cursor then keeps the block, or the memtable, of its current entry, and all files of its family if the family was
 /// dropped.
+///
 /// Complexity: a seek is O(log n) in each memtable and table that it searches, a step amortized O(1).
 /// A cursor belongs to one thread at a time.
 ///

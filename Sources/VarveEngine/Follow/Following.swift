@@ -24,7 +24,6 @@ internal import Synchronization
 ///   the end of the log, as the next recovery does.
 /// - Another process opens the database. It finds what the first one published, unless the power failed; then this
 ///   engine has seen more than there is, and every later step throws `.rewound`.
-///   has seen more than there is, and every later step throws `.rewound`.
 ///
 /// # Invariants
 /// 1. Every logged entry up to `incorporated` is in memtables or tables of the views.

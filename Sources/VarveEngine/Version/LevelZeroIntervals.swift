@@ -128,7 +128,7 @@ struct LevelZeroIntervals: Sendable {
 /// The maximum of the values set for each of some intervals: both calls cost O(log n).
 ///
 ///     node          1                 raised[node]: over all intervals below the node
-/// 2         3         maxima[node]: of the intervals below it, without values of nodes above it
+///             2         3         maxima[node]: of the intervals below it, without values of nodes above it
 ///          4     5     6     7
 struct IntervalMaxima {
   private let leafCount: Int
