@@ -15,10 +15,10 @@ final class InspectedCoding: Sendable {
 
   // MARK: - As JSON
 
-  /// A value as JSON on one line; nil where its bytes don't tell: of the coder `raw`, of those of programs, and of a
-  /// property list as XML, which the coder reads and never writes.
+  /// A value as JSON on one line; nil if its bytes can't be converted: those of the coder `raw` and of programs'
+  /// coders, and a property list as XML, which the coder reads and never writes.
   ///
-  /// The coder JSON gives its own text. Throws `.corruption` where the bytes are not what the coder writes.
+  /// The coder JSON yields its own text. Throws `.corruption` if the bytes are not valid for the coder.
   func json(_ bytes: ArraySlice<UInt8>, shape: UInt32, coder: CoderName) throws -> String? {
     guard shape == 0 || coder.kind == .binary else {
       throw DatabaseError(.corruption, "a value of the coder \(coder) has a shape, and must have none")
