@@ -52,7 +52,7 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     public static let notReadableNow = Code(.notReadableNow)
     /// The operating system does not permit creating, changing or removing something.
     public static let permissionDenied = Code(.permissionDenied)
-    /// The work was given up because the engine closes.
+    /// The work was canceled because the engine closes.
     public static let canceled = Code(.canceled)
 
     /// A key's merge operands can't be folded: the operator refused them, or isn't known.

@@ -26,7 +26,7 @@ internal import Varve
 /// 2. There are at most as many values as bytes: each takes at least one byte to reference, and no writer makes two
 ///    containers share a third.
 /// 3. The total size of strings and bytes, counted at each reference, is bounded.
-/// 3. What strings and bytes come to, each time they are referred to, has a bound.
+/// 3. The total size of strings and bytes, counted at each reference, is bounded.
 struct BinaryPropertyList {
   private static let sizeMaximum = 256 << 20
   private let bytes: [UInt8]

@@ -85,7 +85,7 @@ public struct InspectedValue: Sendable {
   /// The value as JSON on one line; nil if its bytes can't be converted: those of the coder `raw` and of programs'
   /// coders, and a property list as XML. For the coder JSON its own text, with spaces for line breaks.
   public let json: String?
-  /// The raw value of the version of the format that wrote it; nil where there is no format.
+  /// The raw value of the version of the format that wrote it; nil if there is no format.
   public let version: String?
   fileprivate let shape: UInt32
   fileprivate let stored: ArraySlice<UInt8>

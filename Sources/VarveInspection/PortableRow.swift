@@ -21,7 +21,7 @@ public struct PortableRow: Sendable, Hashable {
 
 /// An object or metadata, as its coder wrote it, with the shapes and the version spelt out.
 public struct PortableValue: Sendable, Hashable {
-  /// The raw value of the version of the format that wrote it; nil where there is no format.
+  /// The raw value of the version of the format that wrote it; nil if there is no format.
   public var version: String?
   /// The field names of the record; empty if it is not a record, or not a value of the binary coder.
   public var shape: [String]

@@ -268,7 +268,7 @@ final class BackgroundWork: TableMaker {
 
   // MARK: - Writers
 
-  /// Slows a writer down if background work falls behind. Otherwise costs one load.
+  /// Slows a writer down if background work is late. Otherwise costs one load.
   @inline(__always)
   func delayWrite(bytes: Int) {
     if !controller.isFree { waitForPace(bytes) }

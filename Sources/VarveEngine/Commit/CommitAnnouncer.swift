@@ -1,7 +1,7 @@
 internal import Synchronization
 
 /// Publishes commits to followers in other processes through the shared page, as soon as the commits reach the
-/// durability their writers asked for.
+/// durability their writers requested.
 ///
 /// A commit that requires a sync is *deferred* until the sync has succeeded, and so are all later commits: followers
 /// see commits in order.

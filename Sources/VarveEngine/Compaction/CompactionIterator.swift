@@ -177,7 +177,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     return !hasUpper || source.blockEnds(before: InternalKey(upper.view, Trailer(word: .max)))
   }
 
-  /// Whether the block lies in a gap between range tombstones.
+  /// Whether the block is in a gap between range tombstones.
   private var blockIsUncovered: Bool {
     if isInFragment { return false }
     return fragment == tombstones.count

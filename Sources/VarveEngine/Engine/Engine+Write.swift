@@ -3,7 +3,7 @@ extension Engine {
   /// Sets the value of a key.
   ///
   /// Returns the sequence number of the commit. Throws `.limitExceeded`, `.familyDropped`, `.readOnly`, `.noSpace`, and
-  /// `.outcomeUnknown` if the sync that `durability` asked for failed.
+  /// `.outcomeUnknown` if the sync that `durability` requires failed.
   /// Complexity: O(log n) in the memtable's entries; no system call while it and the log have room.
   @discardableResult
   @inline(__always)

@@ -1,4 +1,4 @@
-/// What a commit survives when `write` returns.
+/// The failures that a commit survives when `write` returns.
 public enum Durability: Hashable, Sendable {
   /// The death of the process, even by SIGKILL, but not a power loss. The default.
   case process
@@ -76,7 +76,7 @@ public struct EngineOptions: Sendable {
 
   /// The length of a run of dead keys from which a cursor that passed it writes one range tombstone over it when the
   /// cursor ends, so that later cursors skip the run with a seek. The tombstone is a commit of the engine that changes
-  /// no answer and waits for nothing. At least 32; 0 turns it off. Default 128: stepping over so many keys takes longer
+  /// no answer and waits for nothing. At least 32; 0 turns it off. Default 128: stepping over that many keys takes longer
   /// than the commit.
   public var deadRunMinimum = 128
 

@@ -26,7 +26,7 @@ extension WriteBatch {
   /// Removes a key that was put exactly once since it was last removed, by a single delete or a range delete:
   /// never by `delete`, and never merged.
   ///
-  /// Cheaper than `delete` if this holds: a compaction removes the put and its removal together as soon as it meets
+  /// Cheaper than `delete` if this holds: a compaction removes the put and its removal together as soon as it merges
   /// both. If it does not hold, the result of reads of the key is undefined: an older put can be visible again. Builds
   /// with `assert` stop when a compaction detects this. Throws the errors of `put`.
   public mutating func singleDelete(_ key: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {

@@ -13,7 +13,7 @@ internal import Synchronization
 /// try follower.close()
 /// ```
 ///
-/// # What it sees
+/// # Visible state
 /// Complete batches, all of them, in commit order; the state never goes back. A commit is visible when it has the
 /// durability that its writer asked for: at once by default, after its sync with `Durability.power`, and not before an
 /// earlier such commit. Commits with `Durability.none` are visible after they were flushed, possibly after later ones.
@@ -22,10 +22,10 @@ internal import Synchronization
 /// the file `SHARED` polls each millisecond. Otherwise followers poll the log each millisecond, and a commit with
 /// `Durability.power` can be visible before it was synced. `Engine.explain()` says which method is used.
 ///
-/// # What it costs the writer
+/// # Cost for the writer
 /// Only the wake-ups. The follower writes only a count into `SHARED`. It keeps entries that are not in tables yet in
 /// memtables of its own, at most what the writer's log holds, and keeps up to half of `EngineOptions.openTableCount`
-/// tables open. Beyond that, a snapshot or cursor can meet a table that the writer removed, and throws `.notFound`;
+/// tables open. Beyond that, a snapshot or cursor can need a table that the writer removed, and throws `.notFound`;
 /// after `catchUp` the same read succeeds.
 ///
 /// Safe from any thread.
@@ -44,7 +44,7 @@ public final class Follower: Sendable {
   /// Advances to the last commit that the writer has announced, and returns its sequence number. Running reads, cursors
   /// and snapshots keep their state.
   ///
-  /// Throws `.rewound` if a loss of power took back commits that were read here, `.corruption`, and errors of the file
+  /// Throws `.rewound` if a power loss took back commits that were read here, `.corruption`, and errors of the file
   /// system; reads then see the earlier state.
   /// Complexity: O(n) in the bytes written since the last call.
   @discardableResult
@@ -80,7 +80,7 @@ public final class Follower: Sendable {
   }
 
   /// The visible sequence number each time it rises, as long as the follower is open. A slow consumer misses numbers but
-  /// no commits: each number stands for all commits before it. Each stream has a thread of its own, which catches up.
+  /// no commits: each number stands for all commits before it. Each stream has its own thread, which catches up.
   public func commits() -> AsyncThrowingStream<SequenceNumber, any Error> {
     AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
       let stream = CommitStream()

@@ -8,7 +8,7 @@ public struct TransactionConflict: Error, Hashable, Sendable, CustomStringConver
   /// The commit that changed it. Nil for a dropped family.
   public let sequence: SequenceNumber?
 
-  /// What was changed, in words.
+  /// The change as text.
   public var description: String {
     guard let key, let sequence else { return "column family \"\(family)\" was dropped" }
     return "key \(key.withByteView { $0.printable }) of column family \"\(family)\" was changed at sequence \(sequence)"

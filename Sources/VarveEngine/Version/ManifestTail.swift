@@ -118,7 +118,7 @@ struct ManifestTail {
       state: try replay.finish(), number: number, file: file, fileID: reader.header.fileID, position: position)
   }
 
-  // MARK: - What was appended
+  // MARK: - Appended edits
 
   private mutating func readAppended(_ trust: Trust) throws(EngineError) {
     for attempt in 1...3 {

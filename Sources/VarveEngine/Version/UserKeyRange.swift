@@ -76,7 +76,7 @@ struct UserKeyRange: Sendable, Hashable {
     return order > 0 || (order == 0 && upperIsExcluded)
   }
 
-  /// Whether `table` lies wholly inside.
+  /// Whether `table` is completely inside.
   func contains(_ table: TableMetadata) -> Bool {
     guard KeyBytes.compare(table.smallest, lower) >= 0 else { return false }
     guard let upper else { return true }
