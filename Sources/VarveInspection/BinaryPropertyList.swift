@@ -23,9 +23,9 @@ internal import Varve
 /// ```
 ///
 /// # Invariants
+/// 1. Values are nested at most as deep as those of the other coders.
 /// 2. There are at most as many values as bytes: each takes at least one byte to reference, and no writer makes two
 ///    containers share a third.
-/// 3. The total size of strings and bytes, counted at each reference, is bounded.
 /// 3. The total size of strings and bytes, counted at each reference, is bounded.
 struct BinaryPropertyList {
   private static let sizeMaximum = 256 << 20

@@ -70,7 +70,7 @@ final class StatisticsPublisher: Sendable {
     let counters = background.metrics.counters
     let cache = background.tree.cache.statistics
     let (readers, now) = background.snapshots.summary
-    // An age grows all the time; only a change of the oldest reader counts.
+    // The age of the oldest reader counts in steps of ten seconds, so that it does not cause a write each second.
     let oldest = min(readers.oldestSnapshotSince ?? .max, readers.oldestCursorSince ?? .max)
     return [
       background.pipeline.visible.value, background.pipeline.log.durableSequence.value,
