@@ -34,7 +34,7 @@ int32_t cvarve_futex_wait(const uint32_t *word, uint32_t expected, int64_t timeo
 /// Wakes at most `count` sleepers on `word`.
 void cvarve_futex_wake(const uint32_t *word, int32_t count, bool shared);
 
-/// For a thread that spins on a word: yields to the core's other hardware thread, and prevents speculative loads.
+/// For a thread that spins on a word: yields to the core's other hardware thread, and limits speculation.
 static inline void cvarve_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

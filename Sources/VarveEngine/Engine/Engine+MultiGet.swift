@@ -5,7 +5,7 @@ extension Engine {
   /// Throws the errors of `get`. One call with several keys takes less time than several calls: while the processor
   /// waits for the memory of one key, it fetches that of others (`LookupWindow`).
   ///
-  /// Memtables and tables of the snapshot are kept until the call returns, unless they are replaced meanwhile.
+  /// The call retains only the memtables and tables of the view that it reads, until it returns.
   public func multiGet(
     _ keys: [[UInt8]], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
   ) throws(EngineError) -> [[UInt8]?] {

@@ -76,8 +76,8 @@ public struct EngineOptions: Sendable {
 
   /// The length of a run of dead keys from which a cursor that passed it writes one range tombstone over it when the
   /// cursor ends, so that later cursors skip the run with a seek. The tombstone is a commit of the engine that changes
-  /// no answer and waits for nothing. At least 32; 0 turns it off. Default 128: stepping over that many keys takes longer
-  /// than the commit.
+  /// no answer and waits for nothing. At least 32; 0 turns it off. Default 128: stepping over that many keys takes
+  /// longer than the commit.
   public var deadRunMinimum = 128
 
   /// Merge operators for families, in addition to those that every engine has. A family whose operator is missing can

@@ -18,7 +18,7 @@
 ///     8        4      version of this format, 1
 ///     12       4      CRC-32C of everything after it, up to the end of the text
 ///     16       8      number of writes; equal numbers mean equal text
-///     24       8      number of the process
+///     24       8      process id
 ///     32       8      when the process began, as the system counts it; 0: not known
 ///     40       8      database id
 ///     48       8      the engine's clock when it was written
