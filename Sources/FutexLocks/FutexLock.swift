@@ -4,9 +4,9 @@ package import Synchronization
 /// A lock around a value, for critical sections of a few instructions.
 ///
 /// `Mutex` of the standard library hands ownership over: on Linux it is a futex with priority inheritance, and each
-/// waiting thread enters the kernel twice, in its turn. Eight threads on two cores that only read had 40,000 reads per second
-/// together, and two threads a million. This lock has no turns: a thread that finds it free takes it, and one that
-/// finds it taken checks it some more times before it sleeps. So it is for short critical sections. It is not fair, and
+/// waiting thread enters the kernel twice, in its turn. Eight threads on two cores that only read had 40,000 reads per
+/// second together, and two threads a million. This lock has no turns: a thread that finds it free takes it, and one
+/// that finds it taken checks it some more times before it sleeps. So it is for short critical sections. It is not fair, and
 /// a waiter may be overtaken any number of times.
 ///
 /// ```
