@@ -6,8 +6,8 @@ package import Synchronization
 /// `Mutex` of the standard library hands ownership over: on Linux it is a futex with priority inheritance, and each
 /// waiting thread enters the kernel twice, in its turn. Eight threads on two cores that only read had 40,000 reads per
 /// second together, and two threads a million. This lock has no turns: a thread that finds it free takes it, and one
-/// that finds it taken checks it some more times before it sleeps. So it is for short critical sections. It is not fair, and
-/// a waiter may be overtaken any number of times.
+/// that finds it taken checks it some more times before it sleeps. So it is for short critical sections. It is not
+/// fair, and a waiter may be overtaken any number of times.
 ///
 /// ```
 ///  word   0: free │ 1: held │ 2: held, and a thread may sleep
