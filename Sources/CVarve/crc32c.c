@@ -1,6 +1,6 @@
 // CRC-32C by the processor's own instruction, chosen once at run time.
 //
-// The instruction has a latency of three cycles and a throughput of one a cycle, so long inputs go
+// The instruction has a latency of three cycles and a throughput of one per cycle, so long inputs go
 // through three independent lanes. The lanes are joined by a multiplication modulo the polynomial
 // (Gopal et al., "Fast CRC computation for iSCSI polynomial using CRC32 instruction", Intel 2011),
 // here by tables for the two lane sizes.

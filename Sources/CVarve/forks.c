@@ -6,7 +6,7 @@
 
 uint32_t cvarve_fork_counter;
 
-// Descriptors that a child gives back, plus one; 0: the slot is free. A fixed size, because a child may not allocate.
+// Descriptors that a child closes, plus one; 0: the slot is free. A fixed size, because a child must not allocate.
 #define DESCRIPTOR_COUNT 256
 static _Atomic int32_t descriptors[DESCRIPTOR_COUNT];
 

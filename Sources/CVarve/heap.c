@@ -1,4 +1,4 @@
-// What the heap of the C library can do beyond the standard.
+// Functions of the C library's heap beyond the standard.
 
 #include "CVarve.h"
 

@@ -1,24 +1,24 @@
 internal import CVarve
 package import Synchronization
 
-/// A lock around a value, for a few instructions at a time.
+/// A lock around a value, for critical sections of a few instructions.
 ///
-/// `Mutex` of the standard library hands itself over: on Linux it is a futex with priority inheritance, and each thread that
-/// has to wait enters the kernel twice, in its turn. Eight threads on two cores that did
-/// nothing but read had 40,000 reads a second together, and two threads a million. This lock has no turns: a thread that comes while it is free takes it, and one that
-/// finds it taken looks some more times before it sleeps. So it is for what is held shortly. It is not fair, and a waiter may
-/// be overtaken any number of times.
+/// `Mutex` of the standard library hands ownership over: on Linux it is a futex with priority inheritance, and each
+/// waiting thread enters the kernel twice, in its turn. Eight threads on two cores that only read had 40,000 reads per
+/// second together, and two threads a million. This lock has no turns: a thread that finds it free takes it, and one
+/// that finds it taken checks it some more times before it sleeps. So it is for short critical sections. It is not
+/// fair, and a waiter may be overtaken any number of times.
 ///
 /// ```
-///  word   0: free │ 1: held │ 2: held, and some thread may sleep
+///  word   0: free │ 1: held │ 2: held, and a thread may sleep
 /// ```
 /// The three states are those of "Futexes Are Tricky" (Drepper, 2011), third form.
 ///
 /// # Safety
-/// Owns its memory, which does not move. Only the holder touches the value.
+/// Owns its memory, which does not move. Only the holder accesses the value.
 ///
 /// # Concurrency
-/// Any thread. Not recursive: a thread that takes it twice waits for ever.
+/// Safe from any thread. Not recursive: a thread that takes it twice waits forever.
 @safe
 @frozen
 package struct FutexLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
@@ -38,7 +38,7 @@ package struct FutexLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     unsafe word.deinitialize(count: 1).deallocate()
   }
 
-  /// Runs `body` alone with the value.
+  /// Runs `body` with exclusive access to the value.
   @inlinable
   @inline(__always)
   package func withLock<Result, E: Error>(
@@ -52,7 +52,7 @@ package struct FutexLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     return try unsafe body(&value.pointee)
   }
 
-  /// How often a thread looks before it sleeps: about as long as a holder needs that runs.
+  /// How often a thread checks the lock before it sleeps: about as long as a running holder needs.
   private static var looks: Int { 60 }
 
   @usableFromInline
@@ -68,7 +68,7 @@ package struct FutexLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
       ).exchanged
       if isTaken { return }
     }
-    // From here on the holder wakes one when it ends: perhaps this thread, perhaps for nothing.
+    // From here on the holder wakes a waiter when it unlocks: possibly this thread, possibly needlessly.
     while unsafe word.pointee.exchange(2, ordering: .acquiring) != 0 {
       _ = unsafe cvarve_futex_wait(address, 2, -1, false)
     }

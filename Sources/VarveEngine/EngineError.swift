@@ -1,9 +1,10 @@
 /// An error of the engine: a code, a message, and the file and offset if they are known.
 ///
-/// A programmer's mistake (a family of another engine, a use after close of what throws nothing) is not an error: the
-/// process stops with a message that says what to do. Bad bytes, a full disk and a broken one are errors, always.
+/// A programming error (a family of another engine, use after close of a call that does not throw) is not an
+/// `EngineError`: the process stops with a message that says what to do. Damaged bytes, a full disk and a broken disk
+/// are always errors.
 public struct EngineError: Error, Sendable, CustomStringConvertible {
-  /// The class of an error: what a program decides by.
+  /// The class of an error, by which a program decides what to do.
   public struct Code: Hashable, Sendable, CustomStringConvertible {
     private enum Name: String, Sendable {
       case corruption, unsupportedFormat, notFound, alreadyExists, notADatabase, locked, invalidArgument
@@ -22,11 +23,11 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     public static let notFound = Code(.notFound)
     /// A path exists and should not.
     public static let alreadyExists = Code(.alreadyExists)
-    /// The path is there, but holds no database of this engine.
+    /// The path exists but has no database of this engine.
     public static let notADatabase = Code(.notADatabase)
     /// Another engine, in this process or another, has the database open.
     public static let locked = Code(.locked)
-    /// A parameter or option has no meaning.
+    /// A parameter or option is not valid.
     public static let invalidArgument = Code(.invalidArgument)
     /// A key, value or batch exceeds a limit. Nothing was written.
     public static let limitExceeded = Code(.limitExceeded)
@@ -43,34 +44,34 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     public static let familyDropped = Code(.familyDropped)
     /// No column family has this name.
     public static let unknownFamily = Code(.unknownFamily)
-    /// The commit is visible, but its sync failed. It is not known whether it survives a loss of power.
+    /// The commit is visible, but its sync failed. It is unknown whether it survives a power loss.
     public static let outcomeUnknown = Code(.outcomeUnknown)
-    /// A file that is there can't be read now: EPERM or EACCES from opening or reading it. On iOS that is so for a protected
-    /// file while the device is locked. It says nothing of what the file holds: nothing counts as damaged, and the same call
-    /// succeeds when the file can be read again.
+    /// An existing file can't be read now: EPERM or EACCES from opening or reading it. On iOS this happens for a
+    /// protected file while the device is locked. It says nothing about the file's content: nothing counts as damaged,
+    /// and the same call succeeds when the file can be read again.
     public static let notReadableNow = Code(.notReadableNow)
-    /// The operating system does not allow it: to make, change or remove something.
+    /// The operating system does not permit creating, changing or removing something.
     public static let permissionDenied = Code(.permissionDenied)
-    /// The work was given up because the engine closes.
+    /// The work was canceled because the engine closes.
     public static let canceled = Code(.canceled)
 
     /// A key's merge operands can't be folded: the operator refused them, or isn't known.
     public static let mergeFailed = Code(.mergeFailed)
     /// Another commit changed what the transaction has read. Run the transaction again.
     public static let conflict = Code(.conflict)
-    /// The followed database lost commits that this follower has read, in a loss of power. Close the follower and follow
+    /// The followed database lost commits that this follower has read, in a power loss. Close the follower and follow
     /// the database again.
     public static let rewound = Code(.rewound)
-    /// Memory has not all that the read needs. Only inside of `Engine.withoutFileReads`.
+    /// The read needs data that is not in memory. Only inside of `Engine.withoutFileReads`.
     public static let wouldReadFile = Code(.wouldReadFile)
 
     /// The engine was closed, or this process is a child made by `fork` of the one that opened it.
     public static let closed = Code(.closed)
-    /// The system has no memory, no address space or no thread for what the call needs. Nothing was written; a smaller batch,
+    /// The system has not enough memory, address space or threads for the call. Nothing was written; a smaller batch,
     /// or the same one later, may succeed.
     public static let noMemory = Code(.noMemory)
 
-    /// The cursor was made after a savepoint of its batch that was undone since.
+    /// The cursor was made after a savepoint of its batch that was then undone.
     public static let cursorEnded = Code(.cursorEnded)
 
     /// The name of the code, as in the source.
@@ -79,20 +80,20 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
 
   /// The class of the error.
   public let code: Code
-  /// What happened, in words.
+  /// The description of the error.
   public let message: String
-  /// The error below this one.
+  /// The underlying error.
   public let cause: (any Error)?
-  /// The file it happened in.
+  /// The file in which it occurred.
   public let file: String?
-  /// The byte of the file, where one can be named.
+  /// The offset in the file, if known.
   public let offset: UInt64?
 
-  /// Which limit was exceeded, where that is known: for the floor above, which has a code for each.
+  /// The limit that was exceeded, if known: for the object database, which has a code for each.
   package enum Limit: Sendable { case key, value, batch }
   package private(set) var limit: Limit?
 
-  /// Makes an error. Programs that implement a `FileSystem` of their own need this.
+  /// Creates an error. For programs that implement their own `FileSystem`.
   public init(
     _ code: Code, _ message: String, cause: (any Error)? = nil, file: String? = nil, offset: UInt64? = nil
   ) {
@@ -103,15 +104,15 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     self.offset = offset
   }
 
-  /// The same error, of which it is known which limit was exceeded.
+  /// A copy of the error with the limit that was exceeded.
   package func exceeding(_ limit: Limit) -> EngineError {
     var copy = self
     copy.limit = limit
     return copy
   }
 
-  /// For what continues without bytes that are damaged: the error itself. Throws it where it says nothing of the bytes, because
-  /// they can't be read now.
+  /// For callers that continue without damaged bytes. Returns the error, or throws it if it says nothing about the
+  /// bytes, because they can't be read now.
   func requireDamage() throws(EngineError) -> EngineError {
     if code == .notReadableNow { throw self }
     return self

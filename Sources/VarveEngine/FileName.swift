@@ -1,4 +1,4 @@
-/// The number of a file in the database directory: one count for every kind, never reused.
+/// The number of a file in the database directory: one counter for every kind, never reused.
 struct FileNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
   let value: UInt64
   init(_ value: UInt64) { self.value = value }
@@ -6,22 +6,22 @@ struct FileNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
   var description: String { "\(value)" }
 }
 
-/// Every kind of file that the engine gives a name to, and how the name is spelled.
+/// Every kind of file that the engine names, and the format of the name.
 ///
-/// | name | holds |
+/// | name | content |
 /// |---|---|
-/// | `LOCK` | nothing; its lock says that an engine is open |
-/// | `CURRENT` | the name of the MANIFEST in force, and a newline |
+/// | `LOCK` | nothing; it is locked while an engine is open |
+/// | `CURRENT` | the name of the current MANIFEST, and a newline |
 /// | `CURRENT.tmp` | the next CURRENT, before its rename |
 /// | `MANIFEST-000012` | a log of VersionEdits |
 /// | `000012.log` | a segment of the write-ahead log |
-/// | `000012.pool` | a segment that waits to be used again |
+/// | `000012.pool` | a log segment that waits to be reused |
 /// | `000012.sst` | a table |
-/// | `SHARED` | what an engine tells followers in other processes (`SharedPage`) |
-/// | `STATS` | figures of the engine that has the database open (`PublishedStatistics`) |
+/// | `SHARED` | the state that an engine publishes to followers in other processes (`SharedPage`) |
+/// | `STATS` | statistics of the engine that has the database open (`PublishedStatistics`) |
 ///
-/// Numbers are at least six digits, zero-padded. Another spelling of the same number is not a name
-/// of the engine: it never deletes what it could not have named.
+/// Numbers have at least six digits, zero-padded. Another spelling of the same number is not a name of the engine: it
+/// never deletes what it could not have named.
 enum FileName: Hashable, Sendable {
   case lock
   case current
@@ -54,7 +54,7 @@ enum FileName: Hashable, Sendable {
     }
   }
 
-  /// Nil for a name that the engine does not give.
+  /// Nil for a name that the engine does not use.
   init?(_ name: String) {
     switch name {
     case "LOCK": self = .lock

@@ -1,8 +1,8 @@
 internal import Varve
 
-/// Reads a binary property list without the type of what it holds.
+/// Reads a binary property list without the type of its content.
 ///
-/// Foundation's decoder is not asked: of a list that refers to itself, which damaged bytes may say, it uses up the
+/// Does not use Foundation's decoder: for a list that refers to itself, which damaged bytes may do, it overflows the
 /// stack or never returns.
 ///
 /// # Format
@@ -17,16 +17,16 @@ internal import Varve
 ///    4n 5n 6n  n bytes; n characters of ASCII; n units of UTF-16
 ///    8s        UID of s + 1 bytes
 ///    An Dn     array of n references; dictionary of n references to keys, and then n to values
-///  offsets     where each object begins
-///  32 bytes    6 unused, size of an offset (1), size of a reference (1), count of objects (8), number of the top
-///              object (8), where the offsets begin (8)
+///  offsets     the offset of each object
+///  32 bytes    6 unused, size of an offset (1), size of a reference (1), count of objects (8), index of the top
+///              object (8), the offset of the offsets (8)
 /// ```
 ///
 /// # Invariants
 /// 1. Values are nested at most as deep as those of the other coders.
-/// 2. There are at most as many values as bytes: each is referred to by a byte at least, and no writer lets two
+/// 2. There are at most as many values as bytes: each takes at least one byte to reference, and no writer makes two
 ///    containers share a third.
-/// 3. What strings and bytes come to, each time they are referred to, has a bound.
+/// 3. The total size of strings and bytes, counted at each reference, is bounded.
 struct BinaryPropertyList {
   private static let sizeMaximum = 256 << 20
   private let bytes: [UInt8]
@@ -37,7 +37,7 @@ struct BinaryPropertyList {
   private var valuesLeft: Int
   private var sizeLeft = sizeMaximum
 
-  /// The value of a list. Throws `.corruption` where the bytes are none.
+  /// The value of a property list. Throws `.corruption` if the bytes are not one.
   static func value(_ bytes: ArraySlice<UInt8>) throws -> UntypedValue {
     var list = try BinaryPropertyList(Array(bytes))
     let top = try list.number(at: list.bytes.count - 16, size: 8)
@@ -113,7 +113,7 @@ struct BinaryPropertyList {
       let name = try string(try number(at: place, size: referenceSize))
       fields.append(.init(name, try value(try number(at: place + half, size: referenceSize), depth: depth + 1)))
     }
-    // The order on disk is that of a hash table: another one for equal values.
+    // The order on disk is that of a hash table, which differs for equal values.
     return .record(fields.sorted { $0.name < $1.name })
   }
 
@@ -146,7 +146,7 @@ struct BinaryPropertyList {
     return place
   }
 
-  /// What follows a marker with a count of units.
+  /// The bytes after a marker with a count of units.
   private mutating func content(_ offset: inout Int, _ low: Int, unit: Int) throws -> ArraySlice<UInt8> {
     var count = low
     if low == 0x0F {
@@ -172,7 +172,7 @@ struct BinaryPropertyList {
     return Int128(Int64(bitPattern: high)) << 64 | Int128(try bits(at: offset + 8, size: 8))
   }
 
-  /// A count or a place.
+  /// A count or an offset.
   private func number(at offset: Int, size: Int) throws -> Int {
     guard offset >= 0, offset <= bytes.count - size, let number = Self.integer(bytes[offset..<(offset + size)]) else {
       throw Self.damaged

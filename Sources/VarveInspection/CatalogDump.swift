@@ -1,6 +1,6 @@
 internal import Varve
 
-/// The rows of the catalog as text, a line each.
+/// The rows of the catalog as text, one line each.
 struct CatalogDump {
   let snapshot: any StorageSnapshot
   let catalog: StorageFamily
@@ -19,7 +19,7 @@ struct CatalogDump {
     }
   }
 
-  /// The error of a row, with the row that it is of.
+  /// Adds the row's key to its error.
   private static func placed(_ error: any Error, _ key: [UInt8]) -> any Error {
     guard let error = error as? DatabaseError else { return error }
     return DatabaseError(
@@ -90,7 +90,7 @@ struct CatalogDump {
       case .ingesting(let mark):
         "building by ingestion, \(reached(mark.watermark)), runs \(mark.runCount), since commit \(mark.position.version)"
       }
-    // What it depends on stands behind its own tag, each behind a unit separator.
+    // The tags that it depends on follow its own tag, each after a unit separator.
     let tags = record.tags
     let dependencies = tags.dropFirst().map { ", built on \(quoted($0))" }.joined()
     let parts = record.parts.map { part in

@@ -1,6 +1,6 @@
 public import Varve
 
-/// A coder by its name, as the tool prints it: one of Varve's, or one of a program's own, whose type need not be there.
+/// A coder by its name, as the tool prints it: one of Varve's, or a program's own, whose type need not exist here.
 public struct CoderName: Hashable, Sendable, CustomStringConvertible {
   /// `raw`, `binary`, `json`, `propertyList`, or the stored name of an `ObjectCoder`.
   public let name: String
@@ -11,10 +11,10 @@ public struct CoderName: Hashable, Sendable, CustomStringConvertible {
   /// The name of a coder.
   public init(_ kind: CoderKind) { name = kind.description }
 
-  /// The coder, where it is one of Varve's.
+  /// The coder, if it is one of Varve's.
   public var kind: CoderKind? { CoderKind.allCases.first { $0.description == name } }
 
-  /// The coder of the metadata beside its objects.
+  /// The coder of the metadata that accompanies its objects.
   public var ofMetadata: CoderName { kind.map { CoderName($0.ofMetadata) } ?? self }
 
   /// The name.
@@ -22,9 +22,9 @@ public struct CoderName: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension CoderName {
-  /// Bytes as they are.
+  /// Uninterpreted bytes.
   public static let raw = CoderName(CoderKind.raw)
-  /// Varve's own.
+  /// Varve's binary coder.
   public static let binary = CoderName(CoderKind.binary)
   /// JSON.
   public static let json = CoderName(CoderKind.json)

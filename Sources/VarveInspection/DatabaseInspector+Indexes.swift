@@ -1,9 +1,8 @@
 internal import Varve
 
 extension DatabaseInspector {
-  /// The definitions of the indexes that the catalog has for a collection, by their names: what must be the same for their
-  /// entries to be of use. Empty where it has none. Throws `.corruption` for a record that is damaged, and
-  /// `.unsupportedVersion`.
+  /// The definitions of a collection's indexes in the catalog, by name: their entries are usable only if these are
+  /// equal. Empty if there are none. Throws `.corruption` for a damaged record, and `.unsupportedVersion`.
   package func indexDefinitions(of collection: String) throws -> [String: String] {
     let name = IndexesName.name(for: collection)
     guard let bytes = try snapshot.value(of: CatalogKey.databaseExtension(name), in: catalog) else { return [:] }

@@ -1,6 +1,6 @@
 internal import Varve
 
-/// Looks into a database of objects without the types of its objects: for tools.
+/// Reads an object database without the types of its objects. For tools.
 ///
 /// ```swift
 /// let inspector = try DatabaseInspector.open(at: "/tmp/example.varve")
@@ -8,10 +8,9 @@ internal import Varve
 /// try inspector.close()
 /// ```
 ///
-/// It opens read-only, so it takes no lock and works beside a process that writes; all that it shows is of the
-/// instant at which it was opened. It trusts nothing that it reads: a row that is damaged is an error of that row,
-/// and those beside it are shown. That is why it does not stand on `Database`, whose opening one damaged row of
-/// the catalog stops.
+/// It opens read-only, so it takes no lock and works while another process writes; everything it shows is the state at
+/// its opening. It trusts nothing that it reads: a damaged row is an error of that row, and other rows are still shown.
+/// Therefore it does not use `Database`, whose opening fails on one damaged row of the catalog.
 ///
 /// Safe from any thread.
 public final class DatabaseInspector: Sendable {
@@ -32,11 +31,11 @@ public final class DatabaseInspector: Sendable {
     coding = InspectedCoding(SnapshotShapes(snapshot: snapshot, catalog: catalog))
   }
 
-  /// Opens a database for looking.
+  /// Opens a database for inspection.
   ///
-  /// Throws `.notFound` where there is none, `.pathIsFile` and `.notADatabase` where something else is there, or a
-  /// database without objects; `.unsupportedVersion` where a newer version
-  /// wrote it; and `.corruption` or `.storage` with the engine's error below.
+  /// Throws `.notFound` if there is none, `.pathIsFile` and `.notADatabase` for other content, or a database without
+  /// objects; `.unsupportedVersion` if a newer version wrote it; and `.corruption` or `.storage` with the underlying
+  /// error of the engine.
   public static func open(at path: String) throws -> DatabaseInspector {
     var options = DatabaseOptions()
     options.createsIfMissing = false
@@ -53,10 +52,10 @@ public final class DatabaseInspector: Sendable {
     }
   }
 
-  /// Ends it; a second call does nothing. Nothing of it may be used afterwards.
+  /// Closes the inspector; a second call does nothing. Nothing obtained from it may be used afterwards.
   public func close() throws { try backend.close() }
 
-  /// A damaged format is left for `dumpCatalog` to show.
+  /// Accepts a damaged format, so that `dumpCatalog` can show it.
   private func checkFormat() throws {
     guard let bytes = try snapshot.value(of: CatalogKey.format, in: catalog),
       let format = BigEndian.number(bytes, as: UInt32.self), format > CatalogKey.currentFormat
@@ -68,8 +67,8 @@ public final class DatabaseInspector: Sendable {
 
   // MARK: - Collections
 
-  /// All collections that were ever made, also those without rows, in order of their names. `fault` gets the error
-  /// of each record that can't be read. Complexity: O(collections), and a search in the indexes of the tables each.
+  /// All collections that were ever created, including those without rows, in order of their names. `fault` gets the
+  /// error of each record that can't be read. Complexity: O(collections), and a search in the tables' indexes for each.
   public func collections(fault: (any Error) throws -> Void) throws -> [InspectedCollection] {
     var found: [InspectedCollection] = []
     var cursor = FamilyCursor(
@@ -84,7 +83,7 @@ public final class DatabaseInspector: Sendable {
     return found.sorted { $0.name < $1.name }
   }
 
-  /// A collection by its name. Throws `.notFound`, and `.corruption` where its record can't be read.
+  /// A collection by its name. Throws `.notFound`, and `.corruption` if its record can't be read.
   public func collection(_ name: String) throws -> InspectedCollection {
     guard let value = try snapshot.value(of: CatalogKey.collection(name), in: catalog) else {
       throw DatabaseError(.notFound, "the database has no such collection", collection: name)
@@ -114,12 +113,12 @@ public final class DatabaseInspector: Sendable {
       approximateSize: try size(of: range, in: objects) + size(of: range, in: metadata))
   }
 
-  /// Of a storage that can't tell it is 0.
+  /// The approximate size of a range; 0 for a storage that can't determine it.
   func size(of range: StorageRange, in family: StorageFamily) throws -> UInt64 {
     try (backend as? EngineBackend)?.approximateSize(of: range, in: family) ?? 0
   }
 
-  /// A coder by its number; nil for one of a newer version, and for one of a program's own that the catalog does not name.
+  /// A coder by its number; nil for one of a newer version, and for a program's own that the catalog does not name.
   func coder(_ number: UInt8) throws -> CoderName? {
     if let kind = CoderKind(number: number) { return CoderName(kind) }
     if number < CoderTable.firstNumber { return nil }
@@ -130,7 +129,7 @@ public final class DatabaseInspector: Sendable {
     return CoderName(name)
   }
 
-  /// The raw value of a version of a collection's format, by its number in rows; nil for 0, which is none.
+  /// The raw value of a version of a collection's format, by its number in rows; nil for 0, which means no version.
   func version(_ number: UInt32, of collection: UInt32) throws -> String? {
     if number == 0 { return nil }
     guard let bytes = try snapshot.value(of: CatalogKey.version(collection, number), in: catalog) else {
@@ -143,7 +142,7 @@ public final class DatabaseInspector: Sendable {
   }
 }
 
-/// The shapes of the catalog as they are at an instant. None can be added.
+/// The shapes of the catalog in a snapshot. None can be added.
 private final class SnapshotShapes: ShapeRegistry {
   private let snapshot: any StorageSnapshot
   private let catalog: StorageFamily

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import Varve
 
-/// Reads and moves the values of rows without their types: by the coder, and a registry that knows the shapes.
+/// Reads and transfers the values of rows without their types, by the coder and a registry of shapes.
 ///
 /// Safe from any thread.
 final class InspectedCoding: Sendable {
@@ -15,10 +15,10 @@ final class InspectedCoding: Sendable {
 
   // MARK: - As JSON
 
-  /// A value as JSON on one line; nil where its bytes don't tell: of the coder `raw`, of those of programs, and of a
-  /// property list as XML, which the coder reads and never writes.
+  /// A value as JSON on one line; nil if its bytes can't be converted: those of the coder `raw` and of programs'
+  /// coders, and a property list as XML, which the coder reads and never writes.
   ///
-  /// The coder JSON gives its own text. Throws `.corruption` where the bytes are not what the coder writes.
+  /// The coder JSON yields its own text. Throws `.corruption` if the bytes are not valid for the coder.
   func json(_ bytes: ArraySlice<UInt8>, shape: UInt32, coder: CoderName) throws -> String? {
     guard shape == 0 || coder.kind == .binary else {
       throw DatabaseError(.corruption, "a value of the coder \(coder) has a shape, and must have none")
@@ -36,10 +36,9 @@ final class InspectedCoding: Sendable {
     }
   }
 
-  /// Stored JSON as it is, but for line breaks between its values, which are made spaces: inside of strings JSON has
-  /// none.
+  /// Stored JSON unchanged, except that line breaks between its values become spaces: JSON has none inside of strings.
   private static func jsonText(_ bytes: ArraySlice<UInt8>) throws -> String {
-    // Whoever reads UTF-8 must not be given what a lenient reader takes for UTF-16 or 32.
+    // A reader of UTF-8 must not get text that a lenient reader takes for UTF-16 or UTF-32.
     let isPlain = bytes.allSatisfy { $0 >= 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
     guard isPlain, !bytes.starts(with: [0xEF, 0xBB, 0xBF]), let text = String(validating: bytes, as: UTF8.self) else {
       throw DatabaseError(.corruption, "not valid JSON: not UTF-8")
@@ -55,7 +54,7 @@ final class InspectedCoding: Sendable {
 
   // MARK: - From one catalog to another
 
-  /// A value with its shapes spelt out.
+  /// A value with its shapes spelled out.
   func portable(
     _ bytes: ArraySlice<UInt8>, shape: UInt32, version: String?, coder: CoderName
   ) throws -> PortableValue {
@@ -67,8 +66,8 @@ final class InspectedCoding: Sendable {
     return PortableValue(version: version, shape: fields, shapes: met.fields, bytes: moved)
   }
 
-  /// A value with the numbers that the catalog here has, or now gives, to its shapes. Throws `.invalidArgument` for what
-  /// is no shape, `.corruption` for bytes that are no value of theirs.
+  /// A value with the numbers that this catalog has, or now assigns, for its shapes. Throws `.invalidArgument` for
+  /// invalid shapes, `.corruption` for bytes that are not a value of these shapes.
   func stored(_ value: PortableValue, coder: CoderName) throws -> (shape: UInt32, bytes: [UInt8]) {
     guard coder.kind == .binary else {
       guard value.shape.isEmpty, value.shapes.isEmpty else {
@@ -91,7 +90,7 @@ final class InspectedCoding: Sendable {
   }
 }
 
-/// The shapes that a value names, in the order in which they come first.
+/// The shapes that a value names, in order of first occurrence.
 private final class MetShapes {
   private let shapes: any ShapeRegistry
   private var places: [UInt32: Int] = [:]

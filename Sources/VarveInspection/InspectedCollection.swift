@@ -2,19 +2,19 @@ public import Varve
 
 /// A collection as the catalog and the storage describe it.
 public struct InspectedCollection: Sendable {
-  /// Its name.
+  /// The name.
   public let name: String
-  /// How many rows its counter says that it has.
+  /// The number of rows according to its counter.
   public let rowCount: Int
-  /// About how many bytes its rows take, in tables as they are compressed, and in memtables.
+  /// The approximate bytes of its rows, in tables as compressed, and in memtables.
   public let approximateSize: UInt64
   let record: CollectionRecord
   let objects: StorageFamily
   let metadata: StorageFamily
   let keyForm: KeyForm
-  /// How its objects are written; nil for a coder of a newer version.
+  /// The coder that writes its objects; nil for a coder of a newer version.
   public let coder: CoderName?
-  /// The coder that it was made with, where another has taken over: rows that name none are of it.
+  /// The coder that it was created with, if it has been replaced: rows that name no coder use it.
   public let firstCoder: CoderName?
 
   init(
@@ -33,19 +33,19 @@ public struct InspectedCollection: Sendable {
     keyForm = KeyForm(record.keyType)
   }
 
-  /// Its number, which stands before the keys of its rows in the shared families.
+  /// The number that precedes the keys of its rows in the shared families.
   public var id: UInt32 { record.id }
   /// The name of the type of its keys: see `KeyType`.
   public var keyType: String { record.keyType }
-  /// Whether its rows lie in families of its own.
+  /// Whether its rows are in families of its own.
   public var isOwn: Bool { record.isOwn }
-  /// What its catalog record says of the coder that writes.
+  /// The number, in its catalog record, of the coder that writes.
   public var coderNumber: UInt8 { record.writer }
 
-  /// What its keys begin with in its families.
+  /// The prefix of its keys in its families.
   var prefix: [UInt8] { record.isOwn ? [] : BigEndian.bytes(record.id) }
 
-  /// What another database needs to make one like it.
+  /// The parameters with which another database creates an equal collection.
   public var terms: PortableCollection {
     get throws {
       guard let coder else {
@@ -57,10 +57,10 @@ public struct InspectedCollection: Sendable {
 
   // MARK: - Keys as text
 
-  /// The key that a text says: what `KeyText` makes of a key of this collection's type. For keys of strings the text
-  /// may also stand there without quotation marks.
+  /// The key for a text as `KeyText` writes it for this collection's key type. For string keys the quotation marks are
+  /// optional.
   ///
-  /// Throws `.invalidKey` where it says none.
+  /// Throws `.invalidKey` if the text is not a key.
   public func key(_ text: String) throws -> [UInt8] {
     do {
       return try KeyTextReader.key(text, keyForm)
@@ -69,10 +69,10 @@ public struct InspectedCollection: Sendable {
     }
   }
 
-  /// A range of keys by texts: from a key (included) to a key (excluded), or those that begin with something.
+  /// A range of keys given as texts: from a key (included) to a key (excluded), or all keys with a prefix.
   ///
-  /// Of compound keys the first parts are enough. A prefix is text for keys of strings, and the first parts of a
-  /// compound. Throws `.invalidKey`, and `.invalidArgument` for a prefix of keys that have none.
+  /// For compound keys the first parts are enough. A prefix is text for string keys, and the first parts of a compound.
+  /// Throws `.invalidKey`, and `.invalidArgument` for a prefix of keys that don't support one.
   public func range(from lower: String?, to upper: String?, prefix: String? = nil) throws -> StorageRange {
     do {
       if let prefix { return try range(prefix: prefix) }

@@ -1,10 +1,10 @@
 internal import Varve
 
-/// An extension, as the catalog has it.
+/// An extension, as described in the catalog.
 public struct InspectedExtension: Sendable {
   /// The name that it is registered by.
   public let name: String
-  /// What kind of extension it is.
+  /// The kind of extension.
   public let kind: String
   /// Its parts, and their versions.
   public let parts: [(name: String, version: String)]
@@ -13,8 +13,8 @@ public struct InspectedExtension: Sendable {
 }
 
 extension DatabaseInspector {
-  /// The extensions that the catalog has, in the order of their names, without those that the database registers itself. A
-  /// record that is damaged goes to `fault`, which may throw to stop.
+  /// The extensions in the catalog, in the order of their names, without those that the database registers itself. The
+  /// error of a damaged record is passed to `fault`, which may throw to stop.
   public func extensions(fault: (any Error) throws -> Void) throws -> [InspectedExtension] {
     var found: [InspectedExtension] = []
     var entries = FamilyCursor(

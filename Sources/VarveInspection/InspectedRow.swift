@@ -1,10 +1,10 @@
 public import Varve
 
-/// A row as it is stored. Only its key is read until more is asked for.
+/// A row as it is stored. Only its key is read until more is requested.
 ///
-/// It sees the instant of its inspector, and may be used as long as that is open. Safe from any thread.
+/// It belongs to the snapshot of its inspector, and may be used as long as that is open. Safe from any thread.
 public struct InspectedRow: Sendable {
-  /// Which row it is. The bytes of its key may be damaged: `key.text` says so.
+  /// The key of the row. Its bytes may be damaged: `key.text` says so.
   public let key: RowKey
   private let inspector: DatabaseInspector
   private let collection: InspectedCollection
@@ -19,14 +19,14 @@ public struct InspectedRow: Sendable {
     self.key = RowKey(collection: collection.name, bytes: Array(key.dropFirst(collection.prefix.count)))
   }
 
-  /// Throws `.invalidKey` where the key is damaged, `.keyTypeDiffers` where it is none of the collection.
+  /// Throws `.invalidKey` if the key is damaged, `.keyTypeDiffers` if it is not a key of the collection.
   public func checkKey() throws { try collection.keyForm.check(key.bytes, collection.keyType, in: collection.name) }
 
-  /// Reads all of it. Throws `.corruption` or `.decodingFailed`, with the collection and the key, where anything of it
-  /// is not what was written; `.unsupportedVersion` where a newer version wrote it.
+  /// Reads the whole row. Throws `.corruption` or `.decodingFailed`, with the collection and the key, if any part of it
+  /// is damaged; `.unsupportedVersion` if a newer version wrote it.
   public func contents() throws -> InspectedContents {
     do {
-      // Bytes that are no key of the collection are no row that another database could be given.
+      // A row without a valid key of the collection can't be transferred to another database.
       try checkKey()
       let (header, offset) = unsafe try RowHeader.read(bytes.span.bytes)
       let coder = try coder(marked: header.coder)
@@ -40,7 +40,7 @@ public struct InspectedRow: Sendable {
     }
   }
 
-  /// The coder that wrote an object or metadata, by what stands before it.
+  /// The coder that wrote an object or metadata, by the mark that precedes it.
   private func coder(marked mark: UInt8?) throws -> CoderName {
     let number = mark ?? collection.record.coder
     if let coder = try inspector.coder(number) { return coder }
@@ -65,15 +65,15 @@ public struct InspectedRow: Sendable {
   }
 }
 
-/// What a row holds.
+/// The content of a row.
 public struct InspectedContents: Sendable {
-  /// The number of the row.
+  /// The row id.
   public let id: RowID
   /// The coder that wrote the object.
   public let coder: CoderName
   /// The object.
   public let object: InspectedValue
-  /// The metadata; nil where it has none.
+  /// The metadata; nil if there is none.
   public let metadata: InspectedValue?
 }
 
@@ -82,25 +82,24 @@ public struct InspectedValue: Sendable {
   fileprivate let coding: InspectedCoding
   /// The coder that wrote it.
   public let coder: CoderName
-  /// It as JSON on one line; nil where its bytes don't tell: of the coder `raw`, of those of programs, and of a property list
-  /// as XML. Of the
-  /// coder JSON its own text, with spaces for line breaks.
+  /// The value as JSON on one line; nil if its bytes can't be converted: those of the coder `raw` and of programs'
+  /// coders, and a property list as XML. For the coder JSON its own text, with spaces for line breaks.
   public let json: String?
-  /// The raw value of the version of the format that wrote it; nil where there is no format.
+  /// The raw value of the version of the format that wrote it; nil if there is no format.
   public let version: String?
   fileprivate let shape: UInt32
   fileprivate let stored: ArraySlice<UInt8>
 
-  /// Its bytes as the coder wrote them. Of the binary coder they name shapes by the numbers of this catalog.
+  /// The bytes as the coder wrote them. Those of the binary coder contain numbers of shapes in this catalog.
   public var bytes: [UInt8] { Array(stored) }
 
-  /// It with everything spelt out that only this catalog knows.
+  /// The value with everything spelled out that only this catalog defines.
   public func portable() throws -> PortableValue {
     try coding.portable(stored, shape: shape, version: version, coder: coder)
   }
 }
 
-/// Walks the rows of a collection in the order of their keys.
+/// Iterates the rows of a collection in the order of their keys.
 public struct InspectedRows {
   private let inspector: DatabaseInspector
   private let collection: InspectedCollection
@@ -112,7 +111,7 @@ public struct InspectedRows {
     cursor = FamilyCursor(range, in: collection.objects, of: inspector.snapshot, isReverse: isReverse)
   }
 
-  /// The next row; nil behind the last. Throws what the storage met: `.corruption` of a block, `.storage`.
+  /// The next row; nil after the last. Throws errors of the storage: `.corruption` of a block, `.storage`.
   public mutating func next() throws -> InspectedRow? {
     guard let (key, value) = try cursor.next() else { return nil }
     return InspectedRow(inspector, collection, key: key, bytes: value)
@@ -120,14 +119,14 @@ public struct InspectedRows {
 }
 
 extension DatabaseInspector {
-  /// The rows of a collection; with a range of `InspectedCollection.range` those in it.
+  /// The rows of a collection, or those in a range from `InspectedCollection.range`.
   public func rows(
     in collection: InspectedCollection, range: StorageRange? = nil, isReverse: Bool = false
   ) -> InspectedRows {
     InspectedRows(self, collection, range ?? StorageRange(prefix: collection.prefix), isReverse: isReverse)
   }
 
-  /// The row of a key, encoded; nil where there is none.
+  /// The row with an encoded key; nil if there is none.
   public func row(key: [UInt8], in collection: InspectedCollection) throws -> InspectedRow? {
     let storageKey = collection.prefix + key
     guard let bytes = try snapshot.value(of: storageKey, in: collection.objects) else { return nil }

@@ -1,16 +1,16 @@
 internal import Varve
 
-/// The type of keys as its name in the catalog says it: what a key of it is made of.
+/// The structure of a key type, parsed from its name in the catalog.
 indirect enum KeyForm: Hashable, Sendable {
   case string, integer, double, bool, data, date, uuid, decimal, duration
   case optional(KeyForm)
-  /// Of one part.
+  /// A single part in descending order.
   case descending(KeyForm)
   case compound([KeyForm])
-  /// A name that a program gave its own type of keys: of it nothing is known.
+  /// A program's own name for its key type, whose structure is unknown.
   case other
 
-  /// How deep a name may be nested. No type of a program comes near; damaged ones would use up the stack.
+  /// The maximum nesting of a name. Types of programs are far below it; damaged names would overflow the stack.
   private static let nestingMaximum = 64
 
   init(_ name: String) {
@@ -52,7 +52,7 @@ indirect enum KeyForm: Hashable, Sendable {
     return word == "optional" ? .optional(parts[0]) : reversed(parts[0])
   }
 
-  /// The parts of `form` in the other order.
+  /// The parts of `form` in the opposite order.
   private static func reversed(_ form: KeyForm) -> KeyForm {
     switch form {
     case .descending(let ascending): ascending
@@ -71,7 +71,7 @@ indirect enum KeyForm: Hashable, Sendable {
 
   // MARK: - Keys of the type
 
-  /// Throws `.keyTypeDiffers` where a key is of another type, `.invalidKey` where the bytes are none.
+  /// Throws `.keyTypeDiffers` if a key is of another type, `.invalidKey` if the bytes are not a key.
   func check(_ key: [UInt8], _ name: String, in collection: String) throws {
     let parts: [KeyPart]
     do {
@@ -102,7 +102,7 @@ indirect enum KeyForm: Hashable, Sendable {
     return matches(parts[index], parts, &index)
   }
 
-  /// Whether the part at `index`, of which `part` is left, and those behind it are of this form.
+  /// Whether the part at `index`, of which `part` is left, and the following parts are of this form.
   private func matches(_ part: KeyPart, _ parts: [KeyPart], _ index: inout Int) -> Bool {
     switch (self, part) {
     case (.optional, .null), (.string, .string), (.integer, .integer), (.integer, .largeInteger), (.double, .double),
@@ -112,7 +112,7 @@ indirect enum KeyForm: Hashable, Sendable {
     case (.descending(let ascending), .descending(let value)): return ascending.matches(value, parts, &index)
     case (.optional(let wrapped), .some(let value)): return wrapped.matches(value, parts, &index)
     case (.compound(let forms), _):
-      // The first part stands inside of an optional, the others behind it.
+      // The first part is inside of an optional, the others follow it.
       guard let first = forms.first else { return false }
       guard first.matches(part, parts, &index) else { return false }
       for form in forms.dropFirst() {

@@ -1,13 +1,13 @@
 internal import Foundation
 public import Varve
 
-/// Reads keys from the text that `KeyText` makes of them, by the type of the keys.
+/// Parses keys from the text that `KeyText` writes, by the type of the keys.
 ///
 ///     "a"   42   1.5   true   nil   0xc0ffee   2026-02-03T04:05:06.789Z   ("a", 42, nil)
 ///
-/// The type decides what a text means: an optional with a value is written as the value, so the text alone does not
-/// say whether there is one. Of a type with a name of its own each part is read as what it looks like, which is right
-/// unless it is an optional.
+/// The type determines the meaning of a text: an optional with a value is written as the value, so the text alone does
+/// not show whether there is one. For a type with its own name each part is parsed as what it looks like, which is
+/// right unless it is an optional.
 struct KeyTextReader {
   private let text: [UInt8]
   private let whole: String
@@ -15,7 +15,7 @@ struct KeyTextReader {
   private var encoder = KeyEncoder(capacity: 40)
   private var partCount = 0
   private var isTuple = false
-  /// Whether the parts may end before the type does.
+  /// Whether the text may have fewer parts than the type.
   private let takesFewer: Bool
 
   private init(_ text: String, takesFewer: Bool) {
@@ -24,7 +24,7 @@ struct KeyTextReader {
     self.takesFewer = takesFewer
   }
 
-  /// The whole key that a text says. Throws `.invalidKey`.
+  /// The complete key for a text. Throws `.invalidKey`.
   static func key(_ text: String, _ form: KeyForm) throws -> [UInt8] {
     if form.isText, !isQuoted(text) { return try bare(text, form) }
     var reader = KeyTextReader(text, takesFewer: false)
@@ -32,7 +32,7 @@ struct KeyTextReader {
     return reader.encoder.bytes
   }
 
-  /// The key, or the first parts of one, that a text says.
+  /// The key, or the first parts of one, for a text.
   static func parts(_ text: String, _ form: KeyForm) throws -> [UInt8] {
     if form.isText, !isQuoted(text) { return try bare(text, form) }
     var reader = KeyTextReader(text, takesFewer: true)
@@ -40,7 +40,7 @@ struct KeyTextReader {
     return reader.encoder.bytes
   }
 
-  /// A string, between quotation marks or without.
+  /// A string, with or without quotation marks.
   static func string(_ text: String) throws -> String {
     guard isQuoted(text) else { return text }
     var reader = KeyTextReader(text, takesFewer: false)
@@ -49,10 +49,10 @@ struct KeyTextReader {
     return string
   }
 
-  /// Not `hasPrefix`: a quotation mark and an accent behind it are one character.
+  /// Not `hasPrefix`: a quotation mark followed by an accent is one character.
   private static func isQuoted(_ text: String) -> Bool { text.utf8.first == UInt8(ascii: "\"") }
 
-  /// Keys of strings need no quotation marks: what doesn't begin with one is the string itself.
+  /// String keys need no quotation marks: a text that doesn't begin with one is the string itself.
   private static func bare(_ text: String, _ form: KeyForm) throws -> [UInt8] {
     var encoder = KeyEncoder(capacity: 40)
     if case .optional = form {
@@ -86,7 +86,7 @@ struct KeyTextReader {
 
   private var isAtEnd: Bool { index == text.count || (isTuple && text[index] == UInt8(ascii: ")")) }
 
-  /// Returns false where the parts ended before, and may.
+  /// Returns false if the text has ended and may have fewer parts.
   private mutating func read(part form: KeyForm) throws -> Bool {
     switch form {
     case .compound(let forms):
@@ -104,7 +104,7 @@ struct KeyTextReader {
     return true
   }
 
-  /// Passes what separates parts.
+  /// Skips the separator of parts.
   private mutating func beginPart() throws -> Bool {
     if isAtEnd {
       guard takesFewer, partCount > 0 else { throw invalid("it has fewer parts than the keys of the collection") }
@@ -151,7 +151,7 @@ struct KeyTextReader {
       try readValue(ascending)
     case .optional(let wrapped): try readOptional(wrapped)
     case .compound(let forms):
-      // Inside of an optional: its first part has begun already.
+      // Inside of an optional whose first part has begun already.
       guard let first = forms.first else { return }
       try readValue(first)
       for form in forms.dropFirst() {
@@ -197,7 +197,7 @@ struct KeyTextReader {
 
   private mutating func decimal() throws -> Decimal {
     let word = word()
-    // The initialiser takes what begins with a number.
+    // The initializer accepts any text that begins with a number.
     let isNumber = word.utf8.allSatisfy { "0123456789+-.eE".utf8.contains($0) }
     guard isNumber, let value = Decimal(string: word) else { throw invalid("\(word) is not a decimal number") }
     return value
@@ -216,7 +216,7 @@ struct KeyTextReader {
     return date
   }
 
-  /// A part of a type that has a name of its own.
+  /// A part of a type with its own name.
   private mutating func readGuess() throws {
     guard try beginPart() else { return }
     try readGuessedValue()
@@ -248,7 +248,7 @@ struct KeyTextReader {
     return true
   }
 
-  /// What stands before the next separator.
+  /// The text before the next separator.
   private mutating func word() -> String {
     let begin = index
     while index < text.count, ![UInt8(ascii: ","), UInt8(ascii: ")"), UInt8(ascii: " ")].contains(text[index]) {
@@ -257,7 +257,7 @@ struct KeyTextReader {
     return String(decoding: text[begin..<index], as: UTF8.self)
   }
 
-  /// A string between quotation marks, with the escapes of `KeyText`.
+  /// A quoted string, with the escapes of `KeyText`.
   private mutating func quoted() throws -> String {
     guard take("\"") else { throw invalid("a string between quotation marks is missing") }
     var bytes: [UInt8] = []
@@ -294,7 +294,7 @@ extension KeyForm {
   fileprivate var isText: Bool { self == .string || self == .optional(.string) }
 }
 
-/// Reads the durations that `KeyText` writes.
+/// Parses the durations that `KeyText` writes.
 private enum DurationText {
   /// The duration of `-1.5s`; nil where the text is not a duration.
   static func duration(_ text: String) -> Duration? {
@@ -311,9 +311,10 @@ private enum DurationText {
   }
 }
 
-/// Reads the dates that `KeyText` writes.
+/// Parses the dates that `KeyText` writes.
 private enum DateText {
-  /// The date of `2026-02-03T04:05:06.789Z`; nil where the text is none. What `KeyText` wrote gives the same double.
+  /// The date of `2026-02-03T04:05:06.789Z`; nil if the text is not a date. Text written by `KeyText` yields the same
+  /// double.
   static func date(_ text: String) -> Date? {
     let bytes = Array(text.utf8)
     guard bytes.count >= 20, bytes.last == UInt8(ascii: "Z"), separatorsAreRight(bytes),
@@ -347,10 +348,10 @@ private enum DateText {
     return [4, 6, 9, 11].contains(month) ? 30 : 31
   }
 
-  /// The days from 2001-01-01 on, in the proleptic Gregorian calendar. Years are counted from March: a leap day is
-  /// then the last day of a year.
+  /// The days from 2001-01-01 on, in the proleptic Gregorian calendar. Years start in March, so that a leap day is the
+  /// last day of a year.
   private static func days(_ year: Int, _ month: Int, _ day: Int) -> Int {
-    // 400 years more, so that nothing is negative.
+    // 400 years are added, so that nothing is negative.
     let shifted = (month <= 2 ? year - 1 : year) + 400
     let yearOfEra = shifted % 400
     let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
@@ -358,7 +359,7 @@ private enum DateText {
     return (shifted / 400 - 1) * 146_097 + dayOfEra - 730_791
   }
 
-  /// Seconds and a fraction of one as a decimal number, which is rounded once, to the nearest double.
+  /// Seconds and a fraction as a decimal number, which is rounded once, to the nearest double.
   private static func decimal(_ seconds: Int, _ fraction: Int128, digits: Int) -> String {
     var scale: Int128 = 1
     for _ in 0..<digits { scale *= 10 }
@@ -370,10 +371,10 @@ private enum DateText {
 }
 
 extension KeyText {
-  /// The bytes of the key of a type that a text says: what `text(of:)` makes of it. For keys of strings, and of
-  /// optional ones, the text may stand there without quotation marks.
+  /// The encoded key of a type for a text as `text(of:)` writes it. For string keys, and optional ones, the quotation
+  /// marks are optional.
   ///
-  /// *Throws* `.invalidKey` where it says none.
+  /// *Throws* `.invalidKey` if the text is not a key.
   public static func key(_ text: String, as type: KeyType) throws -> [UInt8] {
     try KeyTextReader.key(text, KeyForm(type.name))
   }

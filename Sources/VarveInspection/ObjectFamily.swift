@@ -1,21 +1,21 @@
 internal import Varve
 
-/// Which families of a storage belong to the database of objects.
+/// The families of a storage that belong to the object database.
 ///
-/// Whoever writes to them without it goes behind the back of the catalog, the counts, the feed and every extension.
+/// A program that writes to them directly bypasses the catalog, the counts, the feed and every extension.
 public enum ObjectFamily: Sendable {
-  /// One that holds values.
+  /// A family of values.
   case values
-  /// One that holds counters: `StorageFamilyOptions.counter`.
+  /// A family of counters: `StorageFamilyOptions.counter`.
   case counters
-  /// One of an extension or of the scheduler: only their code knows how it is made.
+  /// A family of an extension or of the scheduler, whose format only their code knows.
   case foreign
 
   private static let prefixes = [
     "x.", ExtensionRecord.volatilePrefix, ExtensionRecord.scratchPrefix, ExtensionRecord.spillPrefix, "tasks.",
   ]
 
-  /// What a family of this name is; nil for one that does not belong to the database of objects.
+  /// The kind of the family with this name; nil for one that does not belong to the object database.
   public init?(_ name: String) {
     switch name {
     case "catalog", "objects", "metadata", "feed": self = .values

@@ -1,6 +1,6 @@
 public import Varve
 
-/// Sets rows that come from another database, through the rows door: what `varve load --collection` does.
+/// Sets rows from another database, through the API for encoded rows. Used by `varve load --collection`.
 ///
 /// ```swift
 /// let rowImport = try RowImport(into: "books", of: database, as: collection)
@@ -8,8 +8,8 @@ public import Varve
 /// try rowImport.commit(rows)
 /// ```
 ///
-/// Extensions hear of the rows as of any others, and those of the disk that are not registered are stale from the
-/// commit on. A row that is there already is replaced and keeps its row id.
+/// Extensions are notified of the rows as of any others, and persistent extensions that are not registered are stale
+/// after the commit. An existing row is replaced and keeps its row id.
 ///
 /// Safe from any thread.
 public struct RowImport: Sendable {
@@ -17,15 +17,15 @@ public struct RowImport: Sendable {
   private let coding: InspectedCoding
   private let keyForm: KeyForm
   private let name: String
-  /// Its name may be another collection's one day.
+  /// The collection's id; another collection may get its name later.
   private let id: UInt32
-  /// How its rows are encoded.
+  /// The coder of the rows.
   public let coder: CoderName
 
-  /// Into a collection, which is made as `terms` say where it is missing.
+  /// Imports into a collection, which is created from `terms` if it is missing.
   ///
-  /// Throws `.notFound` where it is missing and there are no terms, `.definitionDiffers` where it is there and
-  /// is not as they say, `.readOnly`.
+  /// Throws `.notFound` if it is missing and there are no terms, `.definitionDiffers` if it exists and differs from
+  /// them, `.readOnly`.
   public init(into collection: String, of database: Database, as terms: PortableCollection?) throws {
     core = database.core
     name = collection
@@ -54,7 +54,7 @@ public struct RowImport: Sendable {
       DatabaseError(.definitionDiffers, "its \(what) is \(here), and that of the rows \(there)", collection: info.name)
     }
     guard info.record.keyType == terms.keyType else { throw differs("key type", info.record.keyType, terms.keyType) }
-    // Rows of a collection whose coder was switched are of the first one or the present one.
+    // Rows of a collection whose coder was switched are of the first coder or the present one.
     let coders = [info.coderName(marked: info.coderMark), info.coderName(marked: nil)]
     guard coders.contains(terms.coder.name) else { throw differs("coder", coders[0], "\(terms.coder)") }
   }
@@ -66,10 +66,10 @@ public struct RowImport: Sendable {
     return info
   }
 
-  /// Checks a row, and gives its shapes and versions the numbers that they have here.
+  /// Checks a row, and assigns its shapes and versions the numbers that they have here.
   ///
   /// Throws `.keyTypeDiffers`, `.invalidKey`, `.keyTooLong`, and `.corruption` or `.decodingFailed` for a value that is
-  /// not what the collection's coder writes. The rows of the database are not touched.
+  /// not valid for the collection's coder. The rows of the database are not changed.
   public func prepare(_ row: PortableRow) throws -> PreparedRow {
     let info = try info()
     do {
@@ -89,7 +89,7 @@ public struct RowImport: Sendable {
   private func prepare(
     _ value: PortableValue, _ coder: CoderName, _ info: CollectionInfo
   ) throws -> PreparedValue {
-    // Of the rows' coder: metadata beside raw bytes is binary, and says nothing of that.
+    // From the rows' coder: metadata of raw objects is binary, so it does not determine the coder.
     let mark = info.record.mark(try core.catalog.number(ofCoderNamed: self.coder.name))
     let version = try value.version.map { try core.catalog.number(ofVersion: $0, in: name) } ?? 0
     let (shape, bytes) = try coding.stored(value, coder: coder)
@@ -97,7 +97,7 @@ public struct RowImport: Sendable {
     return PreparedValue(coded: CodedValue(coder: mark, version: version, shape: shape, bytes: bytes), json: json)
   }
 
-  /// Sets rows in one commit, durable against a loss of power when this returns. Throws as `write` does.
+  /// Sets rows in one commit, which survives a power loss when this returns. Throws like `write`.
   public func commit(_ rows: [PreparedRow], label: String? = nil) throws {
     try core.write(WriteTerms(label: label, durability: .power)) { transaction in
       for row in rows {
@@ -107,21 +107,21 @@ public struct RowImport: Sendable {
   }
 }
 
-/// A row that can be set: what `RowImport.prepare` makes.
+/// A row that can be set, created by `RowImport.prepare`.
 public struct PreparedRow: Sendable {
   let key: [UInt8]
   /// The object.
   public let object: PreparedValue
-  /// The metadata; nil where the row has none.
+  /// The metadata; nil if the row has none.
   public let metadata: PreparedValue?
 
-  /// The bytes that it takes.
+  /// The size in bytes.
   public var size: Int { key.count + object.coded.bytes.count + (metadata?.coded.bytes.count ?? 0) }
 }
 
 /// An object or metadata that can be set.
 public struct PreparedValue: Sendable {
   let coded: CodedValue
-  /// It as JSON on one line, as an inspector shows it; nil where its bytes don't tell.
+  /// The value as JSON on one line, as an inspector shows it; nil if its bytes can't be converted.
   public let json: String?
 }

@@ -1,16 +1,16 @@
 internal import Varve
 
-/// Writes other numbers for the shapes inside of a value of the binary coder: its bytes are copied, but for the
-/// varints behind the tags `d1` and `d2` of `ValueTag`.
+/// Replaces the shape numbers inside of a value of the binary coder: its bytes are copied, except for the varints after
+/// the tags `d1` and `d2` of `ValueTag`.
 ///
-/// The bytes may be anything: what is no value of its shape throws `.corruption`.
+/// The bytes may be anything: an invalid value throws `.corruption`.
 struct ShapeTransfer {
-  /// How many fields the records of a shape have, by the number in the bytes.
+  /// The number of fields in records of a shape, by the number in the bytes.
   let fieldCount: (UInt32) throws -> Int
-  /// The number of a shape where the bytes go.
+  /// The number of the shape in the target.
   let number: (UInt32) throws -> UInt32
 
-  /// The bytes of a value, or with `fields` of the fields of a record, with the other numbers.
+  /// The bytes of a value, or, with `fields`, of the fields of a record, with the replaced numbers.
   func run(_ bytes: [UInt8], fields: Int?) throws -> [UInt8] {
     try unsafe bytes.withUnsafeBytes { raw in
       do throws(ReadFailure) {
@@ -23,8 +23,8 @@ struct ShapeTransfer {
     }
   }
 
-  /// Nothing recursive: the values that are still to come are counted, and the count is checked against the bytes
-  /// that are left.
+  /// Not recursive: the values that are still to come are counted, and the count is checked against the remaining
+  /// bytes.
   private func run(_ source: ByteSource, _ bytes: [UInt8], valueCount: Int) throws(ReadFailure) -> [UInt8] {
     var output: [UInt8] = []
     output.reserveCapacity(bytes.count + 16)
@@ -57,7 +57,7 @@ struct ShapeTransfer {
     return output + bytes[copied...]
   }
 
-  /// Passes a value that names no shape, but not the values in it: their count is returned.
+  /// Skips a value that names no shape, but not the values in it: returns their count.
   private func pass(_ source: ByteSource, _ offset: inout Int) throws(ReadFailure) -> Int {
     let tag = try source.next(&offset)
     switch tag {

@@ -1,16 +1,16 @@
 internal import Synchronization
 
-/// What keeps cursors from holding on to what the database has replaced.
+/// Prevents cursors from retaining what the database has replaced.
 extension BackgroundWork {
-  /// After so many changes of its family's memtables or tables a cursor's view is taken back in any case: it
-  /// holds memory, too.
+  /// After this many changes of its family's memtables or tables a cursor's view is replaced in any case, because it
+  /// retains memory as well.
   private static let viewAgeMaximum: UInt64 = 8
 
   /// The bytes of obsolete files that cursors may keep: a quarter of the database, but at least two tables.
   private func pinnedBytesMaximum(_ tableBytes: UInt64) -> UInt64 { max(tableBytes / 4, 2 * plan.tableSize) }
 
-  /// Takes the views of old cursors back; all that are not in force where obsolete files, or memtables, come
-  /// to too much. After each change of tables.
+  /// Replaces the views of old cursors; if obsolete files or memtables take too much, all views that are not current.
+  /// Called after each change of tables.
   func takeBackViews() {
     guard cursors.count > 0 else { return }
     let plan = plan
@@ -22,15 +22,15 @@ extension BackgroundWork {
     if cursors.takeBack(age: isTooMuch ? 1 : Self.viewAgeMaximum) > 0 { epochs.poll() }
   }
 
-  // MARK: - When nothing else happens
+  // MARK: - Without other activity
 
-  /// After so long a look whether reads have ended that keep something. The last of them looks itself; this is for
-  /// those whose end it missed.
+  /// The delay after which to check whether reads that retain objects have ended. The last of them usually checks
+  /// itself; this is for reads whose end it missed.
   private static let pollNanoseconds: UInt64 = 50_000_000
-  /// After so long the files of replaced tables are taken from cursors that stand still.
+  /// The delay after which idle cursors give up the files of replaced tables.
   private static let reclaimNanoseconds: UInt64 = 2_000_000_000
 
-  /// Looks again in a while whether reads have ended that keep something, until nothing is kept.
+  /// Polls after a delay for the end of reads that retain objects, until nothing is retained.
   func pollReadsLater() {
     let shouldSubmit = state.withLock { state in
       guard !state.isPollScheduled, !state.isClosing else { return false }
@@ -44,7 +44,7 @@ extension BackgroundWork {
     }
   }
 
-  /// Takes the files of replaced tables back in a while, until none is kept.
+  /// Takes the files of replaced tables back from cursors after a delay, until none is retained.
   func reclaimLater() {
     let shouldSubmit = state.withLock { state in
       guard !state.isReclaimScheduled, !state.isClosing else { return false }

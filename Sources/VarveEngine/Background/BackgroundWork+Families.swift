@@ -1,8 +1,8 @@
 internal import Synchronization
 
-/// How families come and go.
+/// Creation, change and removal of families.
 extension BackgroundWork {
-  /// Makes all of these families by one edit of the MANIFEST, or none.
+  /// Creates all of these families by one edit of the MANIFEST, or none.
   func createFamilies(_ names: [String], options: FamilyOptions) throws(EngineError) -> [ColumnFamily] {
     try familyChanges.withLock { (_) throws(EngineError) in
       try checkNew(names)
@@ -46,7 +46,7 @@ extension BackgroundWork {
     }
   }
 
-  /// Changes the options of a family: durable first, then in force.
+  /// Changes the options of a family: makes them durable first, then applies them.
   func setOptions(_ options: FamilyOptions, of family: FamilyState) throws(EngineError) {
     try familyChanges.withLock { (_) throws(EngineError) in
       if family.isDropped { throw CommitPipeline.droppedError(family) }
@@ -61,7 +61,7 @@ extension BackgroundWork {
       var edit = VersionEdit()
       edit.changedOptions = [.init(family: family.id, options: options.encoded)]
       do throws(EngineError) { try tree.commit(edit) } catch {
-        // The old options count then, after a crash too, where that can be settled now; the next edit settles it else.
+        // The old options stay, even after a crash, if that can be settled now; otherwise the next edit settles it.
         try? tree.settle()
         throw error
       }
@@ -76,7 +76,7 @@ extension BackgroundWork {
       edit.droppedFamilies = [family.id]
       let frozen = try pipeline.lead { (lead) throws(EngineError) in
         do throws(EngineError) { try tree.commit(edit) } catch {
-          // Whether the family is gone after a crash is settled before anybody writes to it again.
+          // Whether the family is gone after a crash is settled before any further write to it.
           do throws(EngineError) { try tree.settle() } catch { pipeline.poison(error) }
           throw error
         }

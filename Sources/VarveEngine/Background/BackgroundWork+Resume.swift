@@ -1,16 +1,16 @@
 internal import Synchronization
 
-/// How work that failed is tried again: after a pause that doubles, when a writer has to wait for it, and
-/// when somebody says that the cause is gone.
+/// Retries of failed work: after a pause that doubles, when a writer has to wait for it, and when the program calls
+/// `resume`.
 ///
-/// All pauses are on the engine's clock. Nothing is given up for good, and nothing that failed is hidden: a
-/// writer that can't go on, and a caller who waits, get what the last attempt met.
+/// All pauses are on the engine's clock. Retries never end, and no failure is hidden: a writer that can't continue, and
+/// a waiting caller, get the error of the last attempt.
 extension BackgroundWork {
   // MARK: - Flushes
 
   func retryFlush(after error: EngineError) {
-    // The log goes on in a new segment soon, or does so already: then the flush goes on, and there is no
-    // failure to tell of.
+    // The log will continue in a new segment soon, or does so already: then the flush continues, and there is no
+    // failure to report.
     let goesOn = error.code == .canceled || pipeline.needsRestart
     let now = tree.environment.clock.now()
     let (pause, number, isClosing) = state.withLock { state in
@@ -38,7 +38,7 @@ extension BackgroundWork {
     }
   }
 
-  /// Ends the wait for a retry; false where there is none. Whoever gets true runs the flush.
+  /// Ends the wait for a retry; false if there is none. The caller that gets true runs the flush.
   func takeRetry(where condition: (State) -> Bool) -> Bool {
     state.withLock { state in
       guard state.isRetryPending, condition(state) else { return false }
@@ -48,7 +48,7 @@ extension BackgroundWork {
     }
   }
 
-  /// Tries a flush that failed again at once: somebody asks for it, and what failed may be over.
+  /// Retries a failed flush at once: a caller requests it, and the cause may be gone.
   func retryFlushNow() {
     state.withLock { state in
       state.flushError = nil
@@ -58,8 +58,7 @@ extension BackgroundWork {
     if takeRetry(where: { _ in true }) { executor.submit("flush", priority: .high) { [self] in runFlush() } }
   }
 
-  /// Tries at once, unless the last attempt is just over: a writer waits, and is to be told what is the case
-  /// now.
+  /// Retries at once, unless the last attempt has just failed: a writer waits and needs an up-to-date error.
   func retryStaleFlush() {
     let now = tree.environment.clock.now()
     let isStale = state.withLock { $0.isRetryPending && now &- $0.failedAt >= Self.firstRetryNanoseconds }
@@ -68,7 +67,7 @@ extension BackgroundWork {
 
   // MARK: - Commits
 
-  /// Lets commits be taken again some time, where the cause may pass by itself.
+  /// Retries after a pause to accept commits again, if the cause may disappear without intervention.
   func cureLater() {
     let pause: UInt64? = state.withLock { state in
       guard !state.isCurePending, !state.isClosing else { return nil }
@@ -80,7 +79,7 @@ extension BackgroundWork {
     executor.submit("commits.resume", after: pause) { [self] in
       state.withLock { $0.isCurePending = false }
       guard !isClosing, pipeline.refusal?.passes == true else { return }
-      // Whoever leads instead looks, too, before the next commit.
+      // Any other leader checks as well, before the next commit.
       pipeline.leadIfFree { try? pipeline.cure($0) }
       if pipeline.refusal == nil {
         state.withLock { $0.cureNanoseconds = Self.firstRetryNanoseconds }
@@ -90,12 +89,12 @@ extension BackgroundWork {
     }
   }
 
-  // MARK: - All of it
+  // MARK: - Everything
 
-  /// Why commits are refused or background work has stopped, as far as the last attempts tell.
+  /// Why commits are refused or background work has stopped, according to the last attempts.
   var failure: EngineError? { pipeline.poisonError ?? state.withLock { $0.flushError } ?? compactions.error }
 
-  /// Tries everything again that failed. Throws the first that fails now.
+  /// Retries everything that failed. Throws the first error that still occurs.
   func resume() throws(EngineError) {
     try pipeline.lead { (lead) throws(EngineError) in try pipeline.cure(lead) }
     state.withLock { $0.cureNanoseconds = Self.firstRetryNanoseconds }

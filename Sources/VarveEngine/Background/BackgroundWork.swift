@@ -1,11 +1,11 @@
 internal import Synchronization
 
-/// What happens behind the writers' backs: flushes, compactions, changes of families, the end.
+/// Schedules flushes, compactions and family changes, and shuts them down at close.
 ///
 /// # Concurrency
-/// `state` is the one lock; jobs run outside it. One flush runs at a time, compactions as many as the
-/// executor has threads for. A failed job is tried again after a pause that doubles; writers learn of it
-/// when they would have to wait for it (`BackgroundWork+Resume`).
+/// `state` is the only lock; jobs run outside it. One flush runs at a time, and as many compactions as the executor has
+/// threads. A failed job is retried after a pause that doubles; writers get its error when they would have to wait for
+/// it (`BackgroundWork+Resume`).
 final class BackgroundWork: TableMaker {
   let options: EngineOptions
   private let currentPlan: Mutex<MemoryPlan>
@@ -17,7 +17,7 @@ final class BackgroundWork: TableMaker {
   let executor: any BackgroundExecutor
   let metrics: EngineMetrics
   let cursors = OpenCursors()
-  /// nil: dead runs stay as they are.
+  /// Nil means that dead runs stay as they are.
   let deadRuns: DeadRuns?
   let controller: WriteController
   private let pace = WritePace()
@@ -28,9 +28,9 @@ final class BackgroundWork: TableMaker {
 
   static let firstRetryNanoseconds: UInt64 = 100_000_000
   static let lastRetryNanoseconds: UInt64 = 5_000_000_000
-  /// The leader makes the log go on within milliseconds.
+  /// The leader continues the log in a new segment within milliseconds.
   static let restartRetryNanoseconds: UInt64 = 2_000_000
-  /// So many small memtables make one flush: its files are written and synced before any of them counts.
+  /// The most small memtables in one flush: its files are written and synced before any of them counts.
   private static let flushedFamiliesMaximum = 512
   private static let tickNanoseconds: UInt64 = 50_000_000
   /// See `MemoryBudget`.
@@ -40,23 +40,23 @@ final class BackgroundWork: TableMaker {
     var isFlushScheduled = false
     var retryNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
     var flushError: EngineError?
-    /// Whether the last flush failed, also where nobody waits to be told of it any more.
+    /// Whether the last flush failed, even if no caller waits for the error any more.
     var hasFlushFailed = false
-    /// Whether segments of the log may be free although nothing was flushed.
+    /// Whether log segments may be free although nothing was flushed.
     var isReleaseDue = false
-    /// Whether a failed flush waits to be tried again, and which of the waits counts.
+    /// Whether a failed flush waits to be retried, and the number of the current wait.
     var isRetryPending = false
     var retryNumber = 0
     /// When the last flush failed, on the engine's clock.
     var failedAt: UInt64 = 0
-    /// Whether a timer tries to take commits again.
+    /// Whether a timer retries to accept commits.
     var isCurePending = false
     var cureNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
     var isTickScheduled = false
-    /// When the write controller began to slow writers down, as far as listeners know.
+    /// When the write controller began to slow writers down, as reported to listeners.
     var pacedSince: UInt64?
     var isTrimScheduled = false
-    /// Whether a timer looks whether reads have ended that keep something, and one for obsolete files.
+    /// Whether a timer polls for the end of reads that retain objects, and one for obsolete files.
     var isPollScheduled = false
     var isReclaimScheduled = false
     var isCacheGrowthScheduled = false
@@ -89,14 +89,14 @@ final class BackgroundWork: TableMaker {
   }
 
   var compactions: CompactionScheduler {
-    // Set by `init`, and never taken away.
+    // Set by `init` and never reset.
     guard let found = scheduler.withLock({ $0 }) else { fatalError("the scheduler is made with its owner") }
     return found
   }
 
   var picker: LeveledCompactionPicker { compactions.picker }
 
-  /// Begins with what recovery left: frozen memtables, levels over their targets.
+  /// Starts with the work that recovery left: frozen memtables, levels over their targets.
   func start() {
     pipeline.memory.onFreeze { [weak self] in
       self?.scheduleFlush()
@@ -118,10 +118,10 @@ final class BackgroundWork: TableMaker {
     compactions.didChange(registry.all.map(\.id))
   }
 
-  /// How the memory budget is divided now.
+  /// The current division of the memory budget.
   var plan: MemoryPlan { currentPlan.withLock { $0 } }
 
-  /// Divides the memory anew. The shape of the tree and the log's segments stay as they were at open.
+  /// Changes the division of the memory. The shape of the tree and the log's segments stay as they were at open.
   func setPlan(_ plan: MemoryPlan) {
     currentPlan.withLock { $0 = plan }
     pipeline.memory.setPlan(plan)
@@ -131,7 +131,7 @@ final class BackgroundWork: TableMaker {
     pipeline.logBytesMaximum = plan.logBytesMaximum
   }
 
-  /// Has the heap give back what the cache gave up for a memtable that grew, in the background.
+  /// Makes the heap return, in the background, what the cache gave up for a memtable that grew.
   private func scheduleTrim() {
     guard tree.cache.hasShrunk else { return }
     let shouldSubmit = state.withLock { state in
@@ -145,7 +145,7 @@ final class BackgroundWork: TableMaker {
     }
   }
 
-  /// Gives the cache what others gave back, a part at a time.
+  /// Grows the cache by what other parts gave back, a part at a time.
   private func growCacheLater() {
     let shouldSubmit = state.withLock { state in
       guard !state.isCacheGrowthScheduled, !state.isClosing else { return false }
@@ -163,7 +163,7 @@ final class BackgroundWork: TableMaker {
 
   // MARK: - Flushes
 
-  /// Has the frozen memtables flushed some time, unless that is under way.
+  /// Schedules a flush of the frozen memtables, unless one is scheduled already.
   func scheduleFlush() {
     let shouldSubmit = state.withLock { state in
       guard !state.isFlushScheduled, !state.isClosing else { return false }
@@ -173,7 +173,7 @@ final class BackgroundWork: TableMaker {
     if shouldSubmit { executor.submit("flush", priority: .high) { [self] in runFlush() } }
   }
 
-  /// Flushes one family, or one group that shares unlogged batches, and goes on while there are more.
+  /// Flushes one family, or one group that shares unlogged batches, and continues while there are more.
   func runFlush() {
     var inputs = nextFlush()
     let isReleaseDue = state.withLock { state in
@@ -182,7 +182,7 @@ final class BackgroundWork: TableMaker {
     }
     guard !inputs.isEmpty || isReleaseDue else {
       state.withLock { $0.isFlushScheduled = false }
-      // What came between the look and the line before is not left behind.
+      // Memtables frozen between the check and the line above must not be missed.
       if !nextFlush().isEmpty || state.withLock({ $0.isReleaseDue }) {
         scheduleFlush()
       } else {
@@ -201,7 +201,7 @@ final class BackgroundWork: TableMaker {
       }
       if hadFailed { metrics.events.emit(.recovered(.flush)) }
       let families = inputs.map(\.family.id)
-      // The memtables go before anything else happens: writers may wait for that.
+      // The memtables are released before anything else happens: writers may wait for that.
       inputs = []
       epochs.poll()
       compactions.didFlush(families)
@@ -217,8 +217,8 @@ final class BackgroundWork: TableMaker {
     }
   }
 
-  /// Whether flushes end here although more may be due: a close leaves small memtables to the log. Large ones a
-  /// writer may wait for.
+  /// Whether flushes end here although more may be due: a close leaves small memtables to the log. Writers may be
+  /// waiting for large ones.
   private func endsFlushing() -> Bool {
     let isLittle = pipeline.memory.frozenSize <= plan.memtableSize / 4
     return state.withLock { state in
@@ -235,7 +235,7 @@ final class BackgroundWork: TableMaker {
     return pipeline.memory.betweenFreezes { FlushJob.nextInputs(registry, limits) }
   }
 
-  /// Freezes every memtable that holds anything, and returns when all is in tables.
+  /// Freezes every memtable with entries, and returns when all are in tables.
   func flushAll(includingVolatile: Bool = true) throws(EngineError) {
     pipeline.lead { pipeline.memory.freezeAll(registry, includingVolatile: includingVolatile, $0) }
     retryFlushNow()
@@ -244,7 +244,7 @@ final class BackgroundWork: TableMaker {
   }
 
   func waitForFlushes() throws(EngineError) {
-    // Asked after each job: only those that had something the last time are looked at.
+    // Checked after each job: only families that had frozen memtables the last time are checked again.
     let waiting = Mutex(registry.all.filter { !$0.state.frozen.isEmpty })
     executor.wait(until: { [self] in
       waiting.withLock { waiting in
@@ -260,7 +260,7 @@ final class BackgroundWork: TableMaker {
 
   // MARK: - The bound of the log
 
-  /// Frees what keeps the log's oldest segments where it is longer than its bound.
+  /// Frees the oldest log segments if the log exceeds its bound.
   func enforceLogBound() {
     guard pipeline.log.liveBytes > plan.logBytesMaximum else { return }
     pipeline.leadIfFree { pipeline.enforceLogBound($0) }
@@ -268,7 +268,7 @@ final class BackgroundWork: TableMaker {
 
   // MARK: - Writers
 
-  /// Slows a writer down where background work falls behind. Costs one load where it doesn't.
+  /// Slows a writer down if background work is late. Otherwise costs one load.
   @inline(__always)
   func delayWrite(bytes: Int) {
     if !controller.isFree { waitForPace(bytes) }
@@ -277,11 +277,11 @@ final class BackgroundWork: TableMaker {
   @inline(never)
   private func waitForPace(_ bytes: Int) {
     let delay = controller.delay(bytes: bytes, now: tree.environment.clock.now())
-    // At the memory budget the commit itself waits, for memtables to be flushed.
+    // At the memory budget the commit itself waits for memtables to be flushed.
     if delay != WriteController.stop { pace.wait(delay, tree.environment.clock, metrics.writeController) }
   }
 
-  /// Tells the write controller how far background work is behind.
+  /// Reports to the write controller how much background work is pending.
   func updateController() {
     let stock = compactions.takeStock()
     controller.update(
@@ -301,7 +301,7 @@ final class BackgroundWork: TableMaker {
     }
   }
 
-  /// Tells listeners when the controller begins and ends to slow writers down.
+  /// Notifies listeners when the controller starts and stops slowing writers down.
   private func reportPacing() {
     let isPacing = !controller.isFree
     let now = metrics.clock.now()
@@ -315,7 +315,7 @@ final class BackgroundWork: TableMaker {
       isPacing ? .stallBegan(.writeController) : .stallEnded(.writeController, nanoseconds: now - min(since, now)))
   }
 
-  /// Returns when no flush and no compaction is due, and what they left over is removed.
+  /// Returns when no flush or compaction is due, and obsolete files are removed.
   func waitUntilIdle() throws(EngineError) {
     repeat {
       try waitForFlushes()
@@ -325,23 +325,23 @@ final class BackgroundWork: TableMaker {
     waitForRemovals()
   }
 
-  /// Returns when the files of replaced tables are removed that no reader keeps.
+  /// Returns when the files of replaced tables that no reader retains are removed.
   func waitForRemovals() {
-    // A view that a read held back when it was replaced keeps files, too.
+    // A replaced view that a read retains keeps files, too.
     epochs.poll()
     executor.wait(until: { [self] in obsolete.isIdle })
   }
 
   // MARK: - Closing
 
-  /// What a table costs a close, as bytes of the log whose replay costs the next open as much: a file, its sync
-  /// and its part of the MANIFEST take half a millisecond among others, and 300 MB of the log a second.
+  /// The cost of a table at close, in bytes of the log whose replay costs the next open as much: a file, its sync and
+  /// its part of the MANIFEST take about half a millisecond, and replay reads 300 MB of the log per second.
   private static let tableCostBytes = 128 << 10
 
-  /// Brings all that is not in the log into tables; and what is in the log alone, where the next open would pay
-  /// more for it than this close. What little there is of it is gathered in one small segment.
+  /// Flushes everything that is not in the log; and entries that are only in the log, if replaying them would cost the
+  /// next open more than flushing costs this close. Small remainders are gathered in one small segment.
   private func settleMemTables() throws(EngineError) {
-    // What is not in the log would be lost: only a crash may do that.
+    // Entries that are not in the log would be lost: only a crash may do that.
     try flushUnlogged()
     let size = pipeline.log.liveBytes
     if size <= 4 * Limits.logSegmentSizeMinimum, pipeline.lead({ pipeline.gatherLog($0) }) { return }
@@ -351,7 +351,7 @@ final class BackgroundWork: TableMaker {
 
   private func flushUnlogged() throws(EngineError) {
     let hasUnlogged = pipeline.lead { lead in
-      // The first takes the others along.
+      // The first one freezes the others with it.
       for family in registry.all where family.state.hasUnlogged(lead) { pipeline.memory.freeze(family.state, lead) }
       return registry.all.contains { $0.state.holdsUnlogged(lead) }
     }
@@ -366,7 +366,7 @@ final class BackgroundWork: TableMaker {
     deadRuns?.stop()
     do throws(EngineError) { try settleMemTables() } catch { failure = error }
     state.withLock { $0.isClosing = true }
-    // A flush that waits to be tried again has had its chance above.
+    // A flush that waits to be retried has had its chance above.
     if takeRetry(where: { _ in true }) { state.withLock { $0.isFlushScheduled = false } }
     executor.wait(until: { [self] in state.withLock { !$0.isFlushScheduled } })
     compactions.stop()
@@ -377,27 +377,27 @@ final class BackgroundWork: TableMaker {
 
   private func closeLog() throws(EngineError) {
     let last = try pipeline.lead { (lead) throws(EngineError) in
-      // A writer that began before the close, and waits behind it, must not store to what is unmapped.
+      // A writer that began before the close and waits for the lead must not store to unmapped memory.
       defer { pipeline.poison(EngineError(.readOnly, "the engine was closed while the commit waited"), isFinal: true) }
       if pipeline.refusal?.passes == true { try pipeline.cure(lead) }
       try pipeline.closeLog(lead)
       return pipeline.log.current(lead)
     }
-    // The log ends here, and all of it is durable: a later open takes nothing less.
+    // The log ends here and is durable: a later open must not accept less.
     let oldest = registry.all.compactMap(\.state.oldestSegment).min() ?? last.number
     var edit = VersionEdit()
-    // Also those that left no trace, so that none is given again.
+    // Includes sequences that left no entry, so that none is assigned again.
     edit.lastSequence = pipeline.visible
     edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.tail))]
     if oldest > tree.state.oldestLog { edit.oldestLog = oldest }
     try tree.commit(edit)
     pipeline.log.removeClosed(before: oldest)
-    // The next open would remove them, too: but until then nobody could read what they hold.
+    // The next open would remove them, too, but until then no process could read them.
     tree.removeTables(tree.state.volatileTables)
     tree.rollForClose()
   }
 
-  /// Begins nothing more, and gives up what can be given up: the engine went without being closed.
+  /// Starts no more work, and cancels what can be canceled: the engine was released without being closed.
   func abandon() {
     state.withLock { $0.isClosing = true }
     deadRuns?.stop()

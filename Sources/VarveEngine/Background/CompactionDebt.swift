@@ -1,20 +1,20 @@
-/// How far compactions are behind over all families: what the write controller wants to know after each
-/// freeze, flush and compaction.
+/// The pending compaction work of all families: the input of the write controller after each freeze, flush and
+/// compaction.
 ///
-/// Kept up family by family. With ten thousand families a sum over all of them each time would make
-/// every flush cost as much as there are families.
+/// Updated family by family. With ten thousand families, a sum over all of them would make the cost of every flush grow
+/// with the number of families.
 struct CompactionDebt: Sendable {
   private struct Share: Sendable {
     var bytes: UInt64
     var depth: Int
-    /// Of all tables.
+    /// The bytes of all tables.
     var size: UInt64
   }
 
   private var shares: [FamilyID: Share] = [:]
-  /// How many families have a level 0 of each depth.
+  /// The number of families with each depth of level 0.
   private var depths: [Int] = []
-  /// Families whose tables changed since they were looked at.
+  /// Families whose tables changed since the last refresh.
   private var changed: Set<FamilyID> = []
   /// Compaction bytes that are due.
   private(set) var bytes: UInt64 = 0
@@ -24,11 +24,11 @@ struct CompactionDebt: Sendable {
   /// The deepest level 0 of any family.
   var depth: Int { max(depths.count - 1, 0) }
 
-  /// Notes that the tables of families changed, or that they were dropped.
+  /// Notes that the tables of families changed, or that the families were dropped.
   mutating func note(_ families: some Sequence<FamilyID>) { changed.formUnion(families) }
 
-  /// Looks at what changed. `version` gives a family's tables; nil: it was dropped. What can't be compacted because
-  /// of `suspects` counts neither as bytes nor as depth.
+  /// Updates the changed families. `version` returns a family's version, or nil if it was dropped. What can't be
+  /// compacted because of `suspects` counts neither as bytes nor as depth.
   mutating func refresh(
     _ picker: LeveledCompactionPicker, suspects: SuspectTables, version: (FamilyID) -> Version?
   ) {

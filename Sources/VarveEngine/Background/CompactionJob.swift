@@ -2,17 +2,17 @@ internal import Synchronization
 
 /// Merges the inputs of a compaction into tables of its output level.
 ///
-/// The keys are cut into parts of about equal size, one a thread. Each part merges its range, decides
-/// entry by entry what stays (`CompactionIterator`), copies blocks whole where it may, and writes tables
-/// of its own. The part that ends last makes one edit of all: inputs out, outputs in.
+/// The keys are divided into parts of about equal size, one per thread. Each part merges its range, decides entry by
+/// entry what stays (`CompactionIterator`), copies whole blocks if it may, and writes its own tables. The part that
+/// ends last makes one edit of all: inputs out, outputs in.
 ///
-/// A part that fails, or meets a dropped family or a closing engine, stops the others; all outputs are
-/// removed then, unless the edit itself failed, which may count.
+/// A part that fails, or finds a dropped family or a closing engine, stops the others; all outputs are then removed,
+/// unless the edit itself failed, which may count.
 ///
 /// # Concurrency
-/// `shared` is guarded by its mutex. Nobody waits inside a job: the last part goes on.
+/// `shared` is guarded by its mutex. No thread waits inside a job: the last part completes it.
 final class CompactionJob: Sendable {
-  /// nil from the end on: who is told of it may look for the files of the inputs.
+  /// Nil after the end: a caller notified of the end may check that the files of the inputs are gone.
   private let work: Mutex<Compaction?>
   private let family: FamilyID
   private let background: BackgroundWork
@@ -37,7 +37,7 @@ final class CompactionJob: Sendable {
     var error: EngineError?
   }
 
-  /// Between two looks at whether to stop, so many entries pass.
+  /// The number of entries between two checks whether to stop.
   private static let entriesBetweenChecks = 1024
 
   init(
@@ -58,7 +58,7 @@ final class CompactionJob: Sendable {
   }
 
   private var compaction: Compaction {
-    // `complete` takes the work away, after the last part.
+    // `complete` clears the work, after the last part.
     guard let compaction = work.withLock({ $0 }) else { fatalError("a compaction does not go on after its end") }
     return compaction
   }
@@ -108,7 +108,7 @@ final class CompactionJob: Sendable {
     }
   }
 
-  /// The inputs as one merge: a run for each deeper level, and for each sublevel of level 0.
+  /// The inputs as one merge: one run for each deeper level, and for each sublevel of level 0.
   private func makeSource(_ compaction: Compaction) -> MergingIterator<MergeSource> {
     var runs: [SortedRun] = []
     for input in compaction.inputs {
@@ -158,10 +158,10 @@ final class CompactionJob: Sendable {
     guard let family = background.registry.find(family), !family.isDropped else { throw Self.canceled }
   }
 
-  /// The table that a part writes now.
+  /// The table that a part is writing.
   ///
   /// # Safety
-  /// `builder` is that of `output`, and goes with it.
+  /// `builder` belongs to `output` and is released with it.
   @safe
   private struct PartWriter {
     let job: CompactionJob
@@ -170,16 +170,16 @@ final class CompactionJob: Sendable {
     let tombstones: CompactionTombstones
     var splitter: CompactionOutputSplitter
     let builderBytesMaximum: Int
-    /// Where the keys of the next table begin; nil: with the first.
+    /// The lower bound of the next table's keys; nil means the first key.
     var lower: [UInt8]?
     var output: TableOutput?
-    /// Apart, so that an entry costs no reference.
+    /// Stored separately, so that an entry costs no retain.
     var builder: Unmanaged<TableBuilder>?
     var reported: UInt64 = 0
     /// Whether the builder takes about all the memory that it may.
     var isBuilderFull = false
 
-    /// The builder for a key that comes next: of a new table where the splitter says so. It lives until the next call.
+    /// The builder for the next key: of a new table if the splitter decides so. Valid until the next call.
     @inline(__always)
     mutating func builder(for userKey: ByteView) throws(EngineError) -> Unmanaged<TableBuilder> {
       if let builder = unsafe builder {
@@ -204,7 +204,7 @@ final class CompactionJob: Sendable {
       return output
     }
 
-    /// Ends the last table. What is left of range tombstones gets one of its own, if it has to.
+    /// Ends the last table. Remaining range tombstones get their own table, if necessary.
     mutating func finish(before upper: [UInt8]?) throws(EngineError) {
       if output == nil, tombstones.hasAny(from: lower, to: upper) { _ = try begin() }
       try finishOutput(before: upper)
@@ -236,7 +236,7 @@ final class CompactionJob: Sendable {
       if size > reported { job.report(size - reported) }
       reported = max(reported, size)
       output.updateCharge()
-      // The entries until the next look are counted in.
+      // Accounts for the entries until the next check.
       let next = CompactionJob.entriesBetweenChecks * MemoryLayout<UInt64>.size
       isBuilderFull = output.builder.growingSize + next >= builderBytesMaximum
     }
@@ -244,8 +244,8 @@ final class CompactionJob: Sendable {
 
   // MARK: - All parts
 
-  /// This object may outlive its end for a moment, in a thread that returns from it: so it gives up all
-  /// tables before anybody is told.
+  /// This object may live a moment longer, in a thread that is returning from it, so it releases all tables before any
+  /// caller is notified.
   private func complete() {
     let outcome = installOrRemove()
     work.withLock { $0 = nil }

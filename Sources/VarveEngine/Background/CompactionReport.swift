@@ -1,19 +1,19 @@
 internal import Synchronization
 
-/// What is counted, timed and told of one compaction, from its begin to its end.
+/// Metrics and events of one compaction, from its begin to its end.
 ///
-/// Holds no table: whoever is told of the end may look for the files of the inputs.
+/// Retains no table: a listener notified of the end may check that the files of the inputs are gone.
 ///
 /// Safe from any thread.
 final class CompactionReport: Sendable {
   private let metrics: EngineMetrics
   private let start: UInt64
-  /// Nil where nobody listened at the begin.
+  /// Nil if there was no listener at the begin.
   private let event: EngineEvent.Compaction?
   private let isMove: Bool
   private let outputs = Mutex<[EngineEvent.Table]>([])
 
-  /// The compaction begins.
+  /// Reports that the compaction begins.
   init(_ compaction: Compaction, _ background: BackgroundWork) {
     metrics = background.metrics
     start = metrics.latencies.begin()
@@ -32,13 +32,13 @@ final class CompactionReport: Sendable {
     metrics.events.emit(.compactionBegan(event))
   }
 
-  /// Notes what came of it.
+  /// Notes the written tables.
   func didWrite(_ tables: [TableMetadata], level: Int) {
     guard event != nil else { return }
     outputs.withLock { $0 = tables.map { EngineEvent.Table($0, level: level) } }
   }
 
-  /// The compaction ended.
+  /// Reports that the compaction ended.
   func end(_ result: Result<Void, EngineError>) {
     var error: EngineError?
     if case .failure(let failure) = result { error = failure }

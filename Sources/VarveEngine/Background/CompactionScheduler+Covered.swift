@@ -1,12 +1,12 @@
 internal import Synchronization
 
-/// Tables that lie wholly under range tombstones are dropped before anything else is looked for: that costs an edit
-/// of the MANIFEST, and what is gone need not be compacted.
+/// Tables that lie completely under range tombstones are dropped before any other work is chosen: that costs one edit
+/// of the MANIFEST, and dropped tables need not be compacted.
 extension CompactionScheduler {
-  /// Looks for covered tables of the families that changed, which are ready to be picked from then.
+  /// Finds covered tables of the families that changed, which can be picked from then on.
   ///
-  /// Reads the range tombstones of new tables where they may cover something, so not under `picking`. Those of a table
-  /// that can't be read are tried again at the next look; a compaction that needs the table meets the error.
+  /// Reads the range tombstones of new tables that may cover others, so it does not run under `picking`. If a table
+  /// can't be read, it is retried next time; a compaction that needs the table gets the error.
   func examineChanged() {
     let families = state.withLock { state in
       defer { state.changed.removeAll(keepingCapacity: state.changed.count < 64) }
@@ -18,10 +18,10 @@ extension CompactionScheduler {
     }
   }
 
-  /// Only the picking job calls this, one call at a time.
+  /// Called only by the picking job, one call at a time.
   private func examine(_ id: FamilyID) {
     guard let family = background.registry.find(id), !family.isDropped else { return }
-    // Before the version: what is in a version that every reader sees then is seen by all later ones, too.
+    // Loaded before the version: what every reader of a version sees then is seen by all later readers, too.
     let oldest = oldestSequence
     let version = family.version
     guard version.hasRangeTombstones else { return covered.withLock { $0[id] = nil } }
@@ -30,13 +30,13 @@ extension CompactionScheduler {
     covered.withLock { $0[id] = family.isDropped ? nil : known }
   }
 
-  /// The tables of a family that can go unread; nil if there are none.
+  /// A compaction that drops a family's covered tables unread; nil if there are none.
   func dropping(_ input: LeveledCompactionPicker.Input) -> Compaction? {
     let inputs = covered.withLock { $0[input.family]?.idle(in: input.version, input.inProgress) }
     return inputs.flatMap { Compaction(dropping: $0, of: input.family, version: input.version) }
   }
 
-  /// Takes tables out of the tree. False where that failed.
+  /// Removes tables from the tree. Returns false if that failed.
   @discardableResult
   func drop(_ reservation: Reservation) -> Bool {
     let compaction = reservation.compaction
@@ -53,10 +53,10 @@ extension CompactionScheduler {
   }
 }
 
-/// Tombstones that only a snapshot or a cursor keeps are looked at again when it goes.
+/// Tombstones that only a snapshot or a cursor retains are checked again when it is released.
 extension CompactionScheduler {
-  /// Notes that a family has something that waits for the end of a reader, if it has. A reader of the newest commit
-  /// is none: it goes soon, and there is always one.
+  /// Notes that a family has tombstones that wait for a reader's end, if it has. A reader of the newest commit does not
+  /// count: it ends soon, and there is always one.
   func waitForSnapshots(_ input: LeveledCompactionPicker.Input) {
     guard background.snapshots.oldest != nil, let sequence = picker.sequenceAwaited(input) else { return }
     state.withLock { _ = $0.waiting.insert(input.family) }
@@ -73,8 +73,8 @@ extension CompactionScheduler {
 }
 
 extension LeveledCompactionPicker {
-  /// The least sequence that every reader has to see before more tombstones can go than now: of tables at the bottom that
-  /// are mostly tombstones, and of range tombstones. Nil: none waits for that.
+  /// The lowest sequence that every reader must see before more tombstones can be dropped than now: of bottom tables
+  /// that are mostly tombstones, and of range tombstones. Nil if none waits for that.
   func sequenceAwaited(_ input: Input) -> SequenceNumber? {
     var awaited: SequenceNumber?
     func note(_ table: TableMetadata) {

@@ -1,10 +1,10 @@
 internal import Synchronization
 
-/// Damage that compactions meet: it stops those that need the table, and no other.
+/// Damage found by compactions: it stops only those that need the damaged table.
 extension CompactionScheduler {
-  // MARK: - What is known
+  // MARK: - Known damage
 
-  /// Every damaged block that a compaction met and that is still there.
+  /// Every damaged block that a compaction found and that still exists.
   var damagedBlocks: [DamagedBlock] {
     let suspects = state.withLock { $0.suspects.isEmpty ? [] : $0.suspects.all }
     return suspects.compactMap(describe)
@@ -18,9 +18,9 @@ extension CompactionScheduler {
       message: suspect.error.message)
   }
 
-  /// The table of a family that a failed compaction could not read; nil where it failed for another reason.
+  /// The table of a family that a failed compaction could not read; nil if it failed for another reason.
   ///
-  /// An input or output error does not count as damage: it may pass by itself, and the compaction is tried again after a pause.
+  /// An I/O error does not count as damage: it may be temporary, and the compaction is retried after a pause.
   func suspect(_ family: FamilyID, _ result: Result<Void, EngineError>) -> SuspectTable? {
     guard case .failure(let error) = result, error.code == .corruption || error.code == .notFound,
       let name = error.file?.split(separator: "/").last, case .table(let number) = FileName(String(name)),
@@ -42,21 +42,21 @@ extension CompactionScheduler {
     if let block = describe(suspect) { background.metrics.events.emit(.damageFound(block)) }
   }
 
-  /// Forgets suspects of a family whose tables are gone.
+  /// Removes suspects of a family whose tables are gone.
   func forgetGoneSuspects(of family: FamilyID) {
     guard state.withLock({ !$0.suspects.of(family).isEmpty }) else { return }
     let version = background.registry.find(family)?.version ?? .empty
     state.withLock { $0.suspects.forgetGone(family, version) }
   }
 
-  /// What the first damaged table of a range met, for those who asked for the range.
+  /// The error of the first damaged table in a range, for callers that requested the range.
   func damage(in range: UserKeyRange, of family: FamilyID) -> EngineError? {
     state.withLock { $0.suspects.of(family).first { $0.range.overlaps(range) }?.error }
   }
 
-  // MARK: - Looking again
+  // MARK: - Rechecking
 
-  /// Reads every suspect table again: what is whole is compacted again. Returns what the first one that is not met.
+  /// Reads every suspect table again: intact ones are compacted again. Returns the error of the first one that is not.
   func resumeSuspects() -> EngineError? {
     let suspects = state.withLock { $0.suspects.all }
     var failure: EngineError?
@@ -80,7 +80,7 @@ extension CompactionScheduler {
     return failure
   }
 
-  /// Reads every table. Returns all damage that is known then.
+  /// Reads every table. Returns all known damage.
   func findDamage() throws(EngineError) -> [DamagedBlock] {
     for family in background.registry.all {
       let version = family.state.retainView().version
@@ -105,7 +105,7 @@ extension CompactionScheduler {
     let tree = background.tree
     let file = try tree.environment.fileSystem.openFile(tree.path(.table(table.number)), writable: false)
     defer { file.close() }
-    // Blocks that the engine's cache has say nothing of the file.
+    // Blocks in the engine's cache would not show damage in the file.
     let reader = try TableReader.open(
       file: file, number: table.number, fileSize: table.fileSize, cache: BlockCache(capacity: 1 << 20),
       tableID: table.tableID)
@@ -114,7 +114,7 @@ extension CompactionScheduler {
 
   // MARK: - Giving up
 
-  /// Rewrites a table where it is, without what can't be read of it.
+  /// Rewrites a table on its level, without its unreadable parts.
   func giveUp(_ number: FileNumber, of family: FamilyState) throws(EngineError) -> GivenUpDamage {
     let reservation = try reserveRewrite(number, of: family)
     let eventReport = CompactionReport(reservation.compaction, background)
@@ -150,7 +150,7 @@ extension CompactionScheduler {
     return report
   }
 
-  /// Takes the table alone, as soon as no compaction writes to its place.
+  /// Reserves the table alone, once no compaction writes to its range.
   private func reserveRewrite(_ number: FileNumber, of family: FamilyState) throws(EngineError) -> Reservation {
     while true {
       if family.isDropped { throw CommitPipeline.droppedError(family) }

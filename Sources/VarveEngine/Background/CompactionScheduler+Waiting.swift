@@ -1,10 +1,10 @@
 internal import Synchronization
 
-/// What compactions come to for those who wait for them, and how failed ones are tried again.
+/// Waiting for compactions, and retries of failed ones.
 extension CompactionScheduler {
   // MARK: - After a failure
 
-  /// Tries what failed again after a pause that doubles.
+  /// Retries failed compactions after a pause that doubles.
   func retryLater() {
     let pause: UInt64? = state.withLock { state in
       guard !state.isRetryPending, !state.isClosing else { return nil }
@@ -20,7 +20,7 @@ extension CompactionScheduler {
     }
   }
 
-  /// Tries what failed again at once.
+  /// Retries failed compactions at once.
   func retryNow() {
     didChange(
       state.withLock { state in
@@ -29,13 +29,13 @@ extension CompactionScheduler {
       })
   }
 
-  /// Why the last compaction failed, if none succeeded since; or what the first of the damaged tables met.
+  /// The error of the last compaction if none succeeded since, or of the first damaged table.
   var error: EngineError? { state.withLock { $0.error ?? $0.suspects.all.first?.error } }
 
-  /// Forgets the last failure and tries again; returns when it is known what becomes of it: throws the present
-  /// cause where there still is one. Does not wait for what compactions have to do besides.
+  /// Clears the last failure and retries; returns when the outcome is known, and throws the present cause if there
+  /// still is one. Does not wait for other compaction work.
   ///
-  /// Damaged tables are read again, whole: those that are not damaged any more are compacted again.
+  /// Damaged tables are read again completely: those that are intact are compacted again.
   func resume() throws(EngineError) {
     let damage = resumeSuspects()
     try resumeFailed()
@@ -59,12 +59,11 @@ extension CompactionScheduler {
 
   // MARK: - Waiting
 
-  /// Settles all families; returns when nothing is due and nothing runs; throws what a compaction met
-  /// meanwhile.
+  /// Settles all families; returns when nothing is due and nothing runs; throws errors of compactions in the meantime.
   func waitUntilIdle() throws(EngineError) {
     state.withLock { state in
       state.error = nil
-      // A caller waits: what failed is tried now.
+      // A caller waits: failed compactions are retried now.
       state.failed = []
     }
     settle()
@@ -72,8 +71,8 @@ extension CompactionScheduler {
     if let error = state.withLock({ $0.error }) { throw error }
   }
 
-  /// Compacts all tables that overlap `range` down to the last level. Where one is damaged, it is left alone with all
-  /// that would be merged with it; what else there is is compacted, and then the damage is thrown.
+  /// Compacts all tables that overlap `range` down to the last level. A damaged table is skipped together with all
+  /// tables that would be merged with it; the rest is compacted, and then the damage is thrown.
   func compactManually(
     _ family: FamilyState, range: UserKeyRange, newest: SequenceNumber
   ) throws(EngineError) {
@@ -96,7 +95,7 @@ extension CompactionScheduler {
         begin(reservation) { outcome.set($0) }
         background.executor.wait(until: { outcome.isKnown })
         do throws(EngineError) { try outcome.get() } catch {
-          // Damage that was not known: the rest continues without the table.
+          // New damage: the rest continues without the table.
           guard state.withLock({ $0.suspects.count }) > suspectCount else { throw error }
         }
       } else if isBlocked, state.withLock({ $0.runningCount > 0 || $0.suspects.of(family.id).isEmpty }) {
@@ -113,7 +112,7 @@ extension CompactionScheduler {
     background.executor.wait(until: { [self] in state.withLock { $0.runningCount < before || $0.runningCount == 0 } })
   }
 
-  /// No compaction begins any more.
+  /// Starts no more compactions.
   func abandon() {
     state.withLock { state in
       state.isClosing = true
@@ -123,10 +122,10 @@ extension CompactionScheduler {
     }
   }
 
-  /// No compaction begins any more; returns when those that run have ended.
+  /// Starts no more compactions; returns when the running ones have ended.
   func stop() {
     abandon()
-    // Who picked before the engine began to close has counted it then.
+    // A thread that picked before the engine began to close has registered its compaction by then.
     picking.withLock { _ in }
     background.executor.wait(until: { [self] in
       state.withLock { $0.runningCount == 0 && !$0.isPickScheduled }
@@ -134,13 +133,14 @@ extension CompactionScheduler {
   }
 }
 
-/// What a compaction came to: one thread sets it, another waits for it.
+/// The result of a compaction: one thread sets it, another waits for it.
 final class CompactionOutcome: Sendable {
   private let result = Mutex<Result<Void, EngineError>?>(nil)
   var isKnown: Bool { result.withLock { $0 != nil } }
   func set(_ outcome: Result<Void, EngineError>) { result.withLock { $0 = outcome } }
 
-  /// Throws what a failed compaction met. One that was given up, because the family went, is none.
+  /// Throws the error of a failed compaction. A compaction canceled because its family was dropped does not count as
+  /// failed.
   func get() throws(EngineError) {
     guard case .failure(let error) = result.withLock({ $0 }), error.code != .canceled else { return }
     throw error

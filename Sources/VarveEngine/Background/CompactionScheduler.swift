@@ -1,46 +1,46 @@
 internal import Synchronization
 
-/// Decides when compactions run, and how many side by side.
+/// Decides when compactions run, and how many in parallel.
 ///
-/// Families whose tables changed wait in a set until their covered tables are looked for; then in another until their
-/// next compaction is; those with something due wait by urgency. A job of its own begins the most urgent until nothing is
-/// due or every thread is busy. Trivial moves happen in that job, many in one edit; everything else runs as jobs of low
-/// priority, cut by key range into as many parts as there are threads.
+/// Families whose tables changed wait in a set until their covered tables are found, then in another until their next
+/// compaction is picked; those with something due wait by urgency. A separate job starts the most urgent one until
+/// nothing is due or every thread is busy. Trivial moves happen in that job, many in one edit; everything else runs as
+/// low-priority jobs, divided by key range into as many parts as there are threads.
 ///
-/// A family whose compaction failed is left alone until a pause is over that doubles, or until `resume`; also where it
-/// is flushed meanwhile. A compaction that met damage is not tried again: the damaged table is remembered
+/// A family whose compaction failed is left alone, even if it is flushed meanwhile, until a pause that doubles is over
+/// or `resume` is called. A compaction that found damage is not retried: the damaged table is remembered
 /// (`SuspectTables`), and everything else is compacted around it.
 ///
 /// # Concurrency
-/// Safe from any thread; `state` is guarded by its mutex, and nothing is read, written or called while it
-/// is held. `picking` makes one step of choosing a compaction and noting that its tables are taken: the
-/// picking job and callers of `compactManually` choose at the same time. No table is opened under it. Lock order:
-/// `picking`, `covered`, `seeds`, `state`.
+/// Safe from any thread; `state` is guarded by its mutex, and nothing is read, written or called while it is held.
+/// `picking` makes choosing a compaction and reserving its tables one step: the picking job and callers of
+/// `compactManually` choose at the same time. No table is opened under it. Lock order: `picking`, `covered`, `seeds`,
+/// `state`.
 final class CompactionScheduler: Sendable {
   unowned let background: BackgroundWork
   let picker: LeveledCompactionPicker
   let picking = Mutex<Void>(())
   let state: Mutex<State>
   private let debt = Mutex(CompactionDebt())
-  /// What is known of covered tables by family; taken out while the picking job looks for more.
+  /// The known covered tables by family; taken out while the picking job updates them.
   let covered = Mutex<[FamilyID: CoveredTables]>([:])
-  /// What picks remember of the families' levels.
+  /// The levels' pick order by family, remembered between picks.
   private let seeds = Mutex<[FamilyID: LevelSeeds]>([:])
 
   struct State: Sendable {
-    /// False: only what is asked for is compacted.
+    /// If false, only requested compactions run.
     let picksByItself: Bool
-    /// Families whose tables changed, or for which old sequences went.
+    /// Families whose tables changed, or for which old sequences were released.
     var changed: Set<FamilyID> = []
     /// Families that may have something due, whose covered tables are known.
     var examined: Set<FamilyID> = []
-    /// Families that had something due when they were looked at, and how urgent it was.
+    /// Families that had something due at the last check, and its urgency.
     var due: [FamilyID: Double] = [:]
-    /// Families whose tombstones could go if nobody held an old sequence.
+    /// Families with tombstones that could be dropped if no reader retained an old sequence.
     var waiting: Set<FamilyID> = []
-    /// Families whose last compaction failed, and whether a timer tries them again.
+    /// Families whose last compaction failed, and whether a timer retries them.
     var failed: Set<FamilyID> = []
-    /// Tables in which compactions met damage.
+    /// Tables in which compactions found damage.
     var suspects = SuspectTables()
     var isRetryPending = false
     var inProgress = CompactionsInProgress()
@@ -48,26 +48,25 @@ final class CompactionScheduler: Sendable {
     var isPickScheduled = false
     var isClosing = false
     var error: EngineError?
-    /// Whether the last compaction failed, also where nobody waits to be told of it any more.
+    /// Whether the last compaction failed, even if no caller waits for the error any more.
     var hasFailed = false
     var retryNanoseconds = CompactionScheduler.firstRetryNanoseconds
-    /// Counts compactions that succeeded.
+    /// The number of successful compactions.
     var successCount: UInt64 = 0
-    /// Families that nothing was flushed for lately: what waits in level 0 for more of its kind is
-    /// compacted, too.
+    /// Families without a recent flush: tables that wait in level 0 for similar ones are compacted, too.
     var settling: Set<FamilyID> = []
-    /// Counts flushes, so that a timer sees whether there were any.
+    /// The number of flushes, by which a timer detects new ones.
     var flushCount: UInt64 = 0
     var isIdleTimerSet = false
-    /// Input bytes of running compactions that are written already.
+    /// Input bytes that running compactions have already processed.
     var progress: [CompactionsInProgress.Ticket: UInt64] = [:]
   }
 
-  /// So long without a flush, and families are settled.
+  /// The time without a flush after which families are settled.
   private static let idleNanoseconds: UInt64 = 1_000_000_000
   static let firstRetryNanoseconds: UInt64 = 100_000_000
   static let lastRetryNanoseconds: UInt64 = 5_000_000_000
-  /// So many trivial moves make one edit: each edit is a sync.
+  /// The most trivial moves in one edit: each edit is a sync.
   private static let movesMaximum = 256
 
   init(_ background: BackgroundWork, picker: LeveledCompactionPicker) {
@@ -76,19 +75,19 @@ final class CompactionScheduler: Sendable {
     state = Mutex(State(picksByItself: background.options.compactsInBackground))
   }
 
-  // MARK: - What is due
+  // MARK: - Due work
 
   /// Notes that a family's tables changed.
   func didChange(_ families: some Sequence<FamilyID>) {
     noteDebt(families)
-    // What failed waits for its pause: a flush does not cause an attempt at once.
+    // Failed families wait for their pause: a flush does not cause an attempt at once.
     state.withLock { state in
       for family in families where !state.failed.contains(family) { state.changed.insert(family) }
     }
     schedulePick()
   }
 
-  /// Forgets a family that was dropped.
+  /// Forgets a dropped family.
   func didDrop(_ family: FamilyID) {
     noteDebt(CollectionOfOne(family))
     state.withLock { state in
@@ -104,7 +103,7 @@ final class CompactionScheduler: Sendable {
     seeds.withLock { $0[family] = nil }
   }
 
-  /// Notes that a family was flushed. When none was for a while, it is settled.
+  /// Notes that a family was flushed. After a while without a flush it is settled.
   func didFlush(_ families: some Sequence<FamilyID>) {
     let shouldSetTimer = state.withLock { state in
       state.settling.subtract(families)
@@ -119,7 +118,7 @@ final class CompactionScheduler: Sendable {
   private func setIdleTimer() {
     let count = state.withLock { $0.flushCount }
     background.executor.submit("compaction.idle", after: Self.idleNanoseconds) { [self] in
-      // Nil: the engine closes, and nothing else of it is touched.
+      // Nil: the engine is closing, and nothing else of it may be accessed.
       let isIdle: Bool? = state.withLock { state in
         if state.isClosing { return nil }
         let isIdle = state.flushCount == count
@@ -131,7 +130,7 @@ final class CompactionScheduler: Sendable {
     }
   }
 
-  /// Compacts also what only waits in level 0 for more to come.
+  /// Also compacts tables that only wait in level 0 for more.
   func settle() {
     let families = background.registry.all.map(\.id)
     state.withLock { $0.settling = Set(families) }
@@ -139,7 +138,7 @@ final class CompactionScheduler: Sendable {
   }
 
   func schedulePick() {
-    // Nothing is chosen any more: a job would find that again and again, until `stop`.
+    // Nothing is chosen any more: a job would find that repeatedly until `stop`.
     if background.isClosing { return }
     let shouldSubmit = state.withLock { state in
       guard !state.isPickScheduled, state.canPick(background.executor.parallelism) else { return false }
@@ -152,12 +151,12 @@ final class CompactionScheduler: Sendable {
   private func runPick() {
     while pickOne() {}
     state.withLock { $0.isPickScheduled = false }
-    // What came between the last look and the line before is not left behind.
+    // Changes between the last check and the line above must not be missed.
     schedulePick()
     background.executor.wakeWaiters()
   }
 
-  /// Begins the most urgent compaction, or moves tables. False where nothing is due or no thread free.
+  /// Starts the most urgent compaction, or moves tables. Returns false if nothing is due or no thread is free.
   private func pickOne() -> Bool {
     guard state.withLock({ $0.canPick(background.executor.parallelism) }) else { return false }
     examineChanged()
@@ -168,14 +167,14 @@ final class CompactionScheduler: Sendable {
 
   /// The most urgent compaction of all families. Under `picking`.
   private func mostUrgent() -> Compaction? {
-    // Taken out before the look: a change that comes meanwhile puts it in again.
+    // Removed before the check: a change in the meantime inserts it again.
     for id in state.withLock({ $0.takeExamined() }) {
       let score = pick(id)?.score
       state.withLock { $0.due[id] = score }
     }
     while let id = state.withLock({ $0.takeMostUrgent() }) {
       guard let found = pick(id) else { continue }
-      // It may have more.
+      // The family may have more due.
       state.withLock { _ = $0.examined.insert(id) }
       return found
     }
@@ -198,7 +197,7 @@ final class CompactionScheduler: Sendable {
     }
   }
 
-  /// What runs is read before the version: a compaction that ends in between still counts as running, and
+  /// Running compactions are read before the version: a compaction that ends in between still counts as running, and
   /// its tables, which the version no longer has, are not chosen again.
   func input(_ family: FamilyState) -> LeveledCompactionPicker.Input {
     let oldest = oldestSequence
@@ -210,7 +209,7 @@ final class CompactionScheduler: Sendable {
       isSettling: isSettling, suspects: suspects)
   }
 
-  /// No reader sees less, now or later.
+  /// The lowest sequence that any reader sees, now or later.
   var oldestSequence: SequenceNumber { background.snapshots.oldest { background.pipeline.visible } }
 
   // MARK: - Running
@@ -233,7 +232,7 @@ final class CompactionScheduler: Sendable {
     }
   }
 
-  /// Begins a compaction, moves included.
+  /// Starts a compaction or a move.
   @discardableResult
   func begin(_ reservation: Reservation, whenDone: (@Sendable (Result<Void, EngineError>) -> Void)?) -> Bool {
     let compaction = reservation.compaction
@@ -254,8 +253,8 @@ final class CompactionScheduler: Sendable {
     return true
   }
 
-  /// Moves tables as long as that is the most urgent thing to do, and begins what comes then. False where
-  /// the moves failed.
+  /// Moves tables as long as that is the most urgent work, and starts what comes next. Returns false if the moves
+  /// failed.
   private func moveTables(from first: Reservation) -> Bool {
     var moves = [first]
     var next: Reservation?
@@ -277,7 +276,7 @@ final class CompactionScheduler: Sendable {
       edit.addedTables += one.addedTables
     }
     var result: Result<Void, EngineError> = .success(())
-    // A family that was dropped meanwhile has nothing to move, and its tables are given up with it.
+    // A family that was dropped meanwhile has nothing to move; its tables are released with it.
     do throws(EngineError) { try background.tree.commit(edit) } catch { result = .failure(error) }
     for (move, report) in zip(moves, reports) {
       if case .success = result {
@@ -293,7 +292,7 @@ final class CompactionScheduler: Sendable {
   func finish(
     _ family: FamilyID, _ ticket: CompactionsInProgress.Ticket, _ result: Result<Void, EngineError>
   ) {
-    // First what the compaction leaves over: who waits for its end may look for the files.
+    // First release what the compaction replaced: a caller that waits for its end may check the files.
     background.epochs.poll()
     let suspect = suspect(family, result)
     let hadFailed = state.withLock { state in
@@ -317,7 +316,7 @@ final class CompactionScheduler: Sendable {
       }
     }
     background.updateController()
-    // Last: until then this thread may hold a version, and with it files that the next compaction replaces.
+    // Last: until then this thread may retain a version, and with it files that the next compaction replaces.
     state.withLock { $0.runningCount -= 1 }
     schedulePick()
     background.executor.wakeWaiters()
@@ -327,15 +326,15 @@ final class CompactionScheduler: Sendable {
 
   private func noteDebt(_ families: some Sequence<FamilyID>) { debt.withLock { $0.note(families) } }
 
-  /// Compaction bytes that are due and not done, the deepest level 0, and the bytes of all tables, over all
-  /// families. Complexity: in the families that changed since the last call.
+  /// Compaction bytes that are due and not done, the deepest level 0, and the bytes of all tables, over all families.
+  /// Complexity: linear in the families that changed since the last call.
   func takeStock() -> (debtBytes: UInt64, depth: Int, tableBytes: UInt64) {
     let suspects = state.withLock { $0.suspects }
     let (total, depth, size) = debt.withLock { debt in
       debt.refresh(picker, suspects: suspects) { background.registry.find($0)?.version }
       return (debt.bytes, debt.depth, debt.size)
     }
-    // What nobody is to do is no reason to slow writers down.
+    // Work that no thread will do is not a reason to slow writers down.
     if !background.options.compactsInBackground { return (0, 0, size) }
     let done = state.withLock { $0.progress.values.reduce(0, +) }
     return (total - min(total, done), depth, size)
@@ -345,7 +344,7 @@ final class CompactionScheduler: Sendable {
 }
 
 extension CompactionScheduler.State {
-  /// Whether a look at what changed may begin something.
+  /// Whether picking may start something.
   fileprivate func canPick(_ parallelism: Int) -> Bool {
     picksByItself && hasUnpicked && runningCount < parallelism && !isClosing
   }
@@ -361,14 +360,14 @@ extension CompactionScheduler.State {
     return examined.sorted()
   }
 
-  /// The family with the highest score; of several the oldest.
+  /// The family with the highest score; of several, the oldest.
   fileprivate mutating func takeMostUrgent() -> FamilyID? {
     let first = due.max { $0.value < $1.value || ($0.value == $1.value && $0.key > $1.key) }
     if let first { due[first.key] = nil }
     return first?.key
   }
 
-  /// A job that was given up because the engine closes or the family went is no failure.
+  /// A job canceled because the engine closes or the family was dropped does not count as failed.
   fileprivate mutating func finish(
     _ family: FamilyID, _ ticket: CompactionsInProgress.Ticket, _ result: Result<Void, EngineError>,
     _ suspect: SuspectTable?

@@ -1,7 +1,7 @@
-/// Writes a damaged table again without the blocks that can't be read.
+/// Rewrites a damaged table without the blocks that can't be read.
 ///
-/// What can be read keeps its key, sequence and kind, so every reader sees of it what it saw before. One thread's; used
-/// once.
+/// Readable entries keep their key, sequence and kind, so every reader sees the same of them as before. Used by one
+/// thread, once.
 final class DamageRewrite {
   private let background: BackgroundWork
   private let family: FamilyState
@@ -22,7 +22,7 @@ final class DamageRewrite {
 
   private var path: String { background.tree.path(.table(table.number)) }
 
-  /// Writes the new table, synced with its directory; nil where nothing of the old one can be read.
+  /// Writes the new table, synced with its directory; nil if nothing of the old one can be read.
   func run() throws(EngineError) -> (table: TableMetadata?, report: GivenUpDamage) {
     do throws(EngineError) {
       let report = try copy()
@@ -74,8 +74,8 @@ final class DamageRewrite {
     return report(parts, rangeTombstones: UInt64(tombstones.tombstoneCount))
   }
 
-  /// An entry is left out where it does not follow the one before: a block that verifies and is out of order is of
-  /// another place, and one that is there already adds nothing.
+  /// Skips an entry that does not follow the previous one: a block that verifies and is out of order belongs to another
+  /// position, and a duplicate adds nothing.
   private func add(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
     if entryCount > 0 {
       guard InternalKey(lastKey.view, lastTrailer).compare(InternalKey(key, trailer)) < 0 else { return }
@@ -113,7 +113,7 @@ final class DamageRewrite {
 
   private func whole(_ message: String) -> GivenUpDamage.Part { part(message, 0..<table.fileSize, holdsEntries: true) }
 
-  /// What the MANIFEST counts and was not read is lost.
+  /// Entries that the MANIFEST counts and that were not read are lost.
   private func report(_ parts: [GivenUpDamage.Part], rangeTombstones: UInt64) -> GivenUpDamage {
     GivenUpDamage(
       family: family.name, file: path, parts: parts, entryCount: table.entryCount - min(entryCount, table.entryCount),

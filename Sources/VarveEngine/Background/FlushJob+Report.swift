@@ -1,8 +1,8 @@
-/// What is counted, timed and told of a flush.
+/// Metrics and events of a flush.
 extension FlushJob {
-  /// As `run`, with all that.
+  /// Calls `run`, and records metrics and events.
   func runMeasured() throws(EngineError) {
-    // Segments of the log that are freed without a flush are told of one by one.
+    // Log segments that are freed without a flush are reported one by one.
     guard !inputs.isEmpty else {
       _ = try run()
       return
@@ -28,7 +28,7 @@ extension FlushJob {
       bytesRead: bytes { _, _ in true })
   }
 
-  /// Bytes of entries that are in no log.
+  /// The bytes of entries that are in no log.
   private var bytesUnlogged: UInt64 { bytes { $0.state.isVolatile || $1.hasUnlogged } }
 
   private func bytes(of isCounted: (ColumnFamily, FrozenMemTable) -> Bool) -> UInt64 {

@@ -1,20 +1,20 @@
 /// Turns frozen memtables into tables of level 0.
 ///
 /// # Steps
-/// 1. Merge the frozen memtables of a family, keeping one version of a key for each snapshot interval
-///    (the visible sequence at the start counts as a snapshot), and write the tables; sync them in groups
-///    (`FlushedTables`), and then their directory.
-/// 2. Sync the log up to the tables' highest sequence, where other families have entries that are only
-///    there: else a loss of power could leave half of a batch. Where there are none, and segments are freed, sync
-///    those and the header of the one that becomes the oldest: it must not be without one then.
-///    Where that sync fails, the log goes on in other segments, and the look for the oldest is repeated.
+/// 1. Merge the frozen memtables of a family, keeping one version of a key for each snapshot interval (the visible
+///    sequence at the start counts as a snapshot), and write the tables; sync them in groups (`FlushedTables`), and
+///    then their directory.
+/// 2. Sync the log up to the tables' highest sequence if other families have entries that are only there: otherwise a
+///    power loss could leave half of a batch. If there are none, and segments are freed, sync those and the header of
+///    the one that becomes the oldest: it must have one then. If that sync fails, the log continues in other segments,
+///    and the oldest needed segment is determined again.
 /// 3. Make the edit durable: tables in, flushed sequence up, oldest segment up.
-/// 4. Put the version in force, give the memtables and the freed segments back.
+/// 4. Install the version, release the memtables and the freed segments.
 ///
-/// Without inputs only segments are freed. Of volatile families alone 2 is left out, unless segments are freed, and
-/// of 3 nothing is written (`Manifest.append`).
+/// Without inputs only segments are freed. If all families are volatile, step 2 is skipped unless segments are freed,
+/// and step 3 writes nothing (`Manifest.append`).
 ///
-/// A failure before 3 removes the files; with one in 3 that is `Tree.commit`'s to decide.
+/// A failure before step 3 removes the files; after one in step 3, `Tree.commit` decides.
 struct FlushJob {
   let inputs: [Input]
   let background: BackgroundWork
@@ -25,18 +25,18 @@ struct FlushJob {
     let frozen: [FrozenMemTable]
   }
 
-  /// How much one job takes: small memtables share its syncs and its edit.
+  /// The limits of one job: small memtables share its syncs and its edit.
   struct Limits {
     var bytes: Int
     var families: Int
 
-    /// After a failure: what little there is space for is worth to be written.
+    /// After a failure: the remaining space should be used for at least one memtable.
     static let one = Limits(bytes: 0, families: 1)
   }
 
-  /// The family whose frozen memtable is the oldest, and the next ones, as far as the limits go. With them,
-  /// where one holds unlogged batches, every family that does: such batches may be in several families and
-  /// are to be flushed whole.
+  /// The family with the oldest frozen memtable, and the following ones within the limits. If one of them has unlogged
+  /// batches, every family with unlogged batches is included: such batches may span families and must be flushed as a
+  /// whole.
   static func nextInputs(_ registry: FamilyRegistry, _ limits: Limits) -> [Input] {
     var waiting: [Input] = []
     for family in registry.all {
@@ -56,7 +56,7 @@ struct FlushJob {
     return Array(waiting[..<taken]) + waiting[taken...].filter(\.hasUnlogged)
   }
 
-  /// Returns what is told of the tables, where anybody listens.
+  /// Returns the tables for the event, if there is a listener.
   func run() throws(EngineError) -> [EngineEvent.Table] {
     let tables = FlushedTables(background)
     var edit: VersionEdit
@@ -84,8 +84,8 @@ struct FlushJob {
     return background.metrics.events.isListening ? edit.addedTables.map { .init($0.table, level: 0) } : []
   }
 
-  /// Makes the log durable as far as the edit needs it, and returns the oldest segment that is needed
-  /// afterwards. Where the edit names that, its header must be there after a loss of power.
+  /// Makes the log durable as far as the edit requires, and returns the oldest segment that is needed afterwards. If
+  /// the edit names that segment, its header must survive a power loss.
   private func makeLogDurable() throws(EngineError) -> FileNumber {
     let counts = Dictionary(uniqueKeysWithValues: inputs.map { ($0.family.id, $0.frozen.count) })
     let pipeline = background.pipeline
@@ -100,16 +100,16 @@ struct FlushJob {
       } else {
         return oldest
       }
-      // After a restart of the log the segment may be a dead one.
+      // After a restart of the log the segment may be dead.
       if pipeline.log.generation == generation, generation & 1 == 0 { return oldest }
     }
   }
 
-  /// Whether nothing that is flushed counts after a crash.
+  /// Whether nothing of this flush counts after a crash.
   private var isVolatile: Bool { !inputs.isEmpty && inputs.allSatisfy(\.family.state.isVolatile) }
 
-  /// Whether the rest of a batch that is flushed now may be in the log alone. The entries that one family
-  /// alone has left are newer than what is flushed of it.
+  /// Whether the rest of a batch that is flushed now may be only in the log. If a single family has entries left, they
+  /// are newer than those flushed.
   private func leavesEntries(_ counts: [FamilyID: Int]) -> Bool {
     background.registry.all.contains { family in
       guard let count = counts[family.id] else { return family.state.oldestSegment != nil }
@@ -121,17 +121,16 @@ struct FlushJob {
     _ edit: VersionEdit, _ flushed: [FamilyID: Int], _ oldest: FileNumber
   ) throws(EngineError) {
     let dropped = try background.tree.commit(edit, flushed: flushed)
-    // Whoever dropped a family gave its memtables back.
+    // The caller that dropped a family has released its memtables.
     for input in inputs where !dropped.contains(input.family.id) {
       background.pipeline.memory.didFlush(input.frozen)
     }
     background.pipeline.log.release(before: oldest)
   }
 
-  /// The oldest segment with an entry that will be in no table after this job.
+  /// The oldest segment with an entry that will not be in a table after this job.
   ///
-  /// The current segment is asked for first: a family that gets its first entry meanwhile gets it there
-  /// or later.
+  /// The current segment is loaded first: a family that gets its first entry meanwhile gets it there or later.
   private func oldestNeededSegment(_ counts: [FamilyID: Int]) -> FileNumber {
     var oldest = background.pipeline.log.currentNumber
     for family in background.registry.all {

@@ -1,29 +1,28 @@
 /// The tables that a flush of one family writes.
 ///
-/// Where the family's base level has many tables, a flush is cut at their bounds: level 0 falls into
-/// columns then, which are compacted side by side (`Version.flushSplitKeys`). A piece far smaller than a
-/// table is not worth a file.
+/// If the family's base level has many tables, a flush is cut at their bounds: level 0 then consists of columns that
+/// are compacted in parallel (`Version.flushSplitKeys`). A piece far smaller than a table is not worth a file.
 ///
 /// # Safety
-/// `builder` is that of `current`, and goes with it.
+/// `builder` belongs to `current` and is released with it.
 ///
 /// # Concurrency
-/// One job's.
+/// Used by one job.
 @safe
 struct FlushOutput {
   private let family: FamilyState
   private let background: any TableMaker
-  /// Keys before which the next piece begins, ascending, and how many of them are behind.
+  /// Keys before which the next piece begins, ascending, and the number of them already passed.
   private let cuts: [[UInt8]]
   private var nextCut = 0
   private let pieceSize: UInt64
-  /// What the filter of a piece comes to in memory at most.
+  /// The most memory that the filter of a piece takes.
   private let filterCharge: Int
   private let tombstones: CompactionTombstones
-  /// Where the keys of the next piece begin; nil: with the first.
+  /// The lower bound of the next piece's keys; nil means the first key.
   private var lower: [UInt8]?
   private var current: TableOutput?
-  /// Apart, so that an entry costs no reference.
+  /// Stored separately, so that an entry costs no retain.
   private var builder: Unmanaged<TableBuilder>?
   /// The tables of the whole flush.
   private let tables: FlushedTables
@@ -41,11 +40,11 @@ struct FlushOutput {
     let base = picker.targets(.init(family: family.id, version: version)).baseLevel
     pieceSize = picker.options.targetFileSize
     cuts = version.flushSplitKeys(baseLevel: base, targetSize: pieceSize)
-    // The filter's hashes: 8 bytes a key, in an array that doubles.
+    // The filter's hashes: 8 bytes per key, in an array that doubles.
     filterCharge = 12 * input.frozen.reduce(0) { $0 + $1.table.entryCount }
   }
 
-  /// The builder for a key that comes next. It lives until the next call.
+  /// The builder for the next key. Valid until the next call.
   @inline(__always)
   mutating func builder(for userKey: ByteView) throws(EngineError) -> Unmanaged<TableBuilder> {
     let isAtCut = nextCut < cuts.count && passesCut(userKey)
@@ -60,7 +59,7 @@ struct FlushOutput {
     return unsafe try begin()
   }
 
-  /// Whether a cut lies before the key; those that do are behind then.
+  /// Whether a cut lies before the key; passes such cuts.
   private mutating func passesCut(_ userKey: ByteView) -> Bool {
     let before = nextCut
     while nextCut < cuts.count, cuts[nextCut].withByteView({ $0 <= userKey }) { nextCut += 1 }
@@ -89,14 +88,14 @@ struct FlushOutput {
     try tables.add(table, family: family.id)
   }
 
-  /// Writes the last table; none where nothing is left to write.
+  /// Writes the last table, if anything is left to write.
   mutating func finish() throws(EngineError) {
-    // What is left of range tombstones gets a table of its own, if it has to.
+    // Remaining range tombstones get their own table, if necessary.
     if current == nil, tombstones.hasAny(from: lower, to: nil) { _ = unsafe try begin() }
     try finishPiece(before: nil)
   }
 
-  /// Gives up a piece that is not whole.
+  /// Discards an incomplete piece.
   mutating func discard() {
     unsafe builder = nil
     current?.discard()

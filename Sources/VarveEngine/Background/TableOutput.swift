@@ -1,5 +1,5 @@
-/// What flushes and compactions write tables with: the engine's background work, or, before there is any, the replay of
-/// the log.
+/// The environment in which flushes and compactions write tables: the engine's background work, or, during open, the
+/// replay of the log.
 protocol TableMaker: Sendable {
   var tree: Tree { get }
   var options: EngineOptions { get }
@@ -9,9 +9,9 @@ protocol TableMaker: Sendable {
   var picker: LeveledCompactionPicker { get }
 }
 
-/// A table that a flush or compaction writes: its file, its builder, and what becomes of them.
+/// A table that a flush or compaction writes: its file, its builder, and its completion.
 ///
-/// One job's. `write`, `finish` or `discard` ends it.
+/// Used by one job. `write`, `finish` or `discard` ends it.
 final class TableOutput {
   let number: FileNumber
   let builder: TableBuilder
@@ -35,36 +35,36 @@ final class TableOutput {
     charge = MemoryCharge(builder.memorySize, to: background.tree.budget.account(.compaction))
   }
 
-  /// Charges what the builder takes by now, and `more` that it is known to need.
+  /// Charges the builder's current memory, and `more` that it is known to need.
   func updateCharge(expecting more: Int = 0) { charge.resize(to: builder.memorySize + more) }
 
-  /// Writes the rest. The table is to be synced, and its directory, before anything names it.
+  /// Writes the rest. The table and its directory must be synced before anything names it.
   func write() throws(EngineError) -> WrittenTable {
     let summary = try builder.finish()
     return WrittenTable(metadata: TableMetadata(number: number, summary), level: level, file: file)
   }
 
-  /// Writes the rest and syncs. The directory is the caller's to sync.
+  /// Writes the rest and syncs. The caller must sync the directory.
   func finish() throws(EngineError) -> TableMetadata {
     let table = try write()
     try WrittenTable.sync([table], background)
     return table.metadata
   }
 
-  /// Gives up a file that no edit names.
+  /// Discards a file that no edit names.
   func discard() {
     file.close()
     background.tree.removeTables([number])
   }
 }
 
-/// A table whose bytes are all written, and may not survive a loss of power yet. It takes no memory but its file.
+/// A table whose bytes are all written, but may not survive a power loss yet. It retains only its file.
 struct WrittenTable {
   let metadata: TableMetadata
   fileprivate let level: Int
   fileprivate let file: any File
 
-  /// Syncs the files of tables and closes them. The directory is the caller's to sync.
+  /// Syncs the files of tables and closes them. The caller must sync the directory.
   static func sync(_ tables: [WrittenTable], _ background: any TableMaker) throws(EngineError) {
     try background.tree.environment.fileSystem.sync(tables.map(\.file))
     for table in tables {
@@ -77,7 +77,7 @@ struct WrittenTable {
 }
 
 extension TableMetadata {
-  /// What a table says of itself.
+  /// Creates the metadata from the summary of a written table.
   convenience init(number: FileNumber, _ summary: TableSummary) {
     let (smallest, largest) = (summary.smallestKey, summary.largestKey)
     var keys = ByteWriter(capacity: smallest.count + largest.count)

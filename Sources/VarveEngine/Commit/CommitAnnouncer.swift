@@ -1,19 +1,19 @@
 internal import Synchronization
 
-/// Tells followers in other processes of commits, by the shared page, as soon as they are as durable as they
-/// were promised.
+/// Publishes commits to followers in other processes through the shared page, as soon as the commits reach the
+/// durability their writers requested.
 ///
-/// A commit that is to survive a loss of power is *held back* until its sync succeeded, and those behind it
-/// with it: followers see commits in order.
+/// A commit that requires a sync is *deferred* until the sync has succeeded, and so are all later commits: followers
+/// see commits in order.
 ///
-/// Without a page the same is done on memory of its own, so that a commit doesn't ask.
+/// Without a page, the words live in private memory, so that the commit path needs no branch.
 ///
 /// # Safety
 /// Owns the words, or the page that they lie in.
 ///
 /// # Concurrency
-/// `isHolding` belongs to the commit leader; `tell` may be called by any thread. `told` never goes
-/// back: what the leader stores is above all that was told before, and others raise it by a maximum.
+/// `isHolding` belongs to the commit leader; `tell` may be called from any thread. `told` never decreases: the leader
+/// stores a value above every published one, and other threads raise it with an atomic maximum.
 @safe
 final class CommitAnnouncer: @unchecked Sendable {
   // Sendable: see Concurrency above.
@@ -21,17 +21,17 @@ final class CommitAnnouncer: @unchecked Sendable {
   private let waiters: UnsafeMutablePointer<Atomic<UInt32>>
   private let page: SharedPage?
   private let memory: UnsafeMutableRawPointer?
-  /// Why there is no page; for people.
+  /// Why there is no page, as text for people; nil if there is one.
   let reason: String?
 
-  /// The position in the log after the last commit that waits for a sync.
+  /// The log position past the last commit that waits for a sync.
   private let heldPosition = Atomic<UInt64>(0)
-  /// The last logged commit, while any is held back.
+  /// The sequence of the last logged commit while any commit is deferred.
   private let pendingWord = Atomic<UInt64>(0)
-  /// Whether a commit is held back, as far as the leader knows.
+  /// Whether a commit is deferred, as far as the leader knows.
   private var isHolding = false
 
-  /// Tells through a page, or nobody.
+  /// Publishes commits through `page`, or to no process if it is nil.
   init(_ page: SharedPage?, reason: String? = nil) {
     self.page = page
     self.reason = reason
@@ -52,8 +52,8 @@ final class CommitAnnouncer: @unchecked Sendable {
 
   // MARK: - Commits
 
-  /// Tells of a commit that is in the log before `position`, or holds it back. Before it is visible: the store of
-  /// the visible sequence, which follows, orders this one before the load in `wakeIfAwaited`.
+  /// Publishes a commit that is in the log before `position`, or defers it. Call this before the commit becomes
+  /// visible: the store of the visible sequence, which follows, orders this store before the load in `wakeIfAwaited`.
   @inline(__always)
   func prepare(
     _ sequence: UInt64, _ position: LogPosition, waitsForSync: Bool, _ log: LogWriter, _ lead: borrowing CommitLead
@@ -65,10 +65,10 @@ final class CommitAnnouncer: @unchecked Sendable {
     }
   }
 
-  /// Wakes followers where any sleeps. After the commit is visible.
+  /// Wakes sleeping followers, if any. Call this after the commit is visible.
   @inline(__always)
   func wakeIfAwaited() {
-    // Sequentially consistent, partner: `SharedPage.sleep`, which adds first and looks at `told` second.
+    // Sequentially consistent; partner: `SharedPage.sleep`, which increments the waiters first and loads `told` second.
     if unsafe waiters.pointee.load(ordering: .sequentiallyConsistent) != 0 { wake() }
   }
 
@@ -87,20 +87,20 @@ final class CommitAnnouncer: @unchecked Sendable {
       unsafe told.pointee.store(sequence, ordering: .releasing)
       return
     }
-    // After the position: a thread that sees this commit sees for which sync it waits.
+    // Stored after the position: a thread that sees this commit also sees the position whose sync it waits for.
     pendingWord.store(sequence, ordering: .sequentiallyConsistent)
   }
 
-  /// Says where the log goes on, before anything there is told.
+  /// Publishes the segment in which the log continues, before any commit in it is published.
   func didSwitch(to segment: FileNumber) { page?.setSegment(segment) }
 
   // MARK: - Syncs
 
-  /// The last commit that is held back and in the log: what a sync that begins now makes durable.
+  /// The last commit that is deferred and in the log: a sync that begins now makes it durable.
   var pending: UInt64 { pendingWord.load(ordering: .sequentiallyConsistent) }
 
-  /// Tells of what was held back and is durable by now. `synced` is what `pending` was before a sync that
-  /// succeeded; 0 where there was none.
+  /// Publishes deferred commits that are durable by now. `synced` is the value of `pending` before a sync that
+  /// succeeded, or 0 if there was no sync.
   func tell(synced: UInt64, _ log: LogWriter) {
     let pending = pending
     let isAllDurable = log.durablePosition.value >= heldPosition.load(ordering: .sequentiallyConsistent)
@@ -113,14 +113,14 @@ final class CommitAnnouncer: @unchecked Sendable {
 }
 
 extension CommitAnnouncer {
-  /// The announcer of an engine that opens, with a page where other processes can map one.
+  /// Creates the announcer of an engine that opens, with a page if other processes can map one.
   static func make(
     directory: String, _ environment: EngineEnvironment, databaseID: UInt64, sequence: SequenceNumber, log: LogWriter
   ) -> CommitAnnouncer {
     let fileSystem = environment.fileSystem
     let path = directory + "/" + FileName.shared.name
     guard log.usesMapping, let session = fileSystem.machineSession() else {
-      // One that is left must not be believed; where that can't be said, its life goes on unchanged.
+      // A leftover page must not be trusted. If it can't be invalidated, it stays as it is.
       try? SharedPage.invalidate(at: path, fileSystem)
       return CommitAnnouncer(nil, reason: "files are not mapped here")
     }
@@ -135,7 +135,7 @@ extension CommitAnnouncer {
     }
   }
 
-  /// For `Engine.explain()`.
+  /// One line for `Engine.explain()`.
   var overview: String {
     guard let reason else { return "other processes: notified of commits by \(FileName.shared.name)" }
     return "other processes: followers poll the log each millisecond (\(reason))"

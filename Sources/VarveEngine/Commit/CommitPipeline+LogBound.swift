@@ -1,30 +1,28 @@
-/// Keeps the log within its bound: a family that is hardly written to must not keep the segments of all
-/// others.
+/// Keeps the log within its bound: a rarely written family must not retain the segments of all others.
 ///
-/// Where the log is longer than its bound, the active memtables that need its oldest segment are logged
-/// again, if they are small, or frozen, and so flushed, if they are not. A memtable is logged again
-/// whole, as one record of kind *entries*, so that it carries the family's whole part of each batch. Both
-/// copies are in the log for a while; recovery takes an entry once.
+/// If the log exceeds its bound, the active memtables that need its oldest segment are logged again if they are small;
+/// otherwise they are frozen, and so flushed. A memtable is logged again whole, as one record of kind *entries*, so
+/// that it contains the family's complete part of each batch. Both copies are in the log for a while; recovery applies
+/// an entry once.
 ///
 /// # Invariants
-/// 1. The old segment goes only by an edit before which the log was synced up to its end (`FlushJob`), the
-///    copy included: until then the old one counts.
+/// 1. The old segment is removed only by an edit before which the log, including the copy, was synced to its end
+///    (`FlushJob`); until then the old segment counts.
 /// 2. At most an eighth of the bound is logged again while the log grows by its bound.
-/// 3. A memtable with unlogged entries is never logged again: of their batches other families' parts are
-///    in no log.
+/// 3. A memtable with unlogged entries is never logged again: other families' parts of those batches are in no log.
 extension CommitPipeline {
-  /// What was logged again in this turn of the log.
+  /// Bytes logged again since the log last grew by its bound.
   struct LogTurn {
     var start = LogPosition.zero
     var movedBytes = 0
-    /// In all turns so far.
+    /// Bytes logged again since the engine opened.
     var totalBytes: UInt64 = 0
   }
 
-  /// How many bytes of memtables were logged again since the engine opened. Exact between commits.
+  /// Bytes of memtables logged again since the engine opened. Exact between commits.
   var bytesLoggedAgain: UInt64 { turn.totalBytes }
 
-  /// Frees the oldest segment where the log is longer than its bound. Between commits.
+  /// Frees the oldest segment if the log exceeds its bound. Call between commits.
   @inline(never)
   func enforceLogBound(_ lead: borrowing CommitLead) {
     guard log.liveBytes > logBytesMaximum else { return }
@@ -43,8 +41,8 @@ extension CommitPipeline {
     if hasMoved { requestRelease() }
   }
 
-  /// Logs again, in the current segment, the little that only older ones hold, so that they can go. False
-  /// where it is too much, or where something needs a flush.
+  /// Logs again, in the current segment, the few entries that only older segments contain, so that those can be
+  /// removed. Returns false if there are too many, or if a family needs a flush.
   func gatherLog(_ lead: borrowing CommitLead) -> Bool {
     let current = log.current(lead).number
     for family in families.all {
@@ -60,8 +58,8 @@ extension CommitPipeline {
 
   private static var gatheredBytesMaximum: Int { Limits.logSegmentSizeMinimum / 4 }
 
-  /// Appends a copy of the family's active memtable. False where that is not allowed or does not work:
-  /// then nothing happened.
+  /// Appends a copy of the family's active memtable. Returns false, without any effect, if that is not allowed or
+  /// fails.
   private func logAgain(_ family: FamilyState, _ lead: borrowing CommitLead) -> Bool {
     let size = family.active(lead).usedBytes
     guard !family.hasUnlogged(lead), turn.movedBytes + size <= logBytesMaximum / 8 else { return false }
@@ -74,10 +72,10 @@ extension CommitPipeline {
     do throws(EngineError) {
       try log.makeRoom(payloadSize: builder.payload.count, waits: false, lead)
       let position = try log.append(.entries, sequence: first, payload: builder.payload.view, lead)
-      // A flush that finds the segment named here syncs the log first, and the copy with it.
+      // A flush that finds the segment named here syncs the log first, including the copy.
       family.didCopy(to: log.current(lead).number, position, lead)
     } catch {
-      // The commit that came here has happened, and a flush frees the segment, too.
+      // The commit that led here has succeeded, and a flush frees the segment as well.
       return false
     }
     turn.movedBytes += size

@@ -1,26 +1,26 @@
 internal import Synchronization
 
-/// When the pipeline takes no commits, why, and how it takes them again.
+/// When and why the pipeline refuses commits, and how it recovers.
 ///
-/// Two things can't be left half-done while commits go on: the restart of a log whose sync failed, and an
-/// edit of the MANIFEST that drops a family, of which nobody knows whether it counts. Where they fail, commits
-/// are refused. `cure` does what is missing; when it succeeds, nothing has to be opened anew.
+/// Two operations can't be left half-done while commits continue: the restart of a log whose sync failed, and a
+/// MANIFEST edit that drops a family and whose outcome is unknown. If one of them fails, commits are refused. `cure`
+/// completes it; when it succeeds, the engine need not be reopened.
 ///
-/// # Who tries
-/// - A full disk, and a process without descriptors, pass by themselves: a timer tries, and a writer does,
-///   where the last attempt is a while ago.
-/// - A device that fails is tried again only when somebody says so (`Engine.resume`).
+/// # Retries
+/// - A full disk and a process without free descriptors recover by themselves: a timer retries, and so does a writer if
+///   the last attempt is long enough ago.
+/// - A failing device is retried only on request (`Engine.resume`).
 ///
-/// The error of a refused commit names what the last attempt met.
+/// The error of a refused commit carries the cause of the last failed attempt.
 extension CommitPipeline {
   struct Refusal: Sendable {
     var error: EngineError
-    /// Whether there is a way back; not where the engine is closed.
+    /// Whether the refusal is permanent; true once the engine is closed.
     var isFinal: Bool
-    /// On the engine's clock.
+    /// Time of the last attempt, on the engine's clock.
     var lastAttempt: UInt64
 
-    /// Whether the cause may pass without anybody's help.
+    /// Whether the cause may disappear without intervention.
     var passes: Bool { !isFinal && error.code.passes }
   }
 
@@ -28,7 +28,7 @@ extension CommitPipeline {
 
   var poisonError: EngineError? { refusal?.error }
 
-  /// Refuses all further writes, for this reason. The first reason stays until `cure` meets another.
+  /// Refuses all further writes because of `error`. The first error stays until `cure` fails with another one.
   func poison(_ error: EngineError, isFinal: Bool = false) {
     let now = log.environment.clock.now()
     if refusal == nil && !isFinal {
@@ -39,12 +39,12 @@ extension CommitPipeline {
     if !isFinal { didRefuse() }
   }
 
-  /// Does what is missing, and takes commits again; throws what keeps it from that now.
+  /// Completes what is missing and accepts commits again; throws the error that prevents it.
   func cure(_ lead: borrowing CommitLead) throws(EngineError) {
     guard let old = refusal, !old.isFinal else { return restartIfBroken(lead) }
     let isBroken = log.isBroken
     do throws(EngineError) {
-      // First: whether the cut of a failed restart counts must be known before its segments go.
+      // First: whether the cut of a failed restart counts must be known before its segments are removed.
       try settle()
     } catch {
       refusal = Refusal(error: error, isFinal: false, lastAttempt: log.environment.clock.now())
@@ -55,18 +55,18 @@ extension CommitPipeline {
     restartIfBroken(lead)
     clearBroken()
     if let error = poisonError { throw refusedError(error) }
-    // A restart of the log has told of it itself.
+    // A restart of the log has emitted its own event.
     if !isBroken { log.metrics.events.emit(.recovered(.log)) }
   }
 
-  /// What a commit gets that is refused. It happened in no way.
+  /// The error for a refused commit, which had no effect.
   func refusedError(_ cause: EngineError) -> EngineError {
     let code: EngineError.Code = cause.code.passes ? cause.code : .readOnly
     return EngineError(code, "the engine takes no more writes", cause: cause, file: cause.file)
   }
 
-  /// Does, before a commit, what keeps commits from being taken. Within a commit, what waits to be committed waits
-  /// longer: `touched` says what the present batch needs, and another commit would change it.
+  /// Repairs the pipeline before a commit. Within a commit, pending work is deferred: `touched` describes the present
+  /// batch, and another commit would change it.
   @inline(never)
   func repair(_ lead: borrowing CommitLead, isWithinCommit: Bool = false) throws(EngineError) {
     restartIfBroken(lead)
@@ -84,7 +84,7 @@ extension CommitPipeline {
 }
 
 extension EngineError.Code {
-  /// Whether what fails with this may work again without anybody's help: when there is space, or a
+  /// Whether an operation that fails with this code may succeed later without intervention: when there is space, or a
   /// descriptor.
   var passes: Bool { self == .noSpace || self == .tooManyOpenFiles }
 }

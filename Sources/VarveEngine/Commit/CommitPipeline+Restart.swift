@@ -1,33 +1,33 @@
-/// What becomes of commits when a sync of the log fails.
+/// Recovery from a failed sync of the log.
 ///
-/// The log can't be trusted after the position up to which it is durable, and no sync is tried again
-/// (`LogWriter+Sync`). So whoever leads the commit queue next logs every entry above the durable
-/// sequence again, in a new segment (`LogWriter+Restart`); commits wait meanwhile. If that fails, too, the
-/// engine takes no more writes, and says why.
+/// The log can't be trusted past the position up to which it is durable, and no sync is retried (`LogWriter+Sync`). So
+/// the next leader of the commit queue logs every entry above the durable sequence again, in a new segment
+/// (`LogWriter+Restart`); commits wait meanwhile. If that fails as well, the engine refuses writes and reports the
+/// cause.
 ///
-/// # What writers are told
-/// - A commit whose own sync failed gets `.outcomeUnknown`, also where it was logged again with success:
-///   somebody was told of a failing disk, and the caller must decide.
-/// - Commits that wait for that sync or a later one get their durability from the new segment, and notice
-///   nothing. Where there is none, they get `.outcomeUnknown`.
-/// - Commits after a failed restart get `.readOnly` with the cause, or `.noSpace`; they happened in no way. The
-///   restart is tried again by `cure` (`CommitPipeline+Refusal`).
+/// # Errors that writers get
+/// - A commit whose own sync failed gets `.outcomeUnknown`, even if it was logged again successfully: the disk failed,
+///   and the caller must decide what to do.
+/// - Commits that wait for that sync or a later one get their durability from the new segment and notice nothing. If
+///   there is no new segment, they get `.outcomeUnknown`.
+/// - Commits after a failed restart get `.readOnly` with the cause, or `.noSpace`; they have no effect. `cure` retries
+///   the restart (`CommitPipeline+Refusal`).
 ///
-/// # Who does it
-/// The writer that met the failure leads for it. A background job must not wait for a leader, who may
-/// wait for the job: it leads if nobody does, or leaves it to the leader, who looks before each commit and
-/// while it waits for flushes.
+/// # Threads
+/// The writer whose sync failed leads for the restart. A background job must not wait for a leader, which may wait for
+/// the job: it leads if there is no leader, or else leaves the restart to the leader, which checks before each commit
+/// and while it waits for flushes.
 extension CommitPipeline {
-  /// Who asks for a sync.
+  /// The kind of thread that requests a sync.
   enum Syncer {
-    /// A thread of the program: it may wait for the leader.
+    /// A thread of the program, which may wait for the leader.
     case program
-    /// A job of the engine's own, for which a restart is as good as a sync.
+    /// A job of the engine, for which a restart is as good as a sync.
     case background
   }
 
-  /// Makes the log durable up to `target`, by a restart if it must. Throws where that failed, to a program's
-  /// thread what its own sync met, and to a job `.canceled` where it is to try again after the restart.
+  /// Makes the log durable up to `target`, by a restart if necessary. If that fails, a thread of the program gets the
+  /// error of its own sync, and a job gets `.canceled` if it should retry after the restart.
   func sync(_ target: LogWriter.SyncTarget, for syncer: Syncer) throws(EngineError) {
     defer { announcer.tell(synced: 0, log) }
     while true {
@@ -55,11 +55,11 @@ extension CommitPipeline {
     }
   }
 
-  /// Whether the log is to go on in a new segment, and still can.
+  /// Whether the log must continue in a new segment, and still can.
   var needsRestart: Bool { log.isBroken && poisonError == nil }
 
-  /// Continues in a new segment where a sync failed. Never between the append of a batch
-  /// and its publication. A failure poisons the engine.
+  /// Continues in a new segment if a sync failed. Must not be called between the append of a batch and its publication.
+  /// A failure poisons the engine.
   func restartIfBroken(_ lead: borrowing CommitLead) {
     guard needsRestart else { return }
     do throws(EngineError) {
@@ -81,7 +81,7 @@ extension CommitPipeline {
       fill: { builder in entries.fill(&builder, sizeMaximum: log.options.entriesSizeMaximum) },
       commitCut: { (cut) throws(EngineError) in
         var edit = VersionEdit()
-        // Also those that left no entry, so that none is given again.
+        // Includes sequences of which no entry is left, so that none is assigned again.
         edit.lastSequence = last
         edit.logCuts = [.init(segment: cut.number, lifeID: cut.lifeID, endOffset: cut.end)]
         try commitEdit(edit)
@@ -90,8 +90,8 @@ extension CommitPipeline {
     log.endRestart(restart, lead)
   }
 
-  /// Every entry above the durable sequence, and of memtables that were logged again after the durable
-  /// position every entry: the older copies may be in segments that are no longer kept for them.
+  /// Every entry above the durable sequence, and all entries of memtables that were logged again after the durable
+  /// position: their older copies may be in segments that are no longer kept for them.
   private func undurableEntries(_ lead: borrowing CommitLead) -> LoggedEntries {
     let sequence = log.durableSequence
     let position = log.durablePosition

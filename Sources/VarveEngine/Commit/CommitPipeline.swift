@@ -4,44 +4,44 @@ internal import Synchronization
 ///
 /// ```
 /// commit ─▶ lead (CommitQueue) ─▶ room in log and memtables ─▶ stamp ─▶ log ─▶ memtables ─▶ publish
-///        ─▶ resign, which commits for those that wait ─▶ sync, if asked ─▶ acknowledge
+///        ─▶ resign, which commits for waiting writers ─▶ sync, if asked ─▶ acknowledge
 /// ```
 ///
 /// # Invariants
-/// 1. Everything that can fail happens before the log is appended to; after that a commit happens.
+/// 1. Everything that can fail happens before the append to the log; after that the commit succeeds.
 /// 2. Entries are in the log before they are in a memtable, and in all memtables before they are
 ///    visible. A commit is visible before it is durable.
 /// 3. All entries of a frozen memtable are visible.
 ///
 /// # Volatile families
-/// Their entries are in no log. Within a batch they get the lower sequences, so that the logged part is one record
-/// whose entries have consecutive sequences, the last of them the commit's; within each family the order is that
-/// of the batch. A commit without any other entry is not logged at all, and leaves a gap in the sequences.
+/// Their entries are not logged. Within a batch they get the lower sequences, so that the logged part is one record
+/// whose entries have consecutive sequences, the last of which is the commit's; within each family the order is that of
+/// the batch. A commit of volatile entries only is not logged at all, and leaves a gap in the sequences.
 ///
 /// # Concurrency
-/// `nextSequence`, `scratch`, `touched` and `turn` are touched only by functions that take a `CommitLead`.
+/// `nextSequence`, `scratch`, `touched` and `turn` are accessed only by functions that take a `CommitLead`.
 final class CommitPipeline: @unchecked Sendable {
   // Sendable: see Concurrency above.
   let queue = CommitQueue()
   let log: LogWriter
   let memory: MemTableKeeper
   let families: FamilyRegistry
-  /// Tells other processes.
+  /// Publishes commits to other processes.
   let announcer: CommitAnnouncer
   private let logBytesWord: Atomic<Int>
   /// Makes an edit of the MANIFEST durable.
   let commitEdit: @Sendable (VersionEdit) throws(EngineError) -> Void
   private let visibleWord: Atomic<UInt64>
-  /// Makes certain that an edit which failed does not count after a crash either.
+  /// Makes sure that a failed edit does not count after a crash either.
   private let settleEdits: @Sendable () throws(EngineError) -> Void
   private let refusalWord = Mutex<Refusal?>(nil)
-  /// Whether the leader has to look before it commits: the log is broken, or writes are refused.
+  /// Whether the leader has to check before it commits: the log is broken, or writes are refused.
   private let isImpaired = Atomic<Bool>(false)
   private let releaseRequest = Callback()
   private let pendingWork = Mutex<PendingWork?>(nil)
   let didRefuse = Callback()
 
-  // What belongs to the leader.
+  // State that belongs to the leader.
   private var nextSequence: UInt64
   private var scratch = ByteWriter(capacity: 4096)
   /// One large batch must not keep its memory.
@@ -67,20 +67,20 @@ final class CommitPipeline: @unchecked Sendable {
     nextSequence = lastSequence.value + 1
   }
 
-  /// The bytes of the log's segments beyond which the oldest are freed.
+  /// The size in bytes of the log beyond which its oldest segments are freed.
   var logBytesMaximum: Int {
     get { logBytesWord.load(ordering: .relaxed) }
     set { logBytesWord.store(newValue, ordering: .relaxed) }
   }
 
-  /// The last commit that reads see. In a follower that changes its views, waits until it has.
+  /// The last commit that reads see. In a follower that is changing its views, waits until it is done.
   @inline(__always)
   var visible: SequenceNumber {
     let value = visibleWord.load(ordering: .sequentiallyConsistent)
     return value == Self.changingViews ? waitForViews() : SequenceNumber(value)
   }
 
-  /// No sequence: stands in its place while a follower changes its views.
+  /// Not a sequence: stored as the visible sequence while a follower changes its views.
   private static let changingViews = UInt64.max
 
   @inline(never)
@@ -92,7 +92,7 @@ final class CommitPipeline: @unchecked Sendable {
     }
   }
 
-  /// Keeps reads from beginning, for the moment in which a follower's views belong to no one sequence.
+  /// Prevents reads from starting while a follower's views don't belong to a single sequence.
   func holdReads() { visibleWord.store(Self.changingViews, ordering: .sequentiallyConsistent) }
 
   /// Lets a follower's reads see everything up to a commit.
@@ -104,11 +104,11 @@ final class CommitPipeline: @unchecked Sendable {
 
   struct Receipt: Sendable {
     let sequence: SequenceNumber
-    /// The position in the log after the batch; zero where it was not logged.
+    /// The log position past the batch; zero if it was not logged.
     let position: LogPosition
   }
 
-  /// Commits one entry, which was checked against the limits.
+  /// Commits one entry, which must have been checked against the limits.
   @inline(__always)
   func commit(
     _ kind: EntryKind, _ family: FamilyState, _ key: ByteView, _ value: ByteView, isLogged: Bool,
@@ -145,7 +145,7 @@ final class CommitPipeline: @unchecked Sendable {
     return Receipt(sequence: sequence, position: position)
   }
 
-  /// Gives the lead back after committing what waits.
+  /// Gives the lead back after committing the waiting requests.
   @inline(never)
   private func resign(_ lead: borrowing CommitLead) { queue.resign(lead) { serve($0, $1) } }
 
@@ -188,7 +188,7 @@ final class CommitPipeline: @unchecked Sendable {
     return request.receipt
   }
 
-  /// Takes a sequence for what is not a batch, has `body` put in force what readers at it see, and makes it visible. Where
+  /// Assigns a sequence without a batch, has `body` install what readers see at that sequence, and makes it visible. If
   /// `body` throws, the sequence stays unused.
   func commitSequence(
     _ lead: borrowing CommitLead, _ body: (SequenceNumber) throws(EngineError) -> Void
@@ -201,7 +201,7 @@ final class CommitPipeline: @unchecked Sendable {
     return sequence
   }
 
-  /// Runs `body` as the leader: no commit happens beside it.
+  /// Runs `body` as the leader: no commit happens concurrently.
   func lead<R, E: Error>(_ body: (borrowing CommitLead) throws(E) -> R) throws(E) -> R {
     if let lead = queue.tryLead() {
       defer { resign(lead) }
@@ -214,15 +214,15 @@ final class CommitPipeline: @unchecked Sendable {
     return try body(lead)
   }
 
-  /// Runs `body` as the leader if nobody leads. A background job never waits for writers, and commits
-  /// nothing for them: a commit may wait for that very job.
+  /// Runs `body` as the leader if there is none. A background job never waits for writers and commits nothing for them:
+  /// a commit may wait for that very job.
   func leadIfFree(_ body: (borrowing CommitLead) -> Void) {
     guard let lead = queue.tryLead() else { return }
     body(lead)
     queue.handBack(lead)
   }
 
-  /// Whether a batch of one range delete can be committed without waiting for anything.
+  /// Whether a batch of one range delete can be committed without waiting.
   func hasRoom(
     for family: FamilyState, keySize: Int, valueSize: Int, _ payloadSize: Int, _ lead: borrowing CommitLead
   ) -> Bool {
@@ -231,7 +231,7 @@ final class CommitPipeline: @unchecked Sendable {
       && log.current(lead).hasRoom(payloadSize: payloadSize)
   }
 
-  /// Commits a batch of one entry, for which there is room.
+  /// Commits a batch of one entry, for which there must be room.
   func commitLeading(_ payload: ByteView, _ terms: CommitTerms, _ lead: borrowing CommitLead) throws(EngineError) {
     _ = try apply(payload, entryCount: 1, isLogged: true, terms, lead)
   }
@@ -246,20 +246,20 @@ final class CommitPipeline: @unchecked Sendable {
     }
   }
 
-  /// One batch through the whole path.
+  /// Commits one batch: checks it, logs it, inserts it and publishes it.
   private func apply(
     _ payload: ByteView, entryCount: Int, isLogged: Bool, _ terms: CommitTerms, _ lead: borrowing CommitLead
   ) throws(EngineError) -> Receipt {
     try checkWritable(lead)
     try resolveFamilies(payload, lead)
-    // Nobody else commits from here on: the leader is this thread until the batch is visible.
+    // No other commit happens from here on: this thread leads until the batch is visible.
     if let condition = terms.condition { try condition.check(lead) }
     if let prepared = terms.prepared { touched.take(prepared) }
-    // Room for one may cost another of them its memtable: only all at once will do.
+    // Making room for one family may freeze the memtable of another, so all are checked again.
     while let part = touched.partWithoutRoom(lead) {
       try makeRoom(in: part.family, for: part.need, lead)
     }
-    // An empty batch takes a sequence, too: its commit has a place in the order.
+    // An empty batch takes a sequence, too, so that its commit has a position in the order.
     let count = UInt64(max(entryCount, 1))
     let last = SequenceNumber(nextSequence + count - 1)
     var position = LogPosition.zero
@@ -297,8 +297,7 @@ final class CommitPipeline: @unchecked Sendable {
     return Receipt(sequence: last, position: position)
   }
 
-  /// Makes room in a family's memtable, and goes on in a new segment of the log where the flush that has
-  /// to come first waits for that.
+  /// Makes room in a family's memtable. Continues in a new log segment if the flush that must come first waits for one.
   @inline(never)
   private func makeRoom(
     in family: FamilyState, for need: MemTableNeed, _ lead: borrowing CommitLead
@@ -309,22 +308,22 @@ final class CommitPipeline: @unchecked Sendable {
     }
   }
 
-  /// Whom to tell that segments of the log may be free without a flush.
+  /// Sets the callback for log segments that may have become reusable without a flush.
   func onRelease(_ request: @escaping @Sendable () -> Void) { releaseRequest.set(request) }
 
   func requestRelease() { releaseRequest() }
 
-  /// Whom to tell that commits are refused.
+  /// Sets the callback for refused commits.
   func onRefusal(_ request: @escaping @Sendable () -> Void) { didRefuse.set(request) }
 
-  /// What the leader does between two commits where it was asked to look.
+  /// Sets the work that the leader does between two commits when requested.
   func betweenCommits(_ work: @escaping @Sendable (borrowing CommitLead) -> Void) {
     pendingWork.withLock { $0 = PendingWork(call: work) }
   }
 
   func doPendingWork(_ lead: borrowing CommitLead) { pendingWork.withLock { $0 }?.call(lead) }
 
-  /// A structure for the reason that `Callback` gives.
+  /// A structure for the reason given at `Callback`.
   private struct PendingWork {
     let call: @Sendable (borrowing CommitLead) -> Void
   }
@@ -355,8 +354,8 @@ final class CommitPipeline: @unchecked Sendable {
     return touched.add(family)
   }
 
-  /// As `insert` and `insertMixed`, for a batch with several range deletes for a family: readers see these all at
-  /// once, and what was put together before is taken over.
+  /// Like `insert` and `insertMixed`, for a batch with several range deletes for one family: readers see all of them at
+  /// once, and prepared tombstones are adopted.
   @inline(never)
   private func insertEdits(
     _ payload: ByteView, first: UInt64, volatileCount: Int, _ lead: borrowing CommitLead
@@ -378,8 +377,8 @@ final class CommitPipeline: @unchecked Sendable {
     }
   }
 
-  /// As `insert` and `insertMixed`, for one range tombstone over what is dead already. It is noted before a reader can
-  /// find the tombstone: the look of a transaction would take it for a change.
+  /// Like `insert` and `insertMixed`, for one range tombstone over dead keys. The tombstone is marked redundant before
+  /// a reader can find it: the conflict check of a transaction would otherwise take it for a change.
   @inline(never)
   private func insertRedundant(
     _ payload: ByteView, first: UInt64, volatileCount: Int, _ lead: borrowing CommitLead
@@ -417,7 +416,7 @@ final class CommitPipeline: @unchecked Sendable {
     return scratch.view
   }
 
-  /// As `insert`, with volatile entries, which have the lower sequences.
+  /// Like `insert`, with volatile entries, which get the lower sequences.
   @inline(never)
   private func insertMixed(
     _ payload: ByteView, first: UInt64, volatileCount: Int, _ lead: borrowing CommitLead
@@ -433,21 +432,21 @@ final class CommitPipeline: @unchecked Sendable {
     }
   }
 
-  /// About how many bytes were committed since the engine opened: what went into the log.
+  /// The approximate number of bytes committed since the engine opened: the bytes appended to the log.
   var acceptedBytes: UInt64 { log.appendedPosition.value }
 
   // MARK: - Failure
 
-  /// Lets the leader look before the next commit.
+  /// Makes the leader check the pipeline's state before the next commit.
   func noteBroken() { isImpaired.store(true, ordering: .releasing) }  // partner: `checkWritable`
 
-  /// Ends that, unless writes are refused.
+  /// Ends these checks, unless writes are refused.
   func clearBroken() {
     isImpaired.store(false, ordering: .releasing)
     if poisonError != nil || log.isBroken { noteBroken() }
   }
 
-  /// Why no commits are taken; nil: they are.
+  /// Why commits are refused; nil if they are accepted.
   var refusal: Refusal? {
     get { refusalWord.withLock { $0 } }
     set { refusalWord.withLock { $0 = newValue } }
@@ -478,7 +477,7 @@ final class CommitPipeline: @unchecked Sendable {
 
   // MARK: - End records
 
-  /// Makes the log durable and says so in it. Nothing is committed afterwards.
+  /// Makes the log durable and appends the record of a clean end. No commit may follow.
   func closeLog(_ lead: borrowing CommitLead) throws(EngineError) {
     let next = SequenceNumber(nextSequence)
     defer { announcer.tell(synced: 0, log) }
@@ -491,7 +490,7 @@ final class CommitPipeline: @unchecked Sendable {
     }
   }
 
-  /// Appends an end record where the last sync was followed by nothing, if nobody leads now.
+  /// Appends an end record if nothing was appended since the last sync and there is no leader.
   func appendEndIfIdle() throws(EngineError) {
     var failure: EngineError?
     leadIfFree { lead in
@@ -506,7 +505,7 @@ final class CommitPipeline: @unchecked Sendable {
 extension ByteView {
   /// Writes a commit's sequence, big-endian, at each of `offsets`.
   ///
-  /// Requires: the bytes are the commit's own copy, which nobody else reads, or there are no offsets.
+  /// Requires: the bytes are the commit's own copy, which no other thread reads, or there are no offsets.
   fileprivate func stamp(_ sequence: SequenceNumber, at offsets: [Int]) {
     for offset in offsets {
       precondition(offset >= 0 && offset <= count - 8, "a stamp lies inside the batch")

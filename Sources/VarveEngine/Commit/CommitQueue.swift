@@ -1,34 +1,34 @@
 internal import Synchronization
 
-/// Who may commit: one leader at a time, who also commits for those that wait.
+/// Elects the commit leader: one at a time, which also commits for the waiting writers.
 ///
 /// # Protocol
-/// A writer that finds the queue free leads. One that doesn't puts its request on a list and sleeps on
-/// the request. A leader that is done takes the whole list and commits it in order of arrival; after
-/// `roundsMaximum` lists, or `bytesMaximum`, it hands the lead to one that waits, so that no writer works
-/// for others for ever. A request may ask for the lead itself (`wantsLead`), for what must not run beside
-/// commits. Who must not wait for writers commits for nobody (`handBack`).
+/// A writer that finds the queue free becomes the leader. Any other writer adds its request to a list and sleeps on the
+/// request. A leader that has finished takes the whole list and commits it in order of arrival; after `roundsMaximum`
+/// lists, or `bytesMaximum`, it passes the lead to a waiting writer, so that no writer works for others indefinitely. A
+/// request may ask for the lead itself (`wantsLead`), for work that must not run concurrently with commits. A thread
+/// that must not wait for writers commits for none of them (`handBack`).
 ///
-/// No wake-up is lost: a writer puts its request on the list and then looks whether the queue is free;
-/// a leader frees the queue and then looks whether the list is empty. Both are sequentially consistent,
-/// so one of them sees the other.
+/// No wake-up is lost: a writer adds its request to the list and then checks whether the queue is free; a leader frees
+/// the queue and then checks whether the list is empty. Both are sequentially consistent, so one of them sees the
+/// other.
 ///
 /// # Concurrency
 /// Safe from any thread. `backlog` belongs to the leader.
 final class CommitQueue: @unchecked Sendable {
   // Sendable: `backlog` belongs to the leader, all else is atomic.
   private let word = LeadWord()
-  /// The newest request of the list, as the bits of a retained reference; 0 for none.
+  /// The newest request of the list, as the bits of a retained reference; 0 if the list is empty.
   private let head = Atomic<UInt>(0)
   private var backlog: [CommitRequest] = []
   private static let roundsMaximum = 4
   private static let bytesMaximum = 1 << 20
 
-  /// Becomes the leader if nobody is.
+  /// Becomes the leader if there is none.
   @inline(__always)
   func tryLead() -> CommitLead? { word.take() }
 
-  /// Puts a request on the list, and returns when its writer leads, or, with nil, when it is done.
+  /// Adds a request to the list. Returns the lead once its writer leads, or nil once the request is done.
   func enqueue(_ request: CommitRequest) -> CommitLead? {
     let bits = unsafe UInt(bitPattern: Unmanaged.passRetained(request).toOpaque())
     var expected = head.load(ordering: .relaxed)
@@ -50,7 +50,7 @@ final class CommitQueue: @unchecked Sendable {
   /// Whether a request is on the list.
   var hasWaiting: Bool { head.load(ordering: .relaxed) != 0 }
 
-  /// How many requests are on the list. Only the leader takes them off.
+  /// The number of requests on the list. Only the leader removes them.
   func waitingCount(_ lead: borrowing CommitLead) -> Int {
     var count = 0
     var bits = head.load(ordering: .acquiring)
@@ -61,8 +61,8 @@ final class CommitQueue: @unchecked Sendable {
     return count
   }
 
-  /// Gives the lead back if nobody waits; else `resign` is to follow. The common case by itself: a closure costs
-  /// references also where it isn't called.
+  /// Gives the lead back if no request waits; otherwise `resign` must follow. Separate for the common case: a closure
+  /// costs reference counting even if it isn't called.
   @inline(__always)
   func resignIfAlone(_ lead: borrowing CommitLead) -> Bool {
     guard backlog.isEmpty && head.load(ordering: .relaxed) == 0 else { return false }
@@ -70,13 +70,13 @@ final class CommitQueue: @unchecked Sendable {
     return head.load(ordering: .sequentiallyConsistent) == 0 || word.take() == nil
   }
 
-  /// Gives the lead back after committing what waits. `commit` is called for each request in order.
+  /// Gives the lead back after committing the waiting requests. `commit` is called for each request in order.
   func resign(_ lead: borrowing CommitLead, _ commit: (CommitRequest, borrowing CommitLead) -> Void) {
     drain(lead, roundsMaximum: Self.roundsMaximum, commit)
   }
 
-  /// Gives the lead to one that waits, if any does, without committing for anybody. For background work:
-  /// a commit may wait for a memtable to be flushed, and so for the thread that is here.
+  /// Gives the lead to a waiting writer, if any, without committing for others. For background work: a commit may wait
+  /// for a memtable to be flushed, and so for this very thread.
   func handBack(_ lead: borrowing CommitLead) {
     // Without rounds `serveBacklog` has no bytes to commit, so it is never called.
     drain(lead, roundsMaximum: 0) { _, _ in
@@ -104,8 +104,8 @@ final class CommitQueue: @unchecked Sendable {
     }
   }
 
-  /// Commits the backlog until `bytes`, which counts what was committed, would pass the maximum. True where
-  /// the lead was given away on the way.
+  /// Commits the backlog until `bytes`, which counts the committed bytes, would exceed the maximum. Returns true if the
+  /// lead was given away.
   private func serveBacklog(
     _ lead: borrowing CommitLead, bytes: inout Int, bytesMaximum: Int,
     _ commit: (CommitRequest, borrowing CommitLead) -> Void
@@ -117,7 +117,7 @@ final class CommitQueue: @unchecked Sendable {
         index += 1
         continue
       }
-      // A large batch is its own writer's to commit: a small one must not wait for it with the lead.
+      // The writer of a large batch commits it itself: a small request with the lead must not wait for it.
       if request.wantsLead || bytes >= bytesMaximum || bytes + request.payload.count > bytesMaximum {
         backlog.removeFirst(index + (request.wantsLead ? 1 : 0))
         request.wake(.leads)
@@ -133,7 +133,7 @@ final class CommitQueue: @unchecked Sendable {
     return false
   }
 
-  /// Commits the new leader's own request, which may be in the backlog, before others.
+  /// Commits the new leader's own request, which may be in the backlog, before the others.
   func serveOwn(
     _ request: CommitRequest, _ lead: borrowing CommitLead, _ commit: (CommitRequest, borrowing CommitLead) -> Void
   ) {
@@ -157,10 +157,10 @@ final class CommitQueue: @unchecked Sendable {
   }
 }
 
-/// A batch that waits for a leader, or a wish to lead.
+/// A batch that waits for a leader, or a request to lead.
 ///
 /// # Concurrency
-/// Its writer makes it and sleeps; the leader then owns it until it wakes the writer.
+/// Its writer creates it and sleeps; the leader then owns it until it wakes the writer.
 final class CommitRequest: @unchecked Sendable {
   // Sendable: see Concurrency above.
   enum State: UInt32 { case waits = 0, done = 1, leads = 2 }
@@ -201,23 +201,23 @@ final class CommitRequest: @unchecked Sendable {
   }
 }
 
-/// What a batch wants of its commit beside being written.
+/// Options and preconditions of one commit.
 struct CommitTerms: Sendable {
-  /// Bytes of the payload where the commit's sequence goes. The payload is the commit's own copy then.
+  /// Offsets in the payload at which the commit's sequence is written. If any, the payload is the commit's own copy.
   var stamps: [Int] = []
   /// Precondition that the leader checks just before the write; the commit is refused if it does not hold.
   var condition: (any CommitCondition)?
-  /// Whether other processes are told of it only when it was synced.
+  /// Whether the commit is published to other processes only after it was synced.
   var waitsForSync = false
-  /// The range deletes of a large batch, put together by its writer.
+  /// The range deletes of a large batch, prepared by its writer.
   var prepared: PreparedTombstones?
-  /// The batch is one range tombstone over what is dead already: no reader can tell (`DeadRuns`).
+  /// Whether the batch is one range tombstone over keys that are dead already: no reader sees a difference
+  /// (`DeadRuns`).
   var isRedundant = false
 }
 
-/// Something that must hold when a batch is committed: no other commit happens between the look and the
-/// batch.
+/// A precondition of a batch: no other commit happens between the check and the write of the batch.
 protocol CommitCondition: Sendable {
-  /// Called before anything of the batch is written. Throws where it doesn't hold.
+  /// Throws if the precondition does not hold. Called before any part of the batch is written.
   func check(_ lead: borrowing CommitLead) throws(EngineError)
 }

@@ -1,34 +1,35 @@
 internal import Synchronization
 
-/// Gives out memtables, lets them grow, and freezes some so that the commit leader always has room.
+/// Creates memtables, lets them grow, and freezes some so that the commit leader always has room.
 ///
 /// # Bounds
 /// - A memtable grows in steps, each charged to the budget, up to `memtableSize`.
-/// - The active memtables of all families together come to `activeBytesMaximum`; at a step beyond it the
-///   largest of them are frozen. A family without entries has no memory at all: it inserts nowhere yet
-///   (`empty`), and one with few entries has a page.
-/// - At most `frozenBytesMaximum` wait to be flushed, or for readers that keep them after their flush, over all
-///   families: beyond it the leader waits, and every writer with it. That is the one full stop of the write path;
-///   the write controller is there so that it is not met.
-/// - For readers alone a writer waits for at most `readerWaitNanoseconds`: it may be the reader itself, in the body of a
-///   `withValue`. What they keep after that is tolerated: a cursor that stands still keeps a memtable as long as it lives. Writers
-///   wait again when as much has come to it as may be frozen.
+/// - The active memtables of all families together take at most `activeBytesMaximum`; at a step beyond it the largest
+///   of them are frozen. A family without entries has no memory: its memtable is the shared `empty`; one with few
+///   entries has a page.
+/// - At most `frozenBytesMaximum`, over all families, waits to be flushed or is kept by readers after the flush. Beyond
+///   it the leader waits, and every writer with it. This is the only full stop of the write path; the write controller
+///   exists to avoid it.
+/// - A writer waits for readers alone for at most `readerWaitNanoseconds`, as it may be the reader itself, in the body
+///   of a `withValue`. Memory that readers keep after that is tolerated: an idle cursor keeps a memtable as long as it
+///   lives. Writers wait again once as much has been added to it as may be frozen.
 ///
 /// # Concurrency
-/// What takes a `CommitLead` belongs to the commit leader; the rest is safe from any thread.
+/// Methods that take a `CommitLead` belong to the commit leader; the rest is safe from any thread.
 final class MemTableKeeper: Sendable {
   private let bounds: Mutex<MemoryPlan>
-  /// The memory of retired memtables, whose pages are there already.
+  /// Memory of retired memtables, whose pages are populated already.
   private let pool: ArenaPool
   private let executor: any BackgroundExecutor
   private let stalls: StallMeter
-  /// What is charged for frozen memtables that are in no table yet.
+  /// Bytes charged for frozen memtables that are not in a table yet.
   private let frozenBytes = Atomic<Int>(0)
-  /// The same, and those that are in tables and not gone: a read, a cursor or a job still has them.
+  /// Bytes charged for all frozen memtables that still exist, including flushed ones that a read, a cursor or a job
+  /// uses.
   private let waiting: MemoryAccount
-  /// What readers keep although a writer has waited for them. Changed by the leader alone.
+  /// Bytes that readers keep although a writer has waited for them. Changed by the leader only.
   private let toleratedBytes = Atomic<Int>(0)
-  /// What is charged for active memtables. Changed by the leader alone.
+  /// Bytes charged for active memtables. Changed by the leader only.
   private let activeBytes = Atomic<Int>(0)
   private let requestFlush = Callback()
   private let requestRetry = Callback()
@@ -37,7 +38,7 @@ final class MemTableKeeper: Sendable {
   private let flushError = Mutex<EngineError?>(nil)
   /// Held while memtables are frozen, so that a flush sees all of a group or none.
   private let freezing = Mutex(())
-  /// The active memtable of every family that has no entries.
+  /// The active memtable of every family without entries.
   let empty: MemTable
 
   init(plan: MemoryPlan, account: MemoryAccount, executor: any BackgroundExecutor, stalls: StallMeter)
@@ -48,37 +49,37 @@ final class MemTableKeeper: Sendable {
     self.stalls = stalls
     waiting = MemoryAccount { if $0 < 0 { executor.wakeWaiters() } }
     pool = ArenaPool(limit: plan.poolBytesMaximum, accountMaximum: plan.reusedBytesMaximum, account: account)
-    // Without the pool's account: it stays without memory.
+    // Without the pool's account: it never allocates.
     empty = try MemTable(growingTo: 1, pool: ArenaPool(limit: 0), touchedMaximum: 0)
   }
 
-  /// Whom to tell of a frozen memtable.
+  /// Sets the callback for a frozen memtable.
   func onFreeze(_ request: @escaping @Sendable () -> Void) { requestFlush.set(request) }
 
-  /// Whom to tell that a writer has to wait for a flush that failed.
+  /// Sets the callback for a writer that has to wait for a flush that failed.
   func onStarvation(_ request: @escaping @Sendable () -> Void) { requestRetry.set(request) }
 
-  /// Calls `request` when a writer has to wait for readers.
+  /// Sets the callback for a writer that has to wait for readers.
   func onReaderWait(_ request: @escaping @Sendable () -> Void) { requestViews.set(request) }
 
-  /// Whom to tell of memory that a memtable took: at each step of its growth.
+  /// Sets the callback for the growth of a memtable, called at each step.
   func onGrowth(_ body: @escaping @Sendable () -> Void) { didGrow.set(body) }
 
   private var plan: MemoryPlan { bounds.withLock { $0 } }
 
-  /// Changes the bounds. What is too much is frozen at the next step of a memtable.
+  /// Changes the bounds. Memtables beyond them are frozen at the next growth step.
   func setPlan(_ plan: MemoryPlan) {
     bounds.withLock { $0 = plan }
     pool.setLimit(plan.poolBytesMaximum, accountMaximum: plan.reusedBytesMaximum)
   }
 
-  /// Gives back memory that only a burst of flushes needed.
+  /// Frees pool memory that only a burst of flushes needed.
   func trimPool() { pool.trim(to: plan.idlePoolBytes) }
 
-  /// Lets go of all memory that is kept for new memtables.
+  /// Frees all memory that is kept for new memtables.
   func close() { pool.setLimit(0) }
 
-  /// A memtable in which `bytes` are no more than a quarter.
+  /// Creates a memtable of which `bytes` take at most a quarter.
   ///
   /// Batches that would take more than a quarter of a memtable get one of their size, so that a large
   /// batch neither fails nor bursts the bounds of the others.
@@ -94,8 +95,8 @@ final class MemTableKeeper: Sendable {
     return try MemTable(growingTo: 4 * bytes + size, pool: pool, touchedMaximum: 0, isReusable: false)
   }
 
-  /// Sees to it that what a batch needs fits into the family's memtable: lets it grow, or freezes it and begins
-  /// another. False, and nothing done, where it has to wait for flushes and `isInterrupted` is true.
+  /// Makes room for a batch's entries in the family's memtable: grows it, or freezes it and begins another. Returns
+  /// false, without any effect, if it has to wait for flushes and `isInterrupted` returns true.
   func makeRoom(
     in family: FamilyState, for need: MemTableNeed, _ lead: borrowing CommitLead,
     unless isInterrupted: @Sendable () -> Bool
@@ -110,7 +111,7 @@ final class MemTableKeeper: Sendable {
       }
     } else if family.active(lead) !== empty {
       guard try waitForFlushes(plan, unless: isInterrupted) else { return false }
-      // First: where the system has no memory for another one, this one stays, and smaller entries still fit.
+      // First: if memory for another memtable can't be allocated, this one stays, and smaller entries still fit.
       next = try makeMemTable(for: need, in: family, freed: family.active(lead).countedBytes, plan)
       freeze(family, lead)
     }
@@ -118,7 +119,7 @@ final class MemTableKeeper: Sendable {
     return true
   }
 
-  /// Whether a batch's entries for a family fit into its memtable, as it is or after a step that freezes nothing.
+  /// Whether a batch's entries for a family fit into its memtable now, or after a growth step that freezes nothing.
   func hasRoomAtOnce(in family: FamilyState, for need: MemTableNeed, _ lead: borrowing CommitLead) -> Bool {
     let table = family.active(lead)
     if table.hasRoom(for: need) { return true }
@@ -127,10 +128,10 @@ final class MemTableKeeper: Sendable {
     return activeBytes.load(ordering: .relaxed) + more <= plan.activeBytesMaximum
   }
 
-  /// What an entry takes at most beside its bytes: the record's header and its share of nodes.
+  /// The most that an entry takes in addition to its bytes: the record's header and its share of nodes.
   private static let entryCharge = 96
 
-  /// Lets the family's memtable take what a batch needs; a new one, or `made`, where it can't.
+  /// Grows the family's memtable for a batch; if it can't grow enough, replaces it with `made` or a new one.
   private func grow(
     _ family: FamilyState, for need: MemTableNeed, _ plan: MemoryPlan, _ lead: borrowing CommitLead,
     next made: MemTable? = nil
@@ -142,7 +143,7 @@ final class MemTableKeeper: Sendable {
       } else {
         next = try makeMemTable(for: need, in: family, freed: 0, plan)
       }
-      // Frozen already, or allowed to grow in vain. Entries would be frozen without being counted.
+      // Its memtable was frozen already. Replacing one with entries would freeze them without counting them.
       precondition(family.active(lead).entryCount == 0, "a memtable that has entries is replaced: report this as a bug")
       activeBytes.wrappingAdd(next.chargedBytes - family.active(lead).countedBytes, ordering: .relaxed)
       family.freeze(next: next, lead)
@@ -153,18 +154,18 @@ final class MemTableKeeper: Sendable {
     didGrow()
   }
 
-  /// Has the system give the pages of a memtable's step while its writer goes on: taken by faults, one at a
-  /// time, they were 23 % of the time of 600,000 puts into fresh memory.
+  /// Populates the pages of a memtable's growth step in the background. Page faults of the writer, one at a time, took
+  /// 23 % of the time of 600,000 puts into fresh memory.
   private func populate(_ table: MemTable) {
     let used = table.allowedBytes
     executor.submit("memtable.populate", priority: .immediate) { table.populate(upTo: used) }
   }
 
-  /// Below this the faults are too few to matter.
+  /// Below this size there are too few page faults to matter.
   private static let populatedStepMinimum = 1 << 20
 
-  /// Freezes the largest memtables until there is room for `bytes` and for an eighth of the bound: going
-  /// through all families is worth more than one step.
+  /// Freezes the largest memtables until there is room for `bytes` and for an eighth of the bound: iterating over all
+  /// families should pay for more than one step.
   private func freezeLargest(
     of registry: FamilyRegistry, for bytes: Int, _ plan: MemoryPlan, _ lead: borrowing CommitLead
   ) {
@@ -172,15 +173,15 @@ final class MemTableKeeper: Sendable {
     let candidates = registry.all.map(\.state).filter { $0.active(lead).entryCount > 0 }
     for state in candidates.sorted(by: { $0.active(lead).usedBytes > $1.active(lead).usedBytes }) {
       if activeBytes.load(ordering: .relaxed) <= goal { return }
-      // One that was frozen with another is empty by now.
+      // A memtable that was frozen together with another is empty by now.
       if state.active(lead).entryCount > 0 { freeze(state, lead) }
     }
   }
 
-  /// Freezes the family's memtable where it holds anything.
+  /// Freezes the family's memtable if it has any entries.
   ///
-  /// Where that holds unlogged batches, the memtables of all families that do are frozen with it, at one
-  /// instant for flushes: the other half of a batch may be there.
+  /// If it contains unlogged batches, the memtables of all families that do are frozen with it, atomically for flushes:
+  /// the other half of a batch may be there.
   func freeze(_ family: FamilyState, _ lead: borrowing CommitLead) {
     guard family.active(lead).entryCount > 0 else { return }
     freezing.withLock { _ in
@@ -192,7 +193,7 @@ final class MemTableKeeper: Sendable {
     requestFlush()
   }
 
-  /// Freezes the memtables of all families, or of all but volatile ones, at one instant for flushes.
+  /// Freezes the memtables of all families, or of all but volatile ones, atomically for flushes.
   func freezeAll(_ registry: FamilyRegistry, includingVolatile: Bool, _ lead: borrowing CommitLead) {
     freezing.withLock { _ in
       for family in registry.all where includingVolatile || !family.state.isVolatile {
@@ -202,14 +203,14 @@ final class MemTableKeeper: Sendable {
     requestFlush()
   }
 
-  /// Runs `body` while no memtable is frozen.
+  /// Runs `body` while no memtable is being frozen.
   func betweenFreezes<R>(_ body: () -> R) -> R { freezing.withLock { _ in body() } }
 
   private func freezeAlone(_ family: FamilyState, _ lead: borrowing CommitLead) {
     let old = family.active(lead)
     guard old.entryCount > 0 else { return }
-    // Replay may be in the middle of an edit, which continues in the next memtable. The view that is made now must see that
-    // this one has range tombstones.
+    // Replay may be in the middle of an edit, which continues in the next memtable. The view that is made now must see
+    // that this one has range tombstones.
     old.rangeTombstones.endEdit()
     activeBytes.wrappingSubtract(old.countedBytes, ordering: .relaxed)
     frozenBytes.add(old.settleCharge(), ordering: .relaxed)
@@ -217,8 +218,8 @@ final class MemTableKeeper: Sendable {
     family.freeze(next: empty, lead)
   }
 
-  /// As `makeRoom`, while the log is replayed. With `isBounded` what is frozen is flushed after the record; else nothing
-  /// flushes, and the log's bound bounds this.
+  /// Like `makeRoom`, during log replay. If `isBounded`, frozen memtables are flushed after the record; otherwise
+  /// nothing is flushed, and the log's bound limits the memory.
   func makeReplayRoom(
     in family: FamilyState, byteCount: Int, isBounded: Bool, _ lead: borrowing CommitLead
   ) throws(EngineError) {
@@ -235,27 +236,27 @@ final class MemTableKeeper: Sendable {
     try grow(family, for: need, plan, lead)
   }
 
-  /// Forgets the active memtable of a dropped family.
+  /// Stops counting the active memtable of a dropped family.
   func didDrop(_ family: FamilyState, _ lead: borrowing CommitLead) {
     activeBytes.wrappingSubtract(family.active(lead).countedBytes, ordering: .relaxed)
   }
 
-  /// A range tombstone, as those are that come after newer entries.
+  /// A range tombstone that is inserted after newer entries.
   typealias LateTombstone = (start: ByteView, end: ByteView, sequence: SequenceNumber)
 
-  /// Puts all replayed entries of a family into one memtable with room for `byteCount` more: where an older
-  /// entry comes after newer ones that are frozen, or older range deletes, `late`, after newer entries.
+  /// Merges all replayed entries of a family into one memtable with room for `byteCount` more. Needed if an older entry
+  /// comes after newer ones that are frozen, or older range deletes, `late`, after newer entries.
   func mergeReplayed(
     _ family: FamilyState, byteCount: Int, late: [LateTombstone] = [], _ lead: borrowing CommitLead
   ) throws(EngineError) {
     let frozen = family.frozen.map(\.table)
     let tables = frozen + [family.active(lead)]
-    // So that what comes next finds room, whatever the range tombstones take: another memtable for an older entry would
-    // be out of order.
+    // Leaves room for the entries that follow, whatever the range tombstones take: another memtable for an older entry
+    // would be out of order.
     let bytes = tables.reduce(byteCount) { $0 + $1.usedBytes + 2 * $1.rangeTombstones.memorySize }
     let size = plan.memtableSize + 4 * (bytes + late.count * Self.lateTombstoneSize)
     let merged = try MemTable(growingTo: size, pool: pool, touchedMaximum: 0, isReusable: false)
-    // Range tombstones first, in order: what is put among them then is known to be there.
+    // Range tombstones first, in order, so that entries inserted afterwards see them.
     var edits = late.map { [$0] }
     for table in tables {
       // Replay may be in the middle of an edit.
@@ -273,7 +274,7 @@ final class MemTableKeeper: Sendable {
     if !merged.hasRoom(for: need) { try grow(family, for: need, plan, lead) }
   }
 
-  /// About what a late range tombstone takes, which is an edit of its own: rather more than less.
+  /// The approximate size of a late range tombstone, which is an edit of its own; an overestimate.
   private static let lateTombstoneSize = 4 << 10
 
   /// Inserts all range tombstones above `sequence` into another memtable, oldest first.
@@ -292,7 +293,7 @@ final class MemTableKeeper: Sendable {
     target.rangeTombstones.endEdit()
   }
 
-  /// Inserts all other entries above `sequence` into another memtable.
+  /// Inserts all entries above `sequence`, except range tombstones, into another memtable.
   private static func copy(_ table: MemTable, above sequence: SequenceNumber, into target: MemTable) {
     var iterator = table.makeIterator()
     iterator.seekToFirst()
@@ -307,8 +308,8 @@ final class MemTableKeeper: Sendable {
     }
   }
 
-  /// What is left of a family's memtables without the entries up to `flushed`, which another process put into
-  /// tables: no entry is to be in both. The follower's, who puts it in force by `replace`.
+  /// The family's memtables without the entries up to `flushed`, which another process wrote to tables: no entry may be
+  /// in both. For a follower, which installs the result with `replace`.
   func entries(
     of family: FamilyState, above flushed: SequenceNumber, _ lead: borrowing CommitLead
   ) throws(EngineError) -> (frozen: [FrozenMemTable], active: MemTable) {
@@ -322,7 +323,7 @@ final class MemTableKeeper: Sendable {
     return (kept, try remainder(of: family.active(lead), above: flushed) ?? empty)
   }
 
-  /// Puts memtables that `entries` returned in force, with a version, and counts them in place of the others.
+  /// Installs memtables returned by `entries`, together with a version, and counts them instead of the old ones.
   func replace(
     _ family: FamilyState, _ version: Version, _ memTables: (frozen: [FrozenMemTable], active: MemTable),
     _ lead: borrowing CommitLead
@@ -338,7 +339,7 @@ final class MemTableKeeper: Sendable {
     family.replace(version, frozen: memTables.frozen, active: memTables.active, lead)
   }
 
-  /// The memtable itself where it has nothing up to `flushed`, nil where it has nothing else.
+  /// The memtable itself if it has no entry up to `flushed`; nil if it has no other entries.
   private func remainder(of table: MemTable, above flushed: SequenceNumber) throws(EngineError) -> MemTable? {
     if table.isEmpty || table.smallestSequence > flushed { return table }
     guard table.largestSequence > flushed else { return nil }
@@ -348,53 +349,53 @@ final class MemTableKeeper: Sendable {
     return rest
   }
 
-  /// Notes that entries come that are not in the log.
+  /// Notes that entries follow that are not in the log.
   func noteUnlogged(_ family: FamilyState, segment: FileNumber, _ lead: borrowing CommitLead) {
     if family.activeSegment(lead) == nil { family.beginActive(segment: segment, lead) }
     family.noteUnlogged(lead)
   }
 
-  /// Gives back the room of memtables that were flushed or dropped.
+  /// Releases the memory charged for memtables that were flushed or dropped.
   func didFlush(_ tables: [FrozenMemTable]) {
     frozenBytes.subtract(tables.reduce(0) { $0 + $1.table.chargedBytes }, ordering: .relaxed)
     flushError.withLock { $0 = nil }
     executor.wakeWaiters()
   }
 
-  /// Lets waiting writers fail with this instead of waiting for a flush that can't happen now.
+  /// Makes waiting writers fail with `error` instead of waiting for a flush that can't happen now.
   func didFail(_ error: EngineError) {
     flushError.withLock { $0 = error }
     executor.wakeWaiters()
   }
 
-  /// Lets writers wait again: what failed is tried again now.
+  /// Lets writers wait again: the failed flush is being retried.
   func clearFailure() { flushError.withLock { $0 = nil } }
 
-  /// Bytes of frozen memtables that are in no table yet.
+  /// Bytes of frozen memtables that are not in a table yet.
   var frozenSize: Int { frozenBytes.load(ordering: .relaxed) }
 
-  /// Bytes of frozen memtables that are not gone: in no table yet, or still read.
+  /// Bytes of frozen memtables that still exist: not in a table yet, or still read.
   var waitingSize: Int { waiting.used }
 
-  /// Bytes of memtables that are in tables and that a read, a cursor or a job still has.
+  /// Bytes of flushed memtables that a read, a cursor or a job still uses.
   var keptSize: Int { max(waitingSize - frozenSize, 0) }
 
-  /// Whether writers wait for a flush, or will where what they write now is frozen before one ends.
+  /// Whether writers wait for a flush, or would if the active memtables were frozen before a flush ends.
   var isNearlyFull: Bool {
     let size = waitingSize - min(toleratedBytes.load(ordering: .relaxed), keptSize)
     return size > 0 && size + activeBytes.load(ordering: .relaxed) > plan.frozenBytesMaximum
   }
 
-  /// How long a writer waits for memtables that readers alone keep. Readers that take longer are reported, and then
-  /// memory grows in this time by as much as may be frozen at most.
+  /// How long a writer waits for memtables that only readers keep. Longer reads are reported, and memory then grows in
+  /// this time by at most as much as may be frozen.
   private static let readerWaitNanoseconds: UInt64 = 1_000_000_000
 
-  /// Whether a wait for readers has taken its time.
+  /// Whether a wait for readers has timed out.
   private final class Patience: Sendable {
     let isOver = Atomic<Bool>(false)
   }
 
-  /// False where `isInterrupted` ended it.
+  /// Waits until there is room for frozen memtables. Returns false if `isInterrupted` ended the wait.
   private func waitForFlushes(
     _ plan: MemoryPlan, unless isInterrupted: @Sendable () -> Bool
   ) throws(EngineError) -> Bool {
@@ -412,7 +413,7 @@ final class MemTableKeeper: Sendable {
     let hasRoom: @Sendable () -> Bool = { [self] in
       waitingSize <= maximum || (frozenSize <= maximum && patience.isOver.load(ordering: .relaxed))
     }
-    // A flush that failed ends the wait only where flushes are waited for, and not readers.
+    // A failed flush ends the wait only if flushes, not readers, are waited for.
     let hasFailed: @Sendable () -> Bool = { [self] in frozenSize > maximum && flushError.withLock { $0 != nil } }
     stalls.measure { executor.wait(until: { hasRoom() || hasFailed() || isInterrupted() }) }
     if waitingSize <= maximum { return true }

@@ -1,7 +1,7 @@
-/// The families that a batch names, each with how much the batch has for it.
+/// The families that a batch names, each with the size of the batch's entries for it.
 ///
-/// Nearly every batch names one or two families: those are found by looking. A batch over thousands of them
-/// gets a dictionary.
+/// Nearly every batch names one or two families, which are found by a linear search. A batch over many families gets a
+/// dictionary.
 ///
 /// Belongs to the commit leader.
 struct TouchedFamilies {
@@ -13,7 +13,7 @@ struct TouchedFamilies {
 
     func hasRoom(_ lead: borrowing CommitLead) -> Bool { family.active(lead).hasRoom(for: need) }
 
-    /// Whether the memtable takes over the range tombstones that were put together before.
+    /// Whether the memtable adopts the prepared range tombstones.
     func adopts(_ lead: borrowing CommitLead) -> Bool {
       need.prepared != nil && family.active(lead).rangeTombstones.isEmpty
     }
@@ -21,7 +21,7 @@ struct TouchedFamilies {
 
   private(set) var parts: [Part] = []
   private var hasVolatile = false
-  /// Where a family is, once there are many.
+  /// Index in `parts` by family, once there are more than `searchedMaximum`.
   private var places: [FamilyID: Int] = [:]
 
   private static let searchedMaximum = 8
@@ -35,7 +35,7 @@ struct TouchedFamilies {
 
   /// The first part that does not fit into its family's memtable.
   func partWithoutRoom(_ lead: borrowing CommitLead) -> Part? {
-    // By index: a part that is iterated over is copied, with all that it refers to.
+    // By index: iteration would copy the part and retain all that it references.
     for index in parts.indices where !parts[index].hasRoom(lead) { return parts[index] }
     return nil
   }
@@ -47,7 +47,7 @@ struct TouchedFamilies {
     if !places.isEmpty { places = [:] }
   }
 
-  /// The place of a family that was added; nil if it wasn't.
+  /// The index of a family that was added; nil if it wasn't.
   @inline(__always)
   func place(of id: FamilyID) -> Int? {
     if let last = parts.last, last.family.id == id { return parts.count &- 1 }
@@ -58,7 +58,7 @@ struct TouchedFamilies {
   @inline(__always)
   func family(of entry: BatchReader.Entry) -> FamilyState {
     guard let place = place(of: entry.family) else {
-      // The entry is in the log by now: to go on without it would lose it with the next flush.
+      // The entry is in the log by now: continuing without it would lose it with the next flush.
       fatalError("a commit did not look up column family \(entry.family) of its batch: report this as a bug")
     }
     return parts[place].family
@@ -70,7 +70,7 @@ struct TouchedFamilies {
     return places[id]
   }
 
-  /// Adds a family that is not there yet, and returns its place.
+  /// Adds a family that is not in the list yet, and returns its index.
   mutating func add(_ family: FamilyState) -> Int {
     parts.append(Part(family: family))
     if family.isVolatile { hasVolatile = true }
@@ -82,10 +82,10 @@ struct TouchedFamilies {
     return parts.count - 1
   }
 
-  /// Whether a batch has so many range deletes for one family that readers are to see them as one edit.
+  /// Whether a batch has several range deletes for one family, which readers must see as one edit.
   private(set) var hasEdits = false
 
-  /// Notes an entry for the family at a place.
+  /// Counts an entry for the family at an index.
   @inline(__always)
   mutating func count(at place: Int, bytes: Int) {
     parts[place].entryCount &+= 1
@@ -93,7 +93,7 @@ struct TouchedFamilies {
     parts[place].need.byteCount &+= bytes
   }
 
-  /// Notes a range delete, which takes no room in the memtable's arena.
+  /// Counts a range delete, which takes no room in the memtable's arena.
   mutating func countTombstone(at place: Int, bytes: Int) {
     parts[place].entryCount += 1
     parts[place].need.tombstoneCount += 1
@@ -101,7 +101,7 @@ struct TouchedFamilies {
     if parts[place].need.tombstoneCount > 1 { hasEdits = true }
   }
 
-  /// Gives each family what was put together for it.
+  /// Passes each family its prepared tombstones.
   mutating func take(_ prepared: PreparedTombstones) {
     for place in parts.indices { parts[place].need.prepared = prepared.part(of: parts[place].family.id) }
   }

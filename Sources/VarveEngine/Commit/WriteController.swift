@@ -1,63 +1,63 @@
 internal import Synchronization
 
-/// Decides how fast writes may come, so that flushes and compactions keep up: pure arithmetic over
-/// what it is told, with the time passed in.
+/// Decides how fast writes may come, so that flushes and compactions keep up: pure arithmetic over its inputs, with the
+/// time passed in.
 ///
-/// *Pressure* is the largest of three shares: unpaid compaction bytes of their bound, depth of level
-/// 0 beyond the trigger, unflushed memtable bytes of the memory budget. Below one half writes are
-/// free. From there a rate holds: it begins at what flows at that moment, and its logarithm follows
+/// *Pressure* is the largest of three ratios: compaction debt to its bound, depth of level 0 beyond the trigger,
+/// unflushed memtable bytes to the memory budget. Below one half, writes are unlimited. Above it a rate applies: it
+/// starts at the current throughput, and its logarithm follows
 ///
 ///     d(log rate) = -integral * (pressure - 1/2) dt - proportional * d(pressure)
 ///
-/// of the smoothed pressure: a PI controller on a logarithm, so it behaves the same at 5 and at 500
-/// MB/s and needs no knowledge of the disk. Whatever the inputs do, the rate moves by at most 18 % in
-/// 100 ms. When the writer uses less than half of what it may, the rate is given up, and then that is
-/// no step either. The gains are those at which the simulations of `WriteControllerTests` don't
-/// overshoot; a larger integral makes the rate swing, because the pressure lags by a memtable.
+/// of the smoothed pressure: a PI controller on a logarithm, so it behaves the same at 5 and at 500 MB/s and needs no
+/// knowledge of the disk. Whatever the inputs, the rate changes by at most 18 % in 100 ms. When the writer uses less
+/// than half of the rate, the rate is dropped; that causes no step either. The gains are those at which the simulations
+/// of `WriteControllerTests` don't overshoot; a larger integral makes the rate oscillate, because the pressure lags by
+/// a memtable.
 ///
-/// The wait of a commit is its bytes at the rate, spread evenly: nobody pays for another. At the memory
-/// budget, and without a rate by then, writes stop; with one they go on at it, until their memtable is full.
+/// A commit waits in proportion to its bytes; no commit pays for another. At the memory budget writes stop if there is
+/// no rate by then; with a rate they continue at it until their memtable is full.
 ///
 /// # Concurrency
-/// Safe from any thread. A free write costs one relaxed load; a paced one a short lock.
+/// Safe from any thread. An unlimited write costs one relaxed load; a paced one a short lock.
 final class WriteController: Sendable {
   struct Options: Sendable {
     /// Unpaid compaction bytes at which pressure is 1.
     var debtMaximum: UInt64 = 8 << 30
-    /// The depth of level 0 at which its pressure begins, and at which it is 1.
+    /// The depths of level 0 at which its pressure begins, and at which it is 1.
     var depthMinimum = 10.0
     var depthMaximum = 36.0
     /// Bytes of all memtables, active and frozen, at which writes stop.
     var memoryBudget: UInt64 = 256 << 20
     /// The rate never falls below this, in bytes a second.
     var rateMinimum = 1_000_000.0
-    /// A commit waits at most this long; what it still owes, the next ones pay.
+    /// A commit waits at most this long; later commits pay the rest.
     var delayMaximum: UInt64 = 100_000_000
   }
 
-  /// What the controller is told: after each flush and compaction, each freeze of a memtable, and
-  /// otherwise whenever it is at hand.
+  /// The controller's inputs: passed after each flush and compaction, each freeze of a memtable, and whenever else they
+  /// are available.
   struct Input: Sendable {
     /// Nanoseconds of the engine's clock.
     var now: UInt64
     /// Bytes of all commits since the engine opened.
     var acceptedBytes: UInt64
-    /// `LeveledCompactionPicker.debtBytes` of all families, less what running compactions did so far.
+    /// `LeveledCompactionPicker.debtBytes` of all families, less what running compactions have done.
     var debtBytes: UInt64
-    /// The deepest level 0 of any family; a running compaction of it counts by what is not done yet.
+    /// The deepest level 0 of any family; a running compaction of it counts for its remaining part.
     var levelZeroDepth: Double
     /// Bytes of all memtables, active and frozen.
     var unflushedBytes: UInt64
   }
 
-  /// The answer of `delay` that means: wait until a flush is done, then ask again.
+  /// The result of `delay` that means: wait until a flush is done, then ask again.
   static let stop = UInt64.max
 
   private static let setPoint = 0.5
   private static let proportionalGain = 5.0
   private static let integralGain = 0.02
   private static let smoothingSeconds = 0.3
-  /// Short: the rate must begin at what flows now.
+  /// Short: the rate must start at the current throughput.
   private static let flowSmoothingSeconds = 0.2
   /// ln 1.18 in 100 ms.
   private static let slewPerSecond = 1.655
@@ -71,19 +71,19 @@ final class WriteController: Sendable {
     /// Bytes of all commits, now and at the last tick.
     var accepted: UInt64 = 0
     var acceptedAtTick: UInt64 = 0
-    /// Bytes a second that came, smoothed.
+    /// Accepted bytes per second, smoothed.
     var flow = 0.0
-    /// Bytes a second that may come; nil: any.
+    /// Allowed bytes per second; nil means unlimited.
     var rate: Double?
-    /// When the commits so far have paid.
+    /// The time until which earlier commits have used the rate.
     var paidUntil: UInt64 = 0
   }
 
   private let options: Options
   private let memoryBudget: Atomic<UInt64>
   private let state = Mutex(State())
-  /// Nonzero: writes are paced or stopped, and `delay` must be asked. Relaxed: a commit that sees it
-  /// late is one commit too fast or too slow.
+  /// True if writes are paced or stopped, and `delay` must be called. Relaxed: a commit that sees it late is one commit
+  /// too fast or too slow.
   private let isEngaged = Atomic<Bool>(false)
 
   init(_ options: Options = Options()) {
@@ -91,17 +91,17 @@ final class WriteController: Sendable {
     memoryBudget = Atomic(options.memoryBudget)
   }
 
-  /// Changes the bytes of memtables at which writes stop.
+  /// Changes the memtable bytes at which writes stop.
   func setMemoryBudget(_ bytes: UInt64) { memoryBudget.store(bytes, ordering: .relaxed) }
 
-  /// Whether commits go without a wait.
+  /// Whether commits need not wait.
   @inline(__always)
   var isFree: Bool { !isEngaged.load(ordering: .relaxed) }
 
-  /// Bytes a second that may come; nil: any. For statistics.
+  /// Allowed bytes per second; nil means unlimited. For statistics.
   var rate: Double? { state.withLock { $0.rate } }
 
-  /// The largest of the three shares, not smoothed.
+  /// The largest of the three ratios, not smoothed.
   func pressure(_ input: Input) -> Double {
     let debt = Double(input.debtBytes) / Double(max(options.debtMaximum, 1))
     let depthSpan = max(options.depthMaximum - options.depthMinimum, 1)
@@ -110,7 +110,7 @@ final class WriteController: Sendable {
     return max(debt, depth, memory)
   }
 
-  /// Takes new figures.
+  /// Takes new measurements.
   func update(_ input: Input) {
     state.withLock { state in
       state.input = input
@@ -119,7 +119,7 @@ final class WriteController: Sendable {
     }
   }
 
-  /// How long a commit of `bytes` waits before it goes on: nanoseconds, or `stop`.
+  /// How long a commit of `bytes` must wait: nanoseconds, or `stop`.
   @inline(__always)
   func delay(bytes: Int, now: @autoclosure () -> UInt64) -> UInt64 {
     if isFree { return 0 }
@@ -130,7 +130,7 @@ final class WriteController: Sendable {
   private func pacedDelay(_ bytes: UInt64, _ now: UInt64) -> UInt64 {
     state.withLock { state in
       state.accepted += bytes
-      // What was accepted since the last figures is in the active memtable.
+      // Bytes accepted since the last update are in the active memtable.
       state.input?.unflushedBytes += bytes
       tick(&state, now: now)
       guard let rate = state.rate else { return state.input.map(isOverBudget) == true ? Self.stop : 0 }
@@ -165,14 +165,14 @@ final class WriteController: Sendable {
     state.smoothed += (pressure(input) - before) * weight
     state.lastTick = now
     state.acceptedAtTick = state.accepted
-    // After a long silence one step is not worth more than a second.
+    // After a long pause one step counts for at most a second.
     adjust(&state, change: state.smoothed - before, seconds: min(elapsed, 1))
   }
 
   private func adjust(_ state: inout State, change: Double, seconds: Double) {
     let excess = state.smoothed - Self.setPoint
     guard let rate = state.rate else {
-      // Nothing flows: nothing to hold back, and no rate to begin from.
+      // No write traffic: there is nothing to throttle and no rate to start from.
       if excess > 0, state.flow > options.rateMinimum { state.rate = state.flow }
       return
     }
@@ -183,7 +183,7 @@ final class WriteController: Sendable {
     let wanted = -Self.integralGain * excess * seconds - Self.proportionalGain * change
     let limit = Self.slewPerSecond * seconds
     let step = min(max(wanted, -limit), limit)
-    // e^x to the second order: |x| is small except after a silence, and there the floor holds.
+    // e^x to the second order: |x| is small except after a long pause, where the lower bound applies.
     state.rate = max(rate * max(1 + step + step * step / 2, 0.25), options.rateMinimum)
   }
 }
@@ -191,7 +191,7 @@ final class WriteController: Sendable {
 extension MemoryPlan {
   var controllerOptions: WriteController.Options {
     var controller = WriteController.Options()
-    // Frozen memtables alone are counted: the active ones are always there.
+    // Only frozen memtables are counted: the active ones always exist.
     controller.memoryBudget = UInt64(frozenBytesMaximum + memtableSize)
     return controller
   }

@@ -1,17 +1,17 @@
 internal import Synchronization
 
-/// Turns the delays of many small commits into few pauses.
+/// Combines the delays of many small commits into few pauses.
 ///
-/// A commit owes a microsecond or two, and no system sleeps that short. So what is owed adds up, and
-/// whoever makes it worth a pause, takes it. A pause lasts longer than was asked for; what was too much is
-/// credited to the next commits. Safe from any thread.
+/// A commit owes a microsecond or two, and no system sleeps that briefly. So the debt accumulates, and the caller that
+/// raises it to the minimum pauses. A pause lasts longer than requested; the excess is credited to the next commits.
+/// Safe from any thread.
 final class WritePace: Sendable {
-  /// Nanoseconds from which a pause is worth its system call. The worst of ten thousand puts is one that
-  /// pauses: short pauses keep that below what a write to a disk costs.
+  /// The debt in nanoseconds from which a pause is worth its system call. The slowest of ten thousand puts is one that
+  /// pauses: short pauses keep that below the cost of a disk write.
   private static let pauseMinimum: Int64 = 40_000
-  /// After a long pause no more than this is credited, or writes would come in a burst.
+  /// The most that is credited after a long pause; more would allow a burst of writes.
   private static let creditMaximum: Int64 = 1_000_000
-  /// Nanoseconds; negative: a credit.
+  /// Debt in nanoseconds; negative: a credit.
   private let owed = Atomic<Int64>(0)
 
   func wait(_ nanoseconds: UInt64, _ clock: any EngineClock, _ stalls: StallMeter) {
@@ -26,7 +26,7 @@ final class WritePace: Sendable {
       stalls.add(UInt64(max(taken, 0)))
       owed.wrappingAdd(max(mine - taken, -Self.creditMaximum), ordering: .relaxed)
     } else {
-      // A credit that another thread was given meanwhile.
+      // A credit that another thread was given in the meantime.
       owed.wrappingAdd(mine, ordering: .relaxed)
     }
   }

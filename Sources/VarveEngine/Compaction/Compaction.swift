@@ -1,33 +1,31 @@
-/// One piece of work that the picker found: which tables to merge, to which level, and what whoever
-/// does it must know.
+/// One unit of work that the picker found: the tables to merge, the output level, and what the job must know.
 ///
-/// A compaction is a value: nothing is locked or marked by picking it. Who runs it first puts it into
+/// A compaction is a value: picking it locks and marks nothing. The caller first registers it with
 /// `CompactionsInProgress`, so that the next pick leaves its tables alone.
 ///
 /// # Invariants
-/// 1. `inputs` come with the newest level first. On every level that is not the first and not above
-///    `outputLevel`, they are all tables that overlap the inputs above them.
-/// 2. Of level 0, with each input come all older tables that overlap it (where the output level is 0 too: all
+/// 1. `inputs` have the newest level first. On every level that is not the first and not above `outputLevel`, they are
+///    all tables that overlap the inputs above them.
+/// 2. On level 0, each input is accompanied by all older tables that overlap it (if the output level is 0 too: all
 ///    between the inputs in age).
-/// 3. No table on a level between the first input's and `outputLevel` overlaps `range` unless it is
-///    an input.
-/// 4. `older` are exactly the tables that overlap `range` and may hold older entries of its keys.
+/// 3. No table on a level between the first input's and `outputLevel` overlaps `range` unless it is an input.
+/// 4. `older` are exactly the tables that overlap `range` and may have older entries of its keys.
 struct Compaction: Sendable {
-  /// Why it is done: for events, statistics and tests.
+  /// The reason, for events, statistics and tests.
   enum Reason: String, Sendable {
-    /// Level 0 is too deep, or holds too much.
+    /// Level 0 is too deep, or too large.
     case levelZero
-    /// The base level is busy, and level 0 gets deep: its newest tables become one.
+    /// The base level is busy, and level 0 gets deep: its newest tables are merged into one.
     case intraLevelZero
     /// A level is above its target.
     case levelSize
-    /// A table goes to a level where nothing overlaps it.
+    /// A table moves to a level where nothing overlaps it.
     case move
     /// A table is mostly tombstones.
     case tombstones
-    /// Tables lie wholly under range tombstones, and go unread.
+    /// Tables lie completely under range tombstones, and are dropped unread.
     case covered
-    /// Somebody asked for the range.
+    /// A caller requested the range.
     case manual
     /// Damage in a table was given up: the table is rewritten without it.
     case damage
@@ -43,22 +41,22 @@ struct Compaction: Sendable {
   let reason: Reason
   let inputs: [Input]
   let outputLevel: Int
-  /// Around all inputs. No output reaches beyond it.
+  /// The range around all inputs. No output exceeds it.
   let range: UserKeyRange
-  /// Tables by level (or sublevel) that may hold older entries of keys in `range`.
+  /// The tables by level (or sublevel) that may have older entries of keys in `range`.
   let older: [SortedRun]
   /// The tables below the output level in `range`: outputs are cut at their bounds.
   let grandparents: [TableMetadata]
   let targetFileSize: UInt64
   /// The ranges of damaged tables on the level below the output level: outputs are cut at their bounds.
   var damagedBelow: [UserKeyRange] = []
-  /// Whether the inputs may be given to the output level as they are, unread.
+  /// Whether the inputs may be moved to the output level unread.
   let isTrivialMove: Bool
-  /// How urgent it is; 1 is where work begins.
+  /// The urgency; work begins at 1.
   let score: Double
 
-  /// Whether no older entry of any key in `range` exists outside the inputs. A tombstone that every
-  /// snapshot sees may be dropped; where this is false, `DeeperKeys` decides for single keys.
+  /// Whether no older entry of any key in `range` exists outside the inputs. Then a tombstone that every snapshot sees
+  /// may be dropped; otherwise `DeeperKeys` decides for single keys.
   var isBottommost: Bool { older.isEmpty }
 
   var inputSize: UInt64 { inputs.reduce(0) { $0 + $1.tables.reduce(0) { $0 + $1.fileSize } } }
@@ -101,8 +99,8 @@ struct Compaction: Sendable {
     return runs
   }
 
-  /// Tables that go without being read (`CoveredTables`). Nothing is written, so the output level is that of
-  /// the first.
+  /// Drops tables without reading them (`CoveredTables`). Nothing is written, so the output level is that of the first
+  /// input.
   init?(dropping inputs: [Input], of family: FamilyID, version: Version) {
     guard let first = inputs.first, let range = UserKeyRange(around: inputs.flatMap(\.tables)) else { return nil }
     self.family = family
@@ -117,10 +115,10 @@ struct Compaction: Sendable {
     score = .infinity
   }
 
-  /// Whether the inputs go without being read.
+  /// Whether the inputs are dropped without being read.
   var dropsInputs: Bool { reason == .covered }
 
-  /// The edit that installs the outcome: inputs deleted, outputs added.
+  /// The edit that installs the result: inputs deleted, outputs added.
   func edit(outputs: [TableMetadata]) -> VersionEdit {
     var edit = VersionEdit()
     for input in inputs {
@@ -140,12 +138,11 @@ struct Compaction: Sendable {
 // MARK: - Subcompactions
 
 extension Compaction {
-  /// Keys that cut the inputs into at most `count` parts of about equal bytes; ascending, each the
-  /// first key of its part. Empty: do it in one.
+  /// Keys that divide the inputs into at most `count` parts of about equal bytes; ascending, each the first key of its
+  /// part. Empty if the compaction should not be divided.
   ///
-  /// `samples` are keys inside of inputs with the bytes that lie before them in their table since the
-  /// table's previous sample: entries of tables' indexes, where the caller has them at hand. Without,
-  /// cuts fall on the bounds of tables.
+  /// `samples` are keys within inputs, each with the bytes between it and the table's previous sample: entries of
+  /// tables' indexes, if the caller has them in memory. Without samples, cuts are at the bounds of tables.
   ///
   /// No part is smaller than half of `targetFileSize`.
   func subcompactionBoundaries(count: Int, samples: [(key: [UInt8], bytes: UInt64)] = []) -> [[UInt8]] {
@@ -169,7 +166,7 @@ extension Compaction {
     return boundaries
   }
 
-  /// Each table's bytes, spread evenly over the bounds of tables that lie inside it.
+  /// Each table's bytes, distributed evenly over the bounds of tables inside it.
   private func tableSamples() -> [(key: [UInt8], bytes: UInt64)] {
     let tables = inputTables
     let keys = tables.map(\.smallestKey).sorted { KeyBytes.compare($0, $1) < 0 }
@@ -177,7 +174,7 @@ extension Compaction {
     for table in tables {
       let first = Self.firstIndex(in: keys) { KeyBytes.compare(table.smallest, $0) < 0 }
       let end = Self.firstIndex(in: keys) { KeyBytes.compare(table.largest, $0) < 0 }
-      // Cuts at keys[first..<end] lie inside; what comes after the last of them counts at the next key.
+      // Cuts at keys[first..<end] lie inside; the bytes after the last of them count at the next key.
       let pieces = UInt64(end - first + 1)
       for index in first...end where index < keys.count { bytes[index] += table.fileSize / pieces }
     }

@@ -1,58 +1,54 @@
-/// What of a merge's entries a flush or compaction writes: each entry that some reader could need, and
-/// no other.
+/// Selects the entries of a merge that a flush or compaction writes: each entry that some reader could need, and no
+/// other.
 ///
-/// Input: every entry of the job's inputs, in internal-key order. For any key the inputs hold a
-/// contiguous piece of its history: nothing between two of its entries lies elsewhere, everything newer
-/// lies above the outputs, everything older is in tables that `deeper` knows. Readers are at the
-/// snapshots s0 < ... < sn of `SnapshotIntervals`, or, later, at sn or above; a reader at s sees of each
-/// key the newest entry at or below s. "The interval" of an entry is that of its sequence.
+/// Input: every entry of the job's inputs, in internal-key order. For any key the inputs have a contiguous part of its
+/// history: no entry between two of them is elsewhere, everything newer is above the outputs, and everything older is
+/// in tables that `deeper` knows. Readers are at the snapshots s0 < ... < sn of `SnapshotIntervals`, or, later, at sn
+/// or above; a reader at s sees of each key the newest entry at or below s. "The interval" of an entry is that of its
+/// sequence.
 ///
 /// # Rules
-/// 1. **Shadowed.** An entry goes if a newer entry of its key in its interval was kept or hides it.
-///    Proof: a reader who sees the older one is at the interval's upper end or above, so it sees the
-///    newer one too, which comes first. In the unsettled interval, above sn, nothing goes by this
-///    rule: a snapshot may yet fall between the two.
-///    A single delete goes so only below a delete: below a put it has still to meet its own put, or
-///    that would show through when the newer put is single-deleted in turn.
-/// 2. **Tombstone over nothing.** A delete goes if no table below may hold its key and no older entry
-///    of the key stays. Proof: whoever would meet it meets nothing instead, and both mean "no value".
-///    In the oldest interval the older entries go by rule 1, so none has to be looked for. In a newer
-///    one the delete is held back until the next older entry that isn't shadowed is known.
-/// 3. **Tombstone over tombstone.** While rule 2 holds a delete back and the next older entry is a
-///    delete, the newer one goes. Proof: whoever would meet it meets the older one, with the same answer.
-///    If that goes as well, it does so by rule 2.
-/// 4. **Single delete.** The contract is that exactly one put lies below. A single delete and the next
-///    older entry, a put of the same interval, go both. Proof: every reader who sees the put sees the
-///    single delete (rule 1), and below the put there is nothing, or what an earlier single delete
-///    already hides. Not in the unsettled interval. Where the next older entry is a delete or single
-///    delete of the same interval, the newer one goes: the older one hides what it hid. Where no older
-///    entry is left and no table below may hold the key, it goes as in rule 2. Else it stays, and so
-///    does its put in an older interval, which a snapshot sees.
-/// 5. **Zero sequence.** With `zeroesSequences`, a put in the oldest interval gets sequence 0. Requires
-///    that no table below holds any key of the job. Proof: every reader, now and later, is at s0 or
-///    above and sees the entry before and after; nothing older is left of its key (rules 1, 2 and 4
-///    in the oldest interval), and what is newer has a sequence above 0, so the order stays.
-///    The sequence column of such a block takes no bytes.
-/// 6. **Whole blocks.** A plain block (`BlockSource`) whose keys all lie before every other input's may
-///    be copied as it is. Proof: the iterator stands on its first entry, so that stays; each of the
-///    others is the only entry of its key, and a put, so that none of the rules 1 to 4 applies. Rule 5
-///    is a saving, not a duty.
-/// 7. **Range tombstones.** An entry that a newer range tombstone of its interval covers goes before all
-///    other rules are asked (`CompactionTombstones`).
-/// 8. **Merge operands.** Neighbouring operands of one interval become one entry with the sequence of the
-///    newest: a put, where what they are folded over is known (the next older entry is of the interval, or
-///    there is none and no table below may hold the key); else one operand, where the operator combines.
-///    Else they stay. Proof: every reader who sees one of them sees them all. Not in the unsettled
-///    interval. Operands never shadow: what is older is what they are folded over.
-/// 9. **Unknown kinds** of later versions are an error: no entry is dropped, or kept with a neighbour
-///    dropped, without knowing what it means.
+/// 1. **Shadowed.** An entry is dropped if a newer entry of its key in its interval was kept or hides it. Proof: a
+///    reader that sees the older one is at the interval's upper end or above, so it sees the newer one too, which comes
+///    first. In the unsettled interval, above sn, this rule drops nothing: a snapshot may still be taken between the
+///    two. A single delete is dropped this way only below a delete: below a put it still has to cancel its own put,
+///    which would otherwise reappear when the newer put is single-deleted in turn.
+/// 2. **Tombstone over nothing.** A delete is dropped if no table below may contain its key and no older entry of the
+///    key stays. Proof: a reader that would find it finds nothing instead, and both mean "no value". In the oldest
+///    interval rule 1 drops the older entries, so no search is needed. In a newer one the delete is deferred until the
+///    next older entry that isn't shadowed is known.
+/// 3. **Tombstone over tombstone.** If rule 2 defers a delete and the next older entry is a delete, the newer one is
+///    dropped. Proof: a reader that would find it finds the older one, with the same answer. If that is dropped as
+///    well, it is by rule 2.
+/// 4. **Single delete.** The contract is that exactly one put lies below. A single delete and the next older entry, a
+///    put of the same interval, are both dropped. Proof: every reader that sees the put sees the single delete (rule
+///    1), and below the put there is nothing, or only what an earlier single delete already hides. Not in the unsettled
+///    interval. If the next older entry is a delete or single delete of the same interval, the newer one is dropped:
+///    the older one hides the same entries. If no older entry is left and no table below may contain the key, it is
+///    dropped as in rule 2. Otherwise it stays, and so does its put in an older interval, which a snapshot sees.
+/// 5. **Zero sequence.** With `zeroesSequences`, a put in the oldest interval gets sequence 0. Requires that no table
+///    below contains any key of the job. Proof: every reader, now and later, is at s0 or above and sees the entry
+///    before and after; no older entry of its key is left (rules 1, 2 and 4 in the oldest interval), and newer ones
+///    have sequences above 0, so the order stays. The sequence column of such a block takes no bytes.
+/// 6. **Whole blocks.** A plain block (`BlockSource`) whose keys all lie before those of every other input may be
+///    copied as it is. Proof: the iterator is at its first entry, so that one stays; each of the others is the only
+///    entry of its key, and a put, so that none of the rules 1 to 4 applies. Rule 5 saves space but is optional.
+/// 7. **Range tombstones.** An entry that a newer range tombstone of its interval covers is dropped before all other
+///    rules apply (`CompactionTombstones`).
+/// 8. **Merge operands.** Adjacent operands of one interval become one entry with the sequence of the newest: a put, if
+///    their base is known (the next older entry is of the interval, or there is none and no table below may contain the
+///    key); otherwise one operand, if the operator combines; otherwise they stay. Proof: every reader that sees one of
+///    them sees them all. Not in the unsettled interval. Operands never shadow: older entries are the base that they
+///    are folded over.
+/// 9. **Unknown kinds** of later versions are an error: an entry whose meaning is unknown is neither dropped, nor kept
+///    while a neighbor is dropped.
 ///
-/// # Where it stands
-/// On the merge's entry; on a tombstone that was held back, on an entry made of operands (`.onMade`), or on
-/// one of several operands that stay (`.onOperand`): the merge is behind it then, and `key` is its key.
+/// # Position
+/// At the merge's entry; or at a deferred tombstone, at an entry made of operands (`.onMade`), or at one of several
+/// operands that stay (`.onOperand`): then the merge is past it, and `key` is its key.
 ///
 /// # Concurrency
-/// One job's.
+/// Used by one job.
 struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private var source: MergingIterator<Child>
   private let snapshots: SnapshotIntervals
@@ -61,7 +57,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private let hasUpper: Bool
   private var upper = ByteWriter(capacity: 16)
 
-  /// The user key that the walk is in.
+  /// The user key of the current entries.
   private var key = KeyBuffer()
   private var hasKey = false
   /// The interval of the newest entry of `key` that shadows older ones, or `none`.
@@ -69,17 +65,17 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private var shadowIsDelete = false
   private var place = Place.nowhere
   private(set) var trailer = Trailer(word: 0)
-  /// Entries that went, by any rule.
+  /// The number of entries dropped, by any rule.
   private(set) var droppedCount: UInt64 = 0
 
   private let tombstones: RangeTombstoneList
   private let hasTombstones: Bool
-  /// The first fragment that ends behind `key`, and whether it begins at or before it.
+  /// The first fragment that ends after `key`, and whether it begins at or before it.
   private var fragment = 0
   private var isInFragment = false
   private let function: MergeFunction?
   private var operands = OperandStack()
-  /// Which of `operands` the iterator stands on, the newest first.
+  /// The index in `operands` of the current one, newest first.
   private var operand = 0
   private var made = MergeValue()
 
@@ -87,12 +83,12 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     case nowhere, onEntry, onHeldTombstone, onMade, onOperand
   }
 
-  /// Operands up to so many bytes are folded at once; what is beyond stays an entry of its own.
+  /// The most bytes of operands that are folded at once; operands beyond stay separate entries.
   private static var operandBytesMaximum: Int { 4 << 20 }
 
   private static var none: Int { -1 }
 
-  /// `upper` is the first key that the job leaves to others.
+  /// `upper` is the first key that is left to other jobs.
   ///
   /// Requires: `zeroesSequences` only if `deeper` knows no table, and never for outputs on level 0,
   /// which is ordered by sequence.
@@ -137,7 +133,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     }
   }
 
-  // MARK: - Moves
+  // MARK: - Movement
 
   mutating func seekToFirst() throws(EngineError) {
     restart()
@@ -145,7 +141,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     try find()
   }
 
-  /// To the first key at or after `lower`, which is no view of this iterator.
+  /// Moves to the first key at or after `lower`, which must not be a view of this iterator.
   mutating func seek(_ lower: ByteView) throws(EngineError) {
     restart()
     try source.seek(InternalKey(lower, Trailer(word: .max)))
@@ -174,26 +170,26 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
 
   // MARK: - Whole blocks
 
-  /// Whether the block at whose first entry the iterator stands may be copied as it is (rule 6).
+  /// Whether the iterator is at the first entry of a block that may be copied as it is (rule 6).
   var isAtWholeBlock: Bool {
     guard place == .onEntry, source.startsPlainBlock, source.blockEndsBeforeOthers() else { return false }
     if hasTombstones, !blockIsUncovered { return false }
     return !hasUpper || source.blockEnds(before: InternalKey(upper.view, Trailer(word: .max)))
   }
 
-  /// Whether the block lies in a gap between range tombstones.
+  /// Whether the block is in a gap between range tombstones.
   private var blockIsUncovered: Bool {
     if isInFragment { return false }
     return fragment == tombstones.count
       || source.blockEnds(before: InternalKey(tombstones.start(fragment), Trailer(word: .max)))
   }
 
-  /// The merge's child in whose block the iterator stands.
+  /// Passes the merge's child in whose block the iterator is.
   func withBlock<R, E: Error>(_ body: (borrowing Child) throws(E) -> R) throws(E) -> R {
     try source.withWinner(body)
   }
 
-  /// To the first entry behind the block that was copied.
+  /// Moves to the first entry after the copied block.
   ///
   /// Requires: `isAtWholeBlock`.
   mutating func skipBlock() throws(EngineError) {
@@ -205,7 +201,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
 
   // MARK: - Rules
 
-  /// Goes on to the first entry that stays.
+  /// Advances to the first entry that stays.
   private mutating func find() throws(EngineError) {
     while source.isValid {
       let userKey = source.userKey
@@ -263,8 +259,8 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     isInFragment = fragment < tombstones.count && tombstones.start(fragment) <= key.view
   }
 
-  /// Rule 7. The oldest tombstone that is newer than the entry decides: if it is of a later interval, so are
-  /// all others.
+  /// Rule 7. The oldest tombstone that is newer than the entry decides: if it is of a later interval, so are all
+  /// others.
   @inline(never)
   private func isCovered(_ entry: Trailer, _ interval: Int) -> Bool {
     if !isInFragment || interval == snapshots.unsettled { return false }
@@ -272,7 +268,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     return snapshots.interval(of: SequenceNumber(sequence)) == interval
   }
 
-  /// Lets an entry shadow the older ones of its interval.
+  /// Makes an entry shadow the older ones of its interval.
   @inline(__always)
   private mutating func cast(_ interval: Int, isDelete: Bool) {
     shadow = interval == snapshots.unsettled ? Self.none : interval
@@ -287,7 +283,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
 
   private var isAtOlderEntry: Bool { source.isValid && key.equals(source.userKey) }
 
-  /// Rules 2 and 3. False if the delete goes; the merge stands behind it then.
+  /// Rules 2 and 3. Returns false if the delete is dropped; the merge is past it then.
   private mutating func keepsDelete(_ entry: Trailer, _ interval: Int) throws(EngineError) -> Bool {
     cast(interval, isDelete: true)
     if deeper.mayHold(key.view) {
@@ -320,7 +316,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     return false
   }
 
-  /// Rule 4. False if the single delete goes; the merge stands behind it, or behind its put, then.
+  /// Rule 4. Returns false if the single delete is dropped; the merge is then past it, or past its put.
   private mutating func keepsSingleDelete(_ entry: Trailer, _ interval: Int) throws(EngineError) -> Bool {
     if interval == snapshots.unsettled {
       cast(interval, isDelete: true)
@@ -349,7 +345,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     return true
   }
 
-  /// Whether the contract of the single delete that was just dropped with its put is broken.
+  /// Whether the single delete that was just dropped with its put violates its contract.
   private func isAtSecondPut(_ interval: Int) -> Bool {
     guard isAtOlderEntry, source.trailer.kind == .put else { return false }
     return snapshots.interval(of: source.trailer.sequence) == interval && !isCovered(source.trailer, interval)
@@ -357,7 +353,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
 
   // MARK: - Operands
 
-  /// Rule 8. Stands on what becomes of the operand on which the merge stands, and of its neighbours.
+  /// Rule 8. Moves to the result for the operand at which the merge is, and its neighbors.
   private mutating func keepOperands(_ entry: Trailer, _ interval: Int) throws(EngineError) {
     guard let function, interval != snapshots.unsettled else {
       trailer = entry
@@ -393,7 +389,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     place = .onOperand
   }
 
-  /// What the operands are folded over, where that is known: a value, or none.
+  /// The base that the operands are folded over, if known: a value, or none.
   private struct OperandBase {
     let value: ByteView?
   }
@@ -410,7 +406,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     }
   }
 
-  /// Stands on a tombstone that the merge has left behind.
+  /// Stays at a tombstone that the merge has passed.
   private mutating func hold(_ entry: Trailer) {
     droppedCount &-= 1
     trailer = entry

@@ -1,29 +1,28 @@
 /// Decides where a compaction ends one output table and begins the next.
 ///
-/// Outputs of the target size would straddle tables of the level below (grandparents), and each
-/// straddled one is merged again later. So a table ends early where a grandparent begins, the more
-/// readily the more full it is: from half of the target size on, and after each boundary that it
-/// passed 5 percentage points later, up to 90 %. It ends in any case at the target size, or where it
-/// overlaps too many grandparent bytes.
+/// Outputs of exactly the target size would straddle tables of the level below (grandparents), and each straddled one
+/// is merged again later. So a table may end early where a grandparent begins: from half of the target size on, and for
+/// each boundary that it has passed, 5 percentage points later, up to 90 %. It ends in any case at the target size, or
+/// when it overlaps too many grandparent bytes.
 ///
-/// It also ends at both bounds of a damaged table of the level below: only what lies between them is kept from going
-/// down (`StuckTables`).
+/// It also ends at both bounds of a damaged table of the level below, so that only the keys between them can't go down
+/// (`StuckTables`).
 ///
-/// Ask at each new user key, in ascending order: entries of one user key stay in one table, so that
-/// the tables of a level are disjoint by user key.
+/// Call it at each new user key, in ascending order: entries of one user key stay in one table, so that the tables of a
+/// level are disjoint by user key.
 struct CompactionOutputSplitter {
   private let grandparents: [TableMetadata]
   private let targetFileSize: UInt64
   private let overlapMaximum: UInt64
-  /// The grandparents before it begin at or before the last key.
+  /// The grandparents before this index begin at or before the last key.
   private var index = 0
   private var boundaryCount = 0
   private var overlapSize: UInt64 = 0
   private let cuts: [Cut]
-  /// The cuts before it lie at or before the last key.
+  /// The cuts before this index lie at or before the last key.
   private var cutIndex = 0
 
-  /// A place between two keys: before `key`, or right after it.
+  /// A position between two keys: before `key`, or right after it.
   private struct Cut {
     let key: [UInt8]
     let isAfter: Bool
@@ -52,8 +51,8 @@ struct CompactionOutputSplitter {
     overlapMaximum = targetFileSize * 10
   }
 
-  /// Whether the output ends before `userKey`, given the bytes written to it so far. After true, the
-  /// counts begin anew for the output that begins with `userKey`.
+  /// Whether the output ends before `userKey`, given the bytes written to it so far. After true, the counts restart for
+  /// the output that begins with `userKey`.
   @inline(__always)
   mutating func shouldSplit(before userKey: ByteView, currentSize: UInt64) -> Bool {
     if cutIndex < cuts.count, crossCut(userKey), currentSize > 0 { return true }
@@ -65,7 +64,7 @@ struct CompactionOutputSplitter {
     return crossBoundary(userKey, currentSize)
   }
 
-  /// Whether a cut lies before the key and not before the one that was asked for last.
+  /// Whether a cut lies before the key and not before the key of the previous call.
   @inline(never)
   private mutating func crossCut(_ userKey: ByteView) -> Bool {
     let first = cutIndex

@@ -1,49 +1,48 @@
-/// What the picker's arithmetic begins from. The defaults come from the simulations in
-/// `CompactionSimulationTests`, which bound the write amplification of each workload.
+/// The parameters of the picker. The defaults come from the simulations in `CompactionSimulationTests`, which bound the
+/// write amplification of each workload.
 struct CompactionPickerOptions: Sendable {
-  /// Bytes of a full memtable; a flush makes about half of that in tables.
+  /// Bytes of a full memtable; a flush makes tables of about half of that.
   var memtableSize: UInt64 = 64 << 20
 
-  /// The depth of level 0 at which it is compacted into the base level while writes go on. Every table of
-  /// depth costs point reads one more filter; each halving doubles how often the base level is
-  /// rewritten. Measured in the decision "Level 0 waits".
+  /// The depth of level 0 at which it is compacted into the base level while writes continue. Each table of depth costs
+  /// point reads one more filter; each halving doubles how often the base level is rewritten. Measured in the decision
+  /// "Level 0 waits".
   var levelZeroDepthTrigger = 10
 
-  /// At most this factor between the sizes of neighbouring levels; another level is begun instead.
-  /// Filling and overwriting 20 (40) million random entries of 116 bytes writes 4.3 (7.7) bytes for
-  /// each byte flushed at 8, 4.3 (7.4) at 6, and 4.1 (4.8) at 3 (simulated); but the smaller the
-  /// factor, the more overwritten data waits above the bottom level.
+  /// The maximum factor between the sizes of adjacent levels; a larger factor adds another level instead. Filling and
+  /// overwriting 20 (40) million random entries of 116 bytes writes 4.3 (7.7) bytes for each byte flushed at 8, 4.3
+  /// (7.4) at 6, and 4.1 (4.8) at 3 (simulated); but the smaller the factor, the more overwritten data waits above the
+  /// bottom level.
   var levelMultiplierMaximum = 6.0
 
-  /// Where outputs are cut on level 0 and on the base level. Small enough that a merge of one table and what it overlaps
-  /// takes about a second.
+  /// The size at which outputs are cut on level 0 and on the base level. Small enough that a merge of one table and the
+  /// tables it overlaps takes about a second.
   var targetFileSize: UInt64 = 32 << 20
 
-  /// Where outputs are cut on the deepest levels at most: the size doubles from the base level on with each level. So a
-  /// terabyte is some 5,000 tables, and a small database, whose base level is the last, has small ones.
+  /// The maximum size at which outputs are cut on the deepest levels: the size doubles with each level from the base
+  /// level on. So a terabyte is about 5,000 tables, and a small database, whose base level is the last, has small ones.
   var targetFileSizeMaximum: UInt64 = 256 << 20
 
-  /// Inputs are widened only up to this many times the target file size.
+  /// Inputs are expanded only up to this many times the target file size.
   var expansionFactor: UInt64 = 25
 
-  /// A table with more than this many times the target file size below it is not moved unread: it
-  /// would make the merge after it expensive.
+  /// A table that overlaps more than this many times the target file size on the next level is not moved unread: it
+  /// would make the following merge expensive.
   var grandparentOverlapFactor: UInt64 = 10
 
-  /// The fewest tables that are worth an intra-level-0 compaction.
+  /// The minimum number of tables for an intra-level-0 compaction.
   var intraLevelZeroCountMinimum = 4
 
-  /// The sorted runs of level 0 that one compaction merges at most, because each has a read buffer. Where level 0 is deeper
-  /// it is first merged within itself.
+  /// The maximum number of sorted runs of level 0 in one compaction, because each has a read buffer. A deeper level 0
+  /// is first merged within itself.
   var runCountMaximum = 1_024
 
-  /// The bytes that level 0 gives to the base level at once: what sets the size of the tree's first
-  /// step.
+  /// The bytes that level 0 passes to the base level at once; they determine the size of the tree's first step.
   var levelZeroBatchSize: UInt64 { max(memtableSize / 2, 1) * UInt64(levelZeroDepthTrigger) }
 
   var expansionSizeMaximum: UInt64 { targetFileSize * expansionFactor }
 
-  /// Where outputs are cut on a level.
+  /// The size at which outputs are cut on a level.
   func targetFileSize(level: Int, baseLevel: Int) -> UInt64 {
     min(targetFileSize << UInt64(max(level - max(baseLevel, 1), 0)), max(targetFileSizeMaximum, targetFileSize))
   }
@@ -51,21 +50,21 @@ struct CompactionPickerOptions: Sendable {
   func grandparentOverlapMaximum(_ fileSize: UInt64) -> UInt64 { fileSize * grandparentOverlapFactor }
 }
 
-/// How large each level of a family should be, from the bottom up.
+/// The target size of each level of a family, from the bottom up.
 ///
-/// The bottom level holds the bulk. With `b` the bytes that level 0 gives at once and `x = bulk / b`,
-/// there are as few levels as keep the factor between neighbours, the root of `x`, at or below the
-/// maximum: small trees have the bottom level alone, and each level is reached by the same factor.
-/// Rewriting costs (levels) * (1 + factor) passes a byte, so equal factors are the cheapest.
+/// The bottom level has most of the data. With `b` the bytes that level 0 passes at once and `x = bulk / b`, there are
+/// as few levels as keep the factor between neighbors, the root of `x`, at or below the maximum: small trees have only
+/// the bottom level, and each level is reached by the same factor. Rewriting costs (levels) * (1 + factor) passes per
+/// byte, so equal factors are the cheapest.
 ///
-/// A tree that shrinks keeps its levels until one would be too many for twice the data; and level 0 is
-/// never compacted past a level that has tables.
+/// A tree that shrinks keeps its levels until there is one too many for twice the data; and level 0 is never compacted
+/// past a level that has tables.
 struct LevelTargets: Sendable, Equatable {
-  /// Where level 0 is compacted to.
+  /// The level that level 0 is compacted into.
   let baseLevel: Int
-  /// Bytes by level; 0 for one that should be empty, `UInt64.max` for the bottom level.
+  /// Target bytes by level; 0 for a level that should be empty, `UInt64.max` for the bottom level.
   let sizes: [UInt64]
-  /// The factor between neighbouring levels.
+  /// The factor between adjacent levels.
   let multiplier: Double
 
   static let bottomLevel = Limits.levelCount - 1
@@ -93,7 +92,7 @@ struct LevelTargets: Sendable, Equatable {
     baseLevel = min(wantedBase, shallowest)
   }
 
-  /// The fewest steps from level 0's batch to the bottom with a factor of at most `maximum`.
+  /// The minimum number of steps from level 0's batch to the bottom with a factor of at most `maximum`.
   private static func stepCount(_ ratio: Double, _ maximum: Double) -> Int {
     var count = 1
     var reach = maximum

@@ -1,19 +1,19 @@
-/// The range tombstones of a job: which of its entries are dead, and which tombstones its outputs get.
+/// The range tombstones of a job: they determine which of its entries are dead, and which tombstones its outputs get.
 ///
 /// # Rules
-/// 1. Of a stretch of keys and a snapshot interval the newest tombstone stands for all. Proof: every reader
-///    who sees an older one of the interval sees it, too.
-/// 2. An entry goes if a newer tombstone of its own interval covers it. Proof: every reader who sees the
-///    entry, now and later, sees the tombstone.
-/// 3. A tombstone of the oldest interval goes where no table below overlaps it. Proof: what it covers in the
-///    job goes by rule 2, as all of that is in the oldest interval; elsewhere there is nothing.
+/// 1. For a range of keys and a snapshot interval, only the newest tombstone is needed. Proof: every reader that sees
+///    an older one of the interval sees it, too.
+/// 2. An entry is dropped if a newer tombstone of its own interval covers it. Proof: every reader that sees the entry,
+///    now and later, sees the tombstone.
+/// 3. A tombstone of the oldest interval is dropped if no table below overlaps it. Proof: rule 2 drops what it covers
+///    in the job, since all of that is in the oldest interval; elsewhere there is nothing.
 ///
 /// # Concurrency
 /// Immutable; safe from any thread.
 struct CompactionTombstones: Sendable {
-  /// All of the job's, for rule 2.
+  /// All tombstones of the job, for rule 2.
   let covering: RangeTombstoneList
-  /// Those that outputs get.
+  /// The tombstones that outputs get.
   let kept: RangeTombstoneList
 
   static let none = CompactionTombstones(covering: .empty, kept: .empty)
@@ -23,8 +23,7 @@ struct CompactionTombstones: Sendable {
     self.kept = kept
   }
 
-  /// `older` are the runs that may hold older entries of the job's keys; nil: that is not known, and every
-  /// tombstone stays.
+  /// `older` are the runs that may have older entries of the job's keys; nil if unknown: then every tombstone stays.
   init(_ merge: RangeTombstoneMerge, snapshots: SnapshotIntervals, older: [SortedRun]?) {
     covering = merge.fragments(interval: { snapshots.interval(of: $0) }, unsettled: snapshots.unsettled)
     guard let older else {
@@ -45,8 +44,8 @@ struct CompactionTombstones: Sendable {
     kept = RangeTombstoneList(builder)
   }
 
-  /// Gives a table those of its keys: from `lower` (nil: the first) to before `upper` (nil: the end). A table that gets
-  /// all of them shares the list.
+  /// Writes the tombstones within a table's keys: from `lower` (nil: the first) to before `upper` (nil: the end). A
+  /// table that gets all of them shares the list.
   func write(from lower: [UInt8]?, to upper: [UInt8]?, into builder: TableBuilder) {
     if lower == nil, upper == nil { return builder.share(kept) }
     forEach(from: lower, to: upper) { start, end, index in
@@ -54,7 +53,7 @@ struct CompactionTombstones: Sendable {
     }
   }
 
-  /// Whether a table of these keys gets any.
+  /// Whether a table of these keys gets any tombstone.
   func hasAny(from lower: [UInt8]?, to upper: [UInt8]?) -> Bool {
     var found = false
     forEach(from: lower, to: upper) { _, _, _ in found = true }
@@ -79,7 +78,7 @@ struct CompactionTombstones: Sendable {
 }
 
 extension CompactionTombstones {
-  /// What a reader at a snapshot sees of a memtable's range tombstones, and one at the snapshot before did not.
+  /// Range tombstones of a memtable that a reader at a snapshot sees, and one at the previous snapshot does not.
   private struct Step {
     let memTable: MemTable
     let snapshot: SequenceNumber
@@ -92,16 +91,16 @@ extension CompactionTombstones {
     }
   }
 
-  /// Those of memtables: of each stretch the newest for each of `snapshots`, which ascend.
+  /// The tombstones of memtables: for each range the newest for each of `snapshots`, which ascend.
   ///
-  /// Complexity: O(n log n) for n tombstones; O(n), and no memory but the list's, for one memtable between two
+  /// Complexity: O(n log n) for n tombstones; O(n), and no memory except the list's, for one memtable between two
   /// snapshots, whose fragments are in order.
   init(_ memTables: [MemTable], snapshots: [SequenceNumber]) {
     var steps: [Step] = []
     for memTable in memTables where !memTable.rangeTombstones.isEmpty {
       var before = SequenceNumber.zero
       for snapshot in snapshots + [.maximum] {
-        // Only where a tombstone came between the two snapshots is there something new.
+        // Only if a tombstone was added between the two snapshots is there something new.
         guard let newest = memTable.rangeTombstones.newest(at: snapshot), newest > before else { continue }
         steps.append(Step(memTable: memTable, snapshot: snapshot, before: before))
         before = snapshot

@@ -1,11 +1,10 @@
-/// The compactions that run, as far as the next pick must know of them: a value, so that picking
-/// stays a pure function.
+/// The running compactions, with what the next pick needs to know: a value, so that picking stays a pure function.
 ///
 /// # Invariants
 /// 1. A table is an input of at most one compaction.
 /// 2. The ranges of two compactions of one family with the same output level don't overlap.
 struct CompactionsInProgress: Sendable {
-  /// Names one compaction until it is finished.
+  /// Identifies one compaction until it is finished.
   struct Ticket: Hashable, Sendable {
     fileprivate let value: UInt64
   }
@@ -19,7 +18,7 @@ struct CompactionsInProgress: Sendable {
     let sizes: [Int: UInt64]
   }
 
-  /// The output level of what writes nothing.
+  /// The output level of compactions that write nothing.
   private static let noLevel = -1
 
   private var jobs: [Ticket: Job] = [:]
@@ -28,7 +27,7 @@ struct CompactionsInProgress: Sendable {
 
   var count: Int { jobs.count }
 
-  /// Notes a compaction that begins. It must have been picked with this value.
+  /// Registers a compaction that begins. It must have been picked with this value.
   mutating func begin(_ compaction: Compaction) -> Ticket {
     let job = Job(
       family: compaction.family, outputLevel: compaction.dropsInputs ? Self.noLevel : compaction.outputLevel,
@@ -48,7 +47,7 @@ struct CompactionsInProgress: Sendable {
     return ticket
   }
 
-  /// Notes that a compaction is installed or was given up.
+  /// Removes a compaction that was installed or given up.
   mutating func finish(_ ticket: Ticket) {
     guard let job = jobs.removeValue(forKey: ticket) else { return }
     tables.subtract(job.tables)
@@ -61,7 +60,7 @@ struct CompactionsInProgress: Sendable {
     jobs.values.reduce(0) { $0 + ($1.family == family ? $1.sizes[level] ?? 0 : 0) }
   }
 
-  /// Whether a running compaction may put tables into a range of a level.
+  /// Whether a running compaction may write tables into a range of a level.
   func hasOutputs(of family: FamilyID, level: Int, overlapping range: UserKeyRange) -> Bool {
     jobs.values.contains { $0.family == family && $0.outputLevel == level && $0.range.overlaps(range) }
   }

@@ -1,29 +1,31 @@
-/// Finds the tables of a family that lie wholly under range tombstones: whatever they hold is dead, so they are dropped
-/// without being read.
+/// Finds the tables of a family that lie completely under range tombstones: all of their entries are dead, so they are
+/// dropped without being read.
 ///
 /// # Rule
-/// A table goes where each of its keys is under a range tombstone of another table of the family that is newer than
+/// A table is dropped if each of its keys is under a range tombstone of another table of the family that is newer than
 /// all of its entries and that every reader sees. Proof: such a tombstone hides each entry of the table from all
-/// readers, now and later, and goes itself only where nothing of what it covers is left. Of the table's own
-/// tombstones the same is true: what they hide is older than they are, under the same range, and hidden as well.
+/// readers, now and later, and is itself dropped only when nothing that it covers is left. The same is true of the
+/// table's own tombstones: what they hide is older than they are, under the same range, and hidden as well.
 ///
-/// # What a look costs
-/// A pair of tables (cover, covered) is examined when the later of the two came, and when the oldest reader went on:
+/// # Cost
+/// A pair of tables (cover, covered) is examined when the later of the two was added, and when the oldest reader
+/// advanced:
 ///
-/// - A new table may be covered by a table that has the new one's smallest key within its bounds: in each sorted run
-///   that is one at most, found by a binary search.
-/// - A new table with range tombstones may cover tables within its bounds. Only where there are older ones is its list
-///   read; then each of them is looked for in the list, or each range of the list in the runs, whichever are fewer.
+/// - A new table may be covered by a table whose bounds include the new one's smallest key: at most one in each sorted
+///   run, found by a binary search.
+/// - A new table with range tombstones may cover tables within its bounds. Its list is read only if there are older
+///   ones; then either each of them is searched for in the list, or each range of the list in the runs, whichever are
+///   fewer.
 ///
-/// What is new is found by the ids of the chunks that two versions don't share. A covered table is remembered until it
-/// is gone: it may be an input of a compaction that runs.
+/// New tables are found by the ids of the chunks that two versions don't share. A covered table is remembered until it
+/// is gone: it may be an input of a running compaction.
 ///
 /// # Invariants
-/// 1. No table is kept alive: what is remembered are numbers and keys.
-/// 2. A pair in `found` was right for an oldest reader that sees no more than the present one; it counts as long as
-///    both tables are there.
+/// 1. No table is retained: only numbers and keys are remembered.
+/// 2. A pair in `found` was valid for an oldest reader no newer than the present one; it counts as long as both tables
+///    exist.
 struct CoveredTables: Sendable {
-  /// A table by number, and a key by which a version finds it.
+  /// A table's number, and a key by which it is found in a version.
   private struct Known: Sendable {
     let number: FileNumber
     let key: [UInt8]
@@ -43,24 +45,24 @@ struct CoveredTables: Sendable {
     let cover: Known
   }
 
-  /// Gives the range tombstones of a table; nil where they can't be read.
+  /// Returns the range tombstones of a table; nil if they can't be read.
   typealias Reader = (TableMetadata) -> RangeTombstoneList?
 
   /// The numbers of the tables of each chunk of the last version, by the chunk's id.
   private var chunks: [UInt64: [FileNumber]] = [:]
-  /// No reader saw less at the last look.
+  /// The oldest snapshot at the last update: no reader saw less.
   private var oldestSnapshot = SequenceNumber.zero
   private var found: [FileNumber: Pair] = [:]
-  /// Tables whose tombstones could not be read: tried again at the next look.
+  /// Tables whose tombstones could not be read: retried at the next update.
   private var unread: [FileNumber: Known] = [:]
-  /// How many pairs of tables were examined: what the looks cost.
+  /// The number of pairs of tables examined: the cost of the updates.
   private(set) var examinedCount = 0
 
   init() {}
 
-  // MARK: - Looking
+  // MARK: - Search
 
-  /// Brings what is known up to a version. No reader sees less than `oldestSnapshot`.
+  /// Updates the known covered tables to a version. No reader sees less than `oldestSnapshot`.
   mutating func update(to version: Version, oldestSnapshot: SequenceNumber, _ read: Reader) {
     var new = takeNew(in: version)
     var covers = new.filter { $0.rangeTombstoneCount > 0 }
@@ -89,7 +91,7 @@ struct CoveredTables: Sendable {
     for cover in covers { findCovered(by: cover, in: version, read) }
   }
 
-  /// The tables that the last version did not have.
+  /// The tables that the previous version did not have.
   private mutating func takeNew(in version: Version) -> [TableMetadata] {
     var fresh: [TableChunk] = []
     var present: Set<UInt64> = []
@@ -113,7 +115,7 @@ struct CoveredTables: Sendable {
     return new
   }
 
-  /// Looks for a table that covers `table`: its bounds have the smallest key of `table`.
+  /// Searches for a table that covers `table`: its bounds include the smallest key of `table`.
   private mutating func findCover(of table: TableMetadata, in version: Version, _ read: Reader) {
     guard found[table.number] == nil, table.largestSequence < oldestSnapshot else { return }
     version.forEachRun { run, _ in
@@ -124,7 +126,7 @@ struct CoveredTables: Sendable {
     }
   }
 
-  /// Looks for tables that `cover` covers.
+  /// Searches for tables that `cover` covers.
   private mutating func findCovered(by cover: TableMetadata, in version: Version, _ read: Reader) {
     var list: RangeTombstoneList?
     var ranges: [(start: ByteView, end: ByteView)]?
@@ -143,7 +145,7 @@ struct CoveredTables: Sendable {
     }
   }
 
-  /// Whether some table at `overlap` may be covered by `cover`, as far as bounds and sequences tell.
+  /// Whether some table at `overlap` may be covered by `cover`, judging by bounds and sequences.
   private func hasOlder(_ overlap: Range<Int>, of run: SortedRun, than cover: TableMetadata) -> Bool {
     // Between the first and the last, tables lie within the bounds of the cover.
     let isThere: Bool? = run.first(in: overlap, ofChunks: { _ in true }) { _, table in
@@ -167,7 +169,7 @@ struct CoveredTables: Sendable {
     }
   }
 
-  /// Whether sequences and bounds of two tables leave it open that one covers the other.
+  /// Whether one table may cover the other, judging by sequences and bounds.
   private static func mayCover(_ cover: TableMetadata, _ table: TableMetadata) -> Bool {
     cover !== table && cover.rangeTombstoneCount > 0 && cover.largestSequence > table.largestSequence
       && cover.largest.compare(table.largest) >= 0
@@ -195,9 +197,9 @@ struct CoveredTables: Sendable {
     return false
   }
 
-  // MARK: - What was found
+  // MARK: - Results
 
-  /// What of a family can go, by level; idle tables only. Empty: nothing.
+  /// The idle tables that can be dropped, by level; empty if there are none.
   ///
   /// Complexity: a binary search in each run for each covered table. Opens no table.
   func idle(in version: Version, _ inProgress: CompactionsInProgress) -> [Compaction.Input] {

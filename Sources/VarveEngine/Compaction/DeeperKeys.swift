@@ -1,22 +1,22 @@
-/// Which keys may have data below what a compaction (or flush) merges: a cursor over the bounds of
-/// every table that could hold older entries than the inputs.
+/// Determines which keys may have data below the inputs of a compaction or flush: a cursor over the bounds of every
+/// table that could have older entries than the inputs.
 ///
 ///     inputs    a    c  d       g        k   n
 ///     deeper      ──────      ────     ──────        the union of the tables' bounds
 ///     may hold  no  yes yes    no  ...               each key against the first interval not before it
 ///
-/// The union is made once, when the job starts; a key then costs one or two comparisons, however many
-/// levels and tables there are.
+/// The union is computed once, when the job starts; a key then costs one or two comparisons, however many levels and
+/// tables there are.
 ///
 /// # Invariants
-/// 1. `intervals` ascend and don't overlap. Of those before `position` each ends before every key that
-///    will be asked for: keys are asked in ascending order, between two calls of `rewind`.
+/// 1. `intervals` ascend and don't overlap. Those before `position` end before every key of later calls: keys ascend
+///    between two calls of `rewind`.
 ///
 /// # Safety
-/// The views point into the metadata that `tables` keeps alive.
+/// The views point into metadata that `tables` keeps alive.
 ///
 /// # Concurrency
-/// One job's.
+/// Used by one job.
 struct DeeperKeys: ~Copyable {
   private struct Interval {
     let start: ByteView
@@ -36,8 +36,8 @@ struct DeeperKeys: ~Copyable {
   private var position = 0
   private var holdsEveryKey = false
 
-  /// `runs` are all sorted runs that may hold older data for keys of `range` than the job's inputs: the
-  /// deeper levels, and for outputs on level 0 (or inputs from there) the sublevels below the inputs.
+  /// `runs` are all sorted runs that may have older data for keys of `range` than the job's inputs: the deeper levels,
+  /// and for outputs on level 0 (or inputs from there) the sublevels below the inputs.
   init(_ runs: [SortedRun], in range: UserKeyRange = .all) {
     var tables: [TableMetadata] = []
     for run in runs { tables += run.tables[run.overlap(range)] }
@@ -57,20 +57,20 @@ struct DeeperKeys: ~Copyable {
     }
   }
 
-  /// For jobs that don't know what lies below: every key may have data there.
+  /// For jobs that don't know the deeper levels: every key may have data there.
   static func everyKey() -> DeeperKeys {
     var keys = DeeperKeys([])
     keys.holdsEveryKey = true
     return keys
   }
 
-  /// Whether no key at all has data below.
+  /// Whether no key has data below.
   var isEmpty: Bool { intervals.isEmpty && !holdsEveryKey }
 
-  /// Allows keys from the beginning again.
+  /// Restarts from the first key.
   mutating func rewind() { position = 0 }
 
-  /// Whether a deeper table's bounds include `key`, which is not before the key of the last call.
+  /// Whether a deeper table's bounds include `key`, which must not be before the key of the previous call.
   @inline(__always)
   mutating func mayHold(_ key: ByteView) -> Bool {
     if position == intervals.count { return holdsEveryKey }
@@ -81,7 +81,7 @@ struct DeeperKeys: ~Copyable {
     return intervals[position].start.compare(key) <= 0
   }
 
-  /// Doubling steps, then halving ones: a job may begin far behind the first interval.
+  /// Doubling steps, then a binary search: a job may begin far past the first interval.
   @inline(never)
   private mutating func advance(to key: ByteView) {
     var step = 1
@@ -89,7 +89,7 @@ struct DeeperKeys: ~Copyable {
       position += step
       step *= 2
     }
-    // The interval at `position` ends before the key; the one at `high` doesn't, or is behind the last.
+    // The interval at `position` ends before the key; the one at `high` doesn't, or is past the last.
     var high = min(position + step, intervals.count)
     var low = position + 1
     while low < high {

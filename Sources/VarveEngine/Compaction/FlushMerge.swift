@@ -1,7 +1,7 @@
-/// Moves what a job keeps into tables.
+/// Writes the entries that a job keeps into tables.
 extension CompactionIterator where Child == MergeSource {
-  /// Appends the present entry to `builder`, or the whole block that it begins where none of its rows can
-  /// go, and goes on.
+  /// Appends the current entry to `builder`, or the whole block that it begins if none of the block's rows can be
+  /// dropped, and advances.
   ///
   /// Requires: valid.
   @inline(__always)
@@ -11,7 +11,7 @@ extension CompactionIterator where Child == MergeSource {
     try next()
   }
 
-  /// False, and nothing done, if the builder would rather have rows.
+  /// Returns false, without any effect, if the builder prefers rows.
   @inline(never)
   private mutating func copyBlock(into builder: TableBuilder) throws(EngineError) -> Bool {
     guard let table = withBlock({ $0.tableIterator }), builder.canCopyBlock(table) else { return false }
@@ -23,8 +23,8 @@ extension CompactionIterator where Child == MergeSource {
 
 /// The merge of a flush: memtables into tables, one version of a key for each snapshot interval.
 enum FlushMerge {
-  /// `snapshots` are the live ones and the visible sequence, ascending. A flush does not ask what lies below, so every
-  /// tombstone stays. `builder` says into which table a key goes; it lives until the next call.
+  /// `snapshots` are the live ones and the visible sequence, ascending. A flush does not check the levels below, so
+  /// every tombstone stays. `builder` returns the builder of the table for a key; it is valid until the next call.
   static func run(
     _ memtables: [MemTable], snapshots: [SequenceNumber], tombstones: CompactionTombstones = .none,
     merge function: MergeFunction? = nil,

@@ -1,24 +1,24 @@
-/// The tables of levels below 0 in the order in which compactions are tried with them, remembered by chunk.
+/// The tables of levels below 0 in the order in which compactions try them, cached by chunk.
 ///
-/// A table comes the earlier the fewer bytes of the next level it overlaps for its compensated size. The order of a
-/// chunk holds as long as the level has the chunk and the next level has the same chunks below it. Versions share
-/// what does not change, so a pick searches the overlap of tables in chunks that changed, and of no others.
+/// Tables are ordered by the bytes of the next level that they overlap per byte of compensated size, fewest first. The
+/// order of a chunk is valid as long as the level has the chunk and the next level has the same chunks below it.
+/// Versions share what does not change, so a pick searches the overlap only of tables in chunks that changed.
 ///
 /// # Complexity
-/// A pick of a level with n tables compares the ids of n/256 chunks and of those below them, and then searches twice
-/// for each table of the chunks that changed. A compaction changes one or two.
+/// A pick of a level with n tables compares the ids of n/256 chunks and of those below them, and then does two searches
+/// for each table of the changed chunks. A compaction changes one or two.
 ///
 /// # Invariants
-/// 1. No table and no chunk is kept alive: what is remembered are ids and indices.
+/// 1. No table and no chunk is retained: only ids and indices are remembered.
 /// 2. The order is that of a sort of all tables of the level by (ratio, index).
 struct LevelSeeds: Sendable {
   /// The order of one chunk.
   fileprivate final class ChunkOrder: Sendable {
-    /// The chunks of the next level that the chunk's bounds meet.
+    /// The ids of the chunks of the next level that overlap the chunk's bounds.
     let below: [UInt64]
-    /// Indices in the chunk, the first to be tried first.
+    /// Indices in the chunk, in the order of trial.
     let indices: [Int]
-    /// Bytes overlapped for a byte of compensated size, in the order of `indices`.
+    /// Bytes overlapped per byte of compensated size, in the order of `indices`.
     let ratios: [Double]
     /// Indices in the chunk, ascending, of tables that are mostly tombstones and overlap little.
     let tombstones: [Int]
@@ -28,7 +28,7 @@ struct LevelSeeds: Sendable {
       let ratios = zip(overlaps, chunk.tables).map { Double($0) / Double(max($1.compensatedSize, 1)) }
       indices = ratios.indices.sorted { ratios[$0] != ratios[$1] ? ratios[$0] < ratios[$1] : $0 < $1 }
       self.ratios = indices.map { ratios[$0] }
-      // Tombstones strewn over everything are not worth rewriting everything for.
+      // Tombstones scattered over everything don't justify rewriting everything.
       tombstones = chunk.tables.indices.filter {
         chunk.tables[$0].isMostlyTombstones && overlaps[$0] <= chunk.tables[$0].fileSize * 10
       }
@@ -36,16 +36,16 @@ struct LevelSeeds: Sendable {
     }
   }
 
-  /// By level, and by the id of the chunk.
+  /// The orders by level and chunk id.
   private var known: [Int: [UInt64: ChunkOrder]] = [:]
-  /// How many tables the overlap was searched of: what the picks cost.
+  /// The number of tables whose overlap was searched: the cost of the picks.
   private(set) var examinedCount = 0
 
   init() {}
 
   var isEmpty: Bool { known.isEmpty }
 
-  /// Brings what is known of a level up to a version.
+  /// Updates the orders of a level to a version.
   private mutating func orders(_ level: Int, of version: Version) -> [ChunkOrder] {
     let run = version.run(level)
     let next = version.run(level + 1)
@@ -67,10 +67,10 @@ struct LevelSeeds: Sendable {
     return orders
   }
 
-  /// What `body` gives first for an index of a table of `level`, in the order of the ratios.
+  /// The first result of `body` that is not nil for an index of a table of `level`, in the order of the ratios.
   ///
-  /// Each try looks at the first untried table of every chunk. Tries fail only for tables that meet a compaction that
-  /// runs or a damaged table, so they are few.
+  /// Each attempt considers the first untried table of every chunk. Attempts fail only for tables that conflict with a
+  /// running compaction or a damaged table, so they are few.
   mutating func first<R>(level: Int, of version: Version, _ body: (Int) -> R?) -> R? {
     let orders = orders(level, of: version)
     let starts = version.run(level).tables.places.map(\.start)
@@ -87,8 +87,8 @@ struct LevelSeeds: Sendable {
     }
   }
 
-  /// What `body` gives first for an index of a table of `level` that is mostly tombstones and overlaps at most ten times
-  /// its size of the next level, in key order.
+  /// The first result of `body` that is not nil for an index of a table of `level` that is mostly tombstones and
+  /// overlaps at most ten times its size on the next level, in key order.
   mutating func firstTombstones<R>(level: Int, of version: Version, _ body: (Int) -> R?) -> R? {
     guard version.run(level).chunks.contains(where: \.hasMostlyTombstones) else { return nil }
     let orders = orders(level, of: version)
@@ -102,7 +102,7 @@ struct LevelSeeds: Sendable {
 }
 
 extension SortedRun {
-  /// The ids of the chunks that have tables which overlap `chunk`, and perhaps of a neighbour.
+  /// The ids of the chunks with tables that overlap `chunk`, and perhaps of a neighbor.
   fileprivate func chunkIDs(meeting chunk: TableChunk) -> [UInt64] {
     guard !isEmpty else { return [] }
     let first = chunkIndex(notBefore: chunk.tables[0].smallest)

@@ -1,8 +1,8 @@
 extension LeveledCompactionPicker {
   // MARK: - Moves
 
-  /// The tables of level 0 that overlap nothing on it and nothing on the levels below down to some
-  /// level: moved there together. Ascending loads never merge anything.
+  /// The tables of level 0 that overlap nothing on it and nothing on the levels below down to some level, to be moved
+  /// there together. Ascending loads never merge anything.
   func pickMoveFromLevelZero(_ input: Input, _ targets: LevelTargets) -> Compaction? {
     let levelZero = input.version.levelZero
     guard let oldest = levelZero.sublevels.first else { return nil }
@@ -13,7 +13,7 @@ extension LeveledCompactionPicker {
       guard let depth = moveDepth(range, input, targets) else { continue }
       if chosen.isEmpty { outputLevel = depth }
       guard depth == outputLevel else { continue }
-      // What is moved together is one hull in `CompactionsInProgress`, which nothing else may be in.
+      // The tables that are moved together form one hull in `CompactionsInProgress`, which no other table may be in.
       var hull = UserKeyRange(around: chosen) ?? range
       hull.extend(by: table)
       guard moveDepth(hull, input, targets) == outputLevel else { break }
@@ -26,14 +26,14 @@ extension LeveledCompactionPicker {
       isTrivialMove: true)
   }
 
-  /// The deepest level, from the base level on, down to which nothing is or comes into `range`.
+  /// The deepest level, from the base level on, down to which nothing is in `range` or being written to it.
   private func moveDepth(_ range: UserKeyRange, _ input: Input, _ targets: LevelTargets) -> Int? {
     var depth = 0
     for level in 1..<Limits.levelCount {
       let run = input.version.run(level)
       let overlap = run.overlap(range)
       guard overlap.isEmpty, !input.inProgress.hasOutputs(of: input.family, level: level, overlapping: range) else {
-        // What lies over a damaged table is cut at its bounds, which a move does not do.
+        // Tables over a damaged one must be cut at its bounds, which a move does not do.
         if run.tables[overlap].contains(where: input.isSuspect) { return nil }
         let target = options.targetFileSize(level: depth, baseLevel: targets.baseLevel)
         let isCheap = run.size(of: overlap) <= options.grandparentOverlapMaximum(target)
@@ -46,7 +46,7 @@ extension LeveledCompactionPicker {
 
   // MARK: - Into the base level
 
-  /// Level 0 into the base level, from the deepest interval that is not blocked.
+  /// A compaction of level 0 into the base level, from the deepest interval that is not blocked.
   func pickBase(_ input: Input, _ targets: LevelTargets, score: Double) -> Compaction? {
     let depths = compactableDepths(input)
     let order = depths.indices.filter { depths[$0] > 0 }
@@ -56,7 +56,7 @@ extension LeveledCompactionPicker {
     for interval in order {
       let isDeep = depths[interval] > options.runCountMaximum
       if isDeep, deepCount == Self.deepTryMaximum { continue }
-      // A seed that gives the tables of one that failed fails again.
+      // A seed with the same tables as a failed one fails again.
       let seed = stack(interval, input)
       guard tried.insert(seed).inserted else { continue }
       if isDeep {
@@ -74,16 +74,17 @@ extension LeveledCompactionPicker {
     return nil
   }
 
-  /// Neighbouring intervals are deep by the same tables: where one is blocked, the others mostly are.
+  /// Adjacent intervals are deep because of the same tables: if one is blocked, the others mostly are.
   private static let deepTryMaximum = 8
 
-  /// Of each interval, how many tables lie below the first busy one. Complexity: O(n log n), and O(n) for each busy table.
+  /// For each interval, the number of tables below the first busy one. Complexity: O(n log n), and O(n) for each busy
+  /// table.
   private func compactableDepths(_ input: Input) -> [Int] {
     let levelZero = input.version.levelZero
     let intervals = levelZero.intervals
     let busy = levelZero.tables.indices.filter { input.isBusy(levelZero.tables[$0]) }
     if busy.isEmpty { return intervals.depths { _ in true } }
-    // The tables are newest first: the last to be noted is the oldest.
+    // The tables are newest first, so the last one noted is the oldest.
     var oldestBusy = [Int](repeating: -1, count: intervals.count)
     for index in busy {
       for interval in intervals.ranges[index] { oldestBusy[interval] = index }
@@ -108,8 +109,8 @@ extension LeveledCompactionPicker {
     let levelZero = input.version.levelZero
     let ranges = levelZero.intervals.ranges
     var members = Set(seed)
-    // Tables are newest first: one pass from the newest member meets every older table after all
-    // tables that can draw it in.
+    // Tables are newest first: one pass from the newest member finds every older table after all tables because of
+    // which it is included.
     guard let newest = seed.min() else { return nil }
     for index in newest..<levelZero.tables.count where !members.contains(index) {
       let isDrawnIn = members.contains { $0 < index && ranges[$0].overlaps(ranges[index]) }
@@ -120,8 +121,8 @@ extension LeveledCompactionPicker {
     return members
   }
 
-  /// The tables of level 0 with the indices `seed`, all that must and all that can come along, into
-  /// the base level; nil if something of that is busy.
+  /// A compaction of the level 0 tables with the indices `seed`, with all that must and all that can accompany them,
+  /// into the base level; nil if one of the tables is busy.
   func pickBase(
     containing seed: [Int], _ input: Input, _ targets: LevelTargets, reason: Compaction.Reason, score: Double = 1
   ) -> Compaction? {
@@ -140,8 +141,8 @@ extension LeveledCompactionPicker {
     let overlap = base.overlap(range)
     guard !base.tables[overlap].contains(where: input.isBusy) else { return nil }
     for table in base.tables[overlap] { range.extend(by: table) }
-    // What fits into the range overlaps no other base table. Oldest first: a table may come along
-    // only if all older ones that it overlaps do.
+    // Tables within the range overlap no other base table. Oldest first: a table may be included only if all older ones
+    // that it overlaps are.
     var all = members
     for index in levelZero.tables.indices.reversed() where !all.contains(index) {
       let table = levelZero.tables[index]
@@ -171,22 +172,22 @@ extension LeveledCompactionPicker {
     return LevelZero(members.sorted().map { tables[$0] }).sublevels.count > options.runCountMaximum
   }
 
-  /// Whether tables that are merged within level 0 have buffers. What lies between them in age comes along, so they may be
-  /// up to twice as many as were chosen.
+  /// Whether there are enough buffers to merge these tables within level 0. Tables between them in age are included, so
+  /// there may be up to twice as many as were chosen.
   private func isFewEnough(_ tables: [TableMetadata]) -> Bool {
     tables.count <= 2 * options.runCountMaximum || LevelZero(tables).sublevels.count <= 2 * options.runCountMaximum
   }
 
   private enum FewerRuns {
     case compaction(Compaction)
-    /// Something that runs is in the way.
+    /// A running compaction is in the way.
     case blocked
-    /// What must come along makes too many runs again: all are merged at once.
+    /// The tables that must be included make too many runs again: all are merged at once.
     case impossible
   }
 
-  /// As many tables of `stack`, newest first, as one merge may have, next to each other in age, become one run of level 0.
-  /// Of all such tables those of the fewest bytes, so an entry is rewritten once for each time that the number of runs
+  /// Merges as many adjacent tables (in age) of `stack`, newest first, as one merge may have into one run of level 0.
+  /// Chooses those with the fewest bytes, so that an entry is rewritten once for each time that the number of runs
   /// falls by the factor. All of them cover one interval.
   private func pickFewerRuns(of stack: [Int], _ input: Input, score: Double) -> FewerRuns {
     let levelZero = input.version.levelZero
@@ -206,7 +207,7 @@ extension LeveledCompactionPicker {
     return .impossible
   }
 
-  /// The `count` tables next to each other in `stack` that have the fewest bytes.
+  /// The `count` adjacent tables in `stack` that have the fewest bytes.
   private func smallest(_ count: Int, of stack: [Int], _ levelZero: LevelZero) -> [Int] {
     let sizes = stack.map { levelZero.tables[$0].fileSize }
     var size = sizes.prefix(count).reduce(0, +)
@@ -218,7 +219,7 @@ extension LeveledCompactionPicker {
     return Array(stack[best.first..<best.first + count])
   }
 
-  /// Those of `members`, newest first, that cover the interval which most of them cover.
+  /// Those of `members`, newest first, that cover the interval covered by most of them.
   private func deepestStack(of members: Set<Int>, _ input: Input) -> [Int] {
     let intervals = input.version.levelZero.intervals
     let depths = intervals.depths { members.contains($0) }
@@ -234,17 +235,17 @@ extension LeveledCompactionPicker {
     case deep
     /// A damaged table keeps them on level 0.
     case stuck
-    /// Writes have paused: what is read meanwhile need not look at each flush by itself.
+    /// Writes have paused: reads in the meantime should not search each flushed table separately.
     case paused
   }
 
-  /// The newest idle tables of a deep interval become one: depth falls without the base level.
+  /// Merges the newest idle tables of a deep interval into one: depth falls without the base level.
   ///
-  /// The inputs are a run in age among all tables that overlap their range, so that the output is
-  /// wholly newer or wholly older than every table it overlaps.
+  /// The inputs are contiguous in age among all tables that overlap their range, so that the output is completely newer
+  /// or completely older than every table it overlaps.
   func pickIntraLevelZero(_ input: Input, _ cause: IntraLevelZeroCause, score: Double) -> Compaction? {
     let levelZero = input.version.levelZero
-    // What is stuck has no other way to become shallow: it is merged as soon as level 0 is otherwise.
+    // Stuck tables can't become shallow in any other way: they are merged as soon as level 0 would otherwise be.
     let countMinimum = cause == .stuck ? options.levelZeroDepthTrigger : options.intraLevelZeroCountMinimum
     var runs: [(interval: Int, members: [Int])] = []
     for interval in 0..<levelZero.intervals.count {
@@ -255,7 +256,7 @@ extension LeveledCompactionPicker {
       }
     }
     runs.sort { $0.members.count != $1.members.count ? $0.members.count > $1.members.count : $0.interval < $1.interval }
-    // Deep only: a few tables are soon compacted into the base level anyway.
+    // Only if deep: a few tables will soon be compacted into the base level anyway.
     let depthMinimum = cause == .deep ? options.levelZeroDepthTrigger * 2 : 0
     for run in runs.prefix(8) where levelZero.depth >= depthMinimum {
       guard let members = between(run.members, input) else { continue }
@@ -270,9 +271,9 @@ extension LeveledCompactionPicker {
     return nil
   }
 
-  /// Of an interval, the newest tables down to the first busy one; no more than a batch of bytes, and no more runs than
-  /// one merge may have. `areAlike`: down to the first one that is larger than twice all newer ones, so that what was
-  /// merged in one pause is not written again in each that follows.
+  /// The newest tables of an interval down to the first busy one; at most a batch of bytes, and at most as many runs as
+  /// one merge may have. `areAlike`: down to the first one that is larger than twice all newer ones, so that tables
+  /// merged in one pause are not rewritten in each following one.
   private func newestIdle(_ interval: Int, _ input: Input, areAlike: Bool) -> [Int] {
     let levelZero = input.version.levelZero
     let ranges = levelZero.intervals.ranges
@@ -292,8 +293,8 @@ extension LeveledCompactionPicker {
     return members
   }
 
-  /// `seed` and every table that overlaps the range and is neither newer nor older than all members;
-  /// nil if one of them is busy.
+  /// `seed` and every table that overlaps the range and is neither newer nor older than all members; nil if one of them
+  /// is busy.
   private func between(_ seed: [Int], _ input: Input) -> Set<Int>? {
     let tables = input.version.levelZero.tables
     var members = Set(seed)

@@ -1,21 +1,19 @@
 extension LeveledCompactionPicker {
-  /// What to do next for a manual compaction.
+  /// The next step of a manual compaction.
   enum ManualPick: Sendable {
     case compaction(Compaction)
-    /// Something that runs is in the way: ask again when a compaction was finished.
+    /// A running compaction is in the way: ask again when a compaction has finished.
     case blocked
     /// Everything of the range is on the bottom level.
     case done
   }
 
-  /// The next step of bringing a range down to the bottom level, which drops every tombstone that no
-  /// snapshot needs. Call it with the current Version, run what it says, and call it again until it
-  /// is `done`.
+  /// The next step of moving a range to the bottom level, which drops every tombstone that no snapshot needs. Call it
+  /// with the current Version, run the result, and call it again until it is `done`.
   ///
-  /// First level 0 goes into the base level; then, part by part in key order, the tables of *all*
-  /// levels go to the bottom in one merge each, so that no byte is written once per level. Tables
-  /// with nothing at or below `newest` came after the call and are left alone, and so are damaged tables with all
-  /// that would be merged with them.
+  /// First level 0 goes into the base level; then, part by part in key order, the tables of *all* levels go to the
+  /// bottom in one merge each, so that no byte is written once per level. Tables without entries at or below `newest`
+  /// were added after the call and are skipped, and so are damaged tables with all that would be merged with them.
   func pickManual(_ input: Input, range: UserKeyRange, newest: SequenceNumber = .maximum) -> ManualPick {
     let levelZero = input.version.levelZero
     let members = levelZero.tables.indices.filter {
@@ -43,7 +41,7 @@ extension LeveledCompactionPicker {
     return .compaction(compaction)
   }
 
-  /// Tables of `level` from `first` on with all that they overlap further down, to the bottom.
+  /// A compaction of tables of `level` from `first` on, with all that they overlap further down, to the bottom.
   private func pickToBottom(_ level: Int, _ first: Int, _ end: Int, _ input: Input) -> ManualPick {
     let run = input.version.run(level)
     var best: (inputs: [Compaction.Input], range: UserKeyRange)?
@@ -65,13 +63,13 @@ extension LeveledCompactionPicker {
       finish(best.inputs, to: LevelTargets.bottomLevel, best.range, input, reason: .manual, score: 1))
   }
 
-  /// Whether a damaged table is among what goes to the bottom with a table.
+  /// Whether a damaged table is among the tables that go to the bottom with a table.
   private func reachesSuspect(_ level: Int, _ table: TableMetadata, _ input: Input) -> Bool {
     if input.suspects.isEmpty { return false }
     return column(level, [table], input.version).0.contains { $0.tables.contains(where: input.isSuspect) }
   }
 
-  /// `tables` and, level by level, what overlaps all above it.
+  /// `tables` and, level by level, the tables that overlap those above.
   private func column(
     _ level: Int, _ tables: [TableMetadata], _ version: Version
   ) -> ([Compaction.Input], UserKeyRange) {
@@ -87,8 +85,8 @@ extension LeveledCompactionPicker {
 
   // MARK: - Tombstones
 
-  /// A table above the bottom that is mostly tombstones, with what it overlaps below; or one at the
-  /// bottom, alone.
+  /// A table above the bottom that is mostly tombstones, with the tables it overlaps below; or one at the bottom,
+  /// alone.
   func pickTombstones(_ input: Input, _ seeds: inout LevelSeeds) -> Compaction? {
     for level in 1..<LevelTargets.bottomLevel {
       let run = input.version.run(level)
@@ -100,8 +98,8 @@ extension LeveledCompactionPicker {
     return pickBottomTombstones(input, in: .all)
   }
 
-  /// A table that is mostly tombstones, below which nothing lies and which every snapshot sees whole:
-  /// rewritten where it is, it loses them all.
+  /// A table that is mostly tombstones, has no table below it, and is completely visible to every snapshot: rewritten
+  /// on its level, it loses all of its tombstones.
   func pickBottomTombstones(_ input: Input, in range: UserKeyRange) -> Compaction? {
     guard let level = input.version.deepestLevel, level > 0 else { return nil }
     let run = input.version.run(level)
@@ -122,13 +120,13 @@ extension LeveledCompactionPicker {
 extension LeveledCompactionPicker {
   // MARK: - Debt
 
-  /// Bytes that compactions must write until no level is over its target: what the write controller
-  /// keeps bounded. An estimate; continuous in the sizes, zero where nothing is due.
+  /// The bytes that compactions must write until no level exceeds its target: the write controller keeps them bounded.
+  /// An estimate; continuous in the sizes, zero if nothing is due.
   ///
-  /// Level 0 owes what is deeper than the trigger, times what one byte of it makes the base level
-  /// write; each level owes what it will have over its target, times its overlap below.
+  /// Level 0 owes the part deeper than the trigger, times the bytes that the base level rewrites per byte; each level
+  /// owes the excess over its target, times its overlap below.
   ///
-  /// What can't go down because of damaged tables owes nothing.
+  /// Data that can't go down because of damaged tables owes nothing.
   func debtBytes(_ version: Version, suspects: [SuspectTable] = []) -> UInt64 {
     let targets = LevelTargets(version, options: options, shallowestOutputLevel: Self.levelAbove(suspects))
     let stuck = StuckTables(version, suspects)
@@ -154,7 +152,7 @@ extension LeveledCompactionPicker {
     return UInt64(debt)
   }
 
-  /// How many tables lie above each other on level 0, where most do, of those that can go down.
+  /// The largest number of level 0 tables that can go down and cover one key.
   func depth(_ version: Version, _ stuck: StuckTables) -> Int {
     if stuck.isEmpty { return version.levelZero.depth }
     return LevelZero(version.levelZero.tables.filter { !stuck.contains($0) }).depth

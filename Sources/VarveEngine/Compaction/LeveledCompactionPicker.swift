@@ -1,50 +1,49 @@
-/// Chooses what to compact next: leveled, with level 0 judged by depth.
+/// Chooses the next compaction: leveled, with level 0 judged by depth.
 ///
-/// A pure function of the Version, the compactions that run and the options: same values, same pick.
-/// Called again after each install and after each begin, until it returns nil, it fills any number of
-/// threads; picks never overlap what runs.
+/// A pure function of the Version, the running compactions and the options: same values, same pick. Call it after each
+/// install and after each begin, until it returns nil: it fills any number of threads, and picks never overlap running
+/// compactions.
 ///
-/// # The order of choice
-///  1. Tables of level 0 that nothing overlaps go down unread, as deep as nothing overlaps them.
-///  2. The most urgent of: level 0 into the base level, and each level above its target into the next.
-///     A level's urgency counts less while the next one is over its target, too.
-///  3. Where level 0 is deep and the base level is busy: an intra-level-0 compaction.
-///  4. Where writes have paused: tables of level 0 of much the same size, from four on, among themselves.
-///  5. Tables of level 0 that a damaged one keeps there, among themselves.
-///  6. Tables that are mostly tombstones, towards the bottom; at the bottom, where no snapshot needs
-///     them, they are rewritten in place.
+/// # Order of choice
+///  1. Tables of level 0 that nothing overlaps move down unread, as deep as nothing overlaps them.
+///  2. The most urgent of: level 0 into the base level, and each level above its target into the next. A level's
+///     urgency is reduced while the next one exceeds its target, too.
+///  3. If level 0 is deep and the base level is busy: an intra-level-0 compaction.
+///  4. If writes have paused: at least four tables of level 0 of similar size, with each other.
+///  5. Tables of level 0 that a damaged one keeps there, with each other.
+///  6. Tables that are mostly tombstones, towards the bottom; at the bottom, if no snapshot needs the tombstones, they
+///     are rewritten on their level.
 ///
 /// # Damaged tables
-/// A table in which a compaction met damage is an input of no other one. Level 0 is compacted into a level above it,
-/// and stays there where it overlaps the damaged table. What can't go down (`StuckTables`) counts for no score and
-/// for no debt.
+/// A table in which a compaction found damage is not an input of any other one. Level 0 is compacted into a level above
+/// it, and stays if it overlaps the damaged table. Tables that can't go down (`StuckTables`) count neither for scores
+/// nor for debt.
 ///
 /// # Level 0 waits
-/// While writes go on, level 0 is compacted when it is deep; when they have paused (`isSettling`), from
-/// half of the base level's size on; less than that becomes fewer tables of level 0. So a burst is merged once, at
-/// its end, and what it leaves is neither slow to read nor large.
+/// While writes continue, level 0 is compacted when it is deep; when they have paused (`isSettling`), from half of the
+/// base level's size on; a smaller one is merged into fewer tables of level 0. So a burst is merged once, at its end,
+/// and the result is neither slow to read nor large.
 ///
 /// # Level 0 into the base level
-/// The deepest interval that can be compacted is the seed: all its tables from the oldest up to the
-/// first that is busy, and, again and again, older tables that overlap those. Then everything of level
-/// 0 that fits into the key range of the base tables involved comes along for free. As flushes are cut
-/// at the base level's bounds (`Version.flushSplitKeys`), level 0 falls into columns that are
-/// compacted side by side.
+/// The deepest interval that can be compacted is the seed: all its tables from the oldest up to the first busy one and,
+/// transitively, older tables that overlap those. Then everything of level 0 within the key range of the base tables
+/// involved is included for free. As flushes are cut at the base level's bounds (`Version.flushSplitKeys`), level 0
+/// consists of columns that are compacted in parallel.
 struct LeveledCompactionPicker: Sendable {
   let options: CompactionPickerOptions
 
   init(options: CompactionPickerOptions = CompactionPickerOptions()) { self.options = options }
 
-  /// Everything that a pick looks at.
+  /// The inputs of a pick.
   struct Input: Sendable {
     let family: FamilyID
     let version: Version
     let inProgress: CompactionsInProgress
-    /// No snapshot sees less than this; entries at or below it that are hidden are needed by nobody.
+    /// No snapshot sees less than this; hidden entries at or below it are not needed by any reader.
     let oldestSnapshot: SequenceNumber
-    /// Whether writes have paused: then what waits in level 0 for more of its kind need not wait.
+    /// Whether writes have paused: then tables that wait in level 0 for similar ones need not wait.
     let isSettling: Bool
-    /// Tables of the family in which compactions met damage.
+    /// Tables of the family in which compactions found damage.
     let suspects: [SuspectTable]
     /// The tables that can't go down because of `suspects`.
     let stuck: StuckTables
@@ -76,14 +75,14 @@ struct LeveledCompactionPicker: Sendable {
     return LevelTargets(input.version, options: options, shallowestOutputLevel: shallowest)
   }
 
-  /// The level right above the uppermost suspect, where what lies over it is merged; nil if no suspect exists.
+  /// The level right above the uppermost suspect, into which tables above it are merged; nil if there is no suspect.
   static func levelAbove(_ suspects: [SuspectTable]) -> Int? {
     suspects.lazy.map(\.level).filter { $0 > 1 }.min().map { $0 - 1 }
   }
 
-  /// The next compaction; nil if there is nothing to do, or nothing that is not blocked by what runs.
+  /// The next compaction; nil if there is nothing to do, or everything is blocked by running compactions.
   ///
-  /// `seeds` are what earlier picks of the family remembered. They save work and never change the pick.
+  /// `seeds` is state remembered from earlier picks of the family. It saves work and never changes the pick.
   func pick(_ input: Input, _ seeds: inout LevelSeeds) -> Compaction? {
     guard !input.version.isEmpty else { return nil }
     let targets = targets(input)
@@ -103,15 +102,15 @@ struct LeveledCompactionPicker: Sendable {
 
   // MARK: - Scores
 
-  /// How full a level is; from 1 on it is compacted.
+  /// How full a level is; it is compacted from 1 on.
   struct Score: Sendable {
     let level: Int
     let fill: Double
-    /// `fill`, less while the next level is over its target.
+    /// `fill`, reduced while the next level exceeds its target.
     let urgency: Double
   }
 
-  /// The levels, the most urgent first. Tables that are being compacted, or can't be, don't count.
+  /// The levels, most urgent first. Tables that are being compacted, or can't be, don't count.
   func scores(_ input: Input, _ targets: LevelTargets) -> [Score] {
     var fills = [Double](repeating: 0, count: Limits.levelCount)
     fills[0] = levelZeroFill(input, targets)
@@ -130,18 +129,18 @@ struct LeveledCompactionPicker: Sendable {
     return scores.sorted { $0.urgency != $1.urgency ? $0.urgency > $1.urgency : $0.level < $1.level }
   }
 
-  /// The compensated size of a level's tables that no compaction has and that no damaged table keeps where they are.
+  /// The compensated size of a level's tables that are in no compaction and that no damaged table keeps there.
   private func idleSize(level: Int, _ input: Input) -> UInt64 {
     let run = input.version.run(level)
     guard input.suspects.isEmpty else {
       return run.tables.reduce(0) { $0 + (input.isBusy($1) || input.stuck.contains($1) ? 0 : $1.compensatedSize) }
     }
     let all = run.compensatedSize
-    // A compaction that ended a moment ago may count as running; at its end the level is looked at again.
+    // A compaction that has just ended may count as running; at its end the level is checked again.
     return all - min(all, input.inProgress.compensatedSize(of: input.family, level: level))
   }
 
-  /// Depth decides; bytes and tables only where they pile up side by side.
+  /// Depth decides; bytes and tables count only if they accumulate side by side.
   private func levelZeroFill(_ input: Input, _ targets: LevelTargets) -> Double {
     let levelZero = input.version.levelZero
     guard !levelZero.isEmpty else { return 0 }
@@ -159,9 +158,8 @@ struct LeveledCompactionPicker: Sendable {
     return max(depth, bytes, Double(count) / 256, input.isSettling ? idleFill(size, input, targets) : 0)
   }
 
-  /// What level 0 weighs when writes have paused: from half of the base level on it is compacted. So a
-  /// tree at rest is at most that much larger than its last levels, and a pause costs at most three
-  /// written bytes for each one flushed.
+  /// The weight of level 0 when writes have paused: it is compacted from half of the base level on. So an idle tree is
+  /// at most that much larger than its last levels, and a pause costs at most three written bytes for each one flushed.
   private func idleFill(_ size: UInt64, _ input: Input, _ targets: LevelTargets) -> Double {
     let base = input.version.size(level: targets.baseLevel)
     return base == 0 ? (size > 0 ? 1 : 0) : Double(size) * 2 / Double(base)
@@ -169,7 +167,7 @@ struct LeveledCompactionPicker: Sendable {
 
   // MARK: - One level into the next
 
-  /// The table of the level with the least overlap below for its compensated size, widened.
+  /// The table of the level with the least overlap below for its compensated size, expanded.
   private func pickLevel(_ level: Int, _ input: Input, _ seeds: inout LevelSeeds, score: Double) -> Compaction? {
     let run = input.version.run(level)
     return seeds.first(level: level, of: input.version) { index in
@@ -177,8 +175,8 @@ struct LeveledCompactionPicker: Sendable {
     }
   }
 
-  /// A seed with what it overlaps on the next level, and more of its own level where that costs no
-  /// further overlap. Nil if something of it is busy.
+  /// A seed with the tables it overlaps on the next level, and more tables of its own level if that adds no overlap.
+  /// Nil if one of them is busy.
   func expand(
     _ level: Int, _ seed: Int, _ input: Input, reason: Compaction.Reason, score: Double
   ) -> Compaction? {
@@ -190,7 +188,7 @@ struct LeveledCompactionPicker: Sendable {
     guard !next.tables[lower].contains(where: input.isBusy) else { return nil }
     for table in next.tables[lower] { range.extend(by: table) }
     var size = run.size(of: upper) + next.size(of: lower)
-    // To the right, then to the left: a neighbour comes along if it overlaps nothing else below.
+    // To the right, then to the left: a neighbor is included if it overlaps nothing else below.
     func canAdd(_ index: Int) -> Bool {
       let table = run.tables[index]
       guard !input.isBusy(table), size + table.fileSize <= options.expansionSizeMaximum else { return false }
@@ -215,7 +213,7 @@ struct LeveledCompactionPicker: Sendable {
     return finish(inputs, to: level + 1, range, input, reason: reason, score: score)
   }
 
-  /// Puts a compaction together and sees whether it is a trivial move.
+  /// Creates a compaction, and determines whether it is a trivial move.
   func finish(
     _ inputs: [Compaction.Input], to outputLevel: Int, _ range: UserKeyRange, _ input: Input,
     reason: Compaction.Reason, score: Double
@@ -234,7 +232,7 @@ struct LeveledCompactionPicker: Sendable {
       isMove =
         grandparentSize <= options.grandparentOverlapMaximum(targetFileSize) && Self.areDisjoint(tables)
         && !(isBottommost && tables.contains(where: \.isMostlyTombstones))
-        // What is moved whole would be kept from going down whole.
+        // A table moved as a whole could not go further down as a whole.
         && !input.suspects.contains { suspect in
           suspect.level == outputLevel + 1
             && tables.contains { suspect.range.overlaps($0) && !suspect.range.contains($0) }
@@ -248,7 +246,7 @@ struct LeveledCompactionPicker: Sendable {
     return compaction
   }
 
-  /// Where outputs to a level are cut.
+  /// The size at which outputs to a level are cut.
   func targetFileSize(_ input: Input, level: Int) -> UInt64 {
     level == 0 ? options.targetFileSize : options.targetFileSize(level: level, baseLevel: targets(input).baseLevel)
   }

@@ -1,12 +1,12 @@
-/// The sequences at which somebody reads, as the intervals between them.
+/// The sequences at which readers read, as the intervals between them.
 ///
 ///     sequence   0        s0         s1         s2
 ///     ───────────┼─────────┼──────────┼──────────┼───────────▶
 ///     interval        0         1          2       unsettled
 ///
-/// Interval i holds the sequences above s(i-1) up to s(i) (included). `s` are the live snapshots
-/// and the visible sequence when the job started, so a snapshot that is taken later is at the last of
-/// them or above: of what lies above it, nobody knows yet between which entries a snapshot will fall.
+/// Interval i has the sequences above s(i-1) up to s(i) (included). `s` are the live snapshots and the visible sequence
+/// when the job started, so a later snapshot is at the last of them or above: for entries above it, it is still unknown
+/// between which of them a snapshot will fall.
 struct SnapshotIntervals: Sendable {
   private let sequences: [UInt64]
   private let oldest: UInt64
@@ -14,7 +14,7 @@ struct SnapshotIntervals: Sendable {
 
   /// `sequences` ascend, and the last one is the visible sequence when the job started.
   init(_ sequences: [SequenceNumber]) {
-    // A job without would drop what readers see.
+    // A job without any would drop entries that readers see.
     guard let first = sequences.first, let last = sequences.last else {
       fatalError("pass at least the visible sequence")
     }

@@ -1,6 +1,7 @@
-/// A table in which a compaction met damage.
+/// A table in which a compaction found damage.
 ///
-/// A value that keeps no table: the files of replaced tables go although their damage is remembered.
+/// A value that does not retain the table: the files of replaced tables are removed although their damage is
+/// remembered.
 struct SuspectTable: Sendable {
   let number: FileNumber
   let family: FamilyID
@@ -8,7 +9,7 @@ struct SuspectTable: Sendable {
   let level: Int
   /// The keys that the table covers.
   let range: UserKeyRange
-  /// What the last look at the table met, with the file and the byte of the block.
+  /// The error of the last attempt to read the table, with the file and the offset of the block.
   var error: EngineError
 
   init(_ table: TableMetadata, family: FamilyID, level: Int, error: EngineError) {
@@ -20,9 +21,10 @@ struct SuspectTable: Sendable {
   }
 }
 
-/// The tables in which compactions met damage, by family: no compaction reads them until `resume` has read them again.
+/// The tables in which compactions found damage, by family: no compaction reads them until `resume` has read them
+/// again.
 ///
-/// They are remembered in memory alone: after a reopening the first compaction that needs one finds the damage again.
+/// They are remembered in memory only: after a reopen the first compaction that needs one finds the damage again.
 ///
 /// # Invariants
 /// 1. No compaction reads a suspect table, except the rewrite that gives its damage up. A compaction that drops covered
@@ -39,7 +41,7 @@ struct SuspectTables: Sendable {
   /// All suspect tables, ordered by the number of the table.
   var all: [SuspectTable] { families.values.flatMap { $0 }.sorted { $0.number < $1.number } }
 
-  /// Remembers a table, or what the last look at it met.
+  /// Adds a table, or updates its error.
   mutating func note(_ suspect: SuspectTable) {
     if let index = families[suspect.family]?.firstIndex(where: { $0.number == suspect.number }) {
       families[suspect.family]?[index] = suspect
@@ -48,16 +50,16 @@ struct SuspectTables: Sendable {
     }
   }
 
-  /// Forgets a table.
+  /// Removes a table.
   mutating func forget(_ number: FileNumber, of family: FamilyID) {
     families[family]?.removeAll { $0.number == number }
     if families[family]?.isEmpty ?? false { families[family] = nil }
   }
 
-  /// Forgets the tables of a family.
+  /// Removes the tables of a family.
   mutating func forget(_ family: FamilyID) { families[family] = nil }
 
-  /// Forgets the tables of a family that its version no longer has.
+  /// Removes the tables of a family that its version no longer has.
   mutating func forgetGone(_ family: FamilyID, _ version: Version) {
     for suspect in of(family) {
       let isThere = version.tables(level: suspect.level).contains { $0.number == suspect.number }
@@ -66,20 +68,20 @@ struct SuspectTables: Sendable {
   }
 }
 
-/// The tables of a version that can't go down while some are suspect: the suspects themselves, on each level
-/// the tables that overlap a suspect of the next level, and on level 0 the tables that a suspect keeps there.
+/// The tables of a version that can't go down because of suspects: the suspects themselves, on each level the tables
+/// that overlap a suspect of the next level, and on level 0 the tables that a suspect keeps there.
 ///
 /// # Rule
-/// 1. A table of a level from 1 on goes down with all that it overlaps on the next level. Where one of those is a
-///    suspect, it stays, and what comes from above is merged with it where it lies.
+/// 1. A table of a level from 1 on goes down with all that it overlaps on the next level. If one of those is a suspect,
+///    it stays, and tables from above are merged with it on its level.
 /// 2. A table of level 0 goes to the base level with all older tables of level 0 that it overlaps. The base level is
 ///    kept above every suspect (`LeveledCompactionPicker.targets`), so only a suspect of level 0, or one of level 1,
-///    above which no other level lies, keeps it.
+///    which has no level above it, keeps the table.
 ///
-/// Complexity: without suspects nothing; else in the tables of the levels that are concerned.
+/// Complexity: O(1) without suspects; otherwise linear in the tables of the levels concerned.
 struct StuckTables: Sendable {
   private var numbers: Set<FileNumber> = []
-  /// Whether tables of level 0 are among them that are no suspects.
+  /// Whether some of them are tables of level 0 that are not suspects.
   private(set) var holdsLevelZero = false
 
   init(_ version: Version, _ suspects: [SuspectTable]) {
@@ -97,7 +99,7 @@ struct StuckTables: Sendable {
     for table in newestFirst.reversed() {
       let isSuspect = numbers.contains(table.number)
       guard isSuspect || blocked.contains(where: { $0.overlaps(table) }) else { continue }
-      // What is newer and overlaps this one can't pass it.
+      // Newer tables that overlap this one can't pass it.
       var hull = UserKeyRange(table)
       blocked.removeAll { range in
         guard range.overlaps(hull) else { return false }
@@ -116,7 +118,7 @@ struct StuckTables: Sendable {
 
   func contains(_ table: TableMetadata) -> Bool { !numbers.isEmpty && numbers.contains(table.number) }
 
-  /// The bytes of those among some tables.
+  /// The total bytes of the stuck tables among `tables`.
   func size(of tables: [TableMetadata]) -> UInt64 {
     numbers.isEmpty ? 0 : tables.reduce(0) { $0 + (contains($1) ? $1.fileSize : 0) }
   }

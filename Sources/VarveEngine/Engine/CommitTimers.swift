@@ -1,31 +1,31 @@
 internal import Synchronization
 
-/// What happens some time after a commit: the sync of `.powerEvery`, and the end record after a sync
-/// that nothing followed.
+/// Work that follows a commit after a delay: the sync of `.powerEvery`, and the end record after a sync that no commit
+/// followed.
 ///
 /// # Syncs
-/// The earliest deadline counts, whichever commit it was promised to. A commit whose deadline no waiting job meets
-/// submits a job; a job syncs for every commit that waits then, be its own deadline later. So each job that waits has
+/// The earliest deadline counts, whichever commit it belongs to. A commit whose deadline no pending job meets submits a
+/// job; a job syncs for every commit that is waiting then, even if its own deadline is later. So each pending job has
 /// an earlier deadline than those before it, and there are at most as many as there are different durations in use.
 ///
 /// Safe from any thread.
 final class CommitTimers: Sendable {
   private static let endRecordNanoseconds: UInt64 = 10_000_000
-  // Not the engine: a job must not be what lets the last reference to it go.
+  // Not the engine: a job must not release the last reference to it.
   private let pipeline: CommitPipeline
   private let executor: any BackgroundExecutor
   private let clock: any EngineClock
   private let syncs = Mutex(Syncs())
-  /// How long the next sync was away when it was last looked at; the maximum where none is due. A commit that allows
-  /// as much has nothing to do.
+  /// The time until the next sync when it was last computed; the maximum if none is due. A commit that allows as much
+  /// has nothing to do.
   private let nextSyncDelay = Atomic<UInt64>(.max)
   private let isEndRecordDue = Atomic<Bool>(false)
   private let isStopped = Atomic<Bool>(false)
 
   private struct Syncs: Sendable {
-    /// Whether a commit waits for a sync. Then the last of `jobs` comes in time.
+    /// Whether a commit waits for a sync. Then the last of `jobs` runs in time.
     var isDue = false
-    /// The deadlines of the jobs that wait, on the engine's clock, latest first.
+    /// The deadlines of the pending jobs, on the engine's clock, latest first.
     var jobs: [UInt64] = []
   }
 
@@ -35,19 +35,19 @@ final class CommitTimers: Sendable {
     self.clock = clock
   }
 
-  /// Syncs the log at most `nanoseconds` from now, also when no further commit comes.
+  /// Syncs the log at most `nanoseconds` from now, even if no further commit follows.
   @inline(__always)
   func syncLater(after nanoseconds: UInt64) {
-    // One that was scheduled before, for a commit that allowed no more, comes no later. Sequentially consistent, as
-    // are the store of the visible sequence before it, and the store in `endJob`: either that sync covers this
-    // commit, or the value seen here is the maximum.
+    // A sync that is scheduled for a commit with no longer delay comes no later. Sequentially consistent, like the
+    // preceding store of the visible sequence and the store in `endJob`: either that sync covers this commit, or the
+    // value seen here is the maximum.
     if nextSyncDelay.load(ordering: .sequentiallyConsistent) > nanoseconds { scheduleSync(after: nanoseconds) }
   }
 
   @inline(never)
   private func scheduleSync(after nanoseconds: UInt64) {
     guard !isStopped.load(ordering: .acquiring) else { return }
-    // Where no thread could be started no job would run in time. What the sync meets, the next writer meets, too.
+    // If no thread could be started, no job would run in time. The next writer gets the error of the sync as well.
     guard executor.hasThreads else {
       try? pipeline.sync(.position(pipeline.log.appendedPosition), for: .program)
       return
@@ -70,7 +70,7 @@ final class CommitTimers: Sendable {
     }
   }
 
-  /// Takes a job off the list, and says whether a commit waits for a sync; none does any more then.
+  /// Removes a job from the list. Returns whether a commit waits for a sync, and clears that state.
   private func endJob(_ deadline: UInt64) -> Bool {
     syncs.withLock { syncs in
       if let index = syncs.jobs.lastIndex(of: deadline) { syncs.jobs.remove(at: index) }
@@ -81,8 +81,8 @@ final class CommitTimers: Sendable {
     }
   }
 
-  /// No caller waits here for a failure. If the engine takes no more writes then, the next writer gets the error; if
-  /// the log continues in a new segment soon, that is synced.
+  /// No caller waits here for a failure. If the engine then refuses writes, the next writer gets the error; if the log
+  /// continues in a new segment soon, that segment is synced.
   private func syncNow(retryAfter nanoseconds: UInt64) {
     do throws(EngineError) {
       try pipeline.sync(.position(pipeline.log.appendedPosition), for: .background)
@@ -92,13 +92,13 @@ final class CommitTimers: Sendable {
     }
   }
 
-  /// Appends an end record in a moment, unless commits follow.
+  /// Appends an end record after a short delay, unless commits follow.
   func endRecordLater() {
     guard claim(isEndRecordDue) else { return }
     executor.submit("log.end", after: Self.endRecordNanoseconds) { [self] in
       isEndRecordDue.store(false, ordering: .sequentiallyConsistent)
       guard !isStopped.load(ordering: .acquiring) else { return }
-      // It tells recovery more, and nothing depends on it: a record that can't be written now is overwritten.
+      // An end record is only a hint to recovery: if it can't be written now, it is overwritten later.
       try? pipeline.appendEndIfIdle()
     }
   }

@@ -1,6 +1,6 @@
-/// A size or bound of an engine, with what it comes from: `Engine.derivedOptions`.
+/// A size or bound of an engine and its origin: `Engine.derivedOptions`.
 public struct DerivedOption: Sendable, Hashable, CustomStringConvertible {
-  /// What it is about.
+  /// A part of the engine.
   public enum Part: String, Sendable, Hashable, CaseIterable {
     /// The memory budget and its parts.
     case memory
@@ -12,17 +12,17 @@ public struct DerivedOption: Sendable, Hashable, CustomStringConvertible {
     case background
     /// How writers are slowed down.
     case writers
-    /// Statistics, events and calls of tasks.
+    /// Statistics, events and asynchronous calls.
     case observation
   }
 
-  /// What it is about.
+  /// The part of the engine that the value belongs to.
   public let part: Part
-  /// Its name, as in the source.
+  /// The name, as in the source.
   public let name: String
-  /// What it is: bytes, a count, a word.
+  /// The value as text: bytes, a count, a word.
   public let value: String
-  /// Where the value comes from, and what it does.
+  /// The origin of the value, and its effect.
   public let reason: String
 
   init(_ part: Part, _ name: String, _ value: some CustomStringConvertible, _ reason: String) {
@@ -36,9 +36,9 @@ public struct DerivedOption: Sendable, Hashable, CustomStringConvertible {
   public var description: String { "\(name) = \(value): \(reason)" }
 }
 
-/// Every value that the engine derives from its options, or that they could be expected to have.
+/// Every value that the engine derives from its options, or that a user might expect as an option.
 extension Engine {
-  /// What the options come to, each with its reason.
+  /// The effective values of the options, each with its reason.
   public var derivedOptions: [DerivedOption] {
     core.checkOpen()
     return core.derivedOptions

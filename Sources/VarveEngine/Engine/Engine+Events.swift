@@ -1,4 +1,4 @@
-/// The few operations that are timed. Apart from the paths that they time, which load nothing for the others.
+/// The few operations that are timed. Separate from the paths that they time, so that the others load nothing for it.
 extension EngineCore {
   @inline(never)
   func beginTimed() -> UInt64 { background.metrics.latencies.begin() }
@@ -9,7 +9,7 @@ extension EngineCore {
   }
 }
 
-/// Who is told of what happens in the background.
+/// Listeners for background events.
 extension Engine {
   /// Notifies a listener of all events from now on, until its subscription is canceled or the engine is closed. Safe
   /// from any thread.

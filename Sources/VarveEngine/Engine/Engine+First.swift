@@ -1,10 +1,10 @@
 /// The first key of a range.
 extension Engine {
-  /// Calls `body` with the first key within `bounds` and its value, which it may not keep, as of a snapshot. Returns
-  /// false, and does not call it, if no key is there.
+  /// Calls `body` with the first key within `bounds` and its value, as of a snapshot; `body` must not keep them.
+  /// Returns false, without calling `body`, if there is no key.
   ///
-  /// It takes less time than a cursor that seeks once: nothing can take the files back meanwhile, so nothing has to be
-  /// noted for that. They are kept until it returns; it must not close the engine.
+  /// Faster than a cursor that seeks once: files can't be taken back meanwhile, so nothing has to be recorded for that.
+  /// They are kept until the call returns; `body` must not close the engine.
   ///
   /// Throws `.familyDropped`, `.corruption` and `.inputOutput`. Complexity: O(log n) in each memtable, and a block of each
   /// table that is not outside the bounds. Safe from any thread.
@@ -25,7 +25,7 @@ extension EngineCore {
     if state.isDropped { throw CommitPipeline.droppedError(state) }
     let mark = epochs.enter()
     let (pinned, sequence) = unsafe pin(state, snapshot)
-    // Counted, so that the epoch ends here: the way to a first key may lead over many that are dead.
+    // Retained, so that the epoch ends here: there may be many dead keys before the first live one.
     let view = unsafe pinned.takeUnretainedValue()
     epochs.leave(mark)
     defer { withExtendedLifetime(view) {} }

@@ -1,8 +1,9 @@
 internal import Synchronization
 
-/// Tables that are put whole into an empty family.
+/// Ingestion of complete tables into an empty family.
 extension Engine {
-  /// A writer of tables for a family. Throws `.familyDropped`, `.readOnly`, and `.invalidArgument` for a volatile family.
+  /// Returns a writer of tables for a family. Throws `.familyDropped`, `.readOnly`, and `.invalidArgument` for a
+  /// volatile family.
   public func makeTableWriter(for family: ColumnFamily? = nil) throws(EngineError) -> SortedTableWriter {
     try core.requireOpen()
     try core.requireWritable()
@@ -11,20 +12,20 @@ extension Engine {
     return SortedTableWriter(core, state)
   }
 
-  /// Puts tables into a family that is empty, all of them at one instant, and returns the sequence of it. Durable when it
-  /// returns, with every commit before the call.
+  /// Ingests tables into an empty family, atomically, and returns the sequence of the ingestion. It is durable when the
+  /// call returns, and so is every commit before the call.
   ///
-  /// Nothing is written into the log and nothing is merged: the tables become the family's last level as they are.
-  /// Snapshots, cursors and transactions that are older see the family as empty. The ingestion is a conflict for a
-  /// `.serializable` transaction that read anything of the family, and for a `.snapshot` transaction that writes to it.
+  /// Nothing is written to the log and nothing is merged: the tables become the family's last level as they are. Older
+  /// snapshots, cursors and transactions see the family as empty. The ingestion conflicts with a `.serializable`
+  /// transaction that read anything of the family, and with a `.snapshot` transaction that writes to it.
   ///
-  /// A family is empty if no memtable and no table holds anything of it, be it a tombstone: one that was never written
-  /// to, or whose entries were all removed by compactions. Tables must be of this family, in any order, and no key
-  /// may lie in two of them.
+  /// A family is empty if no memtable and no table has any entry of it, even a tombstone: it was never written to, or
+  /// compactions have removed all of its entries. The tables must be of this family, in any order, and no key may be in
+  /// two of them.
   ///
-  /// Throws `.invalidArgument` where one of that doesn't hold, `.familyDropped`, and what keeps the engine from taking
-  /// commits: then nothing happened, and the tables can be used again. After an error of writing the MANIFEST the tables
-  /// are of no more use. Writers wait for one sync.
+  /// Throws `.invalidArgument` if one of these conditions doesn't hold, `.familyDropped`, and errors that make the
+  /// engine refuse commits: then nothing happened, and the tables can be used again. After an error of writing the
+  /// MANIFEST the tables can't be used any more. Writers wait for one sync.
   /// Complexity: O(n log n) for n tables. Safe from any thread.
   @discardableResult
   public func ingest(
@@ -80,13 +81,13 @@ extension EngineCore {
 
   /// Removes a table that was never ingested.
   func removeUnnamedTable(_ number: FileNumber) {
-    // Of a closed engine the files are the next one's: it removes what nothing names.
+    // The files of a closed engine belong to the next one, which removes unnamed files.
     if isOpen { tree.removeTables([number]) }
   }
 }
 
 extension BackgroundWork {
-  /// Throws `.invalidArgument` where a family holds anything.
+  /// Throws `.invalidArgument` if a family has any entry.
   fileprivate func requireEmpty(_ family: FamilyState) throws(EngineError) {
     let view = family.retainView()
     let entryCount = view.frozen.reduce(view.memTable.entryCount) { $0 + $1.entryCount }
@@ -98,7 +99,7 @@ extension BackgroundWork {
     }
   }
 
-  /// Takes all of the tables, or none.
+  /// Marks all of the tables as used, or none.
   private func take(_ tables: [SortedTable]) throws(EngineError) {
     for (index, table) in tables.enumerated() where !table.take() {
       for taken in tables[..<index] { taken.giveBack() }
@@ -112,7 +113,7 @@ extension BackgroundWork {
     try familyChanges.withLock { (_) throws(EngineError) in
       try pipeline.lead { (lead) throws(EngineError) in
         return try pipeline.commitSequence(lead) { (sequence) throws(EngineError) in
-          // Only here: a commit that waited for the lead may have come just now.
+          // Checked only here: a commit that waited for the lead may have come just now.
           if family.isDropped { throw CommitPipeline.droppedError(family) }
           try requireEmpty(family)
           try take(tables)
@@ -121,7 +122,8 @@ extension BackgroundWork {
           edit.setFlushed(sequence, family: family.id)
           family.beginAt(sequence, lead)
           do throws(EngineError) { try tree.commit(edit) } catch {
-            // Whether the tables count after a crash is settled before another commit: that one may be for an empty family.
+            // Whether the tables count after a crash is settled before another commit, which may be for an empty
+            // family.
             do throws(EngineError) { try tree.settle() } catch { pipeline.poison(error) }
             throw error
           }

@@ -1,4 +1,4 @@
-/// What an owner asks for now and then: flush, compact, look.
+/// Maintenance on request: flush, compaction, statistics.
 extension Engine {
   /// Writes every memtable to tables, and returns when they are durable.
   public func flush() throws(EngineError) {
@@ -7,8 +7,8 @@ extension Engine {
     try core.background.flushAll()
   }
 
-  /// Flushes, and then merges all tables of a family that hold keys from `lower` (included) up to `upper` (excluded)
-  /// into the last level. A nil bound is open; a nil family means all families.
+  /// Flushes, and then merges all tables of a family with keys from `lower` (included) up to `upper` (excluded) into
+  /// the last level. A nil bound is open; a nil family means all families.
   ///
   /// Throws `.corruption` if a table of the range is damaged; tables that do not need its keys are compacted first.
   ///
@@ -34,38 +34,37 @@ extension Engine {
     core.background.waitForRemovals()
   }
 
-  /// Returns when no flush and no compaction is due.
+  /// Returns when no flush or compaction is due.
   public func waitForCompaction() throws(EngineError) {
     try core.requireOpen()
     try core.requireWritable()
     try core.background.waitUntilIdle()
   }
 
-  /// What the engine holds, and what it did since it was opened.
+  /// Metrics of the engine: its current content, and counts since it was opened.
   public var statistics: EngineStatistics {
     core.checkOpen()
     return EngineStatistics(core.background)
   }
 
-  /// What the options come to, a line each with its reason, and what the memory is used for now. See
-  /// `derivedOptions`.
+  /// The effective options, one per line with its reason, and the current use of memory. See `derivedOptions`.
   public func explain() -> String {
     core.checkOpen()
     return core.explain()
   }
 
-  /// The bytes that all memory which grows with use is kept within.
+  /// The limit in bytes of all memory that grows with use.
   public var memoryBudget: Int {
     core.checkOpen()
     return core.background.plan.limit
   }
 
-  /// Changes the budget while everything is open: the cache at once, memtables and buffers as they come and
-  /// go. Sizes that the options name stay as they are; the log's largest segment and where tables are cut
-  /// stay as they were at open.
+  /// Changes the budget of an open engine: the cache at once, memtables and buffers as they are replaced. Sizes set in
+  /// the options stay as they are; the log's maximum segment size and the size at which tables are cut stay as they
+  /// were at open.
   ///
-  /// Throws `.invalidArgument` below 1 MiB, and where the sizes that the options name, and the log's segments as they were
-  /// at open, don't fit: with default options that is about 65 MiB.
+  /// Throws `.invalidArgument` below 1 MiB, and if the sizes set in the options, and the log's segments as they were at
+  /// open, don't fit: with default options that is about 65 MiB.
   public func setMemoryBudget(_ bytes: Int) throws(EngineError) {
     try core.requireOpen()
     var changed = core.options
@@ -97,7 +96,7 @@ extension EngineCore {
     return lines.joined(separator: "\n") + "\n" + tree.budget.overview
   }
 
-  /// What lookups keep, for `explain()`.
+  /// Memory that lookups retain, for `explain()`.
   private var keptOverview: String {
     let readers = EngineStatistics.Readers(background)
     var text = "readers: "
@@ -110,7 +109,7 @@ extension EngineCore {
     return text + "; \(readers.keptFileCount) files of replaced tables wait (\(readers.keptFileBytes) bytes)"
   }
 
-  /// By how much the memory exceeds the budget, for `explain()`; nil: it does not.
+  /// The excess of memory over the budget, for `explain()`; nil if there is none.
   private var excessOverview: String? {
     let excess = tree.budget.used - tree.budget.limit
     guard excess > 0 else { return nil }
@@ -119,9 +118,9 @@ extension EngineCore {
   }
 }
 
-/// How far a compaction that was asked for is.
+/// The progress of a manual compaction.
 public struct CompactionProgress: Sendable, Hashable {
-  /// Bytes of tables that are merged.
+  /// Bytes of tables that are merged already.
   public var bytesDone: UInt64
   /// Bytes of tables that are to be merged.
   public var bytesTotal: UInt64

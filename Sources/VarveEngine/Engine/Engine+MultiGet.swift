@@ -1,11 +1,11 @@
-/// Several keys at once.
+/// Lookups of several keys at once.
 extension Engine {
   /// Returns the values of several keys, all from one snapshot, in the order of the keys.
   ///
   /// Throws the errors of `get`. One call with several keys takes less time than several calls: while the processor
   /// waits for the memory of one key, it fetches that of others (`LookupWindow`).
   ///
-  /// Memtables and tables of the snapshot that it reads are kept until it returns; what is replaced meanwhile is not.
+  /// The call retains only the memtables and tables of the view that it reads, until it returns.
   public func multiGet(
     _ keys: [[UInt8]], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
   ) throws(EngineError) -> [[UInt8]?] {
@@ -25,7 +25,7 @@ extension EngineCore {
     let start = epochs.countIsSample(mark, keys: keys.count) ? beginTimed() : 0
     defer { if start != 0 { endTimed(.multiGet, from: start) } }
     let (pinned, sequence) = unsafe pin(state, snapshot)
-    // Counted, so that the epoch ends here: a call with many keys may read many blocks from files.
+    // Retained, so that the epoch ends here: a call with many keys may read many blocks from files.
     let view = unsafe pinned.takeUnretainedValue()
     epochs.leave(mark)
     defer { withExtendedLifetime(view) {} }
@@ -49,8 +49,8 @@ extension EngineCore {
     return values
   }
 
-  /// Where no range tombstone covers anything: each key in the memtables, and the rest in the tables, some at a time,
-  /// each time in an epoch.
+  /// Without range tombstones: searches each key in the memtables, and the rest in the tables, a few at a time, each
+  /// time in an epoch.
   private func findTogether(
     _ keys: [[UInt8]], _ view: ReadView, _ sequence: SequenceNumber
   ) throws(EngineError) -> [[UInt8]?] {

@@ -1,10 +1,10 @@
-/// The read path, on one screen: active memtable, frozen memtables from the newest, level 0 from the
-/// newest, one table of each deeper level. The first entry that is visible decides.
+/// The read path: active memtable, frozen memtables from the newest, level 0 from the newest, one table of each deeper
+/// level. The first visible entry decides.
 extension Engine {
   /// Returns a copy of the value of a key, or nil if the key has no value.
   ///
-  /// Throws `.familyDropped`, `.corruption` and `.inputOutput`. Complexity: O(log n) in each memtable,
-  /// a filter for each table that could hold the key, and a block of the one that does.
+  /// Throws `.familyDropped`, `.corruption` and `.inputOutput`. Complexity: O(log n) in each memtable, a filter for
+  /// each table that could contain the key, and a block of the one that does.
   public func get(
     _ key: RawSpan, in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
   ) throws(EngineError) -> [UInt8]? {
@@ -29,7 +29,8 @@ extension Engine {
     forKey key: RawSpan, in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil,
     _ body: (RawSpan) throws -> R
   ) throws -> R? {
-    // Inlined, so that the caller's `R` is known: unspecialised, the look at the type `R?` took a fifth of a look into a memtable.
+    // Inlined, so that the caller's `R` is known: unspecialized, checking the type `R?` took a fifth of a memtable
+    // lookup.
     var result: R?
     var failure: (any Error)?
     try visit(key, family, snapshot) { value in
@@ -64,7 +65,7 @@ extension Engine {
     try unsafe contains(key.span.bytes, in: family, snapshot: snapshot)
   }
 
-  /// The least sequence that a snapshot or a cursor reads at, now or later: the last visible one where there is none.
+  /// The lowest sequence that a snapshot or a cursor reads at, now or later; the last visible one if there is none.
   ///
   /// Complexity: O(1). Safe from any thread.
   public var oldestReadSequence: SequenceNumber {
@@ -94,7 +95,7 @@ extension Engine {
   }
 }
 
-/// The path.
+/// The implementation of the read path.
 extension EngineCore {
   /// Calls `body` with the value of a key, if it has one: see `Engine.withValue`.
   func visitValue(
@@ -124,8 +125,8 @@ extension EngineCore {
     }
   }
 
-  /// A view and the sequence that belongs to it: the view did not change while the sequence was read,
-  /// so nothing that is visible at the sequence was dropped from it, and it has everything up to it.
+  /// A view and its sequence: the view did not change while the sequence was loaded, so nothing that is visible at the
+  /// sequence was dropped from it, and it has everything up to it.
   @inline(__always)
   func pin(
     _ state: FamilyState, _ snapshot: EngineSnapshot?
@@ -185,8 +186,8 @@ extension EngineCore {
     return result ?? body(nil)
   }
 
-  /// Asks for the lines of the filters that a lookup is about to read, so that it need not wait for each: the misses of
-  /// all overlap. With few tables nothing is gained.
+  /// Prefetches the lines of the filters that a lookup is about to read, so that their misses overlap. With few tables
+  /// there is no gain.
   @inline(__always)
   private func prefetchFilters(_ key: ByteView, _ hash: UInt64, _ view: ReadView, _ sequence: SequenceNumber) {
     guard view.version.searchedCount > 2 else { return }
@@ -199,7 +200,7 @@ extension EngineCore {
     }
   }
 
-  /// The answer of the newest visible entry of a key, which no range tombstone covers.
+  /// The result for the newest visible entry of a key, which no range tombstone covers.
   @inline(__always)
   func answer<R>(
     _ trailer: Trailer, _ value: ByteView, _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber,
@@ -213,7 +214,7 @@ extension EngineCore {
     }
   }
 
-  /// The value of a key whose newest entry is a merge operand: a walk over its entries, in all sources.
+  /// The value of a key whose newest entry is a merge operand: iterates over its entries in all sources.
   @inline(never)
   private func findMerged<R>(
     _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber, _ body: (ByteView?) -> R
@@ -223,9 +224,8 @@ extension EngineCore {
     return body(iterator.isValid && iterator.userKey == key ? iterator.value : nil)
   }
 
-  /// The path where there are range tombstones: each source, newest first, says what it has of the key and
-  /// how new the newest tombstone over it is. The first that says anything has the answer: all others are
-  /// older.
+  /// The path with range tombstones: each source, newest first, returns what it has of the key and the sequence of the
+  /// newest tombstone over it. The first source with either decides: all others are older.
   @inline(never)
   private func findCovered<R>(
     _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber, _ body: (ByteView?) -> R

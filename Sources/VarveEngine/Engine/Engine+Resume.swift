@@ -1,10 +1,10 @@
-/// What to do when a disk was full or failed, and is not any more.
+/// Recovery from a full or failed disk.
 extension Engine {
   /// Retries at once everything that failed: refused commits, and failed flushes and compactions.
   ///
-  /// A full disk needs no call: the engine tries again by itself, after pauses of at most five seconds. After a failed
-  /// sync that the engine could not recover from, it refuses writes until this call. A table in which a compaction met
-  /// damage is read again as a whole, and is compacted again if it is no longer damaged.
+  /// A full disk needs no call: the engine retries by itself, after pauses of at most five seconds. After a failed sync
+  /// that the engine could not recover from, it refuses writes until this call. A table in which a compaction found
+  /// damage is read again completely, and is compacted again if it is no longer damaged.
   ///
   /// Returns when all failed work continues, immediately if none failed. Throws the first new failure; reads continue,
   /// and a later call can succeed.

@@ -1,16 +1,16 @@
-/// How many bytes a range of keys takes, about.
+/// The approximate number of bytes that a range of keys takes.
 public struct ApproximateSize: Sendable, Hashable {
-  /// Bytes of tables, as they are on disk: all entries of the range, also overwritten ones and tombstones,
-  /// with their share of filters and indexes.
+  /// Bytes of tables on disk: all entries of the range, including overwritten ones and tombstones, with their share of
+  /// filters and indexes.
   public internal(set) var tableBytes: UInt64 = 0
-  /// By how much `tableBytes` may be too large or too small: the blocks in which the range begins and ends,
-  /// of each table that reaches beyond it. For a table of some blocks that is a few kilobytes.
+  /// The maximum error of `tableBytes`: the blocks in which the range begins and ends, of each table that extends
+  /// beyond it. For a table of a few blocks that is a few kilobytes.
   public internal(set) var tableBytesError: UInt64 = 0
-  /// Bytes of memtables: the share of its entries of what each uses. Exact in the number of entries, and
-  /// as good as their sizes are alike.
+  /// Bytes of memtables: the share of the range's entries in each memtable's used bytes. Exact in the number of
+  /// entries, and as accurate as their sizes are similar.
   public internal(set) var memTableBytes: UInt64 = 0
 
-  /// Tables and memtables.
+  /// The sum of both.
   public var total: UInt64 { tableBytes + memTableBytes }
 }
 
@@ -21,9 +21,9 @@ extension Engine {
   /// The size in tables is wrong by at most `tableBytesError`, apart from filters and indexes, whose share is assumed to
   /// equal that of the data. An empty or reversed range has size 0.
   ///
-  /// Throws `.familyDropped`, and what opening a table met. Safe from any thread.
-  /// Complexity: two searches in the index of each table that reaches beyond the range, at most two a
-  /// sorted run; O(1) for each table inside; and in memtables O(entries of the range / 40).
+  /// Throws `.familyDropped`, and errors of opening a table. Safe from any thread. Complexity: two searches in the
+  /// index of each table that extends beyond the range, at most two per sorted run; O(1) for each table inside; and in
+  /// memtables O(entries of the range / 40).
   public func approximateSize(
     of range: CursorBounds = .all, in family: ColumnFamily? = nil
   ) throws(EngineError) -> ApproximateSize {
@@ -66,7 +66,7 @@ extension Engine {
     let end = try range.upper?.withByteView { (key) throws(EngineError) in try reader.place(of: key) }
     // The block in which the range begins counts, the one in which it ends does not.
     let bytes = max(end?.offset ?? dataSize, begin.offset) - begin.offset
-    // A bound before the table's first key cuts no block; one behind its last finds none.
+    // A bound before the table's first key cuts no block; one after its last finds none.
     let cutAtBegin = KeyBytes.compare(table.smallest, range.lower) < 0 ? begin.blockSize : 0
     let cuts = cutAtBegin + (end?.blockSize ?? 0)
     let share = Double(table.fileSize) / Double(dataSize)

@@ -1,9 +1,9 @@
-/// The write path, from the outside in: check, delay, commit (`CommitPipeline`), acknowledge.
+/// The write path, from the API inwards: check, delay, commit (`CommitPipeline`), acknowledge.
 extension Engine {
   /// Sets the value of a key.
   ///
   /// Returns the sequence number of the commit. Throws `.limitExceeded`, `.familyDropped`, `.readOnly`, `.noSpace`, and
-  /// `.outcomeUnknown` if the sync that `durability` asked for failed.
+  /// `.outcomeUnknown` if the sync that `durability` requires failed.
   /// Complexity: O(log n) in the memtable's entries; no system call while it and the log have room.
   @discardableResult
   @inline(__always)
@@ -56,8 +56,8 @@ extension Engine {
   /// Removes all keys from `lower` (included) to `upper` (excluded) by one entry: see
   /// `WriteBatch.deleteRange`.
   ///
-  /// Tables that lie wholly inside are dropped without being read. Complexity: O(log n) in the memtable's
-  /// range tombstones.
+  /// Tables that are completely inside are dropped without being read. Complexity: O(log n) in the memtable's range
+  /// tombstones.
   @discardableResult
   public func deleteRange(
     from lower: [UInt8], to upper: [UInt8], in family: ColumnFamily? = nil, durability: Durability? = nil
@@ -69,7 +69,7 @@ extension Engine {
 
   /// Folds an operand into the value of a key, without reading it: see `MergeOperator`.
   ///
-  /// Throws like `put`, and `.invalidArgument` where the family has no merge operator.
+  /// Throws like `put`, and `.invalidArgument` if the family has no merge operator.
   @discardableResult
   public func merge(
     _ key: RawSpan, _ operand: RawSpan, in family: ColumnFamily? = nil, durability: Durability? = nil
@@ -103,32 +103,33 @@ extension Engine {
     try core.write(batch, durability: durability)
   }
 
-  /// Commits a batch, and returns when it is visible to reads. The ticket's `wait` returns when it is as
-  /// durable as was promised.
+  /// Commits a batch, and returns when it is visible to reads. The ticket's `wait` returns when it has the requested
+  /// durability.
   public func submit(
     _ batch: borrowing WriteBatch, durability: Durability? = nil
   ) throws(EngineError) -> CommitTicket {
     try core.submit(batch, durability: durability, condition: nil)
   }
 
-  /// The same for a batch that is not needed afterwards: its stamps are written where they stand, and nothing is copied.
+  /// Commits a batch that is not needed afterwards, like `submit(_:durability:)`: its stamps are written directly into
+  /// it, and nothing is copied.
   public func submit(
     once batch: consuming WriteBatch, durability: Durability? = nil
   ) throws(EngineError) -> CommitTicket {
     try core.submit(batch, isLast: true, durability: durability, condition: nil)
   }
 
-  /// Makes everything that was acknowledged so far survive a loss of power.
+  /// Makes everything that was acknowledged so far survive a power loss.
   public func sync() throws(EngineError) {
     try core.requireOpen()
     try core.requireWritable()
     try core.syncLog(through: core.pipeline.log.appendedPosition)
   }
 
-  /// Makes every logged commit up to a sequence survive a loss of power, and with it perhaps later ones. Returns at once
-  /// where it does so already; calls of several threads share a sync.
+  /// Makes every logged commit up to a sequence survive a power loss, and possibly later ones. Returns at once if they
+  /// are durable already; calls of several threads share a sync.
   ///
-  /// Throws `.invalidArgument` if no such commit exists yet, and `.outcomeUnknown` where the sync failed.
+  /// Throws `.invalidArgument` if no such commit exists yet, and `.outcomeUnknown` if the sync failed.
   public func sync(through sequence: SequenceNumber) throws(EngineError) {
     try core.requireOpen()
     try core.requireWritable()
@@ -136,29 +137,29 @@ extension Engine {
     guard sequence <= visible else {
       throw EngineError(.invalidArgument, "sequence \(sequence) is not committed yet: the last commit is \(visible)")
     }
-    // Before the look: what is durable by then has it, or what is appended by now.
+    // Loaded before the check: the commit is either durable by then, or appended by now.
     let position = core.pipeline.log.appendedPosition
     if core.pipeline.log.durableSequence >= sequence { return }
     try core.syncLog(through: position)
   }
 
-  /// Whether a write may have to wait now because flushes or compactions are behind. Callers that must not block, such
-  /// as tasks, should then hand the write to another thread. The answer can change before the write. Costs two loads
-  /// and a short lock. Safe from any thread.
+  /// Whether a write may have to wait now because flushes or compactions are late. Callers that must not block, such as
+  /// tasks, should then pass the write to another thread. The result can change before the write. Costs two loads and a
+  /// short lock. Safe from any thread.
   public var mayDelayWrites: Bool {
     core.checkOpen()
     return !core.background.controller.isFree || core.pipeline.memory.isNearlyFull
   }
 
-  /// Every logged commit up to this one survives a loss of power; later ones may. Commits that were not
-  /// logged count only once they were flushed.
+  /// Every logged commit up to this one survives a power loss; later ones may. Commits that were not logged count only
+  /// once they were flushed.
   public var durableSequence: SequenceNumber {
     core.checkOpen()
     return core.pipeline.log.durableSequence
   }
 }
 
-/// The path.
+/// The implementation of the write path.
 extension EngineCore {
   /// See `Engine.write`.
   fileprivate func write(
@@ -171,8 +172,9 @@ extension EngineCore {
     return ticket.sequence
   }
 
-  /// Commits a batch where `condition`, which is asked in the batch's turn, throws nothing. Throws what it throws, and as
-  /// `Engine.submit` does. `isLast`: the batch is not written again, so its stamps can be written into it.
+  /// Commits a batch if `condition`, which is checked when the batch is committed, does not throw. Throws the
+  /// condition's error, and like `Engine.submit`. `isLast`: the batch is not written again, so its stamps can be
+  /// written into it.
   func submit(
     _ batch: borrowing WriteBatch, isLast: Bool = false, durability: Durability?, condition: (any CommitCondition)?
   ) throws(EngineError) -> CommitTicket {
@@ -195,7 +197,7 @@ extension EngineCore {
       receipt = try pipeline.commit(
         payload: copy.view, entryCount: batch.count, isLogged: durability != .none, terms: terms)
     }
-    // Its sync comes also where nobody waits for the ticket.
+    // It is synced even if no caller waits for the ticket.
     if case .powerEvery = durability { try acknowledge(receipt, durability) }
     return CommitTicket(engine: self, receipt: receipt, durability: durability)
   }
@@ -208,7 +210,7 @@ extension EngineCore {
     return try commitUntimed(kind, key, value, family, durability)
   }
 
-  /// One in 64. A copy of the path of its own, so that the others carry no time along.
+  /// The timed path, for one commit in 64. A separate copy, so that the other commits need no time stamp.
   @inline(never)
   private func commitTimed(
     _ kind: EntryKind, _ key: ByteView, _ value: ByteView, _ family: ColumnFamily?, _ durability: Durability?
@@ -236,7 +238,7 @@ extension EngineCore {
     return receipt.sequence
   }
 
-  /// Returns when a commit is as durable as promised.
+  /// Returns when a commit has the requested durability.
   func acknowledge(_ receipt: CommitPipeline.Receipt, _ durability: Durability) throws(EngineError) {
     switch durability {
     case .process, .none: return
@@ -245,7 +247,7 @@ extension EngineCore {
     }
   }
 
-  /// Syncs the log for a thread of the program. What is not durable after a failure is logged again.
+  /// Syncs the log for a thread of the program. After a failure, entries that are not durable are logged again.
   func syncLog(through position: LogPosition) throws(EngineError) {
     do throws(EngineError) {
       try pipeline.sync(.position(position), for: .program)
@@ -258,7 +260,7 @@ extension EngineCore {
   }
 }
 
-/// A commit that is visible, and perhaps not yet as durable as was promised.
+/// A commit that is visible, but may not have the requested durability yet.
 public struct CommitTicket: Sendable {
   let engine: EngineCore
   private let receipt: CommitPipeline.Receipt
@@ -273,8 +275,7 @@ public struct CommitTicket: Sendable {
   /// The sequence number of the batch's last entry.
   public var sequence: SequenceNumber { receipt.sequence }
 
-  /// Returns when the commit is as durable as was promised. Throws `.outcomeUnknown` where the sync
-  /// failed.
+  /// Returns when the commit has the requested durability. Throws `.outcomeUnknown` if the sync failed.
   public func wait() throws(EngineError) { try engine.acknowledge(receipt, durability) }
 
   /// Whether a part of the commit is in the log. False with `.none`, and if all its entries belong to volatile

@@ -10,32 +10,32 @@
 /// Keys and values are byte strings; keys sort as unsigned bytes. Every call is synchronous, and safe
 /// from any thread. One engine at a time has a database open for writing.
 ///
-/// The `Durability` of a commit says what the commit survives; by default the end of the process. No acknowledged
-/// commit is lost.
+/// The `Durability` of a commit determines which failures it survives; by default the end of the process. No
+/// acknowledged commit is lost.
 ///
 /// While an engine is open, its directory may be renamed, and the working directory of the process may change: files
 /// are found by a descriptor of the directory. A child that the process makes by `fork` can't use the engine: calls
 /// throw `.closed` there. It can open other databases.
 ///
 /// Close the engine when you are done. An engine deallocated without `close` behaves as if the process had ended: no
-/// acknowledged commit is lost, and the next open replays the log. After `close` calls that throw throw `.closed`; a
-/// cursor that is open still iterates over what it holds.
+/// acknowledged commit is lost, and the next open replays the log. After `close`, throwing calls throw `.closed`; an
+/// open cursor still iterates over what it retains.
 public final class Engine: Sendable {
   let core: EngineCore
 
   init(_ core: EngineCore) { self.core = core }
 
-  /// Where the database is.
+  /// The path of the database.
   public var path: String { core.path }
 
   /// Identifies this database among its copies: a checkpoint has another one than the database that it was made of. It
   /// is kept when the database is closed, moved or repaired; files that were copied by other programs have it too.
   public var incarnation: UInt64 { core.tree.incarnation }
 
-  /// How it was opened.
+  /// The options that the engine was opened with.
   public var options: EngineOptions { core.options }
 
-  /// The family that is always there, named `default`, for programs that need only one.
+  /// The family that always exists, named `default`, for programs that need only one.
   public var defaultFamily: ColumnFamily { core.defaultFamily }
 
   /// The last commit that reads see.
@@ -61,7 +61,7 @@ public final class Engine: Sendable {
     return family
   }
 
-  /// Makes a family, durable before it can be written to.
+  /// Creates a family, which is durable before it can be written to.
   ///
   /// Throws `.alreadyExists`, `.invalidArgument` for an empty or too long name, and `.limitExceeded`
   /// above 10,000 families.
@@ -71,10 +71,10 @@ public final class Engine: Sendable {
     try createFamilies([name], options: familyOptions)[0]
   }
 
-  /// Makes several families at once, in the order of their names: all of them, or none where this throws.
+  /// Creates several families at once, in the order of their names: all of them, or none if this throws.
   ///
-  /// Each call is one durable change, so many families are made faster by one call than one by one.
-  /// Throws as `createFamily` does; `.alreadyExists` also for a name that is there twice.
+  /// Each call is one durable change, so one call is faster than several. Throws like `createFamily`; `.alreadyExists`
+  /// also for a duplicate name.
   /// Complexity: O(n) and one sync.
   public func createFamilies(
     _ names: [String], options familyOptions: FamilyOptions = FamilyOptions()
@@ -92,11 +92,12 @@ public final class Engine: Sendable {
 
   /// Changes the options of a family, while it is read and written. Durable when it returns.
   ///
-  /// A size of memtables counts from the family's next memtable on, a compression from the next table; what is there
-  /// stays as it is until it is compacted. Throws `.invalidArgument` where the merge operator or the volatility
-  /// differs, which can't be changed, or a size is out of its range; `.familyDropped`; and what writing met: the old
-  /// options stay in force then. If the engine can't settle at once that the failed change does not count, and the process
-  /// ends before another edit of the MANIFEST is durable, the next open may find the new options. Safe from any thread.
+  /// A memtable size applies from the family's next memtable on, a compression from the next table; existing tables
+  /// stay as they are until they are compacted. Throws `.invalidArgument` if the merge operator or the volatility
+  /// differs, which can't be changed, or a size is out of its range; `.familyDropped`; and errors of the write: the old
+  /// options then stay in effect. If the engine can't settle at once that the failed change does not count, and the
+  /// process ends before another edit of the MANIFEST is durable, the next open may find the new options. Safe from any
+  /// thread.
   /// Complexity: one sync.
   public func setOptions(_ familyOptions: FamilyOptions, of family: ColumnFamily) throws(EngineError) {
     try core.requireOpen()
@@ -110,7 +111,8 @@ public final class Engine: Sendable {
   ///
   /// Open cursors continue; new reads and writes throw `.familyDropped`. The default family cannot be dropped.
   ///
-  /// The files of the family are removed when no cursor and no `ColumnFamily` of it is held any more, or at the next open.
+  /// The files of the family are removed when no cursor and no `ColumnFamily` references it any more, or at the next
+  /// open.
   public func dropFamily(_ family: ColumnFamily) throws(EngineError) {
     try core.requireOpen()
     try core.requireWritable()
@@ -127,9 +129,8 @@ public final class Engine: Sendable {
   /// Entries that are not in tables can stay in the log for the next open to replay, if that costs less than writing
   /// tables: at most 128 KiB of log for each family with such entries, and one small segment. Entries that were never
   /// logged are written to tables.
-  ///
   /// Throws the first error of these steps, for example `.noSpace` if a flush does not fit; the engine is closed in any
-  /// case, and the log has the commits that are in no table. In a child made by `fork` it throws `.closed` and does
+  /// case, and the log has the commits that are not in tables. In a child made by `fork` it throws `.closed` and does
   /// nothing.
   public func close() throws(EngineError) { try core.close() }
 }

@@ -1,15 +1,15 @@
 internal import CVarve
 internal import Synchronization
 
-/// What an open engine is made of; `Engine` is its public API.
+/// The implementation of an open engine; `Engine` is its public API.
 ///
-/// # Who keeps it
-/// Batches that can be read, transactions, tickets and writers of tables keep the core. So the database is open, and
-/// they can be used, until `Engine` and the last of them are released. Cursors and snapshots keep what they read, and
-/// not the core. Jobs in the background must not keep it: its end waits for their threads.
+/// # Ownership
+/// Indexed batches, transactions, tickets and table writers retain the core. So the database is open, and they can be
+/// used, until `Engine` and the last of them are released. Cursors and snapshots retain what they read, but not the
+/// core. Background jobs must not retain it: its deinitializer waits for their threads.
 ///
-/// # The end
-/// `close`, or the release of the last reference, which does what the end of the process would do.
+/// # Shutdown
+/// By `close`, or by the release of the last reference, which has the effect of the end of the process.
 ///
 /// Safe from any thread.
 final class EngineCore: Sendable {
@@ -20,27 +20,27 @@ final class EngineCore: Sendable {
   let tree: Tree
   let pipeline: CommitPipeline
   let background: BackgroundWork
-  /// The family that is always there.
+  /// The family that always exists.
   let defaultFamily: ColumnFamily
-  /// Nil in an engine that writes nothing.
+  /// Nil in a read-only engine.
   let fileLock: (any FileLock)?
-  /// What keeps reads together while another process changes the views; nil where no process does.
+  /// Keeps reads consistent while another process changes the views; nil if no process does.
   let views: FollowedViews?
-  /// The memory of the trees of small indexed batches, for the next ones.
+  /// Memory for the trees of small indexed batches, for reuse.
   let batchArenas: ArenaPool
   let timers: CommitTimers
   let watch: EngineWatch
-  /// Where the calls of `async` run.
+  /// The threads that run the calls of `async`.
   let callThreads = CallThreads(countMaximum: Limits.callThreadCountMaximum)
   private let isClosed = Atomic<Bool>(false)
-  /// What `cvarve_fork_count` was when the engine was made: in a forked child it is another number.
+  /// The value of `cvarve_fork_count` when the engine was created: it differs in a forked child.
   private let forkCount: UInt32
 
-  /// The memory that an engine keeps for the trees of the next batches that can be read: of some dozen small ones, or of
-  /// one with some thousand entries.
+  /// The memory kept for the trees of later indexed batches: enough for a few dozen small ones, or one with a few
+  /// thousand entries.
   private static let batchArenaBytesMaximum = 2 << 20
 
-  /// Puts an engine together and starts its background work, unless it is read-only.
+  /// Creates an engine and starts its background work, unless it is read-only.
   init(
     _ background: BackgroundWork, defaultFamily: ColumnFamily, fileLock: (any FileLock)?, views: FollowedViews?
   ) {
@@ -63,13 +63,13 @@ final class EngineCore: Sendable {
   }
 
   deinit {
-    // In a forked child the threads are not there, and nothing may be written.
+    // A forked child does not have the threads, and must not write anything.
     if !isClosed.load(ordering: .relaxed), !isForked { abandon() }
     registry.removeAll()
   }
 
-  /// What the end of the process would do: what was acknowledged is in the log. But the threads end before
-  /// the lock is given back, or they would write into what another engine opens.
+  /// Has the effect of the end of the process: acknowledged commits are in the log. But the threads end before the lock
+  /// is released, or they would write into files that another engine opens.
   private func abandon() {
     callThreads.shutDown()
     timers.stop()
@@ -83,12 +83,12 @@ final class EngineCore: Sendable {
     fileLock?.release()
   }
 
-  /// Where the database is.
+  /// The path of the database.
   var path: String { tree.directory }
   var environment: EngineEnvironment { tree.environment }
   var executor: any BackgroundExecutor { background.executor }
 
-  /// The state of a family, which must be this engine's.
+  /// The state of a family, which must belong to this engine.
   @inline(__always)
   func state(of family: ColumnFamily?) -> FamilyState {
     guard let family else { return defaultFamily.state }
@@ -107,10 +107,10 @@ final class EngineCore: Sendable {
   /// Whether this process is a child of the one that opened the engine, made by `fork`.
   private var isForked: Bool { forkCount != cvarve_fork_count() }
 
-  /// Whether the engine was not closed yet, nor inherited by a forked child.
+  /// Whether the engine is neither closed nor inherited by a forked child.
   var isOpen: Bool { !isClosed.load(ordering: .relaxed) && !isForked }
 
-  /// Throws `.closed` where the engine was closed, and in a forked child.
+  /// Throws `.closed` if the engine was closed, and in a forked child.
   @inline(__always)
   func requireOpen() throws(EngineError) {
     guard !isClosed.load(ordering: .relaxed), forkCount == cvarve_fork_count() else { throw closedError }
@@ -125,7 +125,7 @@ final class EngineCore: Sendable {
     return EngineError(.closed, "the engine was closed", file: path)
   }
 
-  /// Stops the process where the engine was closed, for what can't throw: the caller is to keep it open.
+  /// Stops the process if the engine was closed, for calls that can't throw: the caller must keep it open.
   @inline(__always)
   func checkOpen() {
     guard !isClosed.load(ordering: .relaxed), forkCount == cvarve_fork_count() else { stopAsClosed() }
@@ -139,7 +139,7 @@ final class EngineCore: Sendable {
   /// See `Engine.close`.
   func close() throws(EngineError) {
     if isForked { throw closedError }
-    // First: those that have begun may still use the engine.
+    // First: calls that have begun may still use the engine.
     callThreads.shutDown()
     guard !isClosed.exchange(true, ordering: .sequentiallyConsistent) else { return }
     timers.stop()
@@ -155,7 +155,7 @@ final class EngineCore: Sendable {
     try background.drainAndClose()
   }
 
-  /// What cursors don't hold goes now, not with the last reference to the engine.
+  /// Releases the memory that cursors don't retain now, not with the last reference to the engine.
   private func releaseMemory() {
     pipeline.lead { lead in
       for family in registry.all { family.state.close(pipeline.memory.empty, lead) }

@@ -12,21 +12,22 @@
 /// A new cursor is not valid until a seek. `next` and `previous` require a valid cursor; moving past either end of the
 /// bounds makes it invalid. After an error it is invalid, and a later seek can succeed.
 ///
-/// It shows the state when it was made, or that of its snapshot, whatever is written later, and continues if its
-/// family is dropped. It keeps old versions of changed keys from being dropped, but not the files and memtables that
-/// it iterates: the engine takes back those of an old or idle cursor, and its next move costs an additional seek. The
+/// It shows the state at its creation, or that of its snapshot, whatever is written later, and continues if its family
+/// is dropped. It keeps old versions of changed keys from being dropped, but not the files and memtables that it
+/// iterates: the engine takes back those of an old or idle cursor, and its next move costs an additional seek. The
 /// cursor then keeps the block, or the memtable, of its current entry, and all files of its family if the family was
 /// dropped.
-/// Complexity: a seek O(log n) in each memtable and table that it looks into, a step amortised O(1).
+///
+/// Complexity: a seek is O(log n) in each memtable and table that it searches, a step amortized O(1).
 /// A cursor belongs to one thread at a time.
 ///
 /// # Safety
-/// `owned` is released by `deinit` alone, so it lives as long as the cursor.
+/// `owned` is released only by `deinit`, so it lives as long as the cursor.
 @safe
 public struct EngineCursor: ~Copyable {
-  /// Owned: counted once when the cursor is made, and never for a move.
+  /// Owned: retained once when the cursor is made, and never for a move.
   private let owned: Unmanaged<CursorHolder>
-  // Of the entry that the cursor stands on. Kept here, because the iterator may be taken away.
+  // State of the current entry, stored here because the iterator may be taken away.
   private var isPlaced = false
   private var currentKey = ByteView()
   private var currentValue = ByteView()
@@ -38,7 +39,7 @@ public struct EngineCursor: ~Copyable {
   /// The last commit that the cursor sees.
   public var sequence: SequenceNumber { unsafe owned.withGuaranteed { $0.snapshot.sequence } }
 
-  /// Whether the cursor stands on a key.
+  /// Whether the cursor is at a key.
   @inline(__always)
   public var isValid: Bool { isPlaced }
 
@@ -72,7 +73,7 @@ public struct EngineCursor: ~Copyable {
     return currentValue.bytes
   }
 
-  /// Calls `body` with key and value, which are valid inside of it. Requires: valid.
+  /// Calls `body` with key and value, which are valid only inside of it. Requires: valid.
   public func withEntry<R, E: Error>(_ body: (RawSpan, RawSpan) throws(E) -> R) throws(E) -> R {
     requireValid()
     return unsafe try body(currentKey.rawSpan, currentValue.rawSpan)
@@ -83,19 +84,19 @@ public struct EngineCursor: ~Copyable {
     guard isPlaced else { fatalError("the cursor stands on no key; ask isValid first") }
   }
 
-  // MARK: - Moves
+  // MARK: - Movement
 
-  /// To the first key within the bounds.
+  /// Moves to the first key within the bounds.
   public mutating func seekToFirst() throws(EngineError) {
     try seek { (iterator) throws(EngineError) in try iterator.seekToFirst() }
   }
 
-  /// To the last key within the bounds.
+  /// Moves to the last key within the bounds.
   public mutating func seekToLast() throws(EngineError) {
     try seek { (iterator) throws(EngineError) in try iterator.seekToLast() }
   }
 
-  /// To the first key at or after `key`, within the bounds.
+  /// Moves to the first key at or after `key`, within the bounds.
   public mutating func seek(_ key: RawSpan) throws(EngineError) {
     let start = unsafe owned.withGuaranteed { $0.snapshot.countSeekIsSample() ? $0.snapshot.beginTimed() : 0 }
     try key.withByteView { (key) throws(EngineError) in
@@ -104,29 +105,29 @@ public struct EngineCursor: ~Copyable {
     if start != 0 { unsafe owned.withGuaranteed { $0.snapshot.endTimed(.seek, from: start) } }
   }
 
-  /// To the first key at or after `key`, within the bounds.
+  /// Moves to the first key at or after `key`, within the bounds.
   public mutating func seek(_ key: [UInt8]) throws(EngineError) { try unsafe seek(key.span.bytes) }
 
-  /// To the last key at or before `key`, within the bounds.
+  /// Moves to the last key at or before `key`, within the bounds.
   public mutating func seekForPrevious(_ key: RawSpan) throws(EngineError) {
     try key.withByteView { (key) throws(EngineError) in
       try seek { (iterator) throws(EngineError) in try iterator.seekForPrevious(key) }
     }
   }
 
-  /// To the last key at or before `key`, within the bounds.
+  /// Moves to the last key at or before `key`, within the bounds.
   public mutating func seekForPrevious(_ key: [UInt8]) throws(EngineError) {
     try unsafe seekForPrevious(key.span.bytes)
   }
 
-  /// To the next key. Requires: valid.
+  /// Moves to the next key. Requires: valid.
   @inline(__always)
   public mutating func next() throws(EngineError) {
     requireValid()
     try move(from: currentKey) { (iterator) throws(EngineError) in try iterator.next() }
   }
 
-  /// To the key before. Requires: valid.
+  /// Moves to the previous key. Requires: valid.
   @inline(__always)
   public mutating func previous() throws(EngineError) {
     requireValid()
@@ -140,8 +141,8 @@ public struct EngineCursor: ~Copyable {
     try self.move(from: nil, move)
   }
 
-  /// Moves the iterator and notes where it stands then. A move that goes on from a key has to find it again
-  /// where the view was taken back.
+  /// Moves the iterator and stores its new position. A move relative to a key has to find that key again if the view
+  /// was taken back.
   @inline(__always)
   private mutating func move(
     from key: ByteView?, _ move: (inout VisibleIterator<MergeSource>) throws(EngineError) -> Void
@@ -167,15 +168,15 @@ extension EngineCursor {
   /// The family that the cursor iterates.
   var family: FamilyState { unsafe owned.withGuaranteed { $0.family } }
 
-  /// Shows other writes of the cursor's batch. The cursor is not valid until its next seek. Stops the process if the cursor
-  /// is not of that batch.
+  /// Shows the current writes of the cursor's batch. The cursor is not valid until its next seek. Stops the process if
+  /// the cursor does not belong to that batch.
   mutating func refresh(_ writes: OwnWrites) {
     isPlaced = false
     let owned = unsafe owned
     unsafe owned.withGuaranteed { $0.refresh(writes) }
   }
 
-  /// Changes the bounds. The cursor is not valid until its next seek. For cursors with writes of their own.
+  /// Changes the bounds. The cursor is not valid until its next seek. For cursors with their own writes.
   mutating func setBounds(from lower: RawSpan, to upper: RawSpan?) throws(EngineError) {
     isPlaced = false
     let owned = unsafe owned
@@ -200,7 +201,7 @@ extension Engine {
 }
 
 extension EngineCore {
-  /// A cursor that shows `own` over what is committed. Throws `.closed` and `.familyDropped`.
+  /// Returns a cursor that shows `own` over the committed entries. Throws `.closed` and `.familyDropped`.
   func cursor(
     in family: ColumnFamily?, bounds: CursorBounds, snapshot: EngineSnapshot?, own: OwnWrites?
   ) throws(EngineError) -> EngineCursor {

@@ -1,9 +1,9 @@
 /// Prints single files of a database without opening the database. `varve dump` uses it.
 ///
-/// Every function passes its text line by line to `line`, and throws `.corruption` with file and offset if it meets
+/// Every function passes its text line by line to `line`, and throws `.corruption` with file and offset if it finds
 /// damage. It changes and locks nothing.
 public enum EngineInspector {
-  /// A table, block by block. With `verify` every checksum, order and count is checked, too.
+  /// Prints a table, block by block. With `verify` every checksum, order and count is checked, too.
   public static func dumpTable(
     at path: String, verify: Bool, environment: EngineEnvironment = .system, line: (String) -> Void
   ) throws(EngineError) {
@@ -30,7 +30,7 @@ public enum EngineInspector {
     try LogDump.render(file, number: number, name: path, verify: verify, line: line)
   }
 
-  /// A MANIFEST, edit by edit: the file itself, or a database's directory, whose CURRENT names it. Every
+  /// Prints a MANIFEST, edit by edit: the file itself, or that of a database's directory, named by its CURRENT. Every
   /// checksum is checked in any case.
   public static func dumpManifest(
     at path: String, verify: Bool, environment: EngineEnvironment = .system, line: (String) -> Void
@@ -48,7 +48,7 @@ public enum EngineInspector {
     guard case .manifest(let number) = name else { throw wrongName(path, "a MANIFEST, MANIFEST-NNNNNN") }
     let bytes = try Manifest.readAll(file)
     for text in ManifestDump.text(bytes.view, number: number, file: path).split(separator: "\n") { line(String(text)) }
-    // The rendering shows damage as its last line; here it is an error as well.
+    // The text shows damage in its last line; here it is an error as well.
     var reader = try ManifestReader(bytes.view, number: number, file: path)
     while try reader.next() != nil {}
   }

@@ -1,29 +1,29 @@
 internal import Synchronization
 
-/// What is looked at once a second: readers that live too long, and figures to publish.
+/// Checks once a second for readers that live too long, and for statistics to publish.
 ///
-/// Runs only where there is somebody to tell: a listener, or a file that other processes see.
+/// Runs only if there is a listener, or a file that other processes see.
 ///
 /// # Concurrency
-/// Safe from any thread. One look runs at a time; it never waits for a writer.
+/// Safe from any thread. One check runs at a time; it never waits for a writer.
 final class EngineWatch: Sendable {
-  /// A read that lasts longer than this is rather forgotten than long: at 50 MB/s of overwrites it keeps
-  /// 3 GB of what nobody else needs.
+  /// A reader that lives longer than this was probably forgotten: at 50 MB/s of overwrites it keeps 3 GB of otherwise
+  /// obsolete data.
   static let longLivedNanoseconds: UInt64 = 60_000_000_000
-  /// A lookup that keeps something for longer than this is reported.
+  /// A lookup that retains something for longer than this is reported.
   static let longReadNanoseconds: UInt64 = 1_000_000_000
-  /// Between two looks.
+  /// The time between two checks.
   static let periodNanoseconds: UInt64 = 1_000_000_000
 
-  // Not the engine: a job must not be what lets the last reference to it go.
+  // Not the engine: a job must not release the last reference to it.
   private let background: BackgroundWork
   private let publisher: StatisticsPublisher?
   private let isStarted = Atomic<Bool>(false)
   private let isStopped = Atomic<Bool>(false)
-  /// The age at which a long lookup is reported next. One look at a time.
+  /// The age at which a long lookup is reported next. Used by one check at a time.
   private let longReadAge = Atomic<UInt64>(EngineWatch.longReadNanoseconds)
 
-  /// Whether figures are published.
+  /// Whether statistics are published.
   var publishes: Bool { publisher != nil }
 
   init(_ background: BackgroundWork) {
@@ -35,13 +35,13 @@ final class EngineWatch: Sendable {
     if publishes || background.metrics.events.isListening { start() }
   }
 
-  /// Begins to look, unless it does already.
+  /// Starts the checks, unless they are running.
   func start() {
     guard !isStarted.exchange(true, ordering: .relaxed) else { return }
     background.executor.submit("watch", priority: .normal) { [self] in look() }
   }
 
-  /// Looks no more. What was published goes with `removePublished`, once no look runs any more.
+  /// Stops the checks. `removePublished` removes the published file, once no check is running.
   func stop() { isStopped.store(true, ordering: .relaxed) }
 
   func removePublished() { publisher?.remove() }

@@ -1,30 +1,31 @@
 /// A few keys that are looked up in tables together, in steps.
 ///
-/// A lookup goes from filter to index to block, and each step waits for memory that only the one before it names: a
-/// handful of misses of the processor's cache, one after the other. Here each step is made for all keys of the window
-/// before the next, and asks for the memory that the next one reads: the misses of different keys overlap. RocksDB's
-/// MultiGet does so with reads of files, and "Asynchronous Memory Access Chaining" (VLDB 2015) compares
-/// the ways to do it with memory; this is group prefetching.
+/// A lookup goes from filter to index to block, and each step waits for memory whose address only the previous step
+/// yields: a handful of dependent cache misses. Here each step is done for all keys of the window before the next, and
+/// prefetches the memory that the next one reads, so that the misses of different keys overlap. RocksDB's MultiGet does
+/// the same with file reads, and "Asynchronous Memory Access Chaining" (VLDB 2015) compares the methods for memory;
+/// this is group prefetching.
 ///
 /// # Steps
-/// 1. `add`: which tables may hold the key; the place of its filter in the cache is asked for.
-/// 2. The line of each filter is asked for.
-/// 3. The newest table whose filter has the key; its root index; the place of the partition or block.
-/// 4. The partition, and then the place of the block in the cache.
-/// 5. The block, and the key in it. Where the filter was wrong, the older tables, as `TableReader.get` does.
+/// 1. `add`: find the tables that may contain the key; prefetch the cache slot of its filter.
+/// 2. Prefetch the line of each filter.
+/// 3. Find the newest table whose filter has the key, and its root index; prefetch the slot of the partition or block.
+/// 4. Read the partition, and then prefetch the cache slot of the block.
+/// 5. Read the block, and find the key in it. After a false positive of the filter, read the older tables, as
+///    `TableReader.get` does.
 ///
-/// What a step does not find in the cache the last one reads from the file, as ever.
+/// On a cache miss the final step reads the block from the file.
 ///
 /// # Safety
-/// Used inside one read epoch, which keeps the readers.
+/// Used inside one read epoch, which keeps the readers alive.
 @safe
 struct LookupWindow {
-  /// With fewer keys the bookkeeping takes more than it gives.
+  /// With fewer keys the bookkeeping costs more than it saves.
   static let keyCountMinimum = 4
-  /// Enough for the misses that a core can have under way, and few enough that nothing is evicted before it is used.
+  /// Enough for the misses that a core can have in flight, and few enough that nothing is evicted before it is used.
   static let keyCountMaximum = 16
 
-  /// A table that may hold a key.
+  /// A table that may contain a key.
   @safe
   private struct Candidate {
     let reader: Unmanaged<TableReader>
@@ -32,13 +33,13 @@ struct LookupWindow {
   }
 
   private struct Lookup {
-    /// Which key.
+    /// The index of the key.
     let index: Int
-    /// Its candidates, newest first.
+    /// The key's candidates, newest first.
     let candidates: Range<Int>
-    /// The one that the filter left; the end of `candidates` if none.
+    /// The candidate that passed the filter; the end of `candidates` if none did.
     var chosen: Int
-    /// What is read next there.
+    /// The block to read next in that table.
     var handle = BlockHandle.none
   }
 
@@ -54,7 +55,7 @@ struct LookupWindow {
     lookups.reserveCapacity(Self.keyCountMaximum)
   }
 
-  /// Adds the key with a number, which no memtable has.
+  /// Adds the key with an index; no memtable may contain it.
   mutating func add(
     _ index: Int, _ key: ByteView, _ version: Version, _ tree: Tree
   ) throws(EngineError) {
@@ -70,7 +71,7 @@ struct LookupWindow {
     lookups.append(Lookup(index: index, candidates: first..<candidates.count, chosen: candidates.count))
   }
 
-  /// Finds the newest visible entry of each key that was added, of those that have one, and forgets them all.
+  /// Finds the newest visible entry of each added key that has one, and removes all keys from the window.
   mutating func find(
     _ keys: [[UInt8]], _ body: (Int, ByteView, borrowing TableHit) throws(EngineError) -> Void
   ) throws(EngineError) {
@@ -88,7 +89,7 @@ struct LookupWindow {
     lookups.removeAll(keepingCapacity: true)
   }
 
-  /// The newest table that may have the key after a look at filter and root index.
+  /// Chooses the newest table that may contain the key according to filter and root index.
   private mutating func choose(_ place: Int, _ keys: [[UInt8]]) throws(EngineError) {
     let lookup = lookups[place]
     try keys[lookup.index].withByteView { (key) throws(EngineError) in
@@ -130,7 +131,7 @@ struct LookupWindow {
       if let handle { reader.prefetchLookup(handle) }
       return handle
     }
-    // Behind all keys of the partition: nowhere in this table, and `finish` goes on with the next.
+    // After all keys of the partition: not in this table, and `finish` continues with the next.
     lookups[place].handle = handle ?? BlockHandle.none
   }
 

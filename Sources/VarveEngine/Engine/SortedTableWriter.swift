@@ -9,8 +9,8 @@ internal import Synchronization
 /// ```
 ///
 /// Tables are files of the database that nothing names yet: those that are never ingested are removed with the last
-/// reference to them, and after a crash by the next open. They are as large as compactions make those of the last level, so a
-/// writer makes several of many entries.
+/// reference to them, and after a crash by the next open. They have the size that compactions use on the last level, so
+/// a writer of many entries makes several.
 ///
 /// Complexity: an entry costs its encoding and its share of a write; memory is that of one table's buffers, index and
 /// filter, which count in the budget. A writer belongs to one thread at a time.
@@ -24,7 +24,7 @@ public final class SortedTableWriter {
   private var isEnded = false
   private var entriesUntilLook = SortedTableWriter.lookInterval
 
-  /// Between two looks at the size of a table.
+  /// The number of entries between two checks of a table's size.
   private static let lookInterval = 64
 
   init(_ engine: EngineCore, _ family: FamilyState) {
@@ -33,21 +33,21 @@ public final class SortedTableWriter {
   }
 
   deinit {
-    // Of a closed engine the files are the next one's: it removes what nothing names.
+    // The files of a closed engine belong to the next one, which removes unnamed files.
     if engine.isOpen { output?.discard() }
   }
 
   /// Adds a key after all others.
   ///
-  /// Throws `.invalidArgument` where the key is not after the one before, `.limitExceeded`, and `.closed`; nothing was added
-  /// then. Throws what writing the file met; the writer is of no more use then.
+  /// Throws `.invalidArgument` if the key is not after the previous one, `.limitExceeded`, and `.closed`; nothing was
+  /// added then. Throws errors of writing the file; the writer can't be used any more then.
   public func put(_ key: RawSpan, _ value: RawSpan) throws(EngineError) {
     try key.withByteView { (key) throws(EngineError) in
       try value.withByteView { (value) throws(EngineError) in try add(key, value) }
     }
   }
 
-  /// Adds a key after all others, as above.
+  /// Adds a key after all others; key and value are arrays.
   public func put(_ key: [UInt8], _ value: [UInt8]) throws(EngineError) {
     try unsafe put(key.span.bytes, value.span.bytes)
   }
@@ -77,7 +77,7 @@ public final class SortedTableWriter {
       output = try TableOutput(engine.background, family, level: Limits.levelCount - 1, origin: .bulk)
       self.output = output
     }
-    // Below every sequence: what is written to the family later is newer.
+    // Below every sequence: later writes to the family are newer.
     try output.builder.add(key, Trailer(.zero, .put), value)
     entriesUntilLook -= 1
     guard entriesUntilLook <= 0 || value.count > 64 << 10 else { return }
@@ -92,13 +92,13 @@ public final class SortedTableWriter {
 
   private func finishTable() throws(EngineError) {
     guard let output else { return }
-    // Where this throws, `deinit` removes the file.
+    // If this throws, `deinit` removes the file.
     let table = try output.finish()
     self.output = nil
     tables.append(SortedTable(engine, family, table))
   }
 
-  /// After a close the directory may be another engine's: nothing is written there.
+  /// After a close the directory may belong to another engine: nothing is written there.
   private func requireUsable() throws(EngineError) {
     try engine.requireOpen()
     guard !isEnded else {
@@ -106,7 +106,7 @@ public final class SortedTableWriter {
     }
   }
 
-  /// The tables, synced. None where nothing was added. Nothing can be added afterwards.
+  /// Finishes and returns the tables, synced; empty if no entry was added. Nothing can be added afterwards.
   public func finish() throws(EngineError) -> [SortedTable] {
     try requireUsable()
     isEnded = true
@@ -121,7 +121,7 @@ public final class SortedTable: Sendable {
   let engine: EngineCore
   let family: FamilyState
   let metadata: TableMetadata
-  /// Whether it was given to an ingestion, which then removes the file where it does not count.
+  /// Whether it was passed to an ingestion, which then removes the file if it does not count.
   private let isTaken = Atomic<Bool>(false)
 
   init(_ engine: EngineCore, _ family: FamilyState, _ metadata: TableMetadata) {
@@ -134,18 +134,18 @@ public final class SortedTable: Sendable {
     if !isTaken.load(ordering: .relaxed) { engine.removeUnnamedTable(metadata.number) }
   }
 
-  /// False where it was taken before.
+  /// Marks the table as used. Returns false if it was already.
   func take() -> Bool { !isTaken.exchange(true, ordering: .relaxed) }
 
-  /// Undoes `take`, where the ingestion changed nothing.
+  /// Undoes `take`, if the ingestion changed nothing.
   func giveBack() { isTaken.store(false, ordering: .relaxed) }
 
-  /// How many entries it has.
+  /// The number of entries.
   public var entryCount: Int { Int(metadata.entryCount) }
-  /// The bytes of its file.
+  /// The size of the file in bytes.
   public var fileSize: UInt64 { metadata.fileSize }
-  /// Its first key.
+  /// The first key.
   public var firstKey: [UInt8] { metadata.smallest.bytes }
-  /// Its last key.
+  /// The last key.
   public var lastKey: [UInt8] { metadata.largest.bytes }
 }

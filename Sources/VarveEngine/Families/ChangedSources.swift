@@ -1,17 +1,18 @@
-/// The memtables and tables of a family that may hold something newer than a snapshot.
+/// The memtables and tables of a family that may contain entries newer than a snapshot.
 ///
-/// Tables that came in from outside say nothing of when: where some did since the snapshot, every key was changed.
+/// Ingested tables don't record when their entries were written: if any came after the snapshot, every key counts as
+/// changed.
 struct ChangedSources {
   private let above: SequenceNumber
   private let tree: Tree
   private let memTables: [MemTable]
   private let tables: [TableMetadata]
-  /// The sequence at which tables were put into the family, where that is newer: a write of the whole family.
+  /// The sequence at which tables were ingested, if newer than the snapshot: a write of the whole family.
   private let ingestion: SequenceNumber?
 
-  /// What came after a snapshot.
+  /// The sources newer than a snapshot.
   ///
-  /// Complexity: the chunks of tables, and the tables of those chunks that have something newer.
+  /// Complexity: O(chunks of tables, plus the tables of those chunks that have newer entries).
   init(_ view: ReadView, _ tree: Tree, above: SequenceNumber) {
     self.above = above
     self.tree = tree
@@ -27,17 +28,17 @@ struct ChangedSources {
     self.tables = tables
   }
 
-  /// What came after a look: memtables alone. Nil: a table may hold something that no memtable at hand holds, and
-  /// only another look can tell.
+  /// The sources newer than an earlier check: memtables only. Returns nil if a table may contain an entry that is in no
+  /// available memtable; then only another full check can decide.
   ///
   /// # Why memtables are enough
-  /// `old` is the view of the look, which was taken after everything up to `sequence` was visible. Everything newer went
-  /// into the memtables of `old` or into later ones, and those are in `now`, unless they were flushed. A memtable of
-  /// `old` that was flushed is still held by `old`. So a table with newer entries is explained where none of them is
-  /// newer than the newest memtable of `old` that was flushed; another one came from a memtable that no view holds, or was
-  /// not written by a flush at all, as into a family that was empty.
+  /// `old` is the view of the earlier check, which was taken after everything up to `sequence` was visible. Every newer
+  /// entry went into the memtables of `old` or into later ones, and those are in `now`, unless they were flushed. A
+  /// flushed memtable of `old` is still retained by `old`. So a table with newer entries is accounted for if none of
+  /// them is newer than the newest flushed memtable of `old`; any other such table came from a memtable that no view
+  /// retains, or was not written by a flush at all, as in an ingest into an empty family.
   ///
-  /// Complexity: the memtables of both views; the number of tables does not count. A commit's leader calls this.
+  /// Complexity: O(memtables of both views); the number of tables does not matter. The commit leader calls this.
   init?(since sequence: SequenceNumber, old: ReadView, now: ReadView, _ tree: Tree) {
     above = sequence
     self.tree = tree
@@ -56,7 +57,7 @@ struct ChangedSources {
   var isEmpty: Bool { memTables.isEmpty && tables.isEmpty && ingestion == nil }
   var hasTables: Bool { !tables.isEmpty || ingestion != nil }
 
-  /// The newest change of a key; nil: none.
+  /// The sequence of the newest change of a key; nil if there is none.
   func change(of key: ByteView) throws(EngineError) -> SequenceNumber? {
     var newest = ingestion ?? above
     for table in memTables {
@@ -72,7 +73,7 @@ struct ChangedSources {
     return newest > above ? newest : nil
   }
 
-  /// Some change in a stretch; nil: none.
+  /// Any change in a range; nil if there is none.
   func change(in range: ReadRange) throws(EngineError) -> ([UInt8], SequenceNumber)? {
     if let ingestion { return (range.lower?.bytes ?? [], ingestion) }
     for table in memTables {
@@ -100,8 +101,8 @@ struct ChangedSources {
     return !range.endsBefore(table.smallest)
   }
 
-  /// The first entry of a memtable in the stretch that is newer than the snapshot. What lies under a range
-  /// tombstone that the snapshot sees, and behind which nothing was written, is passed.
+  /// The first entry of a memtable in the range that is newer than the snapshot. Skips keys under a range tombstone
+  /// that the snapshot sees and after which nothing was written.
   private func firstChange(in table: MemTable, _ range: ReadRange) -> ([UInt8], SequenceNumber)? {
     var source = table.makeIterator()
     let hasTombstones = !table.rangeTombstones.isEmpty
@@ -126,7 +127,7 @@ struct ChangedSources {
     return nil
   }
 
-  /// The first entry of a source in the stretch that is newer than the snapshot.
+  /// The first entry of a source in the range that is newer than the snapshot.
   private func firstChange(
     _ source: consuming MergeSource, _ range: ReadRange
   ) throws(EngineError) -> ([UInt8], SequenceNumber)? {

@@ -9,7 +9,7 @@
 public final class ColumnFamily: Sendable {
   /// The name, unique among the families that exist.
   public let name: String
-  /// The number on disk; never used again after a drop.
+  /// The number on disk; never reused after a drop.
   public let id: FamilyID
   let state: FamilyState
 
@@ -19,17 +19,17 @@ public final class ColumnFamily: Sendable {
     self.state = state
   }
 
-  /// The family's options: those that it was made with, or that `Engine.setOptions` gave it since.
+  /// The family's options, as given at its creation or last set by `Engine.setOptions`.
   public var options: FamilyOptions { state.options }
 }
 
-/// What can be different from family to family.
+/// Options that can differ between families.
 public struct FamilyOptions: Sendable, Hashable {
-  /// How blocks are compressed; nil: as the engine's options say.
+  /// How blocks are compressed; nil to use the engine's option.
   public var compression: CompressionKind?
-  /// The name of the operator that folds what `merge` writes; nil: the family takes no merges. Either one
-  /// of those that every engine knows ("varve.counter", "varve.append", "varve.max") or one of
-  /// `EngineOptions.mergeOperators`. Stored with the family.
+  /// The name of the operator that folds merge operands; nil if the family takes no merges. Either one that every
+  /// engine has ("varve.counter", "varve.append", "varve.max") or one of `EngineOptions.mergeOperators`. Stored with
+  /// the family.
   public var mergeOperator: String?
   /// Whether the family is empty each time the database is opened. Stored with the family.
   ///
@@ -43,8 +43,8 @@ public struct FamilyOptions: Sendable, Hashable {
   /// refuse a database with such a family with `.unsupportedFormat`.
   public var isVolatile: Bool
   /// The bytes that a memtable of the family holds before it is flushed: 64 KiB to 1 GiB, but never more than the
-  /// engine's memtables, which all families share. Nil: as many as these. Smaller ones are for a family that is to be
-  /// in tables soon, or that must not displace others from memory. Stored with the family.
+  /// engine's memtables, which all families share. Nil: the same as those. Smaller memtables suit a family whose
+  /// entries should reach tables soon, or that must not displace others from memory. Stored with the family.
   public var memtableSize: Int?
 
   /// Options with the engine's defaults.

@@ -1,10 +1,10 @@
-/// What a commit survives when `write` returns.
+/// The failures that a commit survives when `write` returns.
 public enum Durability: Hashable, Sendable {
-  /// The death of the process, even by SIGKILL. Not a loss of power. The default.
+  /// The death of the process, even by SIGKILL, but not a power loss. The default.
   case process
-  /// A loss of power: the log is synced before the commit is acknowledged.
+  /// A power loss: the log is synced before the commit is acknowledged.
   case power
-  /// As `process`, and at most so many nanoseconds later also a loss of power: a timer syncs.
+  /// Like `process`, and after at most `nanoseconds` also a power loss: a timer syncs.
   case powerEvery(nanoseconds: UInt64)
   /// No failure: the batch is not logged. A crash loses it unless it was flushed before.
   case none
@@ -12,15 +12,15 @@ public enum Durability: Hashable, Sendable {
 
 /// How the blocks of tables are compressed.
 public enum CompressionKind: String, Hashable, Sendable, CaseIterable {
-  /// Not at all.
+  /// No compression.
   case none
-  /// LZ4: fast both ways. The default.
+  /// LZ4: fast in both directions. The default.
   case lz4
   /// Zstandard: smaller, slower to write.
   case zstd
 }
 
-/// How an engine is opened. Each has a default that suits most programs.
+/// How an engine is opened. Each option has a default that suits most programs.
 public struct EngineOptions: Sendable {
   /// Creates the database if it does not exist. Default true.
   public var createIfMissing = true
@@ -39,37 +39,35 @@ public struct EngineOptions: Sendable {
   /// nil is used as it is and must fit. `Engine.explain()` prints the result. Default nil: 512 MiB, or the sum of the
   /// sizes below if any is set.
   public var memoryBudget: Int?
-  /// The bytes that a memtable holds, and the memtables of all families hold together, before the
-  /// largest is flushed; three times as many may wait to be flushed. 64 KiB to 1 GiB. Default nil: from
-  /// the budget.
+  /// The bytes that one memtable, and the active memtables of all families together, hold before the largest is
+  /// flushed; three times as many may wait to be flushed. 64 KiB to 1 GiB. Default nil: derived from the budget.
   public var memtableSize: Int?
-  /// The bytes of decoded blocks kept in memory, over all families. Default nil: what the budget leaves.
+  /// The bytes of decoded blocks kept in memory, over all families. Default nil: the rest of the budget.
   public var cacheSize: Int?
   /// Durability of commits that do not specify one. Default `.process`.
   public var durability: Durability = .process
   /// The compression of tables. Default LZ4.
   public var compression: CompressionKind = .lz4
-  /// How the tables of the last level are compressed, where most of the data is and least is written: Zstd
-  /// there makes a database smaller for little. Default nil: as the others.
+  /// The compression of tables of the last level, which has most of the data and the fewest writes: Zstandard there
+  /// makes a database smaller at little cost. Default nil: the same as for the other levels.
   public var lastLevelCompression: CompressionKind?
-  /// How many threads compact; two more wait for flushes and for the log's segments. Default nil: one a core,
+  /// The number of compaction threads; two more wait for flushes and for the log's segments. Default nil: one per core,
   /// at least 2 and at most 16.
   public var backgroundThreads: Int?
   /// Compacts in the background. If false, only `Engine.compact` compacts, writers are not slowed down for pending
-  /// compactions, and reads search every table that a flush left. For bulk loads that are compacted once at their end.
-  /// Default true.
+  /// compactions, and reads search every flushed table. For bulk loads that are compacted once at the end. Default
+  /// true.
   public var compactsInBackground = true
-  /// The bytes of a data block before compression. 1 KiB to 1 MiB, default 4 KiB: the best of 4, 8, 16 and
-  /// 32 where keys are read at random from the page cache (decision 0004).
+  /// The bytes of a data block before compression. 1 KiB to 1 MiB, default 4 KiB: the best of 4, 8, 16 and 32 KiB for
+  /// random reads from the page cache (decision 0004).
   public var blockSize = 4 << 10
-  /// Bits a key of the filters; 0 for none. Default 10: one false positive in a hundred.
+  /// Filter bits per key; 0 for no filters. Default 10: one false positive in a hundred.
   public var bloomBitsPerKey = 10
-  /// The largest segment of the log, of which two are mapped. 64 KiB to 1 GiB. Default nil: from the
-  /// budget, at most 64 MiB.
+  /// The maximum size of a log segment; two segments are mapped. 64 KiB to 1 GiB. Default nil: derived from the budget,
+  /// at most 64 MiB.
   public var logSegmentSize: Int?
-  /// How many tables are kept open between reads, each with a file descriptor. From 16. Default nil:
-  /// the process's limit of descriptors without 1,024, or half of it where that is more; an eighth of the memory
-  /// budget bounds them, too.
+  /// The number of tables kept open between reads, each with a file descriptor. At least 16. Default nil: the process's
+  /// descriptor limit less 1,024, or half of it if that is more; also bounded by an eighth of the memory budget.
   public var openTableCount: Int?
   /// Raises the soft limit of file descriptors of the process to its hard limit when the engine is opened, so that more
   /// tables stay open. It changes the whole process, so a library leaves it to the program: programs that use
@@ -78,15 +76,15 @@ public struct EngineOptions: Sendable {
 
   /// The length of a run of dead keys from which a cursor that passed it writes one range tombstone over it when the
   /// cursor ends, so that later cursors skip the run with a seek. The tombstone is a commit of the engine that changes
-  /// no answer and waits for nothing. At least 32; 0 turns it off. Default 128: stepping over so many keys takes longer
-  /// than the commit.
+  /// no answer and waits for nothing. At least 32; 0 turns it off. Default 128: stepping over that many keys takes
+  /// longer than the commit.
   public var deadRunMinimum = 128
 
-  /// Operators that families name in their options, beside those that every engine knows. A family whose
-  /// operator is missing can be opened; reads of keys with operands throw `.mergeFailed` then, and merges
-  /// `.invalidArgument`. Default none.
+  /// Merge operators for families, in addition to those that every engine has. A family whose operator is missing can
+  /// be opened; reads of keys with operands then throw `.mergeFailed`, and merges throw `.invalidArgument`. Default
+  /// none.
   public var mergeOperators: [any MergeOperator] = []
-  /// The options that the default family of a new database gets. Default: the engine's.
+  /// The options of the default family of a new database. Default: the engine's.
   public var defaultFamilyOptions = FamilyOptions()
   /// A listener for the events of the engine, from the opening on. `Engine.addListener` adds further ones. Default nil:
   /// no listener, at no cost.
@@ -96,10 +94,10 @@ public struct EngineOptions: Sendable {
   /// see publish nothing. Default true.
   public var publishesStatistics = true
 
-  /// The defaults.
+  /// Creates options with the defaults.
   public init() {}
 
-  /// Throws `.invalidArgument` with the option's name where a value has no meaning.
+  /// Throws `.invalidArgument` with the option's name if a value is not valid.
   func validate() throws(EngineError) {
     if let memtableSize {
       try Self.check("memtableSize", memtableSize, Limits.memtableSizes.lowerBound, Limits.memtableSizes.upperBound)
@@ -133,7 +131,7 @@ public struct EngineOptions: Sendable {
     try validate(defaultFamilyOptions)
   }
 
-  /// Throws `.invalidArgument` where a family can't be made with these options.
+  /// Throws `.invalidArgument` if a family can't be created with these options.
   func validate(_ family: FamilyOptions) throws(EngineError) {
     try validateSizes(of: family)
     guard let name = family.mergeOperator, mergeFunction(named: name) == nil else { return }
@@ -141,7 +139,7 @@ public struct EngineOptions: Sendable {
       .invalidArgument, "no merge operator is named \"\(name)\": pass it in EngineOptions.mergeOperators")
   }
 
-  /// The same without the operator, which a family that has one keeps, whether or not it is known here.
+  /// Validates all but the operator, which a family keeps whether or not it is known here.
   func validateSizes(of family: FamilyOptions) throws(EngineError) {
     guard let size = family.memtableSize else { return }
     try Self.check("memtableSize", size, Limits.memtableSizes.lowerBound, Limits.memtableSizes.upperBound)
@@ -161,9 +159,9 @@ public struct EngineOptions: Sendable {
   }
 }
 
-/// What follows from the options.
+/// Values derived from the options.
 extension EngineOptions {
-  /// Threads for background work besides the one that is kept for what others wait for.
+  /// The number of background threads, not counting the one reserved for urgent jobs.
   var threadCount: Int { backgroundThreads ?? min(max(ProcessorCount.current, 2), 16) }
 }
 

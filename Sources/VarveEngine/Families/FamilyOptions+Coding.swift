@@ -1,9 +1,8 @@
 /// # Format
-/// One byte: the codec of the family's tables (`Compression`), or 255 for the engine's. Behind it one byte with the
-/// size of the merge operator's name, 0 for none, and the name in UTF-8. Behind that one byte with `FamilyFlags`.
-/// After that the size of memtables in bytes, 8 bytes little-endian. What is at the end is left out where nothing but
-/// defaults would follow. Bytes after those belong to later versions, which announce what must not be ignored by a
-/// required feature.
+/// One byte: the codec of the family's tables (`Compression`), or 255 for the engine's. Then one byte with the size of
+/// the merge operator's name, 0 for none, and the name in UTF-8. Then one byte with `FamilyFlags`. Then the size of
+/// memtables in bytes, 8 bytes little-endian. Trailing fields with default values are omitted. Bytes after these belong
+/// to later versions, which announce what must not be ignored by a required feature.
 extension FamilyOptions {
   private static let engineDefault: UInt8 = 255
 
@@ -18,7 +17,7 @@ extension FamilyOptions {
     return [codec, UInt8(name.count)] + name + [flags.rawValue]
   }
 
-  /// The options that are a yes or a no.
+  /// The Boolean options as flags.
   var flags: FamilyFlags { isVolatile ? .volatile : [] }
 
   init(decoding bytes: [UInt8], family: String) throws(EngineError) {

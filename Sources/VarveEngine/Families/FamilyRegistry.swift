@@ -1,16 +1,17 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// The families that exist, by id and by name.
+/// The existing families, by id and by name.
 ///
 /// Safe from any thread.
 final class FamilyRegistry: Sendable {
   private struct Table: Sendable {
     var byName: [String: ColumnFamily] = [:]
-    /// Ascending by id: whoever goes through all of ten thousand families must not sort them first.
+    /// Ascending by id, so that an iteration over ten thousand families needs no sort.
     var ordered: [ColumnFamily] = []
 
-    /// The index of a family. Ids ascend from zero, and few families are dropped: so most are found where their ids say.
+    /// The index of a family. Ids ascend from zero, and few families are dropped, so most are found at the index of
+    /// their id.
     @inline(__always)
     func index(of id: FamilyID) -> Int? {
       let guess = Int(id.value)
@@ -19,7 +20,7 @@ final class FamilyRegistry: Sendable {
       return position < ordered.count && ordered[position].id == id ? position : nil
     }
 
-    /// The index of the first family whose id is not below `id`.
+    /// The index of the first family whose id is not less than `id`.
     func position(of id: FamilyID) -> Int {
       // Ids only grow: a new family nearly always comes last.
       if ordered.last.map({ $0.id < id }) ?? true { return ordered.count }
@@ -45,13 +46,13 @@ final class FamilyRegistry: Sendable {
   func remove(_ family: ColumnFamily) {
     table.withLock { table in
       guard let index = table.index(of: family.id) else { return }
-      // The name may have gone to another family already, where a follower meets both changes at once.
+      // Another family may have the name already, if a follower applies both changes at once.
       if table.byName[family.name]?.id == family.id { table.byName[family.name] = nil }
       table.ordered.remove(at: index)
     }
   }
 
-  /// Lets all families go: they hold the registry, and it them.
+  /// Releases all families: they reference the registry, and it them.
   func removeAll() { table.withLock { $0 = Table() } }
 
   func find(_ id: FamilyID) -> FamilyState? {

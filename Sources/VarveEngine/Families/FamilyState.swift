@@ -1,14 +1,14 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// A memtable that takes no more writes, on its way to a table.
+/// A memtable that takes no more writes and waits to be written to a table.
 struct FrozenMemTable: Sendable {
   let table: MemTable
-  /// The oldest segment of the log that holds an entry of it; `noSegment` in a volatile family.
+  /// The oldest log segment that contains one of its entries; `noSegment` in a volatile family.
   var firstSegment: FileNumber
-  /// The position in the log after the copy that was logged again; zero if none was.
+  /// The log position past the copy that was logged again; zero if there is none.
   let copyPosition: LogPosition
-  /// Whether it holds entries that are not in the log.
+  /// Whether it has entries that are not in the log.
   let hasUnlogged: Bool
 }
 
@@ -16,12 +16,12 @@ extension FileNumber {
   fileprivate static let noSegment = FileNumber(0)
 }
 
-/// The engine's side of a column family: its memtables, its version, and the view of both for readers.
+/// The engine's internal state of a column family: its memtables, its version, and the view of both for readers.
 ///
 /// # Concurrency
-/// - What takes a `CommitLead`, and what only that reads, belongs to the commit leader.
-/// - `parts` is changed by the leader (freeze) and by background jobs (install), under its mutex. Each
-///   change publishes a new `ReadView`; the old one goes to the epochs.
+/// - Methods that take a `CommitLead`, and the state that only they access, belong to the commit leader.
+/// - `parts` is changed by the leader (freeze) and by background jobs (install), under its mutex. Each change publishes
+///   a new `ReadView` and retires the old one to the epochs.
 /// - `view` is loaded by readers inside an epoch, or retained under the mutex by `retainView`.
 final class FamilyState: @unchecked Sendable {
   // Sendable: see Concurrency above.
@@ -33,17 +33,17 @@ final class FamilyState: @unchecked Sendable {
     get { optionsWord.withLock { $0 } }
     set { optionsWord.withLock { $0 = newValue } }
   }
-  /// Whether nothing of it is logged. Then `activeSegment` stays nil: the log has nothing to wait for.
+  /// Whether its entries are not logged. Then `activeSegment` stays nil: the log has nothing to wait for.
   let isVolatile: Bool
-  /// What the tree of the last indexed batch took that was committed: the next one begins with room for as much.
+  /// The size of the tree of the last indexed batch that was committed: the next one starts with that capacity.
   var batchBytes: Int {
     get { batchBytesWord.load(ordering: .relaxed) }
     set { batchBytesWord.store(newValue, ordering: .relaxed) }
   }
-  /// How merge operands are folded; nil: the family has no operator, or one that nobody knows.
+  /// How merge operands are folded; nil if the family has no operator, or an unknown one.
   let merge: MergeFunction?
   private let epochs: ReadEpochs
-  /// The engine that the family belongs to has this registry.
+  /// The registry of the engine that the family belongs to.
   let registry: FamilyRegistry
   private let dropped = Atomic<Bool>(false)
   private let viewBits: Atomic<UInt>
@@ -54,24 +54,24 @@ final class FamilyState: @unchecked Sendable {
   private let charge: MemoryCharge
   private let parts: FutexLock<Parts>
 
-  // What belongs to the leader.
+  // State that belongs to the leader.
   private var activeTable: MemTable
   private var activeTableSegment: FileNumber?
   private var activeCopyPosition = LogPosition.zero
   private var activeHasUnlogged = false
 
-  /// Where entries are inserted.
+  /// The memtable into which entries are inserted.
   @inline(__always)
   func active(_ lead: borrowing CommitLead) -> MemTable { activeTable }
-  /// The same without counting a reference. It lives until the leader freezes it, and longer.
+  /// The active memtable without a retain. It lives at least until the leader freezes it.
   @inline(__always)
   func borrowedActive(_ lead: borrowing CommitLead) -> Unmanaged<MemTable> { unsafe .passUnretained(activeTable) }
   /// The log segment that was current when the active memtable got its first entry.
   @inline(__always)
   func activeSegment(_ lead: borrowing CommitLead) -> FileNumber? { activeTableSegment }
-  /// The position in the log after the copy of the active memtable that was logged again; zero if none was.
+  /// The log position past the copy of the active memtable that was logged again; zero if there is none.
   func copyPosition(_ lead: borrowing CommitLead) -> LogPosition { activeCopyPosition }
-  /// Whether the active memtable holds entries that are not in the log.
+  /// Whether the active memtable has entries that are not in the log.
   func hasUnlogged(_ lead: borrowing CommitLead) -> Bool { activeHasUnlogged }
   /// Notes that the active memtable gets entries that are not in the log.
   func noteUnlogged(_ lead: borrowing CommitLead) { activeHasUnlogged = true }
@@ -81,9 +81,9 @@ final class FamilyState: @unchecked Sendable {
     /// Oldest first.
     var frozen: [FrozenMemTable] = []
     var version: Version
-    /// Readers below see nothing: the family was empty, and got tables at this sequence.
+    /// Readers below this sequence see nothing: the family was empty, and tables were ingested at this sequence.
     var floor = SequenceNumber.zero
-    /// The same as `activeTableSegment`, for other threads.
+    /// A copy of `activeTableSegment` for other threads.
     var activeSegment: FileNumber?
     var view: ReadView
   }
@@ -107,38 +107,38 @@ final class FamilyState: @unchecked Sendable {
     parts = FutexLock(Parts(memTable: memTable, version: version, view: view))
   }
 
-  /// About what a family without entries takes of memory: this object, its view, its places in the
-  /// registry and in the MANIFEST's state.
+  /// The approximate memory of a family without entries: this object, its view, its entries in the registry and in the
+  /// MANIFEST's state.
   static let memorySize = 1_280
 
   var isDropped: Bool { dropped.load(ordering: .acquiring) }
   func markDropped() { dropped.store(true, ordering: .releasing) }
 
-  /// The view as bits, to compare: a read that loads the same bits before and after the visible
-  /// sequence has a matching pair.
+  /// The bits of the view's reference, for comparison: a read that loads the same bits before and after the visible
+  /// sequence has a consistent pair.
   @inline(__always)
   var viewIdentity: UInt { viewBits.load(ordering: .sequentiallyConsistent) }
 
-  /// The view of these bits. Only inside an epoch that was entered before they were loaded.
+  /// The view with these bits. Only inside an epoch that was entered before they were loaded.
   @inline(__always)
   func view(_ identity: UInt) -> Unmanaged<ReadView> {
     unsafe Unmanaged.fromOpaque(UnsafeRawPointer(bitPattern: identity).unsafelyUnwrapped)
   }
 
-  /// The view with a counted reference: for jobs.
+  /// The view, retained. For jobs.
   func retainView() -> ReadView { parts.withLock { $0.view } }
 
-  /// The same, for cursors, and its number.
+  /// The view, retained, and its number. For cursors.
   func retainNumberedView() -> (ReadView, UInt64) { parts.withLock { ($0.view, viewNumber) } }
 
-  /// How many views there have been.
+  /// The number of views published so far.
   var viewNumber: UInt64 { viewCount.load(ordering: .relaxed) }
 
   /// The frozen memtables, oldest first.
   var frozen: [FrozenMemTable] { parts.withLock { $0.frozen } }
   var version: Version { parts.withLock { $0.version } }
 
-  /// Range tombstones that the engine put over runs of dead keys of this family.
+  /// The number of range tombstones that the engine wrote over runs of dead keys of this family.
   var coveredRunCount: UInt64 { coveredRuns.load(ordering: .relaxed) }
   func addCoveredRun() { coveredRuns.add(1, ordering: .relaxed) }
 
@@ -147,12 +147,12 @@ final class FamilyState: @unchecked Sendable {
     activeTable.isEmpty ? frozen.last?.table.largestSequence ?? .zero : activeTable.largestSequence
   }
 
-  /// The oldest log segment with an entry of this family that is in no table; nil if there is none.
+  /// The oldest log segment with an entry of this family that is not in a table; nil if there is none.
   var oldestSegment: FileNumber? {
     oldestSegment(skippingFrozen: 0)
   }
 
-  /// The same, without the `count` oldest frozen memtables.
+  /// `oldestSegment` without the `count` oldest frozen memtables.
   func oldestSegment(skippingFrozen count: Int) -> FileNumber? {
     if isVolatile { return nil }
     return parts.withLock { parts in
@@ -162,13 +162,12 @@ final class FamilyState: @unchecked Sendable {
     }
   }
 
-  /// Whether a memtable holds entries that are not in the log.
+  /// Whether a memtable has entries that are not in the log.
   func holdsUnlogged(_ lead: borrowing CommitLead) -> Bool {
     activeHasUnlogged || frozen.contains(where: \.hasUnlogged)
   }
 
-  /// Forgets all memtables of a dropped family, and returns the frozen ones. Reads that
-  /// hold a view continue.
+  /// Discards all memtables of a dropped family, and returns the frozen ones. Reads that retain a view continue.
   func discardMemTables(_ lead: borrowing CommitLead) -> [FrozenMemTable] {
     activeTableSegment = nil
     return parts.withLock { parts in
@@ -184,13 +183,13 @@ final class FamilyState: @unchecked Sendable {
     parts.withLock { $0.activeSegment = segment }
   }
 
-  /// Notes that the whole active memtable was logged again.
+  /// Notes that the active memtable was logged again, completely.
   func didCopy(to segment: FileNumber, _ position: LogPosition, _ lead: borrowing CommitLead) {
     activeCopyPosition = position
     beginActive(segment: segment, lead)
   }
 
-  /// Notes that what was in segments above `number` is in those from `first` on.
+  /// Notes that the entries of segments above `number` were moved to segments from `first` on.
   func moveLog(above number: FileNumber, to first: FileNumber, _ lead: borrowing CommitLead) {
     if let segment = activeTableSegment, segment > number { activeTableSegment = first }
     parts.withLock { parts in
@@ -201,7 +200,7 @@ final class FamilyState: @unchecked Sendable {
     }
   }
 
-  /// Puts everything that was replayed into `table`, which holds all of it. Before the engine is open.
+  /// Replaces all replayed memtables by `table`, which contains all of their entries. Before the engine is open.
   func mergeReplayed(into table: MemTable, _ lead: borrowing CommitLead) {
     let first = oldestSegment
     let old = parts.withLock { parts in
@@ -235,7 +234,7 @@ final class FamilyState: @unchecked Sendable {
     epochs.retire(old)
   }
 
-  /// Lets go of all memtables and tables: the engine closes.
+  /// Releases all memtables and tables when the engine closes.
   func close(_ empty: MemTable, _ lead: borrowing CommitLead) {
     activeTable = empty
     activeTableSegment = nil
@@ -248,13 +247,13 @@ final class FamilyState: @unchecked Sendable {
     epochs.retire(old)
   }
 
-  /// Says that readers below a sequence see nothing of the family, from the next view on, and that for those who look
-  /// for changes every key was written at it. While the family is empty.
+  /// Makes the family empty for readers below a sequence, from the next view on, and marks every key as written at that
+  /// sequence for conflict checks. Call while the family is empty.
   func beginAt(_ sequence: SequenceNumber, _ lead: borrowing CommitLead) {
     parts.withLock { $0.floor = sequence }
   }
 
-  /// Puts a new version in force, and forgets the oldest `flushed` frozen memtables, which are in it.
+  /// Installs a new version, and discards the oldest `flushed` frozen memtables, which it contains.
   func install(_ version: Version, flushed: Int = 0) {
     let (old, weight) = parts.withLock { parts in
       parts.version = version
@@ -266,7 +265,7 @@ final class FamilyState: @unchecked Sendable {
     epochs.retire(old, weight: weight)
   }
 
-  /// Puts a version of another process in force, and what of the memtables is not in it.
+  /// Installs a version of another process, together with the memtables' entries that are not in it.
   func replace(
     _ version: Version, frozen: [FrozenMemTable], active next: MemTable, _ lead: borrowing CommitLead
   ) {

@@ -1,11 +1,11 @@
 internal import Synchronization
 
-/// Lets reads of a follower see one state of another process's database, while that process flushes and
-/// compacts without knowing of them.
+/// Lets reads of a follower see one consistent state of another process's database while that process flushes and
+/// compacts without knowing of the reads.
 ///
-/// What a snapshot needs may be gone from the next version: the writer keeps old versions of a key for its own
-/// snapshots alone. So a snapshot of a follower holds the views of all families, and a cursor gets its view
-/// and its sequence at one instant. Views change while no read begins (`CommitPipeline.holdReads`).
+/// The next version may lack what a snapshot needs: the writer keeps old versions of a key for its own snapshots only.
+/// So a snapshot of a follower retains the views of all families, and a cursor gets its view and its sequence
+/// atomically. Views change while no read begins (`CommitPipeline.holdReads`).
 ///
 /// Safe from any thread.
 final class FollowedViews: Sendable {
@@ -19,23 +19,23 @@ final class FollowedViews: Sendable {
   /// Runs `body` while no view changes.
   func whileStill<R>(_ body: () -> R) -> R { changing.withLock { _ in body() } }
 
-  /// For `Engine.explain()`.
+  /// Text for `Engine.explain()`.
   var overview: String {
     description.withLock { $0 }?.text()
       ?? "read-only: shows what was there when it was opened; other processes may write"
   }
 
-  /// Has the engine explain what it follows.
+  /// Sets the description of the followed database for `Engine.explain()`.
   func describe(_ body: @escaping @Sendable () -> String) { description.withLock { $0 = Description(text: body) } }
 }
 
-/// The views that a snapshot of a follower holds.
+/// The views that a snapshot of a follower retains.
 ///
-/// Complexity: a search in a dictionary for each read. Safe from any thread.
+/// Complexity: a dictionary lookup for each read. Safe from any thread.
 final class HeldViews: Sendable {
   private let views: [FamilyID: ReadView]
-  /// What the snapshot sees of families that came later: nothing. A later view would not do, because a table's entries
-  /// may have no sequences of their own any more, or never had any (`Engine.ingest`).
+  /// The empty view, for families created after the snapshot. A later view would not do: a table's entries may have
+  /// lost their sequences, or never had any (`Engine.ingest`).
   private let none: ReadView
 
   /// `empty` is a memtable without entries.
@@ -44,9 +44,9 @@ final class HeldViews: Sendable {
     none = ReadView(memTable: empty, frozen: [], version: .empty)
   }
 
-  /// Whether a family was there when the snapshot was made.
+  /// Whether a family existed when the snapshot was made.
   func holds(_ family: FamilyID) -> Bool { views[family] != nil }
 
-  /// What the snapshot sees of a family.
+  /// The snapshot's view of a family.
   func view(of family: FamilyState) -> ReadView { views[family.id] ?? none }
 }

@@ -1,9 +1,9 @@
-/// The entries of memtables in the order of their sequences: what is to be logged again.
+/// Entries of memtables in the order of their sequences, to be logged again.
 ///
-/// Only the memtables are a safe source for that: after a failed sync the system may give back other
-/// bytes of the log than were written.
+/// Only the memtables are a safe source: after a failed sync the system may return other bytes of the log than were
+/// written.
 ///
-/// Belongs to the commit leader; the memtables may be read by others meanwhile.
+/// Belongs to the commit leader; other threads may read the memtables meanwhile.
 ///
 /// # Safety
 /// `tables` keeps the bytes of all views alive.
@@ -37,11 +37,11 @@ struct LoggedEntries {
     }
   }
 
-  /// Puts the entries in order; before the first `fill`.
+  /// Sorts the entries. Call before the first `fill`.
   mutating func sort() { entries.sort { $0.trailer.word < $1.trailer.word } }
 
-  /// Adds the next entries to an empty builder, up to `sizeMaximum` bytes, but at least one. False where
-  /// none are left.
+  /// Adds the next entries to an empty builder, up to `sizeMaximum` bytes, but at least one. Returns false if none are
+  /// left.
   mutating func fill(_ builder: inout LogEntriesBuilder, sizeMaximum: Int) -> Bool {
     let start = position
     while position < entries.count {

@@ -1,4 +1,4 @@
-/// How the memory budget is divided: what the options come to.
+/// How the memory budget is divided, as computed from the options.
 ///
 ///     limit
 ///     ├── memtables    4 units    one active over all families, the rest frozen or kept to be reused
@@ -7,8 +7,8 @@
 ///     ├── open tables             an eighth, out of what is the cache's
 ///     └── cache                   seven eighths of what the others leave at the moment, but at least its floor
 ///
-/// A unit is the size of a memtable: an eighth of the budget, at most 64 MiB. What the options name
-/// explicitly is that; a unit is chosen so that the rest fits beside it.
+/// A unit is the size of a memtable: an eighth of the budget, at most 64 MiB. Explicit options are used as they are;
+/// the unit is chosen so that the rest fits.
 ///
 /// # Invariants
 /// 1. memtables + log + compaction + `cacheFloor` <= `limit`.
@@ -16,51 +16,51 @@
 struct MemoryPlan: Sendable, Equatable {
   /// The budget.
   var limit: Int
-  /// What a memtable holds before it is flushed, and what all active ones hold together.
+  /// The bytes that a memtable, and all active memtables together, hold before a flush.
   var memtableSize: Int
   var logSegmentSize: Int
-  /// The bytes of all buffers of flushes and compactions, about.
+  /// The approximate bytes of all buffers of flushes and compactions.
   var compactionBytes: Int
   var cacheFloor: Int
   var cacheMaximum: Int
-  /// The bytes that open tables keep in memory, their root indexes included.
+  /// The memory of open tables, including their root indexes.
   var openTableBytes: Int
   var openTableCount: Int
 
-  /// What a program gets that says nothing.
+  /// The budget if the options set no sizes.
   static let defaultLimit = 512 << 20
   static let limitMinimum = 1 << 20
   private static let memtableSizeMaximum = 64 << 20
   private static let memtableSizeMinimum = 64 << 10
   private static let compactionMaximum = 64 << 20
-  /// The cache of a program that names its memtables and not its cache.
+  /// The cache size if the options set the memtable size but no cache size.
   private static let cacheSizeDefault = 128 << 20
   private static let page = 4096
 
-  /// Memtables that wait to be flushed, before writers wait, too.
+  /// The bytes of memtables that wait to be flushed before writers wait as well.
   var frozenBytesMaximum: Int { 3 * memtableSize }
 
-  /// Memory of the active memtables of all families, before the largest is flushed: with one family
-  /// never less than its whole arena.
+  /// The memory of the active memtables of all families before the largest is flushed: at least the whole arena of a
+  /// single family.
   var activeBytesMaximum: Int { MemTable.reservedSize(capacity: memtableSize) }
 
-  /// Memory of all memtables up to which retired ones are kept at all.
+  /// The memory of all memtables up to which retired ones are kept at all.
   var reusedBytesMaximum: Int { frozenBytesMaximum + activeBytesMaximum }
 
-  /// Memory of retired memtables that is kept for new ones: while flushes go on, and between them.
+  /// The memory of retired memtables that is kept for new ones during flushes, and between them.
   var poolBytesMaximum: Int { 2 * MemTable.reservedSize(capacity: memtableSize) }
   var idlePoolBytes: Int { MemTable.reservedSize(capacity: memtableSize) }
 
-  /// The log's segments that are kept, before the families that need the oldest are flushed.
+  /// The bytes of log segments kept before the families that need the oldest are flushed.
   var logBytesMaximum: Int { 2 * (frozenBytesMaximum + memtableSize) }
 
-  /// What is read at a time from each of `runCount` inputs of one part of a compaction.
+  /// The read-ahead size for each of `runCount` inputs of one part of a compaction.
   func readAheadSize(runCount: Int, threadCount: Int) -> Int {
     let share = compactionBytes / 2 / max(threadCount, 1) / max(runCount, 1)
     return min(max(share / Self.page * Self.page, Self.readAheadMinimum), 512 << 10)
   }
 
-  /// The runs of level 0 that one part of a compaction has buffers for; never fewer than make level 0 deep.
+  /// The number of level 0 runs that one part of a compaction has buffers for; at least as many as make level 0 deep.
   func runCountMaximum(threadCount: Int) -> Int {
     max(compactionBytes / 2 / max(threadCount, 1) / Self.readAheadMinimum, Self.runCountMinimum)
   }
@@ -68,29 +68,29 @@ struct MemoryPlan: Sendable, Equatable {
   private static let readAheadMinimum = 16 << 10
   private static let runCountMinimum = 24
 
-  /// What is written at a time to a table.
+  /// The size of a write to a table.
   func writeBufferSize(threadCount: Int) -> Int {
     let share = compactionBytes / 8 / (max(threadCount, 1) + 1)
     return min(max(share / Self.page * Self.page, 32 << 10), 512 << 10)
   }
 
-  /// Where compactions cut their outputs: what is built in memory for a table, its filter's hashes above
-  /// all, grows with it.
+  /// The size at which compactions cut their outputs: the memory for building a table, mainly its filter's hashes,
+  /// grows with it.
   var tableSize: UInt64 { UInt64(min(max(2 * memtableSize, 2 << 20), 32 << 20)) }
 
-  /// Where compactions cut their outputs on the deepest levels.
+  /// The size at which compactions cut their outputs on the deepest levels.
   var tableSizeMaximum: UInt64 { min(8 * tableSize, 256 << 20) }
 
-  /// What the builder of one table may take of memory: a table ends there, however small its file is yet. Of small
-  /// entries it is their filter's hashes that count, 8 bytes each.
+  /// The memory that the builder of one table may take: a table ends there, however small its file is. For small
+  /// entries the filter's hashes dominate, 8 bytes each.
   func builderBytesMaximum(threadCount: Int) -> Int {
     max(compactionBytes / 2 / max(threadCount, 1), 4 << 20)
   }
 
   // MARK: - From the options
 
-  /// Throws `.invalidArgument` where the explicit sizes don't fit the explicit budget. Requires: each
-  /// alone is within its bounds.
+  /// Throws `.invalidArgument` if the explicit sizes don't fit the explicit budget. Requires: each size is within its
+  /// own bounds.
   init(_ options: EngineOptions, limit: Int?) throws(EngineError) {
     let parts = Parts(options, limit: limit)
     let cache = options.cacheSize ?? 0
@@ -119,7 +119,7 @@ struct MemoryPlan: Sendable, Equatable {
     init(_ options: EngineOptions, limit: Int?) {
       let memtable = options.memtableSize ?? MemoryPlan.unit(options, limit: limit)
       memtableSize = memtable
-      // Without a budget of its own a small memtable needs no small segments.
+      // Without a budget, a small memtable needs no small segments.
       let smallest = limit == nil ? Limits.logSegmentSizeMinimum : MemoryPlan.memtableSizeMinimum
       let largest = Limits.logSegmentSizeDefaultMaximum
       let derived = min(max(memtable / 2, smallest), largest) / MemoryPlan.page * MemoryPlan.page
@@ -127,7 +127,7 @@ struct MemoryPlan: Sendable, Equatable {
     }
   }
 
-  /// The memtable of a budget: an eighth, or a sixth of what an explicit cache leaves.
+  /// The memtable size for a budget: an eighth, or a sixth of what remains besides an explicit cache.
   private static func unit(_ options: EngineOptions, limit: Int?) -> Int {
     guard let limit else { return memtableSizeMaximum }
     let log = options.logSegmentSize.map { 2 * $0 }
@@ -146,7 +146,7 @@ struct MemoryPlan: Sendable, Equatable {
 }
 
 extension EngineOptions {
-  /// Throws `.invalidArgument` where the options contradict each other.
+  /// Throws `.invalidArgument` if the options contradict each other.
   func memoryPlan() throws(EngineError) -> MemoryPlan {
     let saysNothing = memtableSize == nil && cacheSize == nil && logSegmentSize == nil
     return try MemoryPlan(self, limit: memoryBudget ?? (saysNothing ? MemoryPlan.defaultLimit : nil))

@@ -1,9 +1,9 @@
 internal import Synchronization
 
-/// Removes the files of tables that no version, cursor or job names any more.
+/// Removes the files of tables that no version, cursor or job references any more.
 ///
-/// A table becomes obsolete by a durable edit; its file goes in the background when the last reference
-/// to its metadata has gone. What a crash leaves is found by the next open.
+/// A table becomes obsolete by a durable edit; its file is removed in the background after the last reference to its
+/// metadata is released. Files left by a crash are found by the next open.
 ///
 /// Safe from any thread.
 final class ObsoleteFiles: Sendable {
@@ -18,7 +18,7 @@ final class ObsoleteFiles: Sendable {
     var isScheduled = false
     var pinnedBytes: UInt64 = 0
     var pinnedCount = 0
-    /// Jobs that remove files now.
+    /// The number of jobs that are removing files.
     var removingCount = 0
     var isStopped = false
   }
@@ -29,7 +29,7 @@ final class ObsoleteFiles: Sendable {
     self.fileSystem = fileSystem
   }
 
-  /// Removes the file of `table` once nothing names it.
+  /// Removes the file of `table` once nothing references it.
   func whenGone(_ table: TableMetadata, in tree: Tree) {
     let path = tree.path(.table(table.number))
     let size = table.fileSize
@@ -45,12 +45,12 @@ final class ObsoleteFiles: Sendable {
   /// Calls `body` after each table that became obsolete.
   func onKept(_ body: @escaping @Sendable () -> Void) { whenKept.set(body) }
 
-  /// After this no file is removed any more: the next open does it.
+  /// Stops removing files; the next open does it.
   func stop() { state.withLock { $0.isStopped = true } }
 
-  /// The bytes of tables that are obsolete and still named by somebody.
+  /// The bytes of obsolete tables that are still referenced.
   var pinnedBytes: UInt64 { state.withLock { $0.pinnedBytes } }
-  /// How many they are.
+  /// The number of obsolete tables that are still referenced.
   var pinnedCount: Int { state.withLock { $0.pinnedCount } }
 
   private func add(_ number: FileNumber, _ path: String, _ size: UInt64) {
@@ -64,7 +64,7 @@ final class ObsoleteFiles: Sendable {
     if shouldSchedule { executor.submit("files.remove", priority: .normal) { [self] in removeAll() } }
   }
 
-  /// Tries again to remove what could not be removed.
+  /// Retries the removal of files that could not be removed.
   func retry() {
     let shouldSchedule = state.withLock { state in
       guard !state.tables.isEmpty, !state.isScheduled, !state.isStopped else { return false }
@@ -74,7 +74,7 @@ final class ObsoleteFiles: Sendable {
     if shouldSchedule { executor.submit("files.remove", priority: .normal) { [self] in removeAll() } }
   }
 
-  /// Whether every file that may go is gone, or could not be removed.
+  /// Whether every removable file was removed, or could not be removed.
   var isIdle: Bool { state.withLock { $0.isStopped || (!$0.isScheduled && $0.removingCount == 0) } }
 
   private func removeAll() {
@@ -93,7 +93,7 @@ final class ObsoleteFiles: Sendable {
       events.emit(.tableDeleted(number: table.number.value))
     }
     state.withLock { state in
-      // With the next ones; and what is still there then is an orphan, which the next open removes.
+      // Retried with the next ones; a file that then remains is an orphan, which the next open removes.
       state.tables += failed
       state.removingCount -= 1
     }

@@ -8,7 +8,7 @@ internal import Synchronization
   import Musl
 #endif
 
-/// Lets a read use shared objects without counting references, and says when they may go.
+/// Lets a read use shared objects without retaining them, and determines when they may be released.
 ///
 /// A read marks a counter of its thread's slot, loads a pointer, uses it, and clears the mark before it
 /// returns. The thread that replaces the pointer gives the old object to `retire`, which releases it when
@@ -21,30 +21,29 @@ internal import Synchronization
 ///  └────────────┴────────┴────────┴────────┘
 /// ```
 ///
-/// A slot has two counters of marks, and the engine has a current parity: a read marks the counter of the
-/// parity that it loaded. Objects are released in turns, one at a time:
+/// A slot has two counters of marks, and the engine has a current parity: a read marks the counter of the parity that
+/// it loaded. Objects are released in turns, one turn at a time:
 ///
-/// 1. Wait until each counter of the other parity was seen at zero.
+/// 1. Wait until each counter of the other parity has been seen at zero.
 /// 2. Make the other parity the current one.
-/// 3. Wait until each counter of the former parity was seen at zero. Release what was retired before step 1.
+/// 3. Wait until each counter of the former parity has been seen at zero. Release the objects retired before step 1.
 ///
 /// # Why no object is released too early
-/// A read marks before it loads; the replacement stores before a turn looks at the marks. All four are
-/// sequentially consistent, so a look that finds a counter at zero comes either before the mark (then the
-/// load comes after the store and sees the new pointer) or after the mark was cleared (then the read has
-/// ended). A turn finds each of the 128 counters at zero once after the replacement, so this holds for every
-/// read, whichever parity it marked. The parity itself is not a part of the proof.
+/// A read marks before it loads; the replacement stores before a turn loads the marks. All four are sequentially
+/// consistent, so a load that finds a counter at zero comes either before the mark (then the read's load comes after
+/// the store and sees the new pointer) or after the mark was cleared (then the read has ended). A turn finds each of
+/// the 128 counters at zero once after the replacement, so this holds for every read, whichever parity it marked. The
+/// parity itself is not part of the proof.
 ///
-/// Step 1 is not a formality. A read may stop between its load of the parity and its mark, for as long as
-/// the system likes. A parity that becomes current meanwhile does not stop it: it marks the former one and
-/// loads the pointer of that moment. If a turn began with step 2, it would wait for the counters of the parity
-/// that such a read did not mark, and release what the read uses. So a parity becomes current again only
-/// after its counters were seen at zero.
+/// Step 1 is necessary. A read may be suspended between its load of the parity and its mark for any length of time. If
+/// another parity becomes current meanwhile, the read still marks the former one and then loads the pointer of that
+/// moment. A turn that began with step 2 would wait for the counters of the parity that this read did not mark, and
+/// release an object that the read uses. So a parity becomes current again only after its counters were seen at zero.
 ///
 /// # Why every object is released
-/// Reads that begin mark the current parity alone. A counter of the other one is marked by reads that began
-/// before the parity changed, and by those that had loaded it: each ends or marks once. So a turn takes at
-/// most twice as long as the longest read, however many overlap.
+/// New reads mark only the current parity. A counter of the other parity is marked by reads that began before the
+/// parity changed, and by those that had already loaded it: each ends or marks once. So a turn takes at most twice as
+/// long as the longest read, however many overlap.
 ///
 /// # Safety
 /// Owner of the slots' memory.
@@ -56,18 +55,18 @@ final class ReadEpochs: @unchecked Sendable {
   // Sendable: slots are atomics, the lists are in a mutex.
   private static let slotCount = 64
   private static let slotStride = 64  // one cache line each
-  /// Where in a slot the counter of the odd parity is, and the number of reads.
+  /// Offsets within a slot of the odd parity's counter and of the number of reads.
   private static let parityOffset = 8
   private static let countOffset = 16
-  /// One more line after the slots: the current parity, and the parity that a turn waits for. Every read
-  /// loads them; they change twice in a turn.
+  /// One more cache line after the slots: the current parity, and the parity that a turn waits for. Every read loads
+  /// them; they change twice per turn.
   private static let memorySize = (slotCount + 1) * slotStride
   private let slots: UnsafeMutableRawPointer
   private let clock: any EngineClock
   private let turns = Mutex(Turns())
   private let whenKeptBack = Callback()
 
-  /// What an object keeps while it waits.
+  /// The memory that a retired object retains while it waits.
   struct Weight: Sendable, Hashable {
     var memTableCount = 0
     var bytes = 0
@@ -79,15 +78,15 @@ final class ReadEpochs: @unchecked Sendable {
   }
 
   private struct Turns: Sendable {
-    /// What this turn releases at its end; empty: no turn runs.
+    /// Objects that this turn releases at its end; empty if no turn runs.
     var leaving: [Retired] = []
-    /// What was retired since the turn began: the next turn's.
+    /// Objects retired since the turn began, for the next turn.
     var next: [Retired] = []
-    /// Whether the turn is at step 3, not at step 1.
+    /// Whether the turn is at step 3 rather than step 1.
     var hasChangedParity = false
-    /// One bit for each slot whose counter of the parity that is not current was not yet seen at zero.
+    /// One bit for each slot whose counter of the non-current parity was not yet seen at zero.
     var pending: UInt64 = 0
-    /// When the parity changed last: reads that mark the other one began before.
+    /// The time of the last parity change: reads that mark the other parity began before.
     var changedAt: UInt64 = 0
   }
 
@@ -109,11 +108,11 @@ final class ReadEpochs: @unchecked Sendable {
     fileprivate let counter: UnsafeMutablePointer<Atomic<Int>>
   }
 
-  /// The parity that reads mark. In steps: the distance from the first counter of a slot.
+  /// A parity that reads mark, stored as the offset of its counter in a slot.
   struct Parity: Sendable, Hashable {
     fileprivate let offset: Int
     fileprivate var other: Parity { Parity(offset: ReadEpochs.parityOffset - offset) }
-    /// As the word that says which parity a turn waits for: zero means none.
+    /// The word for the parity that a turn waits for; zero means none.
     fileprivate var word: Int { offset + 1 }
   }
 
@@ -146,11 +145,11 @@ final class ReadEpochs: @unchecked Sendable {
   @inline(__always)
   func enter() -> Mark { mark(parity) }
 
-  /// The first half of `enter`: the parity that is current at this moment.
+  /// The first half of `enter`: the parity that is current now.
   @inline(__always)
   var parity: Parity { unsafe Parity(offset: parityWord.pointee.load(ordering: .relaxed)) }
 
-  /// The second half of `enter`: marks a parity that was current some time before.
+  /// The second half of `enter`: marks a parity that was loaded earlier.
   @inline(__always)
   func mark(_ parity: Parity) -> Mark {
     let index = Int(truncatingIfNeeded: ((currentThread >> 12) &* 0x9e37_79b9_7f4a_7c15) >> 58)
@@ -159,11 +158,11 @@ final class ReadEpochs: @unchecked Sendable {
     return unsafe Mark(counter: counter)
   }
 
-  /// Ends a read. The last one that a turn waits for in its slot takes the turn further.
+  /// Ends a read. The last read that a turn waits for in its slot advances the turn.
   @inline(__always)
   func leave(_ mark: Mark) {
     let marks = unsafe mark.counter.pointee.subtract(1, ordering: .releasing).oldValue
-    // A turn that this load misses is taken further by the timer of the engine.
+    // A turn that this load misses is advanced by the engine's timer.
     let awaited = unsafe awaitedWord.pointee.load(ordering: .relaxed)
     if awaited != 0, marks == 1 { leaveLast(mark, awaited) }
   }
@@ -174,8 +173,8 @@ final class ReadEpochs: @unchecked Sendable {
     if awaited == Parity(offset: offset).word { poll() }
   }
 
-  /// Counts a read that has just begun, and says whether it is one of the few that are timed. The count lies
-  /// in the cache line of the mark. A load and a store: threads that share a slot may lose a few.
+  /// Counts a read that has just begun, and returns whether it is one of the few that are timed. The count is in the
+  /// cache line of the mark. A load and a store: threads that share a slot may lose a few counts.
   @inline(__always)
   func countIsSample(_ mark: Mark) -> Bool {
     let count = unsafe Self.count(mark)
@@ -184,8 +183,8 @@ final class ReadEpochs: @unchecked Sendable {
     return OperationLatencies.isSample(UInt64(truncatingIfNeeded: number))
   }
 
-  /// Counts a call that looks up so many keys, and says whether it is one of those that are timed: those with the
-  /// 64th key, so all that have as many.
+  /// Counts a call that looks up `keys` keys, and returns whether it is timed: every 64th key is, so all calls with at
+  /// least 64 keys are.
   func countIsSample(_ mark: Mark, keys: Int) -> Bool {
     let count = unsafe Self.count(mark)
     let before = unsafe count.pointee.load(ordering: .relaxed)
@@ -195,7 +194,7 @@ final class ReadEpochs: @unchecked Sendable {
       after: UInt64(truncatingIfNeeded: before), to: UInt64(truncatingIfNeeded: after))
   }
 
-  /// How many keys were looked up.
+  /// The number of keys looked up.
   var readCount: UInt64 {
     var sum = 0
     for index in 0..<Self.slotCount {
@@ -204,7 +203,7 @@ final class ReadEpochs: @unchecked Sendable {
     return UInt64(truncatingIfNeeded: sum)
   }
 
-  /// A slot begins at a multiple of its size.
+  /// Slots are aligned to their size.
   @inline(__always)
   private static func count(_ mark: Mark) -> UnsafeMutablePointer<Atomic<Int>> {
     let isOdd = unsafe Int(bitPattern: mark.counter) & parityOffset
@@ -214,20 +213,21 @@ final class ReadEpochs: @unchecked Sendable {
 
   // MARK: - Turns
 
-  /// Releases `object` when no read that began before this call still runs. May be called inside an
-  /// epoch, which keeps it back. `weight` is what it keeps that nothing else does.
+  /// Releases `object` once no read that began before this call still runs. May be called inside an epoch, which delays
+  /// the release. `weight` is the memory that only `object` retains.
   func retire(_ object: any (AnyObject & Sendable), weight: Weight = Weight()) {
     turns.withLock { $0.next.append(Retired(object: object, weight: weight)) }
     if poll() { whenKeptBack() }
   }
 
-  /// Calls `body` after each `retire` that left something to wait for: `poll` is to be called in a while.
+  /// Sets a callback that runs after each `retire` that left something to wait for: `poll` should be called after a
+  /// while.
   func onKeptBack(_ body: @escaping @Sendable () -> Void) { whenKeptBack.set(body) }
 
   /// Releases what can be released. Returns whether anything is left.
   @discardableResult
   func poll() -> Bool {
-    // The released objects go after the lock is given back: their ends may be long.
+    // The objects are released outside the lock: their deinitializers may take long.
     let (_, isLeft) = turns.withLock { turns in
       var gone: [[Retired]] = []
       while takeFurther(&turns) {
@@ -239,7 +239,7 @@ final class ReadEpochs: @unchecked Sendable {
     return isLeft
   }
 
-  /// Takes the turn as far as it goes. True where it is at its end, with something to release.
+  /// Advances the turn as far as possible. Returns true if it has ended with objects to release.
   private func takeFurther(_ turns: inout Turns) -> Bool {
     if turns.leaving.isEmpty {
       swap(&turns.leaving, &turns.next)
@@ -257,10 +257,10 @@ final class ReadEpochs: @unchecked Sendable {
     return true
   }
 
-  /// Whether all counters of the parity that is not current were seen at zero since the step began.
+  /// Whether all counters of the non-current parity were seen at zero since the step began.
   private func areClear(_ turns: inout Turns) -> Bool {
     let awaited = parity.other
-    // Before the look: a read that leaves after it sees that it is waited for.
+    // Stored before the counters are loaded: a read that leaves afterwards sees that a turn waits for it.
     unsafe awaitedWord.pointee.store(awaited.word, ordering: .sequentiallyConsistent)
     var rest = turns.pending
     while rest != 0 {
@@ -273,16 +273,16 @@ final class ReadEpochs: @unchecked Sendable {
     return turns.pending == 0
   }
 
-  // MARK: - What waits
+  // MARK: - Retired objects
 
-  /// What waits for reads to end.
+  /// Retired objects that wait for reads to end.
   struct KeptBack: Sendable, Hashable {
-    /// How long the oldest of these reads has run at least.
+    /// The minimum time that the oldest of these reads has run.
     var ageNanoseconds: UInt64
     var weight: Weight
   }
 
-  /// What waits for reads to end; nil: nothing does.
+  /// Retired objects that wait for reads to end; nil if there are none.
   var keptBack: KeptBack? {
     guard poll() else { return nil }
     let now = clock.now()

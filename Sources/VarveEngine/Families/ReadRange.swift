@@ -1,7 +1,7 @@
-/// A stretch of keys that a cursor walked: both ends are included, unless it is said of the upper one that it
-/// isn't, and a missing one reaches to the end.
+/// A range of keys that a cursor has visited. Both bounds are included, unless the upper one is marked as excluded; a
+/// missing bound means the first or last key.
 ///
-/// It grows while the cursor walks, without allocating.
+/// It grows as the cursor moves, without allocating.
 final class ReadRange {
   private var lowerBytes = ByteWriter(capacity: 0)
   private var upperBytes = ByteWriter(capacity: 0)
@@ -9,9 +9,9 @@ final class ReadRange {
   private var hasUpper = false
   private var upperIsExcluded = false
 
-  /// Nil: from the first key.
+  /// Nil means from the first key.
   var lower: ByteView? { hasLower ? lowerBytes.view : nil }
-  /// Nil: to the last key.
+  /// Nil means to the last key.
   var upper: ByteView? { hasUpper ? upperBytes.view : nil }
 
   func setLower(_ key: ByteView?) {
@@ -27,7 +27,7 @@ final class ReadRange {
     if let key { upperBytes.append(key) }
   }
 
-  /// Whether a key is in the stretch.
+  /// Whether a key is in the range.
   func contains(_ key: ByteView) -> Bool {
     if let lower, key < lower { return false }
     return !endsBefore(key)
@@ -39,7 +39,7 @@ final class ReadRange {
     return upperIsExcluded ? key >= upper : key > upper
   }
 
-  /// Whether keys from `start` up to `end` (excluded) are in the stretch.
+  /// Whether keys from `start` up to `end` (excluded) are in the range.
   func overlaps(_ start: ByteView, _ end: ByteView) -> Bool {
     if let lower, end <= lower { return false }
     return !endsBefore(start)

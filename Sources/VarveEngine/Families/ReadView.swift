@@ -1,17 +1,17 @@
-/// What a read of one family needs, immutable: a read that loaded a view is not disturbed by anything.
+/// The immutable state that a read of one family needs: a loaded view never changes.
 final class ReadView: Sendable {
   let memTable: MemTable
-  /// Full memtables that are not in tables yet, newest first.
+  /// Frozen memtables that are not in tables yet, newest first.
   let frozen: [MemTable]
   let version: Version
   /// How the family's merge operands are folded.
   let merge: MergeFunction?
-  /// Whether tables or full memtables have range tombstones; the other memtable may get some at any time.
+  /// Whether tables or frozen memtables have range tombstones; the active memtable may get some at any time.
   let hasSettledTombstones: Bool
 
-  /// A reader at a lower sequence sees nothing: the family was empty until tables were put into it at this one
-  /// (`Engine.ingest`), whose entries have no sequences of their own. For those who look for changes every key was
-  /// written then. Zero where that never was, or before the open.
+  /// Readers at lower sequences see nothing: the family was empty until tables were ingested at this sequence
+  /// (`Engine.ingest`), whose entries have no sequences of their own. Conflict checks treat every key as written then.
+  /// Zero if nothing was ingested, or only before the open.
   let floor: SequenceNumber
 
   init(
@@ -30,12 +30,12 @@ final class ReadView: Sendable {
 }
 
 extension ReadView {
-  /// What a reader at a sequence sees of the family.
+  /// An iterator over the family's entries that a reader at a sequence sees.
   func iterator(
     _ tree: Tree, at sequence: SequenceNumber, _ bounds: CursorBounds = .all, own: OwnWrites? = nil,
     deadRunMinimum: Int = .max
   ) -> VisibleIterator<MergeSource> {
-    // No arrays of them: a cursor is often made for one seek.
+    // No arrays of sources: a cursor is often made for one seek.
     let sublevels = version.levelZero.sublevels
     var source = MergingIterator<MergeSource>(capacity: 2 + frozen.count + sublevels.count + version.runs.count)
     var coverage = RangeCoverage(at: sequence)
@@ -48,7 +48,7 @@ extension ReadView {
       source.append(memTable, &coverage)
       for table in frozen { source.append(table, &coverage) }
       for sublevel in sublevels.reversed() { source.append(sublevel, opener, &coverage) }
-      // By index: an empty level costs no reference.
+      // By index: an empty level costs no retain.
       for index in version.runs.indices where !version.runs[index].isEmpty {
         source.append(version.runs[index], opener, &coverage)
       }

@@ -1,11 +1,11 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// The sequences that live snapshots and cursors hold: what flush and compaction must keep apart; and how
-/// long each of them has lived.
+/// The sequences of live snapshots and cursors, which flush and compaction must keep apart, and the age of each of
+/// them.
 ///
-/// Every cursor holds one while it lives, so this is on the path of a seek: an array that is in order by
-/// itself, because the visible sequence only grows. To hold is to look at its end.
+/// Every cursor registers one while it lives, so this is on the path of a seek: the array stays sorted because the
+/// visible sequence only grows, and registering only checks its end.
 ///
 /// Safe from any thread.
 final class SnapshotList: Sendable {
@@ -19,7 +19,7 @@ final class SnapshotList: Sendable {
     var held: [Held] = []
     var readers = ReaderList()
 
-    /// Where a sequence is, or would be.
+    /// The index of a sequence, or the index at which it would be inserted.
     func index(of sequence: SequenceNumber) -> Int {
       var low = 0
       var high = held.count
@@ -31,17 +31,17 @@ final class SnapshotList: Sendable {
     }
   }
 
-  /// What `release` gives back.
+  /// A registered sequence, to be passed to `release`.
   struct Hold: Sendable {
     let sequence: SequenceNumber
     fileprivate let place: Int
-    /// How many were held before: an even choice of samples.
+    /// The number of earlier registrations, used to sample evenly.
     let number: UInt64
   }
 
   private let clock: any EngineClock
   private let state = FutexLock(State())
-  /// Whom to tell when nothing below a sequence is held any more; `.max`: nobody.
+  /// The sequence below which nothing must remain registered for `whenReached` to be called; `.max` if no caller waits.
   private let wanted = Atomic<UInt64>(.max)
   private let whenReached = Callback()
 
@@ -52,8 +52,8 @@ final class SnapshotList: Sendable {
     self.latencies = latencies
   }
 
-  /// Takes the visible sequence and holds it. Under the same lock as `sequences`, so that a job that
-  /// collects them either sees this one or began before it was visible.
+  /// Registers the visible sequence. It is loaded under the same lock as in `sequences`, so a job that collects the
+  /// sequences either sees this one or began before it was visible.
   func hold(as reader: EngineEvent.Reader, _ visible: () -> SequenceNumber) -> Hold {
     let now = clock.now()
     return state.withLock { state in
@@ -68,7 +68,7 @@ final class SnapshotList: Sendable {
     }
   }
 
-  /// Holds a sequence that is held already.
+  /// Registers another reader of a sequence that is registered already.
   func hold(_ sequence: SequenceNumber, as reader: EngineEvent.Reader) -> Hold {
     let now = clock.now()
     return state.withLock { state in
@@ -86,10 +86,11 @@ final class SnapshotList: Sendable {
     if wanted.load(ordering: .relaxed) != .max { tellIfReached() }
   }
 
-  /// Who is told, once for each `wake`.
+  /// Sets the callback, which is called once for each `wake`.
   func onReached(_ body: @escaping @Sendable () -> Void) { whenReached.set(body) }
 
-  /// Has it told, once, when nothing below `sequence` is held any more. Of several the first counts.
+  /// Requests one call of the callback when nothing below `sequence` is registered any more. The lowest of several
+  /// requests counts.
   func wake(at sequence: SequenceNumber) {
     var old = wanted.load(ordering: .relaxed)
     while sequence.value < old {
@@ -97,7 +98,7 @@ final class SnapshotList: Sendable {
       if result.exchanged { break }
       old = result.original
     }
-    // The last one that held less may be gone already.
+    // The last lower sequence may have been released already.
     tellIfReached()
   }
 
@@ -120,7 +121,7 @@ final class SnapshotList: Sendable {
     }
   }
 
-  /// All held sequences and the visible one, ascending, each once.
+  /// All registered sequences and the visible one, ascending, without duplicates.
   func sequences(visible: () -> SequenceNumber) -> [SequenceNumber] {
     state.withLock { state in
       var sequences = state.held.map(\.sequence)
@@ -135,26 +136,27 @@ final class SnapshotList: Sendable {
     return state.withLock { $0.held.first?.sequence }
   }
 
-  /// The least sequence that any reader sees, now and later: the oldest that is held, or the visible one where none is.
+  /// The lowest sequence that any reader sees, now and later: the oldest registered one, or the visible one if there is
+  /// none.
   ///
-  /// One look, under the lock of the list. Of two looks, a reader could come between them that sees less than the
-  /// visible sequence that is loaded after it.
+  /// Both are read under the list's lock. Otherwise a reader could register, in between, a sequence below the visible
+  /// one that is loaded after it.
   func oldest(orVisible visible: () -> SequenceNumber) -> SequenceNumber {
     defer { whenLooked() }
     return state.withLock { $0.held.first?.sequence ?? visible() }
   }
 
-  /// Called after each look at the oldest sequence, without the lock: a test's, to let something come between two
-  /// looks.
+  /// Called after each check of the oldest sequence, without the lock. For tests, which make something happen between
+  /// two checks.
   let whenLooked = Callback()
 
-  /// Who holds something, and since when.
+  /// The live readers and the current time.
   var summary: (held: ReaderList.Summary, now: UInt64) {
     let now = clock.now()
     return (state.withLock { $0.readers.summary }, now)
   }
 
-  /// Those that have lived for `bound` at least, and since they were reported last for as long again.
+  /// Readers that have lived for `bound` or longer, and for that long again since their last report.
   func takeLongLived(bound: UInt64) -> [EngineEvent] {
     let now = clock.now()
     return state.withLock { $0.readers.takeLongLived(bound: bound, now: now) }
@@ -169,8 +171,8 @@ extension SnapshotList.Hold {
   }
 }
 
-/// The snapshots and cursors that live, in the order in which they were made: a doubly linked list in an
-/// array, so that each step takes the same time however many there are.
+/// The live snapshots and cursors in the order of creation: a doubly linked list in an array, so that each operation
+/// takes constant time.
 struct ReaderList: Sendable {
   private struct Node: Sendable {
     var previous = -1
@@ -178,11 +180,11 @@ struct ReaderList: Sendable {
     var reader = EngineEvent.Reader.snapshot
     var sequence = SequenceNumber.zero
     var since: UInt64 = 0
-    /// The age at which it is reported next; 0: at the bound.
+    /// The age of the next report; 0 means the bound.
     var reportAge: UInt64 = 0
   }
 
-  /// How many there are, and since when the oldest.
+  /// The number of readers, and the start of the oldest.
   struct Summary: Sendable {
     var snapshotCount = 0
     var cursorCount = 0
@@ -192,7 +194,7 @@ struct ReaderList: Sendable {
   }
 
   private var nodes: [Node] = []
-  /// Places that nobody has.
+  /// Indices of unused nodes.
   private var free: [Int] = []
   private var first = -1
   private var last = -1
@@ -257,10 +259,10 @@ struct ReaderList: Sendable {
   }
 }
 
-/// A snapshot of the database: reads through it see the state when it was made, whatever is written, flushed or
+/// A snapshot of the database: reads through it see the state at its creation, whatever is written, flushed or
 /// compacted later.
 ///
-/// A snapshot is one number. It keeps old versions of changed keys from being dropped. It ends with its last
+/// A snapshot is one number. It keeps old versions of changed keys from being dropped, and is released with its last
 /// reference. Safe from any thread.
 public final class EngineSnapshot: Sendable {
   /// The last commit that the snapshot sees.
@@ -268,7 +270,7 @@ public final class EngineSnapshot: Sendable {
   private let list: SnapshotList
   private let hold: SnapshotList.Hold
 
-  /// The views to read through, where later ones need not have what the snapshot sees: in a follower.
+  /// The views to read through in a follower, where later views may lack what the snapshot sees.
   let held: HeldViews?
 
   init(
@@ -279,11 +281,11 @@ public final class EngineSnapshot: Sendable {
     hold = list.hold(as: reader, visible)
     sequence = hold.sequence
     seekCount = Atomic(hold.number)
-    // Behind the sequence: views only gain what later commits need.
+    // Loaded after the sequence: views only gain what later commits need.
     held = holding()
   }
 
-  /// What a cursor at another snapshot holds.
+  /// Registers a cursor at another snapshot.
   init(cursorAt snapshot: EngineSnapshot) {
     list = snapshot.list
     hold = list.hold(snapshot.sequence, as: .cursor)
@@ -294,17 +296,17 @@ public final class EngineSnapshot: Sendable {
 
   deinit { list.release(hold) }
 
-  /// Whether a family was made after the snapshot, in a follower: the snapshot sees nothing of it then. Always false in the
-  /// process that writes. Complexity: a search in a dictionary.
+  /// Whether a family was created after the snapshot, in a follower: the snapshot sees nothing of it then. Always false
+  /// in the writing process. Complexity: a dictionary lookup.
   public func isOlder(than family: FamilyID) -> Bool { held.map { !$0.holds(family) } ?? false }
 
-  // MARK: - For the cursor that holds it
+  // MARK: - For the cursor that owns it
 
-  /// Counts seeks of a cursor, from a number that differs from cursor to cursor: many make one seek
-  /// only. Here and not in the cursor, which is moved about. A load and a store, by one thread at a time.
+  /// The number of seeks of a cursor, starting from a number that differs between cursors, since many seek only once.
+  /// Stored here because the cursor itself is moved. A load and a store, by one thread at a time.
   private let seekCount: Atomic<UInt64>
 
-  /// Counts a seek, and says whether it is one of the few that are timed.
+  /// Counts a seek, and returns whether it is one of the few that are timed.
   @inline(__always)
   func countSeekIsSample() -> Bool {
     let number = seekCount.load(ordering: .relaxed) &+ 1

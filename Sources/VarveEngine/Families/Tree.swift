@@ -1,31 +1,31 @@
 internal import Synchronization
 
-/// The durable state of the tree: families, tables, versions. Every change goes through `commit`, which
-/// makes the edit durable first and puts the new versions in force second.
+/// The durable state of the tree: families, tables, versions. Every change goes through `commit`, which makes the edit
+/// durable first and installs the new versions second.
 ///
 /// # Concurrency
-/// Safe from any thread. `lock` is held while the MANIFEST is written: only background jobs and the
-/// rare changes of families wait for it, never a reader or a writer of data.
+/// Safe from any thread. The lock is held while the MANIFEST is written: only background jobs and the rare family
+/// changes wait for it, never a reader or a writer of data.
 final class Tree: TableReaders {
   let directory: String
   let environment: EngineEnvironment
   let registry: FamilyRegistry
   let cache: BlockCache
   private let manifest: Mutex<Manifest>
-  /// The same object, for its thread-safe counter of file numbers.
+  /// The object in `manifest`, for its thread-safe counter of file numbers.
   private let numbers: Manifest
   private let obsolete: ObsoleteFiles
-  /// Tables of edits that failed and may count all the same after a crash. Under `manifest`'s lock.
+  /// Tables of edits that failed and may still count after a crash. Under `manifest`'s lock.
   private let doubted = Mutex<[FileNumber]>([])
   private let epochs: ReadEpochs
   let metrics: EngineMetrics
   let budget: MemoryBudget
   let openTables: OpenTables
-  /// Of the MANIFEST, and never changed by an edit.
+  /// Read from the MANIFEST, and never changed by an edit.
   let databaseID: UInt64
   let incarnation: UInt64
   let formatVersion: UInt32
-  /// What is known of tables without opening them. Under `manifest`'s lock.
+  /// The metadata of tables, known without opening them. Under `manifest`'s lock.
   private let metadataCharge: MemoryCharge
 
   init(
@@ -59,18 +59,18 @@ final class Tree: TableReaders {
 
   func path(_ name: FileName) -> String { directory + "/" + name.name }
 
-  /// A copy of everything durable.
+  /// A copy of the durable state.
   var state: ManifestState { manifest.withLock { $0.state } }
 
   /// Makes an edit durable, then visible to new reads.
   ///
-  /// `flushed` says how many of a family's oldest frozen memtables the edit's tables replace.
+  /// `flushed` is the number of a family's oldest frozen memtables that the edit's tables replace.
   ///
-  /// A job doesn't keep its family from being dropped meanwhile: what the edit says of tables of dropped
-  /// families is left out. Returns those families.
+  /// A job doesn't prevent its family from being dropped meanwhile: the edit's changes to tables of dropped families
+  /// are omitted. Returns those families.
   ///
-  /// The files of added tables that don't come to count are removed: those of dropped families, and all
-  /// where this throws; but only once it is settled that they don't.
+  /// The files of added tables that end up unreferenced are removed: those of dropped families, and all of them if this
+  /// throws, once it is settled that the edit does not count.
   @discardableResult
   func commit(_ edit: VersionEdit, flushed: [FamilyID: Int] = [:]) throws(EngineError) -> Set<FamilyID> {
     let moved = Set(edit.deletedTables.map(\.number))
@@ -84,7 +84,7 @@ final class Tree: TableReaders {
       let before = manifest.number
       do throws(EngineError) { try manifest.append(edit) } catch {
         let numbers = new.map(\.table.number)
-        // After a close the directory may be another engine's, and so the numbers: its open removes what nothing names.
+        // After a close the directory, and so the numbers, may belong to another engine: its open removes orphans.
         if manifest.isClosed { throw error }
         // A crash could still make the edit count.
         if manifest.isInDoubt { doubted.withLock { $0 += numbers } } else { removeTables(numbers) }
@@ -108,13 +108,13 @@ final class Tree: TableReaders {
     return dropped
   }
 
-  /// Settles that an edit whose commit failed does not count, also after a crash.
+  /// Makes sure that an edit whose commit failed does not count, not even after a crash.
   func settle() throws(EngineError) {
     try manifest.withLock { (manifest) throws(EngineError) in if manifest.isInDoubt { try manifest.roll() } }
   }
 
-  /// Removes files of tables that no state names. One that can't be removed now is an orphan, which the
-  /// next open removes.
+  /// Removes files of tables that no state references. One that can't be removed now is an orphan, which the next open
+  /// removes.
   func removeTables(_ numbers: [FileNumber]) {
     for number in numbers {
       do throws(EngineError) { try environment.fileSystem.remove(path(.table(number))) } catch { continue }
@@ -122,7 +122,7 @@ final class Tree: TableReaders {
     }
   }
 
-  /// The tables that no version names after the edit. A table that only moves is not among them.
+  /// The tables that no version references after the edit. A table that only moves is not among them.
   private func tablesLeaving(_ edit: VersionEdit, _ state: ManifestState) -> [TableMetadata] {
     let kept = Set(edit.addedTables.map(\.table.number))
     var leaving: [TableMetadata] = []
@@ -135,14 +135,14 @@ final class Tree: TableReaders {
     return leaving
   }
 
-  /// The reader of a table, which must be kept alive by its version; opened where it isn't. Only inside a
-  /// read epoch, which is how long it is valid.
+  /// The reader of a table, which its version must keep alive; opens it if necessary. Only inside a read epoch, for
+  /// whose duration the reader is valid.
   @inline(__always)
   func borrowReader(_ table: TableMetadata) throws(EngineError) -> Unmanaged<TableReader> {
     unsafe try table.slot.reader(in: openTables) { () throws(EngineError) in try openTable(table) }
   }
 
-  /// The same reader, counted, for those who use it longer than a call.
+  /// The reader of a table, retained, for use beyond one call.
   func reader(_ table: TableMetadata) throws(EngineError) -> TableReader {
     let mark = epochs.enter()
     defer { epochs.leave(mark) }
@@ -152,7 +152,7 @@ final class Tree: TableReaders {
   @inline(never)
   private func openTable(_ table: TableMetadata) throws(EngineError) -> TableReader {
     try FileReadBan.check()
-    // What was closed lately may have a descriptor still.
+    // A recently closed table may still have a descriptor.
     epochs.poll()
     let file: any File
     if let kept = table.slot.keptFile { file = kept } else { file = try openFile(of: table) }
@@ -161,7 +161,7 @@ final class Tree: TableReaders {
       account: budget.account(.openTables))
   }
 
-  /// Gives descriptors back where there are none, so that the next attempt finds some.
+  /// Frees descriptors if there are none left, so that the next attempt succeeds.
   func makeRoom(after error: EngineError) {
     guard error.code == .tooManyOpenFiles else { return }
     openTables.shed()
@@ -179,16 +179,16 @@ final class Tree: TableReaders {
     }
   }
 
-  /// Takes the state that another process made durable.
+  /// Installs the state that another process made durable.
   func follow(_ state: ManifestState) { manifest.withLock { $0.follow(state) } }
 
-  /// Rolls the MANIFEST where that makes the next open cheaper. Never fails: see `Manifest.rollForClose`.
+  /// Rolls the MANIFEST if that makes the next open cheaper. Never fails: see `Manifest.rollForClose`.
   func rollForClose() {
     let number = manifest.withLock { $0.rollForClose() ? $0.number : nil }
     if let number { metrics.events.emit(.manifestRolled(number: number.value)) }
   }
 
-  /// Closes the tables and gives the MANIFEST back.
+  /// Closes the tables and the MANIFEST.
   func close() {
     openTables.closeAll()
     manifest.withLock { $0.close() }

@@ -1,5 +1,4 @@
-/// How entries come into a batch: by the families that the engine gave out. The batch itself knows their
-/// numbers only, and stands on a lower floor.
+/// Adds entries by column family. The batch itself is on a lower layer and knows only the families' numbers.
 extension WriteBatch {
   /// Sets the value of a key. Throws `.limitExceeded` and adds nothing if the key, the value or the batch would exceed
   /// its limit.
@@ -27,7 +26,7 @@ extension WriteBatch {
   /// Removes a key that was put exactly once since it was last removed, by a single delete or a range delete:
   /// never by `delete`, and never merged.
   ///
-  /// Cheaper than `delete` if this holds: a compaction removes the put and its removal together as soon as it meets
+  /// Cheaper than `delete` if this holds: a compaction removes the put and its removal together as soon as it merges
   /// both. If it does not hold, the result of reads of the key is undefined: an older put can be visible again. Builds
   /// with `assert` stop when a compaction detects this. Throws the errors of `put`.
   public mutating func singleDelete(_ key: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
@@ -64,8 +63,8 @@ extension WriteBatch {
   /// Complexity: O(n).
   public func lastKey(in family: ColumnFamily) -> [UInt8]? { lastKey(in: family.id) }
 
-  /// Adds an operand for the family's merge operator. The write throws `.invalidArgument` where the family
-  /// has none. Throws like `put`.
+  /// Adds an operand for the family's merge operator. The write throws `.invalidArgument` if the family has none.
+  /// Throws like `put`.
   public mutating func merge(_ key: RawSpan, _ operand: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
     try key.withByteView { (key) throws(EngineError) in
       try operand.withByteView { (operand) throws(EngineError) in
@@ -79,8 +78,8 @@ extension WriteBatch {
     try unsafe merge(key.span.bytes, operand.span.bytes, in: family)
   }
 
-  /// Sets the value of a key, with the sequence of the batch's commit, as eight bytes big-endian, in place of
-  /// those at `position`.
+  /// Sets the value of a key, with the sequence of the batch's commit, as eight bytes big-endian, replacing the bytes
+  /// at `position`.
   ///
   /// With it, keys can ascend in commit order, and rows can name the commit that made them. The sequence number is the
   /// one that `write` returns. Throws `.invalidArgument` if the eight bytes do not lie inside the key or value.

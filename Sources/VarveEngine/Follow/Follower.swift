@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Follows a database that another process writes: an engine to read from, whose state changes only in `catchUp` and
+/// Follows a database that another process writes: an engine for reading, whose state changes only in `catchUp` and
 /// `waitForCommit`.
 ///
 /// ```swift
@@ -13,7 +13,7 @@ internal import Synchronization
 /// try follower.close()
 /// ```
 ///
-/// # What it sees
+/// # Visible state
 /// Complete batches, all of them, in commit order; the state never goes back. A commit is visible when it has the
 /// durability that its writer asked for: at once by default, after its sync with `Durability.power`, and not before an
 /// earlier such commit. Commits with `Durability.none` are visible after they were flushed, possibly after later ones.
@@ -22,15 +22,15 @@ internal import Synchronization
 /// the file `SHARED` polls each millisecond. Otherwise followers poll the log each millisecond, and a commit with
 /// `Durability.power` can be visible before it was synced. `Engine.explain()` says which method is used.
 ///
-/// # What it costs the writer
+/// # Cost for the writer
 /// Only the wake-ups. The follower writes only a count into `SHARED`. It keeps entries that are not in tables yet in
 /// memtables of its own, at most what the writer's log holds, and keeps up to half of `EngineOptions.openTableCount`
-/// tables open. Beyond that, a snapshot or cursor can meet a table that the writer removed, and throws `.notFound`;
+/// tables open. Beyond that, a snapshot or cursor can need a table that the writer removed, and throws `.notFound`;
 /// after `catchUp` the same read succeeds.
 ///
 /// Safe from any thread.
 public final class Follower: Sendable {
-  /// What is read from. It is read-only; `close` of the follower closes it.
+  /// The engine to read from. It is read-only; `close` of the follower closes it.
   public let engine: Engine
   private let following: Following
   private let isClosed = Atomic<Bool>(false)
@@ -44,7 +44,7 @@ public final class Follower: Sendable {
   /// Advances to the last commit that the writer has announced, and returns its sequence number. Running reads, cursors
   /// and snapshots keep their state.
   ///
-  /// Throws `.rewound` if a loss of power took back commits that were read here, `.corruption`, and errors of the file
+  /// Throws `.rewound` if a power loss took back commits that were read here, `.corruption`, and errors of the file
   /// system; reads then see the earlier state.
   /// Complexity: O(n) in the bytes written since the last call.
   @discardableResult
@@ -53,7 +53,7 @@ public final class Follower: Sendable {
     return try following.catchUp()
   }
 
-  /// Waits until a commit after `sequence` is visible here, and returns the last visible one; nil where
+  /// Waits until a commit after `sequence` is visible here, and returns the last visible one. Returns nil if
   /// `nanoseconds` pass first, or the follower is closed. Throws like `catchUp`.
   public func waitForCommit(
     after sequence: SequenceNumber, timeout nanoseconds: UInt64? = nil
@@ -80,7 +80,7 @@ public final class Follower: Sendable {
   }
 
   /// The visible sequence number each time it rises, as long as the follower is open. A slow consumer misses numbers but
-  /// no commits: each number stands for all commits before it. Each stream has a thread of its own, which catches up.
+  /// no commits: each number stands for all commits before it. Each stream has its own thread, which catches up.
   public func commits() -> AsyncThrowingStream<SequenceNumber, any Error> {
     AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
       let stream = CommitStream()
@@ -120,7 +120,7 @@ public final class Follower: Sendable {
     }
   }
 
-  /// How often a sequence of commits looks whether it is still wanted.
+  /// How often a commit stream checks whether it is still in use.
   private static let lookInterval: UInt64 = 100_000_000
 
   /// Closes the follower and its engine; waiting calls return nil. Release snapshots and cursors before. A second call
@@ -137,7 +137,7 @@ public final class Follower: Sendable {
   }
 }
 
-/// The thread that feeds one sequence of commits.
+/// The thread that feeds one stream of commits.
 private final class CommitStream: Sendable {
   private let ended = Atomic<Bool>(false)
   private let done = Atomic<Bool>(false)
@@ -148,7 +148,7 @@ private final class CommitStream: Sendable {
 
   func end() { ended.store(true, ordering: .releasing) }
 
-  /// False, and nothing done, where the system starts no further thread.
+  /// Starts the thread. Returns false if the system can't create one.
   func start(_ body: @escaping @Sendable () -> Void) -> Bool {
     thread.withLock { thread in
       thread = EngineThread(ifPossible: "varve-follow") { [self] in

@@ -1,38 +1,39 @@
 internal import Synchronization
 
-/// Keeps a read-only engine up with the process that writes the database.
+/// Keeps a read-only engine up to date with the process that writes the database.
 ///
 /// # One step
-/// 1. *Aim*: the last commit that the writer tells of (`SharedPage`), then the MANIFEST's new edits. Whatever is
-///    in tables by them counts as told: those are durable.
-/// 2. *Read*: the records of the log up to there go into memtables of this process. An entry that is in
-///    tables already is left out.
-/// 3. *Keep*: the tables that are new are opened, because the writer may remove them at any time.
-/// 4. *Show*: versions and memtables change, and the visible sequence rises, while no read begins.
+/// 1. *Aim*: load the last commit that the writer published (`SharedPage`), then the MANIFEST's new edits. Everything
+///    in tables by these edits counts as published: it is durable.
+/// 2. *Read*: insert the log's records up to that commit into memtables of this process. Entries that are in tables
+///    already are skipped.
+/// 3. *Keep*: open the new tables, because the writer may remove them at any time.
+/// 4. *Show*: change versions and memtables, and raise the visible sequence, while no read begins.
 ///
-/// Nothing is written, and nothing is shown before 4: a step that throws leaves what was there before, and
-/// the next one begins where it stopped.
+/// Nothing is written, and nothing becomes visible before 4: a step that throws leaves the earlier state, and the next
+/// one continues where it stopped.
 ///
-/// # What the writer does meanwhile
-/// - It appends: a record that is not whole is "not yet".
-/// - It frees segments, removes them or uses their files again: the MANIFEST says so before. Then the log is
-///   read again from the oldest segment that it names; what was read before is left out.
-/// - It removes tables: a later edit says so. The MANIFEST is read again, and the step goes on with that.
-/// - Its sync fails, and it logs again what was not durable (`LogWriter` restarts): read as above.
-/// - It dies. Commits that waited for a sync are in the log, and those after them: from now on a step reads to the end
-///   of the log, as the next recovery does.
-/// - Another process opens the database. It finds what the first one showed, unless the power failed; then this engine
-///   has seen more than there is, and every later step throws `.rewound`.
+/// # Concurrent changes by the writer
+/// - It appends: an incomplete record means "not yet".
+/// - It frees segments, removes them or reuses their files: the MANIFEST records that first. Then the log is read again
+///   from the oldest segment that it names; entries that were read before are skipped.
+/// - It removes tables: a later edit records that. The MANIFEST is read again, and the step continues with it.
+/// - Its sync fails, and it logs again what was not durable (`LogWriter` restarts): the log is read again as for freed
+///   segments.
+/// - It dies. Commits that waited for a sync are in the log, and so are those after them: from now on a step reads to
+///   the end of the log, as the next recovery does.
+/// - Another process opens the database. It finds what the first one published, unless the power failed; then this
+///   engine has seen more than there is, and every later step throws `.rewound`.
 ///
 /// # Invariants
 /// 1. Every logged entry up to `incorporated` is in memtables or tables of the views.
 /// 2. No entry is both in a memtable and in a table of a view.
-/// 3. No table of a view holds anything above the visible sequence.
+/// 3. No table of a view has an entry above the visible sequence.
 ///
 /// # Concurrency
-/// Any thread; one step at a time.
+/// Safe from any thread; one step at a time.
 final class Following: @unchecked Sendable {
-  // Sendable: what changes is touched under `turn`.
+  // Sendable: mutable state is accessed under `turn`.
   private let turn = Mutex(())
   let opening: Opening
   let engine: EngineCore
@@ -42,34 +43,34 @@ final class Following: @unchecked Sendable {
   var manifest: ManifestTail
   var tail: LogTail
   var page: SharedPage?
-  /// The life of the writer that was met last.
+  /// The life of the last writer seen.
   private var lifeID: UInt64?
-  /// The commits that the page has the last step read; nil where the step read to the end of the log.
+  /// The last published commit for the last step to read; nil if the step read to the end of the log.
   private(set) var told: SequenceNumber?
-  /// What the page said at the last step, also of a writer that has ended: the next writer changes it. Nil where there is
-  /// no page that counts.
+  /// The page's last commit at the last step, even of a writer that has ended: the next writer changes it. Nil if there
+  /// is no valid page.
   private var awaited: SequenceNumber?
   /// The life of a writer whose process has ended.
   private var endedLifeID: UInt64?
-  /// When the process of the writer was last compared with the one that has its number.
+  /// When the writer's process was last compared with the one that now has its process id.
   private var askedAt: UInt64 = 0
   private let namespace = ProcessIdentity.namespace
   /// Invariant 1.
   private(set) var incorporated = SequenceNumber.zero
   /// The last entry that was read.
   private var lastRead = SequenceNumber.zero
-  /// Where segments were left that recovery or a failed sync might cut elsewhere.
+  /// The ends of segments that recovery or a failed sync might cut elsewhere.
   private var ends: [FileNumber: LogSegmentHeader.Predecessor] = [:]
-  /// The bytes of the segments that were read.
+  /// The sizes in bytes of the segments that were read.
   private var capacities: [FileNumber: Int] = [:]
   private var isExtentNoted = false
-  /// What the views show.
+  /// The state that the views show.
   private var shown: ManifestState
-  /// Why this engine can't go on.
+  /// The error because of which this engine can't continue.
   private var failure: EngineError?
   private var lastStop: LogSegmentHeader.Predecessor?
   private var isStopChecked = false
-  /// How often in a row the log led nowhere although the writer had more.
+  /// The number of consecutive steps in which the log could not be followed although the writer had more.
   private var stuckCount = 0
 
   private static let stuckMaximum = 1_000
@@ -88,7 +89,7 @@ final class Following: @unchecked Sendable {
   var fileSystem: any FileSystem { opening.environment.fileSystem }
   private var visible: SequenceNumber { engine.pipeline.visible }
 
-  /// Goes up to what the writer shows by now; returns the last commit that reads see then.
+  /// Advances to what the writer has published; returns the last commit that reads see afterwards.
   func catchUp() throws(EngineError) -> SequenceNumber {
     try turn.withLock { (_) throws(EngineError) in
       if let failure { throw failure }
@@ -104,13 +105,13 @@ final class Following: @unchecked Sendable {
 
   // MARK: - A step
 
-  /// How the reading of the log ended.
+  /// The result of reading the log.
   private enum End {
-    /// Everything that was asked for was read.
+    /// Everything requested was read.
     case complete
-    /// The segment under the cursor does not belong to the log any more.
+    /// The segment at the cursor does not belong to the log any more.
     case lost
-    /// The writer is in another segment, to which no way leads yet.
+    /// The writer is in another segment that can't be reached yet.
     case stuck
   }
 
@@ -120,7 +121,7 @@ final class Following: @unchecked Sendable {
     while true {
       let changes = manifest.changeCount
       var end = try readLog(through: goal)
-      // Where the writer is far ahead, the way may lead over segments that are gone.
+      // If the writer is far ahead, the next segments may have been removed.
       if end == .stuck && mayRestart {
         mayRestart = false
         end = .lost
@@ -131,7 +132,7 @@ final class Following: @unchecked Sendable {
         continue
       }
       if end == .stuck, flushed > lastRead {
-        // Views would come that need what was not read.
+        // The new views would need entries that were not read.
         try noteStuck()
         return
       }
@@ -146,9 +147,9 @@ final class Following: @unchecked Sendable {
     }
   }
 
-  /// The commits up to which this step goes.
+  /// The last commit that this step reads.
   private func aim() throws(EngineError) -> SequenceNumber {
-    // The page before the MANIFEST: a commit that is told names only families that edits made before it.
+    // The page before the MANIFEST: a published commit names only families that earlier edits made.
     try readPage()
     _ = try manifest.poll()
     try didChangeManifest()
@@ -156,8 +157,8 @@ final class Following: @unchecked Sendable {
     return .maximum
   }
 
-  /// The last entry that the MANIFEST knows of: it is durable, and no table has anything newer. Not always the
-  /// last of its batch.
+  /// The last entry that the MANIFEST covers: it is durable, and no table has a newer one. Not always the last entry of
+  /// its batch.
   private var flushed: SequenceNumber { manifest.state.lastSequence }
 
   private func readPage() throws(EngineError) {
@@ -171,7 +172,7 @@ final class Following: @unchecked Sendable {
     guard let page, let reading else { return }
     if hasWriterEnded(reading, page) {
       told = nil
-      // The log is read to its end, so what the next life begins with says nothing about a loss of power.
+      // The log is read to its end, so the start of the next life indicates nothing about a power loss.
       lifeID = nil
       return
     }
@@ -180,8 +181,8 @@ final class Following: @unchecked Sendable {
     lifeID = reading.lifeID
   }
 
-  /// Whether the process that writes this life is known to have ended. Whether another process got its number is asked only
-  /// now and then, because that takes more than one system call.
+  /// Whether the process of this life is known to have ended. Whether another process got its id is checked only
+  /// occasionally, because that takes several system calls.
   private func hasWriterEnded(_ reading: SharedPage.Reading, _ page: SharedPage) -> Bool {
     if reading.lifeID == endedLifeID { return true }
     guard let writer = page.writer(life: reading.lifeID, namespace: namespace) else { return false }
@@ -195,7 +196,7 @@ final class Following: @unchecked Sendable {
 
   private static let askInterval: UInt64 = 100_000_000
 
-  /// This engine has shown what is not there any more: nothing that it holds can be built upon.
+  /// This engine has shown commits that no longer exist: its state can't be used any further.
   private func rewound(to sequence: SequenceNumber) -> EngineError {
     let error = EngineError(
       .rewound,
@@ -205,7 +206,7 @@ final class Following: @unchecked Sendable {
     return error
   }
 
-  /// Makes families that came, so that entries find them.
+  /// Creates the state of new families, so that entries find them.
   private func didChangeManifest() throws(EngineError) {
     let families = manifest.state.families
     for family in families.values.sorted(by: { $0.id < $1.id }) {
@@ -272,7 +273,7 @@ final class Following: @unchecked Sendable {
     return try tail.isOverwritten()
   }
 
-  /// The writer has nothing more; unless bytes are damaged, which a second look at the same place looks for.
+  /// Stops because the writer has nothing more. Damaged bytes are detected by a second attempt at the same position.
   private func stop() throws(EngineError) -> End {
     defer { lastStop = tail.place }
     guard lastStop == tail.place else {
@@ -291,7 +292,7 @@ final class Following: @unchecked Sendable {
     let edits = ReplayedEdits()
     defer { edits.end() }
     while let (sequence, entry) = try entries.next() {
-      // A copy may be older than what was read before, and still be the first that is met.
+      // A copy may be older than entries read before, and still be the first that is found.
       guard sequence > incorporated, isCopy || sequence > lastRead else { continue }
       if manifest.state.families[entry.family] == nil, !manifest.state.isDropped(entry.family) {
         _ = try manifest.poll()
@@ -307,7 +308,7 @@ final class Following: @unchecked Sendable {
     if record.header.kind == .batch { lastRead = max(lastRead, record.header.sequence) }
   }
 
-  /// Goes to the oldest segment that the MANIFEST names.
+  /// Moves to the oldest segment that the MANIFEST names.
   private func findOldestSegment() throws(EngineError) {
     ends = [:]
     while true {
@@ -321,7 +322,8 @@ final class Following: @unchecked Sendable {
     }
   }
 
-  /// Looks why a file that the MANIFEST names is gone: an edit must say so, be it the last. False where none does.
+  /// Polls the MANIFEST after a file that it names was not found: an edit must record the removal, even the last one.
+  /// Returns false if there is no such edit.
   private func pollForWhatIsGone() throws(EngineError) -> Bool {
     var isChanged = try manifest.poll()
     if !isChanged { isChanged = try manifest.poll(.lastEdit) }
@@ -331,15 +333,15 @@ final class Following: @unchecked Sendable {
 
   // MARK: - Tables
 
-  /// The chunks of tables of which each was there: those of a version that the next one shares are not looked at again.
+  /// The chunks of tables of which each was found: chunks shared with the next version are not checked again.
   private var seenChunks: Set<UInt64> = []
 
-  /// Opens the files of tables that are new; where enough are open, only looks whether they are there. False where one
-  /// is gone: then the MANIFEST has changed.
+  /// Opens the files of new tables; once enough are open, only checks that they exist. Returns false if one does not:
+  /// then the MANIFEST has changed.
   ///
-  /// All tables count, those of known chunks too, as if each were open: so fewer new ones are opened than could be.
+  /// All tables, including those of known chunks, count as open: so fewer new ones are opened than could be.
   ///
-  /// Complexity: in the chunks, and in the tables of those that are new.
+  /// Complexity: O(chunks, plus the tables of new chunks).
   private func keepTables() throws(EngineError) -> Bool {
     guard manifest.changeCount != shownChangeCount else { return true }
     let maximum = engine.tree.openTables.countMaximum / 2
@@ -369,7 +371,7 @@ final class Following: @unchecked Sendable {
     return true
   }
 
-  /// Keeps the tables of a chunk; returns one that is not there.
+  /// Keeps the tables of a chunk; returns one that does not exist, if any.
   private func keep(
     _ chunk: TableChunk, of family: String, _ count: inout Int, _ maximum: Int
   ) throws(EngineError) -> TableMetadata? {
@@ -381,7 +383,7 @@ final class Following: @unchecked Sendable {
     return nil
   }
 
-  /// Opens the file of a table, or only looks at it where enough are open. False where it is not there.
+  /// Opens the file of a table, or, if enough are open, only checks that it exists. Returns false if it does not.
   private func keep(_ table: TableMetadata, of family: String, opens: Bool) throws(EngineError) -> Bool {
     let path = opening.path + "/" + FileName.table(table.number).name
     guard let attributes = try fileSystem.attributes(path), !attributes.isDirectory else { return false }
@@ -400,8 +402,8 @@ final class Following: @unchecked Sendable {
 
   private func show() throws(EngineError) {
     let state = manifest.state
-    // Up to the end of the last batch that was read: a flush of one family may end within a batch, the rest of
-    // which is in the log then. A commit that was told and not read left nothing: it was empty.
+    // Up to the end of the last batch that was read: a flush of one family may end within a batch whose rest is in the
+    // log. A published commit that was not read was empty.
     let sequence = [visible, flushed, lastRead].max() ?? .zero
     if manifest.changeCount == shownChangeCount {
       engine.pipeline.showCommits(through: sequence)
@@ -416,7 +418,7 @@ final class Following: @unchecked Sendable {
 
   private var shownChangeCount = -1
 
-  /// For statistics, which else would show the idle log of an engine that only reads.
+  /// For statistics, which would otherwise show the idle log of a read-only engine.
   private func noteExtent(_ state: ManifestState) {
     capacities = capacities.filter { $0.key >= state.oldestLog }
     engine.pipeline.log.noteFollowed(
@@ -462,7 +464,7 @@ final class Following: @unchecked Sendable {
     family.state.close(engine.pipeline.memory.empty, .beforeOpen)
   }
 
-  /// For `Engine.explain()`.
+  /// One line for `Engine.explain()`.
   var overview: String {
     let (page, told) = look()
     let name = FileName.shared.name
@@ -474,14 +476,14 @@ final class Following: @unchecked Sendable {
       "follower: \(way); \(engine.pipeline.memory.frozenSize) bytes of frozen memtables wait for the writer's flushes"
   }
 
-  /// The page, and what it said at the last step.
+  /// The page, and its last commit at the last step.
   private func look() -> (page: SharedPage?, told: SequenceNumber?) {
     turn.withLock { _ in (self.page, self.awaited) }
   }
 
   // MARK: - Waiting
 
-  /// Ends the steps, and runs `body` behind the last.
+  /// Ends the steps, and runs `body` after the last one.
   func end(_ body: () throws(EngineError) -> Void) throws(EngineError) {
     try turn.withLock { (_) throws(EngineError) in
       failure = EngineError(.canceled, "the follower was closed", file: opening.path)
@@ -489,7 +491,7 @@ final class Following: @unchecked Sendable {
     }
   }
 
-  /// Sleeps until there may be more than the last step saw, or for so long.
+  /// Sleeps until there may be more than the last step saw, or for at most `nanoseconds`.
   func sleep(nanoseconds: UInt64) {
     let (page, told) = look()
     let clock = opening.environment.clock
@@ -500,11 +502,12 @@ final class Following: @unchecked Sendable {
     while page.told == told, clock.now() - start < bounded { clock.pause(min(bounded, Self.pollInterval)) }
   }
 
-  /// Lets those that sleep look again.
+  /// Wakes sleeping threads, which check again.
   func interrupt() { look().page?.interrupt() }
 
-  /// How often a follower looks that can't be woken.
+  /// How often a follower polls if it can't be woken.
   static let pollInterval: UInt64 = 1_000_000
-  /// How long one sleeps at most: who is to wake it may have died, and another may write by now in another way.
+  /// The longest single sleep: the writer that should wake this thread may have died, and another one may notify in
+  /// another way.
   private static let sleepMaximum: UInt64 = 100_000_000
 }

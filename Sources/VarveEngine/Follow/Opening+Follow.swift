@@ -1,13 +1,13 @@
-/// Opening a database that another process may be writing: nothing is made, locked, synced or changed.
+/// Opens a database that another process may be writing: creates, locks, syncs and changes nothing.
 extension Opening {
-  /// An engine that reads, and what keeps it up with the writer.
+  /// A read-only engine, and the object that keeps it up to date with the writer.
   func openReadOnly() throws(EngineError) -> (engine: Engine, following: Following) {
     _ = try findDatabase()
     let fileSystem = environment.fileSystem
     let tail = try ManifestTail(directory: path, fileSystem: fileSystem)
     let manifest = Manifest.following(
       directory: path, fileSystem: fileSystem, state: tail.state, number: tail.number)
-    // Nothing runs in the background of an engine that only reads.
+    // A read-only engine runs nothing in the background.
     let executor = environment.makeExecutor(1)
     let metrics = EngineMetrics(clock: environment.clock)
     if let listener = options.listener { _ = metrics.events.add(listener) }
@@ -20,7 +20,7 @@ extension Opening {
       metrics.events.finish()
       throw error
     }
-    // From here the core lets everything go at its end.
+    // From here on the core releases everything at its end.
     let following = Following(self, core, views, tail)
     try following.begin()
     return (Engine(core), following)
@@ -28,15 +28,15 @@ extension Opening {
 }
 
 extension Following {
-  /// The first step, and the verdict of recovery on the log.
+  /// Runs the first step, and checks the log as recovery would.
   ///
-  /// A follower takes the end of what it can read for "not yet"; recovery tells a torn tail from damage to
-  /// what was durable. A writer's work may look like damage to it, so a verdict counts only where nothing
-  /// changed between two of them.
+  /// A follower takes the end of the readable log for "not yet"; recovery distinguishes a torn tail from damage to
+  /// durable data. A writer's concurrent work may look like damage to it, so a verdict counts only if nothing changed
+  /// between two checks.
   func begin() throws(EngineError) {
     var first: EngineError?
     do throws(EngineError) { _ = try catchUp() } catch {
-      // What recovery says of the same log comes first.
+      // Recovery's verdict on the same log takes precedence.
       first = error
     }
     var verdict = try judge()
@@ -46,14 +46,14 @@ extension Following {
       if next == verdict { break }
       verdict = next
     }
-    // A writer that is that busy is alive, and its next follower or recovery looks again.
+    // A writer that is this busy is alive, and the next follower or recovery checks again.
     if let error = verdict.error, try judge() == verdict { throw error }
     if let first { throw first }
   }
 
   private static var judgementMaximum: Int { 3 }
 
-  /// What recovery would say, and of which state.
+  /// The error that recovery would report, and the state that it refers to.
   private struct Verdict: Equatable {
     let error: EngineError?
     let manifestChanges: Int
@@ -89,7 +89,7 @@ extension Following {
 }
 
 extension ManifestState {
-  /// Where earlier recoveries cut the log.
+  /// The positions where earlier recoveries cut the log.
   var recoveryCuts: [FileNumber: LogRecovery.Cut] {
     Dictionary(uniqueKeysWithValues: logCuts.map { ($0.segment, .init(lifeID: $0.lifeID, end: $0.endOffset)) })
   }

@@ -1,7 +1,7 @@
-/// A damaged block of a table that a compaction met: `EngineStatistics.damagedBlocks`.
+/// A damaged block of a table, found by a compaction: `EngineStatistics.damagedBlocks`.
 ///
-/// The table stays out of compactions until `Engine.resume()` finds it whole, or `Engine.giveUp(_:)` rewrites it
-/// without what can't be read. All other tables are compacted as before, and reads of other blocks go on.
+/// The table stays out of compactions until `Engine.resume()` finds it intact, or `Engine.giveUp(_:)` rewrites it
+/// without the unreadable parts. All other tables are compacted as before, and reads of other blocks continue.
 public struct DamagedBlock: Sendable, Hashable, CustomStringConvertible {
   /// The name of the column family.
   public let family: String
@@ -11,9 +11,9 @@ public struct DamagedBlock: Sendable, Hashable, CustomStringConvertible {
   public let level: Int
   /// The path of the file.
   public let file: String
-  /// The first byte of the block; nil where the file as a whole can't be read.
+  /// The offset of the block; nil if the file as a whole can't be read.
   public let offset: UInt64?
-  /// What was found.
+  /// The damage found.
   public let message: String
 
   /// `FILE:OFFSET: message; column family "f", level 6`.
@@ -22,22 +22,21 @@ public struct DamagedBlock: Sendable, Hashable, CustomStringConvertible {
   }
 }
 
-/// What `Engine.giveUp(_:)` gave up: the parts of one table that could not be read, and what was in them.
+/// The unreadable parts of one table that `Engine.giveUp(_:)` gave up, and what they contained.
 public struct GivenUpDamage: Sendable, Hashable, CustomStringConvertible {
   /// Bytes of the file that could not be read.
   public struct Part: Sendable, Hashable, CustomStringConvertible {
-    /// The bytes of the file; of a block those of its content and its trailer.
+    /// The byte range in the file; for a block, that of its content and its trailer.
     public let offsets: Range<UInt64>
-    /// What was found there.
+    /// The damage found there.
     public let message: String
-    /// Whether entries were there. False for an index, a filter or a footer: what they say is made again from the
-    /// entries.
+    /// Whether entries were there. False for an index, a filter or a footer: their content is rebuilt from the entries.
     public let holdsEntries: Bool
-    /// No entry of a lower key was there. It is the last key that could be read before the part, or the first key of
-    /// the table.
+    /// The lower bound of the entries that were there: the last readable key before the part, or the first key of the
+    /// table.
     public let firstKey: [UInt8]
-    /// No entry of a higher key was there. It is the first key that could be read after the part, or the last key of
-    /// the table.
+    /// The upper bound of the entries that were there: the first readable key after the part, or the last key of the
+    /// table.
     public let lastKey: [UInt8]
 
     /// `bytes FROM-TO: message; keys from "a" to "b"`.
@@ -62,18 +61,18 @@ public struct GivenUpDamage: Sendable, Hashable, CustomStringConvertible {
 
   /// The name of the column family.
   public let family: String
-  /// The file that was given up. It is removed when no reader needs it.
+  /// The file that was given up. It is removed once no reader needs it.
   public let file: String
-  /// What could not be read, in the order of the file. Empty where everything could: nothing is lost then.
+  /// The unreadable parts, in the order of the file. Empty if everything could be read: nothing is lost then.
   public let parts: [Part]
-  /// How many entries were in `parts`, tombstones included.
+  /// The number of entries in `parts`, tombstones included.
   public let entryCount: UInt64
-  /// How many of the entries were tombstones.
+  /// The number of tombstones among the entries.
   public let tombstoneCount: UInt64
-  /// How many range tombstones were lost.
+  /// The number of lost range tombstones.
   public let rangeTombstoneCount: UInt64
 
-  /// Whether tombstones were among what is lost: then keys that were deleted may be there again.
+  /// Whether tombstones were lost: then deleted keys may reappear.
   public var hadTombstones: Bool { tombstoneCount + rangeTombstoneCount > 0 }
 
   /// `FILE: 12 entries lost, 3 tombstones among them; ...`, with each part.

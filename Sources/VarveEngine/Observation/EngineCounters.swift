@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// What the background work counts. Relaxed: each is a statistic, and none orders anything.
+/// Counters of the background work. Relaxed: each is a statistic, and none orders anything.
 final class EngineCounters: Sendable {
   private let jobs = Atomic<UInt64>(0)
   private let flushes = Atomic<UInt64>(0)
@@ -8,17 +8,17 @@ final class EngineCounters: Sendable {
   private let flushed = Atomic<UInt64>(0)
   private let unlogged = Atomic<UInt64>(0)
   private let moves = Atomic<UInt64>(0)
-  /// Compactions by the level that they write to.
+  /// Compactions by output level.
   private let compactions = Mutex([LevelWork](repeating: LevelWork(), count: Limits.levelCount))
   private let failures = Atomic<UInt64>(0)
   private let coveredRuns = Atomic<UInt64>(0)
   private let droppedUnread = Atomic<UInt64>(0)
 
-  /// A number for a job.
+  /// Allocates a number for a job.
   func beginJob() -> UInt64 { jobs.wrappingAdd(1, ordering: .relaxed).newValue }
 
   func addFlushed(_ bytes: UInt64) { flushed.wrappingAdd(bytes, ordering: .relaxed) }
-  /// Counts a flush that ended well, of memtables with so many bytes, of which so many were in no log.
+  /// Counts a successful flush of memtables with `read` bytes, of which `bytes` were in no log.
   func addFlush(read: UInt64, unlogged bytes: UInt64) {
     flushes.wrappingAdd(1, ordering: .relaxed)
     flushRead.wrappingAdd(read, ordering: .relaxed)
@@ -32,7 +32,7 @@ final class EngineCounters: Sendable {
     }
   }
   func addMove() { moves.wrappingAdd(1, ordering: .relaxed) }
-  /// Counts a range tombstone that was put over dead keys.
+  /// Counts a range tombstone that was written over dead keys.
   func addCoveredRun() { coveredRuns.wrappingAdd(1, ordering: .relaxed) }
   /// Counts tables that were dropped unread.
   func addDroppedUnread(_ count: Int) { droppedUnread.wrappingAdd(UInt64(count), ordering: .relaxed) }
@@ -44,19 +44,19 @@ final class EngineCounters: Sendable {
   var compactionCount: UInt64 { levelWork.reduce(0) { $0 + $1.compactionCount } }
   var bytesUnlogged: UInt64 { unlogged.load(ordering: .relaxed) }
   var moveCount: UInt64 { moves.load(ordering: .relaxed) }
-  /// What compactions wrote to each level, from level 0.
+  /// The work of compactions by output level, from level 0.
   var levelWork: [LevelWork] { compactions.withLock { $0 } }
   var coveredRunCount: UInt64 { coveredRuns.load(ordering: .relaxed) }
   var droppedUnreadCount: UInt64 { droppedUnread.load(ordering: .relaxed) }
   var failureCount: UInt64 { failures.load(ordering: .relaxed) }
 }
 
-/// What compactions into one level did since the engine opened. Of flushes, which write to level 0 and now and
-/// then deeper, `EngineStatistics.Work` has the sum.
+/// The work of compactions into one level since the engine opened. For flushes, which write to level 0 and occasionally
+/// to deeper levels, `EngineStatistics.Work` has the sum.
 public struct LevelWork: Sendable, Hashable {
-  /// Compactions that ended well and wrote tables to it.
+  /// Successful compactions that wrote tables to the level.
   public internal(set) var compactionCount: UInt64 = 0
-  /// Bytes of tables that they read, those of the level above included.
+  /// Bytes of tables that they read, including those of the level above.
   public internal(set) var bytesRead: UInt64 = 0
   /// Bytes of tables that they wrote.
   public internal(set) var bytesWritten: UInt64 = 0

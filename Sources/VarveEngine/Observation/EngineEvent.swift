@@ -5,18 +5,18 @@
 public enum EngineEvent: Sendable {
   /// A flush of frozen memtables begins.
   case flushBegan(Flush)
-  /// A flush ended, in `outcome` well or not.
+  /// A flush ended; `outcome` has its result.
   case flushEnded(Flush, outcome: Outcome)
   /// A compaction begins.
   case compactionBegan(Compaction)
-  /// A compaction ended, in `outcome` well or not. One that was given up, because the engine closes or its
+  /// A compaction ended; `outcome` has its result. A compaction that was canceled, because the engine closes or its
   /// family was dropped, ends with `.canceled`.
   case compactionEnded(Compaction, outcome: Outcome)
   /// The file of a table is complete. The end of its job says whether the table becomes live.
   case tableCreated(Table)
   /// The file of an obsolete table was removed.
   case tableDeleted(number: UInt64)
-  /// A segment of the log is ready to be written to; `isReused` says that its file was one before.
+  /// A log segment is ready to be written to; `isReused` means that its file was a segment before.
   case logSegmentCreated(number: UInt64, bytes: Int, isReused: Bool)
   /// A log segment is no longer needed. Its file is kept for reuse, or removed.
   case logSegmentRecycled(number: UInt64, isKept: Bool)
@@ -24,28 +24,28 @@ public enum EngineEvent: Sendable {
   case manifestRolled(number: UInt64)
   /// Writers begin to wait. With `.writeController`: commits are slowed down from now on.
   case stallBegan(StallCause)
-  /// No writer waits any more for this cause. `nanoseconds`: how long the last of them did; with
-  /// `.writeController`: since when commits were slowed down.
+  /// No writer waits for this cause any more. `nanoseconds` is the duration of the last wait; with `.writeController`,
+  /// the time that commits were slowed down.
   case stallEnded(StallCause, nanoseconds: UInt64)
-  /// Background work met an error. Unless `refusesWrites`, it is tried again.
+  /// Background work failed. Unless `refusesWrites`, it is retried.
   case backgroundError(EngineError, in: Work, refusesWrites: Bool)
-  /// A compaction met damage in a table. The table stays out of compactions until `Engine.resume()` finds it whole
+  /// A compaction found damage in a table. The table stays out of compactions until `Engine.resume()` finds it intact
   /// or `Engine.giveUp(_:)` rewrites it.
   case damageFound(DamagedBlock)
-  /// A damaged table was rewritten without what could not be read of it.
+  /// A damaged table was rewritten without its unreadable parts.
   case damageGivenUp(GivenUpDamage)
-  /// Work that met an error before succeeded.
+  /// Work that failed before succeeded.
   case recovered(Work)
-  /// A family was made.
+  /// A family was created.
   case familyCreated(name: String, id: FamilyID)
   /// A family was dropped.
   case familyDropped(name: String, id: FamilyID)
   /// A snapshot or cursor lives longer than the bound: it keeps old versions, a cursor files as well.
   /// Reported again each time its age has doubled.
   case longLived(Reader, sequence: SequenceNumber, ageNanoseconds: UInt64)
-  /// A lookup has run for more than a second (`get`, `multiGet`, or the body of a `withValue`) and keeps memory or
-  /// files that the engine replaced since. `ageNanoseconds` is how long it has run at least. Reported again each
-  /// time its age has doubled.
+  /// A lookup has run for more than a second (`get`, `multiGet`, or the body of a `withValue`) and retains memory or
+  /// files that the engine has replaced since. `ageNanoseconds` is the minimum time that it has run. Reported again
+  /// each time its age has doubled.
   case longRead(ageNanoseconds: UInt64, memTableCount: Int, bytes: Int, fileCount: Int)
   /// This many events were dropped at this point because the listeners were too slow.
   case eventsDropped(count: UInt64)
@@ -56,9 +56,9 @@ public enum EngineEvent: Sendable {
     public let job: UInt64
     /// Names of the families.
     public let families: [String]
-    /// How many frozen memtables are written.
+    /// The number of frozen memtables to be written.
     public let memTableCount: Int
-    /// Their bytes.
+    /// The bytes of the memtables.
     public let bytesRead: UInt64
   }
 
@@ -68,11 +68,11 @@ public enum EngineEvent: Sendable {
     public let job: UInt64
     /// The name of the family.
     public let family: String
-    /// Why: `levelZero`, `intraLevelZero`, `levelSize`, `move`, `tombstones`, `covered`, `manual` or `damage`.
+    /// The reason: `levelZero`, `intraLevelZero`, `levelSize`, `move`, `tombstones`, `covered`, `manual` or `damage`.
     public let reason: String
-    /// What is merged.
+    /// The input tables.
     public let inputs: [Table]
-    /// Where it goes.
+    /// The output level.
     public let outputLevel: Int
     /// Whether the tables only change their level, without being read or written.
     public let isMove: Bool
@@ -84,27 +84,27 @@ public enum EngineEvent: Sendable {
   public struct Table: Sendable, Hashable {
     /// The number of its file.
     public let number: UInt64
-    /// The level that it is on, or comes to.
+    /// The level that it is on, or is written to.
     public let level: Int
     /// Bytes of the file.
     public let bytes: UInt64
-    /// Its entries, tombstones included.
+    /// The number of entries, tombstones included.
     public let entryCount: UInt64
   }
 
-  /// What became of a job.
+  /// The result of a job.
   public struct Outcome: Sendable {
-    /// How long it took.
+    /// The duration of the job.
     public let nanoseconds: UInt64
-    /// The tables that it made, none where it failed.
+    /// The tables that it wrote; empty if it failed.
     public let outputs: [Table]
-    /// Why it failed; nil where it did not.
+    /// The error of a failed job; otherwise nil.
     public let error: EngineError?
-    /// Bytes of the tables that it made.
+    /// Bytes of the tables that it wrote.
     public var bytesWritten: UInt64 { outputs.reduce(0) { $0 + $1.bytes } }
   }
 
-  /// Which work met an error.
+  /// The kind of work that failed.
   public enum Work: String, Sendable, Hashable {
     /// Flushes.
     case flush
@@ -114,7 +114,7 @@ public enum EngineEvent: Sendable {
     case log
   }
 
-  /// What keeps an old state.
+  /// A reader that retains an old state.
   public enum Reader: String, Sendable, Hashable {
     /// An `EngineSnapshot`.
     case snapshot
@@ -160,7 +160,7 @@ extension EngineEvent: CustomStringConvertible {
 }
 
 extension EngineEvent.Outcome: CustomStringConvertible {
-  /// What became of the job, in words.
+  /// The result of the job as text.
   public var description: String {
     if let error { return "failed after \(nanoseconds / 1000) us: \(error)" }
     return "ended after \(nanoseconds / 1000) us: \(outputs.count) tables, \(bytesWritten) bytes"

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// What is counted, timed and told of an engine: one object that every part of it has.
+/// Metrics, timers and events of an engine: one object that every part of it shares.
 ///
 /// Safe from any thread.
 final class EngineMetrics: Sendable {
@@ -21,7 +21,7 @@ final class EngineMetrics: Sendable {
     logSegment = StallMeter(.logSegment, clock: clock, events: events)
   }
 
-  /// Charges an account for what this takes of memory.
+  /// Charges the memory of this object to an account.
   func charge(to account: MemoryAccount) {
     memory.withLock { $0 = MemoryCharge(OperationLatencies.memorySize, to: account) }
   }

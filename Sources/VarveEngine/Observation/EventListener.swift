@@ -5,13 +5,12 @@
 /// ```
 ///
 /// # Calls
-/// The engine calls a listener in the order of the events, one call at a time, on a thread that does nothing else, and
-/// without holding a lock. A listener may call the engine, but must not close it. A slow listener delays no other work:
-/// 1,024 events wait for it, later ones are dropped, and their number is reported in their place
-/// (`EngineEvent.eventsDropped`, and `EngineStatistics.eventsDroppedCount`). `Engine.close` returns after the last
-/// event was delivered.
+/// The engine calls a listener in the order of the events, one call at a time, on a dedicated thread, and without
+/// holding a lock. A listener may call the engine, but must not close it. A slow listener delays no other work: 1,024
+/// events wait for it, later ones are dropped, and an event reports their number (`EngineEvent.eventsDropped`, and
+/// `EngineStatistics.eventsDroppedCount`). `Engine.close` returns after the last event was delivered.
 public protocol EventListener: Sendable {
-  /// Takes note of an event.
+  /// Receives an event.
   func engineDidReport(_ event: EngineEvent)
 }
 

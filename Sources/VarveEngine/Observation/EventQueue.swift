@@ -1,13 +1,13 @@
 internal import Synchronization
 
-/// Brings events from whatever thread they happen on to the listeners.
+/// Delivers events from any thread to the listeners.
 ///
-/// Nobody listens: an event costs one load, nothing is made of it, and there is no thread.
+/// Without listeners, an event costs one load, is not created, and there is no thread.
 ///
 /// # Invariants
-/// 1. At most `capacity` events wait. One that finds no room is dropped; the next that finds some is
-///    preceded by how many were.
-/// 2. Listeners are called by the one thread, under no lock.
+/// 1. At most `capacity` events wait. An event that finds no room is dropped; the next one that does find room is
+///    preceded by the number of dropped ones.
+/// 2. Listeners are called by the queue's only thread, under no lock.
 ///
 /// # Concurrency
 /// Safe from any thread, and under any lock: `state` is taken alone and last.
@@ -29,14 +29,14 @@ final class EventQueue: Sendable {
   /// Changes whenever there is something to do.
   private let word = Futex()
 
-  /// Whether anybody is told. Relaxed: an event beside the first listener's coming may be missed.
+  /// Whether there is a listener. Relaxed: an event concurrent with the addition of the first listener may be missed.
   @inline(__always)
   var isListening: Bool { listening.load(ordering: .relaxed) }
 
-  /// How many events were dropped.
+  /// The number of dropped events.
   var droppedCount: UInt64 { state.withLock { $0.droppedTotal } }
 
-  /// Tells the listeners, if there are any; only then the event is made.
+  /// Notifies the listeners, if any; only then the event is created.
   @inline(__always)
   func emit(_ event: @autoclosure () -> EngineEvent) {
     if isListening { push(event()) }
@@ -73,7 +73,7 @@ final class EventQueue: Sendable {
       state.lastNumber += 1
       state.listeners.append((state.lastNumber, listener))
       if state.thread == nil && !state.isFinished {
-        // Where none can be started, the next listener tries again, and `finish` delivers what waits until then.
+        // If no thread can be started, the next listener retries, and `finish` delivers the waiting events.
         state.thread = EngineThread(ifPossible: "varve-events") { [self] in run() }
       }
       return state.lastNumber
@@ -89,11 +89,11 @@ final class EventQueue: Sendable {
       if state.listeners.isEmpty { listening.store(false, ordering: .relaxed) }
       return gone
     }
-    // Its end may run code of the program: after the lock.
+    // Its deinitializer may run code of the program: after the lock.
     withExtendedLifetime(gone) {}
   }
 
-  /// Tells what still waits, and ends the thread. A listener that lets the engine go is on that thread,
+  /// Delivers the waiting events, and ends the thread. If a listener releases the engine, this runs on that thread,
   /// which then ends by itself.
   func finish() {
     let thread = state.withLock { state in

@@ -1,17 +1,17 @@
-/// Writes JSON: objects and arrays of numbers, strings and each other. The engine has no Foundation.
+/// Writes JSON: objects and arrays of numbers, strings and nested values. The engine does not use Foundation.
 struct JSONWriter {
   private(set) var text = ""
   private var needsComma = false
 
-  /// An object; `body` writes its members.
+  /// Writes an object; `body` writes its members.
   mutating func object(_ name: String? = nil, _ body: (inout JSONWriter) -> Void) { wrap(name, "{", "}", body) }
 
-  /// An array; `body` writes its elements, which have no names.
+  /// Writes an array; `body` writes its elements, which have no names.
   mutating func array(_ name: String? = nil, _ body: (inout JSONWriter) -> Void) { wrap(name, "[", "]", body) }
 
   mutating func number(_ name: String? = nil, _ value: some BinaryInteger) { raw(name, String(value)) }
 
-  /// A number that is none is 0: JSON has no other.
+  /// Writes a number. NaN and infinities are written as 0; JSON cannot represent them.
   mutating func number(_ name: String? = nil, _ value: Double) { raw(name, value.isFinite ? "\(value)" : "0") }
 
   mutating func string(_ name: String? = nil, _ value: String) { raw(name, Self.quoted(value)) }

@@ -1,23 +1,23 @@
-/// How often an operation took how long: counts in buckets that are a sixteenth of their value wide.
+/// The distribution of an operation's durations: counts in buckets that are a sixteenth of their value wide.
 ///
 /// ```swift
 /// let get = engine.statistics.latencies.get
 /// print("p50 \(get.percentile(50)) ns, p99.9 \(get.percentile(99.9)) ns")
 /// ```
 ///
-/// A value: histograms of several engines, or of one at several times, are put together by `merge`. What
-/// was recorded between two readings is `later.subtracting(earlier)`.
+/// A value: histograms of several engines, or of one engine at several times, are combined by `merge`. The durations
+/// recorded between two readings are `later.subtracting(earlier)`.
 ///
-/// Complexity: `record` O(1), all else O(buckets), of which there are 624. Nanoseconds throughout; what
-/// takes longer than 73 minutes counts as that.
+/// Complexity: `record` is O(1), everything else O(buckets), of which there are 624. All times are in nanoseconds;
+/// durations over 73 minutes count as that.
 public struct LatencyHistogram: Sendable, Hashable {
-  /// How many times were recorded.
+  /// The number of recorded durations.
   public private(set) var count: UInt64 = 0
-  /// Their sum, in nanoseconds.
+  /// The sum of the durations, in nanoseconds.
   public private(set) var totalNanoseconds: UInt64 = 0
-  /// The longest, in nanoseconds; after `subtracting` the longest of either.
+  /// The longest duration, in nanoseconds; after `subtracting`, that of the later reading or of the earlier one.
   public private(set) var maximumNanoseconds: UInt64 = 0
-  /// Empty as long as nothing was recorded.
+  /// Empty until something is recorded.
   private var buckets: [UInt64] = []
 
   /// Creates an empty histogram.
@@ -37,7 +37,7 @@ public struct LatencyHistogram: Sendable, Hashable {
   /// The arithmetic mean in nanoseconds; 0 for an empty histogram.
   public var meanNanoseconds: Double { count == 0 ? 0 : Double(totalNanoseconds) / Double(count) }
 
-  /// Counts one operation that took so long.
+  /// Records one operation that took `nanoseconds`.
   public mutating func record(_ nanoseconds: UInt64) {
     if buckets.isEmpty { buckets = [UInt64](repeating: 0, count: LatencyBuckets.count) }
     buckets[LatencyBuckets.index(nanoseconds)] &+= 1
@@ -46,7 +46,7 @@ public struct LatencyHistogram: Sendable, Hashable {
     maximumNanoseconds = max(maximumNanoseconds, nanoseconds)
   }
 
-  /// Adds everything that another histogram counted.
+  /// Adds the counts of another histogram.
   public mutating func merge(_ other: LatencyHistogram) {
     guard other.count > 0 else { return }
     if buckets.isEmpty { buckets = [UInt64](repeating: 0, count: LatencyBuckets.count) }
@@ -56,8 +56,8 @@ public struct LatencyHistogram: Sendable, Hashable {
     maximumNanoseconds = max(maximumNanoseconds, other.maximumNanoseconds)
   }
 
-  /// Returns what was recorded after `earlier`, an earlier reading of the same recorder. A bucket that has less than in
-  /// `earlier` counts as 0.
+  /// Returns the durations recorded after `earlier`, an earlier reading of the same recorder. A bucket with a lower
+  /// count than in `earlier` counts as 0.
   public func subtracting(_ earlier: LatencyHistogram) -> LatencyHistogram {
     guard earlier.count > 0, count > 0 else { return self }
     var rest = buckets
@@ -67,10 +67,10 @@ public struct LatencyHistogram: Sendable, Hashable {
       maximumNanoseconds: maximumNanoseconds)
   }
 
-  /// The time in nanoseconds within which `percent` in a hundred operations ended: never below the true
-  /// one, and less than a sixteenth above it. 0 for an empty histogram.
+  /// The time in nanoseconds within which `percent` percent of the operations ended: never below the true value, and
+  /// less than a sixteenth above it. 0 for an empty histogram.
   ///
-  /// `percent` is taken to be within 0 and 100.
+  /// `percent` is clamped to 0 through 100.
   public func percentile(_ percent: Double) -> UInt64 {
     guard count > 0 else { return 0 }
     let share = min(max(percent, 0), 100) / 100
@@ -83,7 +83,7 @@ public struct LatencyHistogram: Sendable, Hashable {
     return maximumNanoseconds
   }
 
-  /// The buckets that counted something, ascending: the longest time of each, and how many.
+  /// The nonempty buckets, ascending: the longest duration of each, and its count.
   public var nonEmptyBuckets: [(upToNanoseconds: UInt64, count: UInt64)] {
     buckets.enumerated().filter { $1 > 0 }.map { (LatencyBuckets.last($0), $1) }
   }
@@ -99,7 +99,7 @@ enum LatencyBuckets {
   private static let exponentMaximum = 41
   static let count = (exponentMaximum - subdivisionBits + 2) * subdivisions
 
-  /// The bucket of a time.
+  /// The bucket of a duration.
   @inline(__always)
   static func index(_ nanoseconds: UInt64) -> Int {
     if nanoseconds < UInt64(subdivisions) { return Int(truncatingIfNeeded: nanoseconds) }
@@ -110,7 +110,7 @@ enum LatencyBuckets {
     return (shift &+ 1) &* subdivisions &+ low
   }
 
-  /// The longest time that a bucket counts.
+  /// The longest duration of a bucket.
   static func last(_ index: Int) -> UInt64 {
     guard index >= subdivisions else { return UInt64(index) }
     guard index < count - 1 else { return .max }

@@ -1,13 +1,13 @@
 internal import Synchronization
 
-/// Counts times into the buckets of a `LatencyHistogram` without a lock and without allocating.
+/// Counts durations in the buckets of a `LatencyHistogram` without a lock and without allocating.
 ///
 /// # Safety
 /// The only owner of its words; the index of a bucket is below their count by construction.
 ///
 /// # Concurrency
-/// Safe from any thread. A record is two relaxed additions and a comparison; a histogram that is read
-/// meanwhile may have one that its sum does not have yet.
+/// Safe from any thread. A record is two relaxed additions and a comparison; a concurrently read histogram may include
+/// a count whose duration is not in its sum yet.
 @safe
 final class LatencyRecorder: @unchecked Sendable {
   // Sendable: the pointer is stable for life, and what it points to is atomic.
@@ -15,7 +15,7 @@ final class LatencyRecorder: @unchecked Sendable {
   private let total = Atomic<UInt64>(0)
   private let maximum = Atomic<UInt64>(0)
 
-  /// What a recorder takes of memory.
+  /// The memory of a recorder.
   static let memorySize = LatencyBuckets.count * 8 + 64
 
   init() {
@@ -34,7 +34,7 @@ final class LatencyRecorder: @unchecked Sendable {
     if nanoseconds > maximum.load(ordering: .relaxed) { maximum.max(nanoseconds, ordering: .relaxed) }
   }
 
-  /// What was counted so far.
+  /// The durations counted so far.
   var histogram: LatencyHistogram {
     let buckets = (0..<LatencyBuckets.count).map { unsafe words[$0].load(ordering: .relaxed) }
     return LatencyHistogram(

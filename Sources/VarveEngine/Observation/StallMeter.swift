@@ -2,15 +2,15 @@ internal import Synchronization
 
 /// Why a writer waits.
 public enum StallCause: String, Sendable, Hashable, CaseIterable {
-  /// As many memtables wait to be flushed as may: the writer waits for a flush.
+  /// The maximum number of memtables waits to be flushed: the writer waits for a flush.
   case frozenMemTables
-  /// Flushes and compactions are behind, and the write controller slows writers down.
+  /// Flushes and compactions are late, and the write controller slows writers down.
   case writeController
   /// The next segment of the log is not ready.
   case logSegment
 }
 
-/// Counts the waits of writers for one cause, and reports them to whoever listens.
+/// Counts the waits of writers for one cause, and reports them to listeners.
 ///
 /// Safe from any thread.
 final class StallMeter: Sendable {
@@ -42,7 +42,7 @@ final class StallMeter: Sendable {
     return try body()
   }
 
-  /// Counts a wait that somebody else timed.
+  /// Counts a wait that the caller has timed.
   func add(_ nanoseconds: UInt64) {
     count.wrappingAdd(1, ordering: .relaxed)
     total.wrappingAdd(nanoseconds, ordering: .relaxed)

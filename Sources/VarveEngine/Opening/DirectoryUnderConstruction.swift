@@ -1,12 +1,12 @@
-/// A directory that appears at its path at once and complete: it is built under a name beside it, and
-/// renamed when all of it is durable.
+/// A directory that appears at its path atomically and complete: it is built under another name beside it, and renamed
+/// once all of it is durable.
 ///
-/// A crash leaves the path as it was, and at most a leftover of the other name, which `prepare` removes.
+/// A crash leaves the path as it was, and at most a leftover with the other name, which `prepare` removes.
 package struct DirectoryUnderConstruction {
   package let target: String
-  /// Where it is built.
+  /// The path where it is built.
   package let workspace: String
-  /// For messages: what is being made.
+  /// The purpose of the directory, for messages.
   let purpose: String
   let fileSystem: any FileSystem
 
@@ -20,15 +20,15 @@ package struct DirectoryUnderConstruction {
     self.fileSystem = fileSystem
   }
 
-  /// Throws unless the target is free: it does not exist, or is an empty directory. Removes what a crash
-  /// left of an earlier try, and nothing else, and makes the workspace.
+  /// Throws unless the target is free: it does not exist, or is an empty directory. Removes the leftover of an earlier
+  /// attempt, and nothing else, and creates the workspace.
   package func prepare() throws(EngineError) {
     _ = try hasTarget()
     try removeLeftover()
     try fileSystem.createDirectory(workspace)
   }
 
-  /// Whether an empty directory is at the target. Throws where anything else is.
+  /// Whether there is an empty directory at the target. Throws if there is anything else.
   private func hasTarget() throws(EngineError) -> Bool {
     guard !target.isEmpty, target != "/" else {
       throw EngineError(.invalidArgument, "\(purpose) needs a directory of its own; this path has none", file: target)
@@ -44,20 +44,20 @@ package struct DirectoryUnderConstruction {
     return true
   }
 
-  /// Removes what a crash left of an earlier try, and nothing else. Throws where it holds other files.
+  /// Removes the leftover of an earlier attempt, and nothing else. Throws if it has other files.
   package func removeLeftover() throws(EngineError) {
     guard try fileSystem.attributes(workspace) != nil else { return }
     for name in try fileSystem.list(workspace).sorted() where FileName(name) == nil {
       throw EngineError(
         .alreadyExists, "\(purpose) is built in this directory first, and it holds \(name)", file: workspace)
     }
-    // Whoever builds there now holds it.
+    // A process that is building there holds the lock.
     let lock = try fileSystem.lock(workspace + "/" + FileName.lock.name)
     defer { lock.release() }
     try remove(try fileSystem.list(workspace), from: workspace)
   }
 
-  /// Gives the workspace, all of which is durable, the target's name.
+  /// Renames the workspace, all of which must be durable, to the target's name.
   package func install() throws(EngineError) {
     let hasTarget = try hasTarget()
     if hasTarget { try fileSystem.removeDirectory(target) }
@@ -66,7 +66,7 @@ package struct DirectoryUnderConstruction {
       throw error
     }
     do throws(EngineError) { try fileSystem.syncDirectory(Opening.parent(of: target) ?? "/") } catch {
-      // It is whole, but nobody knows for how long: the caller is told that there is none.
+      // It is complete but may not be durable, so it is removed and the caller gets the error.
       remove(target)
       throw error
     }
@@ -80,7 +80,7 @@ package struct DirectoryUnderConstruction {
     try? remove(names, from: directory)
   }
 
-  /// CURRENT goes first: what is left of a removal that was cut short is no database.
+  /// CURRENT first: the remainder of an interrupted removal is then not a database.
   private func remove(_ names: [String], from directory: String) throws(EngineError) {
     let current = FileName.current.name
     for name in names.filter({ $0 == current }) + names.filter({ $0 != current }).sorted() {

@@ -102,7 +102,7 @@ extension Opening {
   ) throws(EngineError) -> LogWriter {
     if options.readOnly { return try makeIdleLog(manifest, executor, plan) }
     let fileSystem = environment.fileSystem
-    // What is removed below must not be named by a state that a torn MANIFEST only seems to have.
+    // Files removed below must not be named by a state that only a torn MANIFEST seems to have.
     if manifest.mustRoll { try manifest.roll() }
     try removeOrphans(manifest, files: files, dropped: Set(replayed.outcome.dropped))
     let pool = SegmentPool(
@@ -121,7 +121,7 @@ extension Opening {
       predecessor: chain.last.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64($0.end)) },
       lastSequence: replayed.lastSequence, pool: pool, metrics: metrics,
       allocateNumber: { [numbers = manifest] in numbers.allocateFileNumber() })
-    // Segments of which everything is in tables by now have served.
+    // Segments whose entries are all in tables are not needed any more.
     let oldest = oldestNeeded ?? log.currentNumber
     var edit = replayed.edit
     edit.oldestLog = oldest
@@ -129,15 +129,15 @@ extension Opening {
     if let last = chain.last, last.number >= oldest {
       edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.end))]
     }
-    // The segment of an earlier cut that is the last one again was cut at the same place.
+    // If the segment of an earlier cut is the last one again, it was cut at the same offset.
     edit.logCuts.removeAll { manifest.state.logCut(of: $0.segment) == $0 }
-    // Not by the MANIFEST alone: families get the tables that replay wrote.
+    // Not through the MANIFEST alone: families get the tables that replay wrote.
     try tree.commit(edit)
     log.release(before: oldest)
     return log
   }
 
-  /// The log of an engine that writes nothing: in memory, and empty for ever.
+  /// The log of an engine that writes nothing: in memory, and always empty.
   private func makeIdleLog(
     _ manifest: Manifest, _ executor: any BackgroundExecutor, _ plan: MemoryPlan
   ) throws(EngineError) -> LogWriter {
@@ -152,17 +152,17 @@ extension Opening {
       allocateNumber: { FileNumber(1) })
   }
 
-  /// Makes what was replayed durable, because the cut will promise it.
+  /// Makes the replayed bytes durable, because the cut will mark them as durable.
   ///
-  /// What nothing promises may have met a failed sync of an engine before: its pages can be read, and no
-  /// sync writes them. So the same bytes are written again first.
+  /// Bytes without a durable mark may have been through a failed sync of an earlier engine: their pages can be read,
+  /// but no sync writes them. So the same bytes are written again first.
   private func syncReplayed(_ link: LogRecovery.Link) throws(EngineError) {
     let file = try environment.fileSystem.openFile(path + "/" + FileName.log(link.number).name, writable: true)
     defer { file.close() }
     try repairHeader(of: file, link)
     if link.durableEnd < link.end {
       let content = try BlockOfBytes(reading: file, size: link.end)
-      // In pieces as the pool's: the system keeps folios of the size that was written.
+      // In chunks as in the pool: the system keeps folios of the size that was written.
       var start = link.durableEnd
       while start < content.view.count {
         let end = min(start + SegmentPool.zeroPieceSize, content.view.count)
@@ -173,8 +173,8 @@ extension Opening {
     try file.sync()
   }
 
-  /// Writes the header block anew where one of its copies was lost: the segment may be the one that a later
-  /// edit names as the oldest, whose header is known to be durable, and so must be whole.
+  /// Rewrites the header block if one of its copies was lost: a later edit may name the segment as the oldest, whose
+  /// header is assumed to be durable and so must be intact.
   private func repairHeader(of file: any File, _ link: LogRecovery.Link) throws(EngineError) {
     let block = try BlockOfBytes(reading: file, size: LogFormat.headerBlockSize)
     guard
@@ -197,9 +197,9 @@ extension Opening {
         case .table(let number): !state.isLiveTable(number)
         case .log(let number): number < state.oldestLog || dropped.contains(number) || state.oldestLog.value == 0
         case .manifest(let number): number != manifest.number
-        // Of an engine that is not there any more: this one publishes its own, and makes its own segments. Whether
-        // all blocks of a file that waits for use are allocated still, as a mapping needs, is not known: a copy may
-        // have left holes.
+        // Files of an engine that has ended: this one publishes its own statistics, and creates its own segments. It is
+        // unknown whether all blocks of a pooled file are still allocated, as a mapping needs: a copy may have left
+        // holes.
         case .currentTemporary, .statistics, .pooledLog: true
         case .lock, .current, .shared: false
         }
@@ -207,7 +207,7 @@ extension Opening {
       try environment.fileSystem.remove(path + "/" + file.name)
       isChanged = true
     }
-    // The names must be gone before a later state could take one of them for its own.
+    // The names must be gone before a later state could use one of them.
     if isChanged { try environment.fileSystem.syncDirectory(path) }
   }
 }

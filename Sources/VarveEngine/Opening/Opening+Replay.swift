@@ -1,13 +1,13 @@
-/// Step 5 of opening: the log's records become memtables again.
+/// Step 5 of opening: the log's records are replayed into memtables.
 ///
-/// Most records are batches in the order of their commits. Those of kind *entries* hold what was logged
-/// again: their entries may be there already, or be older than what was replayed before them.
+/// Most records are batches in commit order. Records of kind *entries* contain entries that were logged again: these
+/// may have been replayed already, or be older than what was replayed before them.
 extension Opening {
-  /// What the log held.
+  /// The result of replaying the log.
   struct ReplayedLog {
     var outcome = LogRecovery.Outcome()
     var lastSequence = SequenceNumber.zero
-    /// Tables that were written meanwhile, and up to which sequence that was.
+    /// Tables written during the replay, and the sequence up to which they have entries.
     var edit = VersionEdit()
   }
 
@@ -56,7 +56,7 @@ extension Opening {
         try insert(entry, sequence, isCopy: isCopy, segment: segment, state, registry, memory, edits)
         if sequence > last { last = sequence }
       }
-      // Before a flush reads them.
+      // Before a flush reads the memtables.
       try edits.insertLate(memory, .beforeOpen)
       edits.end()
       try flush.flushIfDue(at: number)
@@ -65,9 +65,8 @@ extension Opening {
     replayed.lastSequence = last
   }
 
-  /// A database that was made and not opened since has no log yet. The edit that names its first segment
-  /// is durable before the first record and the first table: what is there without it shows that the
-  /// MANIFEST lost its edits.
+  /// A database that was created and not opened since has no log yet. The edit that names its first segment is durable
+  /// before the first record and the first table: files without it show that the MANIFEST lost edits.
   func requireNoContent(_ files: [FileName]) throws(EngineError) {
     for file in files {
       let name = path + "/" + file.name
@@ -116,10 +115,10 @@ extension Opening {
     family.active(lead).insert(entry.key, Trailer(sequence, entry.kind), entry.value)
   }
 
-  /// Inserts a copy of an entry that newer ones of its family came before, unless the first copy is there.
+  /// Inserts a copy of an entry after newer ones of its family, unless the first copy is present.
   ///
-  /// Reads, and the flushed sequence, want memtables in the order of their entries: the older entry must
-  /// not come into a newer memtable.
+  /// Reads, and the flushed sequence, require memtables in the order of their entries: the older entry must not go into
+  /// a newer memtable.
   private func insertLate(
     _ entry: BatchReader.Entry, _ sequence: SequenceNumber, segment: FileNumber, _ family: FamilyState,
     _ memory: MemTableKeeper, _ edits: ReplayedEdits, _ lead: borrowing CommitLead
@@ -142,22 +141,23 @@ extension Opening {
   }
 }
 
-/// The range deletes of one record, which go into each memtable as one edit: alone, each of many would copy paths.
+/// The range deletes of one record, which go into each memtable as one edit: separately, each of many would copy paths.
 ///
-/// Late ones, which are older than what their family has, go into a new memtable at the end of the record, all at once:
-/// a tree of range tombstones takes them in the order of the sequences only, and a follower's is read meanwhile.
+/// Late ones, which are older than their family's entries, go into a new memtable at the end of the record, all at
+/// once: a tree of range tombstones accepts them only in the order of the sequences, and a follower's is read
+/// meanwhile.
 final class ReplayedEdits {
   private var tables: [MemTable] = []
   private var late: [(family: FamilyState, tombstones: [MemTableKeeper.LateTombstone])] = []
 
-  /// A range delete of a family comes. Its first one after the memtable was changed is an edit of its own.
+  /// Prepares for a range delete of a family. The first one after the memtable changed starts a new edit.
   func begin(_ family: FamilyID, _ registry: FamilyRegistry, _ lead: borrowing CommitLead) {
     guard let table = registry.find(family)?.active(lead), !tables.contains(where: { $0 === table }) else { return }
     table.rangeTombstones.beginEdit()
     tables.append(table)
   }
 
-  /// Keeps a late one; its bytes are the record's.
+  /// Stores a late range delete; its bytes belong to the record.
   func addLate(_ tombstone: MemTableKeeper.LateTombstone, to family: FamilyState) {
     if let index = late.firstIndex(where: { $0.family === family }) {
       late[index].tombstones.append(tombstone)
@@ -166,13 +166,13 @@ final class ReplayedEdits {
     }
   }
 
-  /// Puts the late ones where their sequences want them.
+  /// Inserts the late range deletes in the order of their sequences.
   func insertLate(_ memory: MemTableKeeper, _ lead: borrowing CommitLead) throws(EngineError) {
     for (family, tombstones) in late { try memory.mergeReplayed(family, byteCount: 0, late: tombstones, lead) }
     late = []
   }
 
-  /// The record is replayed.
+  /// Ends the edits after the record was replayed.
   func end() {
     for table in tables { table.rangeTombstones.endEdit() }
     tables = []
@@ -186,7 +186,7 @@ extension MemTable {
 }
 
 extension LogRecovery {
-  /// Reads the log, and calls `body` for each record of copies with its number and the families in it.
+  /// Reads the log, and calls `body` for each record of copies with the record's number and its families.
   fileprivate func forEachCopy(_ body: (Int, [FamilyID]) -> Void) throws(EngineError) {
     var number = 0
     _ = try replay { (record, segment) throws(EngineError) in

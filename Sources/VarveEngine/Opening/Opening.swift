@@ -1,22 +1,22 @@
-/// From a directory to an open engine.
+/// Opens an engine on a directory.
 ///
 /// # Steps
-/// 1. The directory is there, or is made.
-/// 2. The lock: one engine at a time.
-/// 3. CURRENT and its MANIFEST say what the database is; where there is none, an empty one is written.
-/// 4. Every live table is there, with its size.
+/// 1. The directory is found, or created.
+/// 2. The lock is taken: one engine at a time.
+/// 3. CURRENT and its MANIFEST are read; if there are none, empty ones are written.
+/// 4. Every live table is checked to exist with its size.
 /// 5. The log's segments are replayed into memtables, in the order of their chain.
-/// 6. What is not live goes: files whose name the engine could have given and no edit names.
-/// 7. Where the log ended becomes durable, and a new segment begins.
+/// 6. Orphans are removed: files with a name that the engine could have assigned and no edit names.
+/// 7. The end of the log becomes durable, and a new segment begins.
 /// 8. Frozen memtables are flushed in the background, and the engine is ready.
 ///
-/// No table is opened. A crash at any point leaves a directory from which the same steps lead to the
-/// same content: nothing is removed before it is certain that nothing needs it.
+/// No table is opened. A crash at any point leaves a directory from which the same steps yield the same content:
+/// nothing is removed before it is certain that nothing needs it.
 struct Opening {
   let path: String
   let options: EngineOptions
   private(set) var environment: EngineEnvironment
-  /// The database counts its commits on from here, or from its own last one where that is larger.
+  /// The database counts its commits on from this, or from its own last one if that is larger.
   var sequenceBase = SequenceNumber.zero
   private var fileSystem: any FileSystem { environment.fileSystem }
 
@@ -28,13 +28,13 @@ struct Opening {
 
   func run() throws(EngineError) -> Engine {
     try options.validate()
-    // Before the plan is made of it.
+    // Before the plan is computed from it.
     if options.raisesDescriptorLimit { DescriptorLimit.raise() }
     try prepareDirectory()
     return try anchored().openDirectory()
   }
 
-  /// The same, of which all files are found by the directory's descriptor. The directory must be there.
+  /// A copy that finds all files by the directory's descriptor. The directory must exist.
   func anchored() throws(EngineError) -> Opening {
     var opening = self
     opening.environment.fileSystem = try fileSystem.anchored(at: path)
@@ -43,7 +43,7 @@ struct Opening {
 
   private func openDirectory() throws(EngineError) -> Engine {
     if options.readOnly { return try openReadOnly().engine }
-    // Once before the lock, whose file must not be made where no database may be, and again under it.
+    // Once before the lock, whose file must not be created if no database may be there, and again under it.
     try checkDatabase()
     let lock = try fileSystem.lock(path + "/" + FileName.lock.name)
     do throws(EngineError) {
@@ -70,7 +70,7 @@ struct Opening {
     }
   }
 
-  /// The directory that a path is an entry of.
+  /// The directory that contains a path.
   static func parent(of path: String) -> String? {
     guard let slash = path.lastIndex(of: "/") else { return "." }
     return slash == path.startIndex ? "/" : String(path[..<slash])
@@ -78,14 +78,13 @@ struct Opening {
 
   // MARK: - 3. The MANIFEST
 
-  /// Throws where the directory is not what the options ask for; lists it only where it has no CURRENT.
+  /// Throws if the directory does not match the options; lists it only if it has no CURRENT.
   private func checkDatabase() throws(EngineError) {
     let hasCurrent = try fileSystem.attributes(path + "/" + FileName.current.name) != nil
     if !hasCurrent || options.errorIfExists { _ = try findDatabase() }
   }
 
-  /// The engine's files in the directory, and whether they are a database. Throws where it is not what
-  /// the options ask for.
+  /// The engine's files in the directory, and whether they are a database. Throws if it does not match the options.
   func findDatabase() throws(EngineError) -> (files: [FileName], hasCurrent: Bool) {
     let names = try fileSystem.list(path).sorted()
     let files = names.compactMap { FileName($0) }
@@ -113,7 +112,7 @@ struct Opening {
     return try assemble(manifest, files: files, lock: lock)
   }
 
-  /// Without CURRENT there may be no data: what a crash during creation leaves is a MANIFEST at most.
+  /// Without CURRENT there may be no data: a crash during creation leaves at most a MANIFEST.
   private func requireEmpty(_ names: [String]) throws(EngineError) {
     for name in names {
       switch FileName(name) {
@@ -131,7 +130,7 @@ struct Opening {
   }
 
   private func createManifest() throws(EngineError) -> Manifest {
-    // Here, and not where the directory is made: an earlier open may have died between the two.
+    // Here, and not where the directory is created: an earlier open may have died between the two.
     if let parent = Self.parent(of: path) { try fileSystem.syncDirectory(parent) }
     var edit = VersionEdit()
     edit.databaseID = environment.random()
@@ -145,7 +144,7 @@ struct Opening {
   // MARK: - 4. Tables
 
   private func checkTables(_ state: ManifestState) throws(EngineError) {
-    // In order: the same directory gives the same calls.
+    // Sorted: the same directory yields the same calls.
     for family in state.families.values.sorted(by: { $0.id < $1.id }) {
       try family.version.forEachTable { (table, _) throws(EngineError) in
         let file = path + "/" + FileName.table(table.number).name

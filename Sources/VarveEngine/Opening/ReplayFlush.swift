@@ -1,29 +1,29 @@
-/// Flushes what replay has frozen, so that a log which is longer than the memory budget can be opened.
+/// Flushes memtables that replay has frozen, so that a log that exceeds the memory budget can be opened.
 ///
-/// # What a crash leaves
+/// # Crashes
 /// The tables are synced one by one and named by the first edit of the opened engine, together with the flushed
 /// sequences. Until then they are orphans: the next open removes them and replays the same log.
 ///
-/// # What is not flushed
-/// Records of kind *entries* hold copies of what was logged before, or entries that are older than what was replayed
-/// before them. Such an entry is looked for in the memtables, and put among them in the order of the sequences. So
-/// the memtables of a family stay as they are until its last copy was replayed. The rest of the log is read for
+/// # Memtables that are not flushed
+/// Records of kind *entries* contain copies of what was logged before, or entries that are older than what was replayed
+/// before them. Such an entry is searched for in the memtables, and inserted among them in the order of the sequences.
+/// So the memtables of a family stay as they are until its last copy was replayed. The rest of the log is read for
 /// copies once, when the first flush is due.
 ///
 /// # Concurrency
-/// Of the thread that opens.
+/// Used by the thread that opens.
 final class ReplayFlush {
   private let maker: Maker
   private let registry: FamilyRegistry
   private let memory: MemTableKeeper
-  /// Calls back with the number of each record and the families of which it holds copies.
+  /// Calls back with the number of each record of copies and its families.
   private let findCopies: ((Int, [FamilyID]) -> Void) throws(EngineError) -> Void
   private let tables: FlushedTables
   private var flushed: [FamilyID: SequenceNumber] = [:]
-  /// The number of the last record with copies of a family; nil: the log was not read for them yet.
+  /// The number of the last record with copies of a family; nil: the log was not searched for them yet.
   private var lastCopies: [FamilyID: Int]?
 
-  /// What tables are written with before there is an engine.
+  /// Writes tables before there is an engine.
   struct Maker: TableMaker {
     let tree: Tree
     let options: EngineOptions
@@ -44,15 +44,14 @@ final class ReplayFlush {
     tables = FlushedTables(maker)
   }
 
-  /// What the first edit has to name.
+  /// The tables and flushed sequences that the first edit must include.
   var edit: VersionEdit {
     var edit = tables.edit
     for (family, sequence) in flushed.sorted(by: { $0.key < $1.key }) { edit.setFlushed(sequence, family: family) }
     return edit
   }
 
-  /// Flushes frozen memtables where they take more than their bound. `record` is the number of the one that is
-  /// replayed now.
+  /// Flushes frozen memtables if they exceed their bound. `record` is the number of the record that is being replayed.
   func flushIfDue(at record: Int) throws(EngineError) {
     guard memory.frozenSize > maker.plan.frozenBytesMaximum else { return }
     let lastCopies = try copies()
@@ -83,12 +82,12 @@ final class ReplayFlush {
     memory.didFlush(input.frozen)
   }
 
-  /// Makes the names of the tables durable, as the edit that names them demands.
+  /// Makes the names of the tables durable, as the edit that names them requires.
   func finish() throws(EngineError) {
     guard !tables.files.isEmpty else { return }
     try maker.tree.environment.fileSystem.syncDirectory(maker.tree.directory)
   }
 
-  /// Removes the files: the database is not opened.
+  /// Removes the files, because the database is not opened.
   func discard() { tables.discard() }
 }

@@ -1,11 +1,12 @@
-/// The figures as one JSON object in one line: what is published, and what `varve stats --json` prints.
+/// The statistics as one JSON object in one line, as published and as printed by `varve stats --json`.
 ///
-/// Members are added in later versions, and keep their meaning. Times are nanoseconds, sizes bytes.
+/// Later versions may add members; existing ones keep their meaning. Times are in nanoseconds, sizes in bytes.
 extension EngineStatistics {
-  /// The figures as JSON.
+  /// The statistics as JSON.
   public var json: String { json(familyCountMaximum: .max) }
 
-  /// The same with at most so many families, those with the most bytes; `familyCount` says how many there are.
+  /// The statistics as JSON with at most `familyCountMaximum` families, those with the most bytes; `familyCount` is the
+  /// number of all families.
   func json(familyCountMaximum: Int) -> String {
     var writer = JSONWriter()
     writer.object { json in

@@ -1,55 +1,55 @@
-/// The parts of `EngineStatistics` that are no tables and no memory.
+/// The parts of `EngineStatistics` other than tables and memory.
 extension EngineStatistics {
   /// The log.
   public struct Log: Sendable, Hashable {
-    /// Segments that hold something which is needed, the current one included. Of a read-only engine and a follower:
-    /// the segments of the writer's log, as of the last step.
+    /// Segments that are needed, including the current one. For a read-only engine and a follower: the segments of the
+    /// writer's log, as of the last step.
     public let segmentCount: Int
-    /// Their bytes.
+    /// The bytes of these segments.
     public let bytes: UInt64
-    /// Bytes of records that were appended since the engine opened.
+    /// Bytes of records appended since the engine opened.
     public let bytesAppended: UInt64
-    /// Every logged commit up to here survives a loss of power.
+    /// Every logged commit up to this sequence survives a power loss.
     public let durableSequence: SequenceNumber
-    /// Every commit up to here is visible.
+    /// Every commit up to this sequence is visible.
     public let visibleSequence: SequenceNumber
 
     init(_ pipeline: CommitPipeline) {
-      // Asked for first: what is durable is visible.
+      // Loaded first: what is durable is visible.
       durableSequence = pipeline.log.durableSequence
       visibleSequence = pipeline.visible
       let extent = pipeline.log.extent
       segmentCount = extent.segmentCount
       bytes = UInt64(extent.bytes)
-      // The position after the header of the first segment is that of nothing.
+      // The position past the first segment's header counts as zero bytes.
       let position = pipeline.log.appendedPosition.value
       bytesAppended = position - min(position, UInt64(LogFormat.headerBlockSize))
     }
   }
 
-  /// What flushes and compactions did since the engine opened.
+  /// The work of flushes and compactions since the engine opened.
   public struct Work: Sendable, Hashable {
-    /// Flushes that ended well.
+    /// Successful flushes.
     public let flushCount: UInt64
-    /// Bytes of the memtables that they wrote.
+    /// Bytes of the memtables that they wrote to tables.
     public let bytesFlushRead: UInt64
     /// Bytes of tables written by flushes.
     public let bytesFlushed: UInt64
-    /// Compactions that ended well and wrote tables.
+    /// Successful compactions that wrote tables.
     public let compactionCount: UInt64
-    /// Compactions that gave tables to another level without reading them.
+    /// Compactions that moved tables to another level without reading them.
     public let moveCount: UInt64
     /// Bytes of tables that compactions read.
     public let bytesCompactionRead: UInt64
     /// Bytes of tables that compactions wrote.
     public let bytesCompactionWritten: UInt64
-    /// Tables that were dropped unread, since range tombstones cover all that they hold.
+    /// Tables that were dropped unread because range tombstones cover all of their entries.
     public let droppedUnreadCount: UInt64
-    /// Range tombstones that the engine put over runs of dead keys.
+    /// Range tombstones that the engine wrote over runs of dead keys.
     public let coveredRunCount: UInt64
-    /// How often a flush, a compaction or a sync of the log failed.
+    /// The number of failed flushes, compactions and syncs of the log.
     public let failureCount: UInt64
-    /// The compactions by the level that they wrote to, from level 0.
+    /// The compactions by output level, from level 0.
     public let levels: [LevelWork]
 
     init(_ counters: EngineCounters) {
@@ -67,16 +67,16 @@ extension EngineStatistics {
     }
   }
 
-  /// The three costs of a log-structured merge-tree. Of the write amplification of an engine that was just
-  /// opened say little before some memtables were flushed.
+  /// The three costs of a log-structured merge-tree. Just after an open, the write amplification is meaningless until a
+  /// few memtables were flushed.
   public struct Amplification: Sendable, Hashable {
     /// Bytes written to the log and to tables for each committed byte since the engine opened; 0 if nothing was committed.
     /// Committed bytes are those of log records, or of memtables for entries that were not logged.
     public let write: Double
-    /// How many tables a read of one key looks into at most, in the family where that is most. Filters spare
-    /// it nearly all that don't have the key.
+    /// The maximum number of tables that a read of one key searches, in the family with the most. Filters avoid nearly
+    /// all that don't have the key.
     public let read: Int
-    /// Bytes of all tables for each byte on the last level of its family; 0 without tables.
+    /// Bytes of all tables per byte on the last level of its family; 0 without tables.
     public let space: Double
 
     init(families: [Family], work: Work, log: Log, unlogged: UInt64) {
@@ -93,13 +93,13 @@ extension EngineStatistics {
     }
   }
 
-  /// How long writers waited for one cause, since the engine opened.
+  /// The time that writers waited for one cause, since the engine opened.
   public struct Stall: Sendable, Hashable {
-    /// What they waited for.
+    /// The cause.
     public let cause: StallCause
-    /// How often one waited.
+    /// The number of waits.
     public let count: UInt64
-    /// How long all of them did, together.
+    /// The total time of all waits.
     public let nanoseconds: UInt64
   }
 
@@ -107,24 +107,24 @@ extension EngineStatistics {
   public struct Cache: Sendable, Hashable {
     /// Blocks that were found.
     public let hitCount: UInt64
-    /// Blocks that were not, and were read.
+    /// Blocks that were not found, and were read.
     public let missCount: UInt64
-    /// Blocks that came in, and their bytes.
+    /// Blocks inserted.
     public let insertedCount: UInt64
-    /// Bytes of the blocks that came in.
+    /// Bytes of the inserted blocks.
     public let insertedBytes: UInt64
-    /// Blocks that had to go.
+    /// Blocks evicted.
     public let evictedCount: UInt64
-    /// Bytes of the blocks that had to go.
+    /// Bytes of the evicted blocks.
     public let evictedBytes: UInt64
-    /// Blocks that it had no room for.
+    /// Blocks that were not inserted for lack of room.
     public let refusedCount: UInt64
-    /// Bytes that it holds now.
+    /// The current size in bytes.
     public let bytes: Int
-    /// Bytes that it may hold now.
+    /// The current capacity in bytes.
     public let capacity: Int
 
-    /// Hits of all lookups, from 0 to 1; 0 without lookups.
+    /// Hits per lookup, from 0 to 1; 0 without lookups.
     public var hitRatio: Double {
       hitCount + missCount == 0 ? 0 : Double(hitCount) / Double(hitCount + missCount)
     }
@@ -143,27 +143,27 @@ extension EngineStatistics {
     }
   }
 
-  /// Snapshots and cursors that live, and lookups that keep something. What is old keeps what was overwritten
-  /// since, and a cursor keeps the files that it began with.
+  /// Live snapshots and cursors, and lookups that retain something. Old ones retain overwritten entries, and a cursor
+  /// retains the files that it began with.
   public struct Readers: Sendable, Hashable {
-    /// Snapshots that live.
+    /// Live snapshots.
     public let snapshotCount: Int
-    /// Cursors that live.
+    /// Live cursors.
     public let cursorCount: Int
-    /// The oldest commit that one of them sees.
+    /// The oldest commit that any of them sees.
     public let oldestSequence: SequenceNumber?
-    /// How long the oldest snapshot has lived.
+    /// The age of the oldest snapshot.
     public let oldestSnapshotAgeNanoseconds: UInt64?
-    /// How long the oldest cursor has lived.
+    /// The age of the oldest cursor.
     public let oldestCursorAgeNanoseconds: UInt64?
-    /// How long the oldest lookup has run at least (`get`, `multiGet`, or the body of a `withValue`) of those that
-    /// keep memtables or open tables which the engine replaced since; nil where none keeps anything.
+    /// The minimum time that the oldest lookup (`get`, `multiGet`, or the body of a `withValue`) has run, among those
+    /// that retain memtables or open tables which the engine has replaced since; nil if there is none.
     public let oldestReadAgeNanoseconds: UInt64?
-    /// Memtables that are in tables and wait for such lookups to end.
+    /// Flushed memtables that wait for such lookups to end.
     public let keptMemTableCount: Int
     /// Bytes of memory that wait for such lookups to end: memtables, and open tables without their blocks.
     public let keptBytes: Int
-    /// Tables that the database has replaced and that lookups, cursors or jobs still have: their files are removed later.
+    /// Replaced tables that lookups, cursors or jobs still use: their files are removed later.
     public let keptFileCount: Int
     /// The bytes of these files.
     public let keptFileBytes: UInt64
@@ -184,14 +184,14 @@ extension EngineStatistics {
     }
   }
 
-  /// How long operations took since the engine opened, as their callers saw it. Of puts, writes, gets and
-  /// seeks one in 64 is timed; syncs, flushes and compactions all are.
+  /// The durations of operations since the engine opened, as seen by their callers. One in 64 puts, writes, gets and
+  /// seeks is timed; syncs, flushes and compactions all are.
   public struct Latencies: Sendable, Hashable {
-    /// Puts and deletes, with all that they wait for.
+    /// Puts and deletes, including all waits.
     public let put: LatencyHistogram
     /// Batches.
     public let write: LatencyHistogram
-    /// Commits of transactions, with the check of what they read; those that met a conflict, too.
+    /// Commits of transactions, with the check of what they read, including those with a conflict.
     public let transaction: LatencyHistogram
     /// Lookups of one key.
     public let get: LatencyHistogram
@@ -199,7 +199,7 @@ extension EngineStatistics {
     public let multiGet: LatencyHistogram
     /// Seeks of cursors to a key.
     public let seek: LatencyHistogram
-    /// Syncs of the log, each for all that waited for it.
+    /// Syncs of the log, each for all commits that waited for it.
     public let sync: LatencyHistogram
     /// Flushes.
     public let flush: LatencyHistogram
@@ -218,7 +218,7 @@ extension EngineStatistics {
       compaction = latencies.compaction.histogram
     }
 
-    /// All of them with their names.
+    /// All histograms with their names.
     public var all: [(name: String, histogram: LatencyHistogram)] {
       [
         ("put", put), ("write", write), ("transaction", transaction), ("get", get), ("multiGet", multiGet),

@@ -4,11 +4,11 @@
 public struct EngineStatistics: Sendable {
   /// The tables of one level.
   public struct Level: Sendable, Hashable {
-    /// Tables on it.
+    /// The number of tables.
     public var fileCount = 0
-    /// Their bytes.
+    /// The bytes of the tables.
     public var bytes: UInt64 = 0
-    /// Entries in them, tombstones and overwritten versions included.
+    /// The entries of the tables, including tombstones and overwritten versions.
     public var entryCount: UInt64 = 0
     /// Tombstones among the entries.
     public var tombstoneCount: UInt64 = 0
@@ -23,23 +23,22 @@ public struct EngineStatistics: Sendable {
 
   /// One column family.
   public struct Family: Sendable, Hashable {
-    /// Its name.
+    /// The name.
     public let name: String
-    /// Its number.
+    /// The number on disk.
     public let id: FamilyID
     /// Whether it is emptied at each open (`FamilyOptions.isVolatile`).
     public let isVolatile: Bool
     /// Levels from 0.
     public let levels: [Level]
-    /// How many tables lie above each other on level 0, where most do.
+    /// The largest number of level 0 tables that cover one key.
     public let levelZeroDepth: Int
-    /// Entries in its memtables, which are in no table yet.
+    /// Entries in its memtables, which are not in tables yet.
     public let memTableEntryCount: Int
-    /// Range tombstones that the engine put over runs of dead keys which cursors met, since it was opened: each is a
-    /// commit, with a sequence and a record of the log.
+    /// Range tombstones that the engine wrote over runs of dead keys found by cursors, since it was opened: each is a
+    /// commit, with a sequence and a log record.
     public let coveredRunCount: UInt64
-    /// Tables with range tombstones of their own. From `DeadRuns.tombstoneTablesMaximum` (64) on, cursors of the family
-    /// add none.
+    /// Tables with range tombstones. From `DeadRuns.tombstoneTablesMaximum` (64) on, cursors of the family add none.
     public let rangeTombstoneTableCount: Int
 
     init(_ family: ColumnFamily) {
@@ -62,11 +61,11 @@ public struct EngineStatistics: Sendable {
     }
   }
 
-  /// How much of the memory budget is used, and by what, in bytes.
+  /// The use of the memory budget, in bytes.
   public struct Memory: Sendable, Hashable {
     /// The budget.
     public let limit: Int
-    /// Arenas of memtables: active, frozen, held by cursors, or kept for new ones.
+    /// Arenas of memtables: active, frozen, retained by cursors, or kept for new ones.
     public let memTables: Int
     /// Mapped segments of the log.
     public let log: Int
@@ -74,19 +73,19 @@ public struct EngineStatistics: Sendable {
     public let openTables: Int
     /// Buffers of flushes and compactions.
     public let compaction: Int
-    /// Families, and what is known of each table.
+    /// Families, and the metadata of tables.
     public let other: Int
     /// Blocks in the cache.
     public let cache: Int
-    /// What the cache may hold now.
+    /// The current capacity of the cache.
     public let cacheCapacity: Int
-    /// Tables that are kept open.
+    /// The number of tables that are kept open.
     public let openTableCount: Int
 
-    /// All that is counted.
+    /// The sum of all counted memory.
     public var used: Int { memTables + log + openTables + compaction + other + cache }
-    /// By how many bytes `used` exceeds the budget; 0 where it does not. An engine that only reads holds all of the
-    /// log that the writer has not put into tables: nothing bounds that.
+    /// The bytes by which `used` exceeds the budget; 0 if it does not. A read-only engine holds all log entries that
+    /// the writer has not flushed: that is not bounded.
     public var excess: Int { max(used - limit, 0) }
 
     init(_ tree: Tree) {
@@ -103,11 +102,11 @@ public struct EngineStatistics: Sendable {
     }
   }
 
-  /// The memory that is used.
+  /// The used memory.
   public let memory: Memory
   /// The version of the format on disk.
   public let formatVersion: UInt32
-  /// The random number that the database got when it was made.
+  /// The random number assigned to the database at its creation.
   public let databaseID: UInt64
   /// All families, in the order of their creation.
   public let families: [Family]
@@ -117,24 +116,24 @@ public struct EngineStatistics: Sendable {
   public let tableBytes: UInt64
   /// The log.
   public let log: Log
-  /// What flushes and compactions did.
+  /// The work of flushes and compactions.
   public let work: Work
-  /// What each byte that is committed costs to write, to read and to keep.
+  /// The cost of each committed byte in writes, reads and space.
   public let amplification: Amplification
-  /// How long writers waited, by cause.
+  /// The time that writers waited, by cause.
   public let stalls: [Stall]
   /// The block cache.
   public let cache: Cache
-  /// Snapshots and cursors that live.
+  /// Live snapshots and cursors.
   public let readers: Readers
-  /// Keys that were looked up. Threads may lose a few.
+  /// Keys that were looked up. Threads may lose a few counts.
   public let readCount: UInt64
-  /// Samples of how long operations took.
+  /// Samples of the durations of operations.
   public let latencies: Latencies
-  /// The damaged blocks that compactions met, ordered by table. Their tables stay out of compactions until
-  /// `Engine.resume()` finds them whole or `Engine.giveUp(_:)` rewrites them.
+  /// The damaged blocks that compactions found, ordered by table. Their tables stay out of compactions until
+  /// `Engine.resume()` finds them intact or `Engine.giveUp(_:)` rewrites them.
   public let damagedBlocks: [DamagedBlock]
-  /// Events that listeners were too slow for.
+  /// Events that were dropped because listeners were too slow.
   public let eventsDroppedCount: UInt64
 
   /// Bytes of the log's live segments.
@@ -145,7 +144,7 @@ public struct EngineStatistics: Sendable {
   public var bytesCompactionRead: UInt64 { work.bytesCompactionRead }
   /// Bytes of tables that compactions wrote.
   public var bytesCompactionWritten: UInt64 { work.bytesCompactionWritten }
-  /// Snapshots and cursors that are held.
+  /// The number of live snapshots and cursors.
   public var snapshotCount: Int { readers.snapshotCount + readers.cursorCount }
 
   init(_ background: BackgroundWork) {

@@ -1,5 +1,5 @@
-/// The statistics of an engine that has a database open for writing, as any other process reads them from the file
-/// `STATS` in its directory.
+/// The statistics of an engine that has a database open for writing, as any process can read them from the file `STATS`
+/// in its directory.
 ///
 /// ```swift
 /// if let published = try PublishedStatistics.read(at: "/data/example.varve"), published.isRunning {
@@ -11,14 +11,14 @@
 /// killed process left the file, `isRunning` is false.
 ///
 /// # Format
-/// Little-endian. Not a part of the database: nothing of it is needed, and the next open removes it.
+/// Little-endian. Not part of the database: none of it is needed, and the next open removes it.
 ///
 ///     offset   bytes
 ///     0        8      magic, "VARVSTAT"
 ///     8        4      version of this format, 1
-///     12       4      CRC-32C of everything behind it, up to the end of the text
-///     16       8      counts the writes; the text of two equal ones is the same
-///     24       8      number of the process
+///     12       4      CRC-32C of everything after it, up to the end of the text
+///     16       8      number of writes; equal numbers mean equal text
+///     24       8      process id
 ///     32       8      when the process began, as the system counts it; 0: not known
 ///     40       8      database id
 ///     48       8      the engine's clock when it was written
@@ -26,21 +26,20 @@
 ///     60       4      zero
 ///     64       n      JSON, as `EngineStatistics.json`, with at most 64 families
 ///
-/// One `pwrite` writes it all; a reader that comes in between finds the checksum wrong and reads again. It
-/// is not written through a mapping: on a full disk, or one that does not overwrite in place, a store to
-/// one kills the process.
+/// One `pwrite` writes the whole file; a concurrent reader finds the checksum wrong and reads again. It is not written
+/// through a mapping: on a full disk, or a copy-on-write file system, a store to a mapping kills the process.
 public struct PublishedStatistics: Sendable {
   /// The process that has, or had, the database open.
   public let processID: UInt64
-  /// Whether it still has. False: it ended without closing the database, and the figures are its last.
+  /// Whether it still has. If false, it ended without closing the database, and these are its last statistics.
   public let isRunning: Bool
-  /// Counts what was published: equal counts of one process mean equal figures.
+  /// The number of published updates: equal numbers from one process mean equal statistics.
   public let updateCount: UInt64
-  /// The random number that the database got when it was made.
+  /// The random number assigned to the database at its creation.
   public let databaseID: UInt64
-  /// The clock of the engine when the figures were taken: on one machine that of every process.
+  /// The engine's clock when the statistics were taken; on one machine, all processes share it.
   public let nanoseconds: UInt64
-  /// The figures: one object in one line, as `EngineStatistics.json`.
+  /// The statistics: one object in one line, as `EngineStatistics.json`.
   public let json: String
 
   /// Returns what was last published for a database; nil if no engine has it open for writing, or if that engine does not
@@ -68,7 +67,7 @@ public struct PublishedStatistics: Sendable {
     }
   }
 
-  /// A write takes microseconds, and comes once a second.
+  /// A write takes microseconds, and happens once a second.
   private static let attemptMaximum = 100
 
   private init(_ page: StatisticsPage, isRunning: Bool) {
@@ -80,8 +79,8 @@ public struct PublishedStatistics: Sendable {
     json = page.json
   }
 
-  /// The process may be in another container, where it can't be seen: but its lock can. It is tried only
-  /// where no process is seen, since somebody who opens at that very moment would find it taken.
+  /// The process may be in another container, where it is not visible, but its lock is. The lock is tried only if no
+  /// process is visible, since an engine that is opening at that moment would find it taken.
   private static func isRunning(
     _ page: StatisticsPage, _ path: String, _ fileSystem: any FileSystem
   ) throws(EngineError) -> Bool {
@@ -91,7 +90,7 @@ public struct PublishedStatistics: Sendable {
       return false
     } catch {
       if error.code == .locked { return true }
-      // Who may not take it can't tell: the process is not seen.
+      // Without permission to take the lock this can't be determined: the process counts as ended.
       return false
     }
   }
@@ -102,7 +101,7 @@ struct StatisticsPage: Sendable, Equatable {
   static let magic: UInt64 = 0x5441_5453_5652_4156
   static let version: UInt32 = 1
   static let headerSize = 64
-  /// Of 64 families with all their levels it is a quarter.
+  /// 64 families with all their levels take a quarter of it.
   static let textSizeMaximum = 1 << 20
   private static let checkedFrom = 16
 
@@ -112,7 +111,7 @@ struct StatisticsPage: Sendable, Equatable {
   var nanoseconds: UInt64
   var json: String
 
-  /// The bytes of the file.
+  /// The content of the file.
   func encode() -> [UInt8] {
     let text = Array(json.utf8)
     var writer = ByteWriter(capacity: Self.headerSize + text.count)
@@ -133,7 +132,7 @@ struct StatisticsPage: Sendable, Equatable {
 }
 
 extension StatisticsPage {
-  /// Reads the file; nil where there is none, or one that nothing was written to yet.
+  /// Reads the file; nil if there is none, or nothing was written to it yet.
   init?(readingFrom path: String, _ fileSystem: any FileSystem) throws(EngineError) {
     let file: any File
     do throws(EngineError) { file = try fileSystem.openFile(path, writable: false) } catch {

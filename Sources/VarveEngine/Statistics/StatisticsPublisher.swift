@@ -1,8 +1,8 @@
 internal import Synchronization
 
-/// Writes the figures of an engine to its `STATS` (`PublishedStatistics`), where they changed.
+/// Writes the statistics of an engine to its `STATS` (`PublishedStatistics`) when they have changed.
 ///
-/// A failure is nobody's: it is tried again at the next turn, and the file is no part of the database.
+/// Failures are ignored: the next turn retries, and the file is not part of the database.
 ///
 /// # Concurrency
 /// Safe from any thread; one write runs at a time.
@@ -15,7 +15,7 @@ final class StatisticsPublisher: Sendable {
   private struct State: Sendable {
     var file: (any File)?
     var updateCount: UInt64 = 0
-    /// What the last page said, in a few numbers.
+    /// A summary of the last page, as a few numbers.
     var fingerprint: [UInt64] = []
     var isRemoved = false
   }
@@ -28,7 +28,7 @@ final class StatisticsPublisher: Sendable {
     path = background.tree.path(.statistics)
   }
 
-  /// Writes the page where something changed since the last one.
+  /// Writes the page if something changed since the last one.
   func publishIfChanged() {
     let fingerprint = fingerprint
     guard state.withLock({ !$0.isRemoved && $0.fingerprint != fingerprint }) else { return }
@@ -65,12 +65,12 @@ final class StatisticsPublisher: Sendable {
     return try fileSystem.createFile(path)
   }
 
-  /// What changes when anything does that the figures tell.
+  /// Numbers that change whenever any published value does.
   private var fingerprint: [UInt64] {
     let counters = background.metrics.counters
     let cache = background.tree.cache.statistics
     let (readers, now) = background.snapshots.summary
-    // An age is shown as it grows, but not each second.
+    // The age of the oldest reader counts in steps of ten seconds, so that it does not cause a write each second.
     let oldest = min(readers.oldestSnapshotSince ?? .max, readers.oldestCursorSince ?? .max)
     return [
       background.pipeline.visible.value, background.pipeline.log.durableSequence.value,
@@ -81,14 +81,14 @@ final class StatisticsPublisher: Sendable {
     ]
   }
 
-  /// Nothing is published any more, and the file goes.
+  /// Stops publishing, and removes the file.
   func remove() {
     state.withLock { state in
       state.isRemoved = true
       guard let file = state.file else { return }
       file.close()
       state.file = nil
-      // What stays behind is told to be of an engine that is gone, and the next open removes it.
+      // A leftover file is reported as that of an ended engine, and the next open removes it.
       try? background.tree.environment.fileSystem.remove(path)
     }
   }

@@ -1,5 +1,5 @@
 /// The keys and ranges that must be unchanged since a snapshot for a batch to be committed: the check of a serializable
-/// transaction, for callers that keep their own reads and writes.
+/// transaction, for callers that track their own reads and writes.
 ///
 /// ```swift
 /// var guarding = CommitGuard(snapshot)
@@ -15,12 +15,12 @@ public struct CommitGuard: ~Copyable {
   /// Creates an empty guard for a snapshot of the engine that will commit.
   public init(_ snapshot: EngineSnapshot) { self.snapshot = snapshot }
 
-  /// A key that was read, whether it was there or not.
+  /// Adds a key that was read, whether it existed or not.
   public func note(_ key: [UInt8], in family: ColumnFamily) {
     reads.note(key, in: family.id, named: family.name)
   }
 
-  /// Adds the range from `lower` (included) to `upper` (excluded; nil: to the end) to what was read.
+  /// Adds the range from `lower` (included) to `upper` (excluded; nil: to the end) to the ranges that were read.
   public func note(from lower: [UInt8], to upper: [UInt8]?, in family: ColumnFamily) {
     let range = reads.beginRange(in: family.id, named: family.name)
     lower.withByteView { range.setLower($0) }

@@ -1,12 +1,12 @@
 /// The first entries of an indexed batch: a few puts and deletes, each of another key, encoded as the commit writes them.
 ///
-/// Most transactions of a server write a handful of rows. A search from the beginning of eight entries and a copy of their
-/// bytes cost less than a tree for each family. Whatever needs order or history moves the entries into trees: a cursor, a
-/// range delete, an operand, an entry after a savepoint, a ninth entry. No entry is added here after that.
+/// Most transactions of a server write a handful of rows. A linear search of eight entries and a copy of their bytes
+/// cost less than a tree for each family. Operations that need order or history move the entries into trees: a cursor,
+/// a range delete, an operand, an entry after a savepoint, a ninth entry. No entry is added here after that.
 struct FirstEntries: ~Copyable {
   static let countMaximum = 8
   static let byteCountMaximum = 4 << 10
-  /// Room for a row of usual size and what its extensions write.
+  /// Room for a row of usual size and the entries that its extensions write.
   private static let initialCapacity = 512
 
   /// Whether the batch has no trees yet.
@@ -14,7 +14,8 @@ struct FirstEntries: ~Copyable {
   private(set) var count = 0
   /// The entries, in the order in which they were added (`BatchFormat`).
   private var payload = ByteWriter(capacity: 0)
-  /// A byte of each entry, the first entry's lowest, made of family and key: most keys that have no entry are known by it.
+  /// One byte per entry, the first entry's lowest, derived from family and key: it excludes most keys that have no
+  /// entry.
   private var tags: UInt64 = 0
 
   struct Found {
@@ -22,7 +23,7 @@ struct FirstEntries: ~Copyable {
     let value: ByteView
     fileprivate let index: Int
     fileprivate let range: Range<Int>
-    /// The bytes that the entry takes in the log.
+    /// The bytes of the entry in the log.
     var size: Int { range.count }
   }
 
@@ -37,7 +38,8 @@ struct FirstEntries: ~Copyable {
     mayHave(Self.tag(key, family)) ? search(key, family) : nil
   }
 
-  /// Whether a tag is among those of the entries. All eight are compared at once; a byte after an equal one can seem equal.
+  /// Whether a tag is among those of the entries. All eight are compared at once; a byte after an equal one may be a
+  /// false match.
   @inline(__always)
   private func mayHave(_ tag: UInt8) -> Bool {
     let lowBits: UInt64 = 0x0101_0101_0101_0101
@@ -77,11 +79,11 @@ struct FirstEntries: ~Copyable {
   @inline(__always)
   func forEach(_ body: (EntryKind, FamilyID, ByteView, ByteView) -> Void) {
     var reader = BatchReader(payload.view)
-    // What was encoded here is read without errors.
+    // Entries encoded here decode without errors.
     while let entry = try? reader.next() { body(entry.kind, entry.family, entry.key, entry.value) }
   }
 
-  /// Adds an entry, which there must be room for, of a key that has none.
+  /// Adds an entry of a key that has none. There must be room for it.
   mutating func add(_ kind: EntryKind, _ family: FamilyID, _ key: ByteView, _ value: ByteView) {
     if payload.capacity == 0 { payload.reserve(Self.initialCapacity) }
     BatchFormat.append(kind, family, key, value, to: &payload)
@@ -97,13 +99,13 @@ struct FirstEntries: ~Copyable {
     count -= 1
   }
 
-  /// Notes that the batch has trees, with these entries in them.
+  /// Notes that the batch has trees that contain these entries.
   mutating func close() {
     isOpen = false
     count = 0
     payload = ByteWriter(capacity: 0)
   }
 
-  /// Adds the entries to a batch that has room for them.
+  /// Adds the entries to a batch, which must have room for them.
   func write(to batch: inout WriteBatch) { batch.append(encoded: payload.view, count: count) }
 }

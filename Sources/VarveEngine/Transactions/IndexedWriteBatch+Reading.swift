@@ -1,19 +1,19 @@
-/// Reads of an indexed batch, over what is committed.
+/// Reads of an indexed batch over the committed entries.
 extension IndexedWriteBatch {
-  /// Returns the value of a key, with the batch over what is committed, or nil. Throws the errors of `Engine.get`.
+  /// Returns the value of a key, with the batch over the committed entries, or nil. Throws the errors of `Engine.get`.
   public func get(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) -> [UInt8]? {
     var value: [UInt8]?
     try unsafe visit(key.span.bytes, family) { value = $0.bytes }
     return value
   }
 
-  /// Calls `body` with the value of a key, which is valid inside of it, and returns what it returns; nil if the key has no
-  /// value. Throws the errors of `Engine.get`, and those of `body`.
+  /// Calls `body` with the value of a key, which is valid only inside of it, and returns its result; nil if the key has
+  /// no value. Throws the errors of `Engine.get`, and those of `body`.
   @inlinable
   public func withValue<R>(
     forKey key: RawSpan, in family: ColumnFamily? = nil, _ body: (RawSpan) throws -> R
   ) throws -> R? {
-    // Inlined for the reason that `Engine.withValue` has.
+    // Inlined for the same reason as `Engine.withValue`.
     var result: R?
     var failure: (any Error)?
     try visitSpan(key, family) { value in
@@ -53,7 +53,7 @@ extension IndexedWriteBatch {
     try engine.visitValue(key, family, snapshot, body)
   }
 
-  /// The state of a family that can be read. Throws `.closed` and `.familyDropped`.
+  /// The state of a readable family. Throws `.closed` and `.familyDropped`.
   @inline(__always)
   private func readable(_ family: ColumnFamily?) throws(EngineError) -> FamilyState {
     try engine.requireOpen()
@@ -62,7 +62,7 @@ extension IndexedWriteBatch {
     return state
   }
 
-  /// What the batch alone says of a key.
+  /// The result for a key from the batch alone.
   private enum Answer {
     case value(ByteView), nothing
     /// Merge operands, which have to be folded.
@@ -74,7 +74,7 @@ extension IndexedWriteBatch {
     }
   }
 
-  /// What the batch says of a key; nil: nothing.
+  /// The batch's result for a key; nil if it has no entry of it.
   private func newest(_ key: ByteView, _ family: FamilyID) -> Answer? {
     if first.isOpen {
       guard let found = first.find(key, in: family) else { return nil }
@@ -92,8 +92,8 @@ extension IndexedWriteBatch {
     return families[index].covers(key, at: last) ? .nothing : nil
   }
 
-  /// Folds the batch's operands of a key over what is below them, and calls `body` with the outcome. False if there are
-  /// none.
+  /// Folds the batch's operands of a key over what is below them, and calls `body` with the result. Returns false if
+  /// there are no operands.
   private func visitFolded(
     _ key: RawSpan, _ index: Int, _ column: ColumnFamily?, _ body: (ByteView) -> Void
   ) throws(EngineError) -> Bool {
@@ -137,7 +137,7 @@ extension IndexedWriteBatch {
     return true
   }
 
-  /// Whether the batch alone decides what a key is: no read of what is committed contributes to the answer.
+  /// Whether the batch alone determines the value of a key: no committed entry contributes to it.
   public func decides(_ key: [UInt8], in family: ColumnFamily? = nil) -> Bool {
     let id = engine.state(of: family).id
     return key.withByteView { newest($0, id)?.isFinal ?? false }
@@ -145,8 +145,8 @@ extension IndexedWriteBatch {
 
   // MARK: - Cursors
 
-  /// A cursor over the keys of a family that lie within `bounds`, with the batch over what is committed now, or at the
-  /// batch's snapshot. Throws the errors of `Engine.cursor`.
+  /// Returns a cursor over the keys of a family within `bounds`, with the batch over the entries committed now, or at
+  /// the batch's snapshot. Throws the errors of `Engine.cursor`.
   public mutating func cursor(
     in family: ColumnFamily? = nil, bounds: CursorBounds = .all
   ) throws(EngineError) -> EngineCursor {
@@ -154,25 +154,25 @@ extension IndexedWriteBatch {
     return try engine.cursor(in: family, bounds: bounds, snapshot: snapshot, own: own(engine.state(of: family)))
   }
 
-  /// Makes a cursor of this batch show what the batch holds now. What it shows of the committed state stays as it was. The
-  /// cursor is not valid until its next seek.
+  /// Makes a cursor of this batch show the batch's current entries. The committed state that it shows does not change.
+  /// The cursor is not valid until its next seek.
   ///
   /// Cheaper than a new cursor: the committed state is not opened again. A cursor that threw `.cursorEnded` can be used
-  /// again. The process stops if the cursor is not of this batch.
+  /// again. Stops the process if the cursor does not belong to this batch.
   public mutating func refresh(_ cursor: inout EngineCursor) { cursor.refresh(own(cursor.family)) }
 
-  /// What a family holds now, with the batch over what is committed, for cursors that are made later. Throws `.noMemory`.
-  /// Complexity: constant.
+  /// The current state of a family, with the batch over the committed entries, for cursors that are made later. Throws
+  /// `.noMemory`. Complexity: constant.
   public mutating func view(of family: ColumnFamily? = nil) throws(EngineError) -> BatchView {
     try plant()
     return BatchView(engine: engine, snapshot: snapshot, family: family, own: own(engine.state(of: family)))
   }
 
-  /// Calls `body` with the first key from `lower` (included) to `upper` (excluded; nil: to the end), and its value; returns
-  /// what it returns, or nil if the range is empty.
+  /// Calls `body` with the first key from `lower` (included) to `upper` (excluded; nil: to the end), and its value;
+  /// returns its result, or nil if the range is empty.
   ///
-  /// One look that ends at `upper`, whatever lies beyond, and sees all that the batch holds. A batch with a snapshot keeps
-  /// a cursor for the next look. Throws the errors of `cursor`, and those of `body`. Complexity: a seek.
+  /// The search ends at `upper`, whatever follows, and sees all entries of the batch. A batch with a snapshot keeps a
+  /// cursor for the next call. Throws the errors of `cursor`, and those of `body`. Complexity: a seek.
   @inlinable
   public mutating func withFirst<R>(
     from lower: RawSpan, to upper: RawSpan?, in family: ColumnFamily? = nil, _ body: (RawSpan, RawSpan) throws -> R
@@ -196,8 +196,9 @@ extension IndexedWriteBatch {
     }
   }
 
-  /// Calls `body` with the keys from `lower` (included) to `upper` (excluded; nil: to the end), and their values, in order,
-  /// until it returns false. As `withFirst`; `body` may not use the batch. Complexity: a seek, and a step for each.
+  /// Calls `body` with the keys from `lower` (included) to `upper` (excluded; nil: to the end), and their values, in
+  /// order, until it returns false. Like `withFirst`; `body` must not use the batch. Complexity: a seek, and a step for
+  /// each key.
   public mutating func forEachEntry(
     from lower: RawSpan, to upper: RawSpan?, in family: ColumnFamily? = nil,
     _ body: (RawSpan, RawSpan) throws -> Bool
@@ -248,23 +249,23 @@ extension IndexedWriteBatch {
   }
 }
 
-/// What a family held, with a batch over it, when the view was made. Later entries of the batch do not show.
+/// The state of a family with a batch over it, at the creation of the view. Later entries of the batch are not visible.
 ///
-/// Without a snapshot in the batch, the committed state is that of the moment at which a cursor is made. A view may outlive
-/// the batch. One that was made after a savepoint which was then undone throws `.cursorEnded`.
+/// Without a snapshot in the batch, the committed state is that at the creation of a cursor. A view may outlive the
+/// batch. A view that was created after a savepoint which was then undone throws `.cursorEnded`.
 public struct BatchView {
   fileprivate let engine: EngineCore
   fileprivate let snapshot: EngineSnapshot?
   fileprivate let family: ColumnFamily?
   fileprivate let own: OwnWrites
 
-  /// A cursor over the keys that lie within `bounds`. Throws the errors of `Engine.cursor`, and `.cursorEnded`.
+  /// Returns a cursor over the keys within `bounds`. Throws the errors of `Engine.cursor`, and `.cursorEnded`.
   public func cursor(bounds: CursorBounds = .all) throws(EngineError) -> EngineCursor {
     try engine.cursor(in: family, bounds: bounds, snapshot: snapshot, own: own)
   }
 }
 
-/// A cursor that is used again.
+/// A cursor that is reused.
 final class KeptCursor {
   var cursor: EngineCursor
   init(_ cursor: consuming EngineCursor) { self.cursor = cursor }

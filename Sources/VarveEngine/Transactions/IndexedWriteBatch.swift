@@ -1,4 +1,4 @@
-/// A batch that can be read: gets and cursors see its entries over what is committed.
+/// A batch that can be read: gets and cursors see its entries over the committed ones.
 ///
 /// ```swift
 /// var batch = IndexedWriteBatch(engine)
@@ -7,61 +7,64 @@
 /// try engine.write(batch)
 /// ```
 ///
-/// The commit checks nothing: other commits may have changed the keys meanwhile. `OptimisticTransaction` is this batch with
-/// a snapshot and a check.
+/// The commit checks nothing: other commits may have changed the keys meanwhile. `OptimisticTransaction` is this batch
+/// with a snapshot and a check.
 ///
-/// # What is committed
-/// The commit writes what counts at its time: of each key the last put or delete, with merge operands folded where the
-/// family's operator combines them. A put that a single delete of the same batch removes is not written at all. Entries
-/// that were undone, overwritten or covered by a range delete cost memory until the batch drops them, and nothing in the
-/// log. `count` and `byteCount` are those of what the commit writes, except that operands of one key count one by one
-/// until the batch has folded them. The limit of a batch holds for them, and for what scratch families hold besides.
+/// # Committed entries
+/// The commit writes the entries that count at that time: of each key the last put or delete, with merge operands
+/// folded if the family's operator combines them. A put that a single delete of the same batch removes is not written
+/// at all. Entries that were undone, overwritten or covered by a range delete use memory until the batch drops them,
+/// but no space in the log. `count` and `byteCount` describe what the commit writes, except that operands of one key
+/// count individually until the batch has folded them. The limit of a batch applies to them and to the entries of
+/// scratch families.
 ///
 /// # A few entries
-/// The first few puts and deletes stand in a list (`FirstEntries`). What a list can't do moves them into the trees, once.
+/// The first few puts and deletes are stored in a list (`FirstEntries`). Operations that a list can't do move them into
+/// the trees, once.
 ///
 /// # Undoing
-/// Every entry has a number, which no other gets, also after it was undone. A savepoint is a mark; undoing it adds an
-/// interval to the numbers that reads skip, whatever the batch holds besides. The trees are remade of what counts once
-/// the bytes that do not count any more are the larger part.
+/// Every entry has a number, which is never reused, even after it was undone. A savepoint is a mark; undoing it adds an
+/// interval to the numbers that reads skip, however many entries the batch has. The trees are rebuilt from the entries
+/// that count once the bytes that do not count are the larger part.
 ///
 /// # Cursors
-/// A cursor shows the batch as it was when the cursor was made or last refreshed. A cursor that was made after a savepoint
-/// which was then undone throws `.cursorEnded`.
+/// A cursor shows the batch as it was when the cursor was created or last refreshed. A cursor that was created after a
+/// savepoint which was then undone throws `.cursorEnded`.
 ///
-/// Complexity: an entry costs a search in its family's tree and the insertion, and a range delete what `deleteRange` says;
-/// a read costs a search there and what it costs without the batch. A batch belongs to one thread at a time, and its cursors to the same.
+/// Complexity: an entry costs a search in its family's tree and the insertion, and a range delete the cost given at
+/// `deleteRange`; a read costs a search there in addition to its cost without the batch. A batch and its cursors belong
+/// to one thread at a time.
 public struct IndexedWriteBatch: ~Copyable {
   let engine: EngineCore
   let snapshot: EngineSnapshot?
-  /// What was added before there were trees.
+  /// Entries added before there were trees.
   private(set) var first = FirstEntries()
-  /// With the empty memtable as their tree while `first` is open.
+  /// While `first` is open, their tree is the empty memtable.
   private(set) var families: [PendingFamily] = []
   private var indexes: [FamilyID: Int] = [:]
   private var lastIndex = 0
   private var savepoints: [Savepoint] = []
-  /// The number of the next entry. Zero is never given.
+  /// The number of the next entry. Zero is never used.
   private(set) var nextNumber: UInt64 = 1
   /// The numbers of entries that are in the trees and were undone.
   private(set) var undone = UndoneNumbers.none
   private(set) var stamps = PendingStamps()
   private var rangeDeleteCount = 0
-  /// What counts, and what of it the commit leaves out.
+  /// The entries that count, and the part of them that the commit omits.
   private var living = PendingSize()
   private var leftOut = PendingSize()
-  /// All entries of the trees or the list, those that were undone included, and the sum of the families' `foldableCost`.
+  /// All entries of the trees or the list, including undone ones, and the sum of the families' `foldableCost`.
   private var stored = PendingSize()
   private var foldableCost = 0
-  /// What the trees held beyond `living` after they were last remade: entries that count at a savepoint only.
+  /// The cost that the trees had beyond `living` after they were last rebuilt: entries that count only at a savepoint.
   private var heldCost = 0
-  /// Shared with the cursors; made for the first of them.
+  /// Shared with the cursors; created for the first of them.
   private var marks: BatchMarks?
-  /// Cursors that `first` uses again, by family.
+  /// Cursors that `withFirst` reuses, by family.
   var kept: [FamilyID: KeptCursor] = [:]
 
   private struct Savepoint {
-    /// That of the next entry.
+    /// The number of the next entry.
     let number: UInt64
     let tick: UInt64
     var living: PendingSize
@@ -69,7 +72,7 @@ public struct IndexedWriteBatch: ~Copyable {
     let rangeDeleteCount: Int
   }
 
-  /// Makes an empty batch. Reads see what is committed at the moment of the read, or at a snapshot.
+  /// Creates an empty batch. Reads see the state committed at the time of the read, or at a snapshot.
   public init(_ engine: Engine, snapshot: EngineSnapshot? = nil) { self.init(engine.core, snapshot: snapshot) }
 
   init(_ engine: EngineCore, snapshot: EngineSnapshot?) {
@@ -77,13 +80,14 @@ public struct IndexedWriteBatch: ~Copyable {
     self.snapshot = snapshot
   }
 
-  /// How many entries the commit writes. Operands of one key count one by one until the batch has folded them.
+  /// The number of entries that the commit writes. Operands of one key count individually until the batch has folded
+  /// them.
   public var count: Int { living.count - leftOut.count }
 
   /// Whether the commit writes nothing.
   public var isEmpty: Bool { count == 0 }
 
-  /// The bytes that the entries of `count` take in the log.
+  /// The bytes in the log of the entries of `count`.
   public var byteCount: Int { living.byteCount - leftOut.byteCount }
 
   /// The bytes that count for the limit of a batch: those of `byteCount`, and those of families that are left out.
@@ -91,7 +95,7 @@ public struct IndexedWriteBatch: ~Copyable {
 
   // MARK: - Scratch families
 
-  /// Leaves the entries of a family out of the commit: the batch is the only one that ever sees them.
+  /// Leaves the entries of a family out of the commit: only the batch ever sees them.
   ///
   /// Reads and savepoints include them, and they count for the batch's limit. Throws `.invalidArgument` if the batch has
   /// entries of the family that were not undone, and `.noMemory`.
@@ -109,7 +113,7 @@ public struct IndexedWriteBatch: ~Copyable {
 
   // MARK: - Writing
 
-  /// Sets the value of a key. Throws `.limitExceeded` and `.noMemory`, and adds nothing then.
+  /// Sets the value of a key. Throws `.limitExceeded` and `.noMemory`, without adding anything.
   public mutating func put(_ key: RawSpan, _ value: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
     try add(.put, key, value, family)
   }
@@ -142,8 +146,8 @@ public struct IndexedWriteBatch: ~Copyable {
   /// Removes all keys from `lower` (included) to `upper` (excluded): see `WriteBatch.deleteRange`. Throws the errors of
   /// `put`, and `.invalidArgument` if the range ends before it begins.
   ///
-  /// Complexity: a search and the insertion, and one pass over the entries that the batch's tree has in the range, those
-  /// included that do not count any more and were not dropped yet.
+  /// Complexity: a search and the insertion, and one pass over the entries that the batch's tree has in the range,
+  /// including those that do not count any more and were not dropped yet.
   public mutating func deleteRange(
     from lower: RawSpan, to upper: RawSpan, in family: ColumnFamily? = nil
   ) throws(EngineError) {
@@ -212,7 +216,7 @@ public struct IndexedWriteBatch: ~Copyable {
     if kind == .merge { return try addOperand(index, key, value) }
     if kind == .singleDelete { families[index].hasSingleDeletes = true }
     if families[index].hasSingleDeletes { return addCancelling(index, kind, key, value) }
-    // By itself: each way through the array would count references.
+    // Loaded once: each access through the array would cost a retain.
     let table = families[index].table
     let last = SequenceNumber.pending(nextNumber - 1)
     let isSimple = undone.isEmpty && !table.hasTombstones
@@ -228,7 +232,7 @@ public struct IndexedWriteBatch: ~Copyable {
     if families[index].isScratch { leftOut.add(size) }
   }
 
-  /// Adds an entry to the list. False where it needs a tree: there are trees then.
+  /// Adds an entry to the list. Returns false if it needs a tree; there are trees then.
   @inline(never)
   private mutating func addFirst(
     _ state: FamilyState, _ kind: EntryKind, _ key: ByteView, _ value: ByteView
@@ -253,7 +257,7 @@ public struct IndexedWriteBatch: ~Copyable {
     return true
   }
 
-  /// A put or a delete in a family with single deletes, where it may leave less than was there.
+  /// Adds a put or a delete in a family with single deletes, which may reduce the entries that count.
   private mutating func addCancelling(_ index: Int, _ kind: EntryKind, _ key: ByteView, _ value: ByteView) {
     let before = families[index].living(key, at: .pending(nextNumber - 1), undone)
     insert(index, kind, key, value)
@@ -263,7 +267,7 @@ public struct IndexedWriteBatch: ~Copyable {
     if families[index].isScratch { leftOut += after }
   }
 
-  /// An operand over a small value of the batch is folded at once; others when the trees are remade.
+  /// Folds an operand over a small value of the batch at once; others are folded when the trees are rebuilt.
   private mutating func addOperand(_ index: Int, _ key: ByteView, _ operand: ByteView) throws(EngineError) {
     guard let merge = families[index].state.merge else {
       throw CommitPipeline.operatorError(families[index].state)
@@ -307,7 +311,7 @@ public struct IndexedWriteBatch: ~Copyable {
     return size
   }
 
-  /// Counts entries that a newer one hides.
+  /// Stops counting entries that a newer one hides.
   private mutating func bury(_ index: Int, _ size: PendingSize) {
     living -= size
     if families[index].isScratch { leftOut -= size }
@@ -334,7 +338,7 @@ public struct IndexedWriteBatch: ~Copyable {
 
   // MARK: - Savepoints
 
-  /// Remembers what the batch holds now. Savepoints nest.
+  /// Sets a savepoint at the batch's current state. Savepoints nest.
   public mutating func setSavepoint() {
     savepoints.append(
       Savepoint(
@@ -344,7 +348,8 @@ public struct IndexedWriteBatch: ~Copyable {
 
   /// Undoes everything since the last savepoint, and removes the savepoint.
   ///
-  /// Throws `.invalidArgument` if none is set. Complexity: amortised O(1), for each range delete that is undone O(log n).
+  /// Throws `.invalidArgument` if none is set. Complexity: amortized O(1), for each range delete that is undone
+  /// O(log n).
   public mutating func rollbackToSavepoint() throws(EngineError) {
     let savepoint = try lastSavepoint()
     savepoints.removeLast()
@@ -357,12 +362,12 @@ public struct IndexedWriteBatch: ~Copyable {
       rangeDeleteCount = savepoint.rangeDeleteCount
     }
     stamps.removeAll(from: savepoint.number)
-    // What newer entries hid counts again; the newer entries do not.
+    // Entries hidden by newer ones count again; the newer entries do not.
     living = savepoint.living
     leftOut = savepoint.leftOut
   }
 
-  /// Removes the last savepoint and keeps what came since. Throws `.invalidArgument` if none is set.
+  /// Removes the last savepoint and keeps later entries. Throws `.invalidArgument` if none is set.
   public mutating func releaseSavepoint() throws(EngineError) {
     _ = try lastSavepoint()
     savepoints.removeLast()
@@ -377,17 +382,17 @@ public struct IndexedWriteBatch: ~Copyable {
 
   // MARK: - The trees
 
-  /// Moves the first entries into trees. Throws `.noMemory`, and changes nothing then.
+  /// Moves the first entries into trees. Throws `.noMemory`, without changing anything.
   @inline(__always)
   mutating func plant() throws(EngineError) { if first.isOpen { try plantFirst() } }
 
   @inline(never)
   private mutating func plantFirst() throws(EngineError) {
-    // The smallest tree has room for all that the list has.
+    // The smallest tree has room for all entries of the list.
     var tables: [MemTable] = []
     for family in families { tables.append(try makeTable(family.state, least: 0)) }
     for index in families.indices { families[index].table = tables[index] }
-    // Numbers that no entry of a batch without savepoints and cursors was ever seen by.
+    // Assigns new numbers: without savepoints and cursors, no earlier number was ever visible.
     var number: UInt64 = 0
     first.forEach { kind, id, key, value in
       number += 1
@@ -396,9 +401,9 @@ public struct IndexedWriteBatch: ~Copyable {
     first.close()
   }
 
-  /// Fewer bytes that do not count are never worth remaking the trees.
+  /// Fewer bytes that do not count are never worth rebuilding the trees.
   private static let deadCostMinimum = 64 << 10
-  /// Values up to this size are folded as operands come.
+  /// Values up to this size are folded as operands are added.
   private static let foldedSizeMaximum = 64
 
   private static let listedCountMaximum = 8
@@ -407,13 +412,13 @@ public struct IndexedWriteBatch: ~Copyable {
   @inline(__always)
   func index(of id: FamilyID) -> Int? {
     if lastIndex < families.count, families[lastIndex].id == id { return lastIndex }
-    // A few are found sooner without the dictionary.
+    // A few are found faster without the dictionary.
     if families.count > Self.listedCountMaximum { return indexes[id] }
     for index in families.indices where families[index].id == id { return index }
     return nil
   }
 
-  /// Checks the limits, and drops what does not count where that is the larger part or the batch is full.
+  /// Checks the limits, and drops what does not count if that is the larger part or the batch is full.
   @inline(__always)
   private mutating func prepare(_ key: ByteView, _ value: ByteView) throws(EngineError) {
     let isFull = living.byteCount &+ key.count &+ value.count &+ 32 > Limits.batchSizeMaximum
@@ -436,7 +441,7 @@ public struct IndexedWriteBatch: ~Copyable {
     return index
   }
 
-  /// The first entry of a family.
+  /// Creates the state of a family for its first entry.
   @inline(never)
   private mutating func begin(
     _ state: FamilyState, keySize: Int, valueSize: Int
@@ -445,7 +450,7 @@ public struct IndexedWriteBatch: ~Copyable {
     return lastIndex
   }
 
-  /// A tree as large as the family's last one.
+  /// Creates a tree as large as the family's last one.
   private func makeTable(_ state: FamilyState, least: Int) throws(EngineError) -> MemTable {
     try RemadeFamily.makeTable(
       capacity: max(least, min(state.batchBytes, RemadeFamily.pooledCapacityMaximum)), pool: engine.batchArenas)
@@ -462,7 +467,8 @@ public struct IndexedWriteBatch: ~Copyable {
     }
   }
 
-  /// What readers see of the batch in a family, which has a tree. `isKept`: also after the next savepoint is set or undone.
+  /// The batch's entries in a family as readers see them; the family must have a tree. `isKept`: valid even after the
+  /// next savepoint is set or undone.
   mutating func own(_ family: FamilyState, isKept: Bool = true) -> OwnWrites {
     let table = index(of: family.id).map { families[$0].table } ?? engine.pipeline.memory.empty
     let marks = self.marks ?? BatchMarks()
@@ -471,7 +477,7 @@ public struct IndexedWriteBatch: ~Copyable {
       table: table, last: .pending(nextNumber - 1), undone: undone, marks: marks, tick: marks.tick(isKept: isKept))
   }
 
-  /// Makes a larger tree, with all that counts of the old one, and room for an entry.
+  /// Replaces a tree by a larger one with all entries that count, and room for one more.
   @inline(never)
   private mutating func enlarge(_ index: Int, keySize: Int, valueSize: Int) throws(EngineError) {
     let capacity = max(capacity(for: families[index]), 8 * (keySize + valueSize + 64))
@@ -484,7 +490,7 @@ public struct IndexedWriteBatch: ~Copyable {
     heldCost = min(heldCost, max(stored.cost - living.cost, 0))
   }
 
-  /// Drops what does not count. Without the memory for it, everything stays as it is.
+  /// Drops what does not count. If there is no memory for that, everything stays as it is.
   @inline(never)
   private mutating func remakeAll() {
     var remade: [RemadeFamily] = []
@@ -534,11 +540,12 @@ public struct IndexedWriteBatch: ~Copyable {
 
   // MARK: - The commit
 
-  /// What the commit writes, as a batch with room for so many bytes more: entries that are not read before the commit
-  /// need not be in the trees. Throws `.noMemory`. Complexity: one pass over the trees.
+  /// The entries that the commit writes, as a batch with room for `room` more bytes: entries that are not read before
+  /// the commit need not be in the trees. Throws `.noMemory`. Complexity: one pass over the trees.
   public func packed(room: Int = 0) throws(EngineError) -> WriteBatch { try makeBatch(room: room) }
 
-  /// What the commit writes; with `folding` none, entries as `count` has them. Complexity: one pass over the trees.
+  /// The entries that the commit writes; with `folding` none, the entries counted by `count`. Complexity: one pass over
+  /// the trees.
   func makeBatch(folding: LivingEntries.Folding = .all, room: Int = 0) throws(EngineError) -> WriteBatch {
     var batch = WriteBatch(capacity: 0)
     try batch.reserve(byteCount + room)
@@ -548,7 +555,7 @@ public struct IndexedWriteBatch: ~Copyable {
     }
     for family in families where !family.isScratch {
       family.state.batchBytes = family.table.usedBytes
-      // All range deletes first: of the other entries only those are left that none of them covers.
+      // All range deletes first: only entries that none of them covers are left.
       if family.table.hasTombstones {
         var ranges: [(lower: ByteView, upper: ByteView)] = []
         family.table.rangeTombstones.forEachTombstone(above: .zero) { lower, upper, _ in ranges.append((lower, upper)) }
@@ -569,7 +576,7 @@ public struct IndexedWriteBatch: ~Copyable {
 }
 
 extension Engine {
-  /// Commits what an indexed batch holds, like `write(_: WriteBatch)`. The batch keeps its entries.
+  /// Commits the entries of an indexed batch, like `write(_: WriteBatch)`. The batch keeps its entries.
   @discardableResult
   public func write(
     _ batch: borrowing IndexedWriteBatch, durability: Durability? = nil

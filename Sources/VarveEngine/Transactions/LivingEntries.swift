@@ -1,29 +1,29 @@
-/// What counts of the entries that a batch holds for a family, in the order of the keys.
+/// The entries of a batch for a family that count, in the order of the keys.
 ///
-/// # What counts
+/// # Entries that count
 /// Of each key the newest entry that was not undone and that no newer range delete covers. Single deletes and operands
-/// need more: see `EntryChain`. Operands are folded: over the put or delete before them into one put, else, where the
-/// operator combines them, into one operand. An operator that refuses leaves them as they are. A tree that is remade
-/// keeps operands whose outcome would be larger than they are: so it never needs more room than the old one.
+/// need more: see `EntryChain`. Operands are folded: over the put or delete before them into one put, otherwise, if the
+/// operator combines them, into one operand. If the operator refuses, they stay as they are. When a tree is rebuilt,
+/// operands whose result would be larger than they are stay: so the new tree never needs more room than the old one.
 ///
 /// # Savepoints
-/// A tree that is remade while savepoints are set has to answer for each of them. So entries are compared only with those
-/// of their own section, between two savepoints: what is the last word at the end of its section counts.
+/// A tree that is rebuilt while savepoints are set has to answer for each of them. So entries are compared only with
+/// those of their own section, between two savepoints: the entries that decide at the end of their section count.
 ///
-/// Complexity: one pass over the tree, and a search in the range deletes for each key where there are any.
+/// Complexity: one pass over the tree, and a search in the range deletes for each key if there are any.
 struct LivingEntries {
   let family: PendingFamily
   /// The newest number.
   let last: UInt64
   let undone: UndoneNumbers
   let stamps: PendingStamps
-  /// The numbers at which sections begin, ascending. None: everything is one section.
+  /// The numbers at which sections begin, ascending. Empty: everything is one section.
   var sections: [UInt64] = []
   var folding = Folding.all
 
   enum Folding {
     case all
-    /// Where the outcome is not larger than what it replaces.
+    /// Only if the result is not larger than what it replaces.
     case notLarger
     case none
   }
@@ -34,32 +34,32 @@ struct LivingEntries {
     let value: ByteView
   }
 
-  /// The memory that is used again from key to key.
+  /// Memory that is reused from key to key.
   private struct Workspace: ~Copyable {
     /// The entries of a key that were not undone, newest first.
     var group: [Entry] = []
-    /// Those that count, newest first.
+    /// The entries that count, newest first.
     var kept: [Entry] = []
     var operands = OperandStack()
     var folded = MergeValue()
-    /// How folding changes the size of what counts at the end of a section, compared with the section before; empty: not
-    /// at all.
+    /// The change by folding in the size of what counts at the end of a section, relative to the previous section;
+    /// empty if there is none.
     var steps: [PendingSize] = []
   }
 
-  /// What `folded` stands for.
+  /// The replacement described by `folded`.
   private struct Fold {
     let kind: EntryKind
-    /// How many of the newest entries of `kept` it replaces.
+    /// The number of newest entries of `kept` that it replaces.
     let count: Int
     let change: PendingSize
   }
 
-  /// Calls `body` for each entry that counts: its number, its kind, key and value. Of one key and section the oldest comes
-  /// first. The views are valid during the call.
+  /// Calls `body` for each entry that counts: its number, its kind, key and value. Within a key and section the oldest
+  /// comes first. The views are valid during the call.
   ///
-  /// Returns how folding changes the size of what counts at the end of each section, the last of which ends now; empty if
-  /// nothing was folded.
+  /// Returns the change by folding in the size of what counts at the end of each section, the last of which ends now;
+  /// empty if nothing was folded.
   @discardableResult
   func forEach(
     _ body: (UInt64, EntryKind, ByteView, ByteView) throws(EngineError) -> Void
@@ -68,12 +68,12 @@ struct LivingEntries {
     var iterator = family.table.makeIterator()
     iterator.seekToFirst()
     while iterator.isValid {
-      // Views of a tree's entries last as long as the tree.
+      // Views of a tree's entries live as long as the tree.
       let key = iterator.userKey
       let trailer = iterator.trailer
       let value = iterator.value
       iterator.next()
-      // Most keys have one entry, which is alone.
+      // Most keys have a single entry.
       if !iterator.isValid || iterator.userKey != key {
         if let kind = counts(trailer), !family.table.hasTombstones {
           try body(trailer.sequence.number, kind, key, value)
@@ -96,7 +96,7 @@ struct LivingEntries {
     }
   }
 
-  /// The kind of an entry that was not undone.
+  /// The kind of an entry that was not undone; otherwise nil.
   @inline(__always)
   private func counts(_ trailer: Trailer) -> EntryKind? {
     undone.isEmpty || !undone.contains(trailer.sequence) ? trailer.kind : nil
@@ -108,16 +108,16 @@ struct LivingEntries {
     space.group.append(Entry(kind: kind, number: trailer.sequence.number, value: value))
   }
 
-  /// Takes the entries of a key section by section.
+  /// Processes the entries of a key section by section.
   private func divide(
     _ key: ByteView, _ space: inout Workspace,
     _ body: (UInt64, EntryKind, ByteView, ByteView) throws(EngineError) -> Void
   ) throws(EngineError) {
-    // Across sections a single delete counts on the put before it: nothing may make or take one meanwhile.
+    // Across sections a single delete depends on the put before it: folding must neither create nor remove one.
     let hasSingleDelete = family.hasSingleDeletes && space.group.contains { $0.kind == .singleDelete }
     let isFolding = folding == .all || (folding == .notLarger && !hasSingleDelete)
     var start = 0
-    /// From this section on the older ones' entries do not count.
+    /// The section from which on entries of older ones do not count.
     var hiddenFrom = sections.count + 1
     while start < space.group.count {
       let section = section(of: space.group[start].number)
@@ -125,7 +125,7 @@ struct LivingEntries {
       var end = start + 1
       while end < space.group.count, space.group[end].number >= lower { end += 1 }
       let covered = covering(key, atEndOf: section)
-      // One of an older section may have entries above it.
+      // An entry of an older section may have entries above it.
       let isCovered = covered >= .pending(lower)
       let hidesOlder = choose(start..<end, covered, &space)
       let fold = isFolding ? fold(key, hasNothingBelow: isCovered, &space) : nil
@@ -150,14 +150,15 @@ struct LivingEntries {
     return low
   }
 
-  /// The newest range delete over a key, of a section and those before.
+  /// The newest range delete over a key, of a section and earlier ones.
   private func covering(_ key: ByteView, atEndOf section: Int) -> SequenceNumber {
     guard family.table.hasTombstones else { return .zero }
     let end = section < sections.count ? sections[section] : last + 1
     return family.table.rangeTombstones.sequence(covering: key, at: .pending(end - 1))
   }
 
-  /// The first section after one, and before `limit`, in which a range delete covers an entry; `limit` if there is none.
+  /// The first section after one, and before `limit`, in which a range delete covers an entry; `limit` if there is
+  /// none.
   private func firstSection(hiding key: ByteView, _ number: UInt64, _ section: Int, _ limit: Int) -> Int {
     guard family.table.hasTombstones else { return limit }
     var low = section + 1
@@ -169,15 +170,15 @@ struct LivingEntries {
     return low
   }
 
-  /// Notes that the size of what counts changes at the ends of some sections.
+  /// Records a change in the size of what counts at the ends of some sections.
   private func note(_ change: PendingSize, from section: Int, to limit: Int, _ space: inout Workspace) {
     if space.steps.isEmpty { space.steps = Array(repeating: PendingSize(), count: sections.count + 2) }
     space.steps[section] += change
     space.steps[limit] -= change
   }
 
-  /// Leaves in `kept` what counts of a section's entries of a key. Returns whether they hide what is older, unless there
-  /// are single deletes among them.
+  /// Stores in `kept` the entries of a key in a section that count. Returns whether they hide older entries, unless
+  /// there are single deletes among them.
   private func choose(_ range: Range<Int>, _ covered: SequenceNumber, _ space: inout Workspace) -> Bool {
     space.kept.removeAll(keepingCapacity: true)
     var chain = EntryChain(hasSingleDeletes: family.hasSingleDeletes)
@@ -205,8 +206,8 @@ struct LivingEntries {
     if let fold { try body(space.kept[0].number, fold.kind, key, space.folded.view) }
   }
 
-  /// Folds the operands at the beginning of `kept` into `folded`; nil: they stay. `hasNothingBelow`: a range delete of
-  /// the section covers what is older.
+  /// Folds the operands at the start of `kept` into `folded`; nil if they stay. `hasNothingBelow`: a range delete of
+  /// the section covers all older entries.
   private func fold(_ key: ByteView, hasNothingBelow: Bool, _ space: inout Workspace) -> Fold? {
     guard let newest = space.kept.first, newest.kind == .merge, let merge = family.state.merge else { return nil }
     space.operands.removeAll()

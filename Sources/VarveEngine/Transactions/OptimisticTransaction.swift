@@ -13,13 +13,13 @@
 /// snapshot. On a conflict, `commit` throws `.conflict` with a `TransactionConflict` as its cause and changes nothing; run
 /// the transaction again, as `Engine.transaction` does.
 ///
-/// Complexity of a commit: for each key a search in what was written after the snapshot, for each range an iteration of
-/// the part of it that was written. The commit reads tables for this before its turn, while other commits continue; in
-/// its turn it reads only memtables that were written after that.
+/// Complexity of a commit: for each key a search in the entries written after the snapshot, for each range an iteration
+/// of the part of it that was written. The commit reads tables for this before it leads, while other commits continue;
+/// while it leads, it reads only memtables that were written after that.
 ///
 /// A transaction belongs to one thread at a time.
 public struct OptimisticTransaction: ~Copyable {
-  /// What it must not have missed.
+  /// The isolation level.
   public let isolation: TransactionIsolation
   private let engine: EngineCore
   private let snapshot: EngineSnapshot
@@ -36,7 +36,7 @@ public struct OptimisticTransaction: ~Copyable {
   /// The last commit that the transaction sees.
   public var sequence: SequenceNumber { snapshot.sequence }
 
-  /// How many entries it has written.
+  /// The number of entries that it has written.
   public var writeCount: Int { writes.count }
 
   // MARK: - Reading
@@ -101,7 +101,7 @@ public struct OptimisticTransaction: ~Copyable {
     try writes.putStamped(key, value, at: place, in: family)
   }
 
-  /// Remembers what it has written. What was read stays read.
+  /// Sets a savepoint for the writes. Reads stay recorded.
   public mutating func setSavepoint() { writes.setSavepoint() }
 
   /// Undoes all writes since the last savepoint, and removes the savepoint. Throws `.invalidArgument` if none is set.
@@ -110,7 +110,7 @@ public struct OptimisticTransaction: ~Copyable {
   /// Removes the last savepoint and keeps its writes. Throws `.invalidArgument` if none is set.
   public mutating func releaseSavepoint() throws(EngineError) { try writes.releaseSavepoint() }
 
-  // MARK: - The end
+  // MARK: - Commit
 
   /// Commits, or throws `.conflict` and changes nothing if another commit conflicts. A transaction that goes out of scope
   /// without `commit` is rolled back.
@@ -138,11 +138,11 @@ extension Engine {
     return OptimisticTransaction(core, isolation)
   }
 
-  /// Runs `body` in a transaction and commits it, again after each conflict, at most `attempts` times.
+  /// Runs `body` in a transaction and commits it; repeats this after each conflict, at most `attempts` times.
   ///
-  /// Returns the result of the last run of `body`. Throws what `body` throws, without committing; `.conflict` if the last
-  /// attempt met a conflict; and the other errors of `commit`. `body` can run several times, so it should only read and
-  /// write through the transaction.
+  /// Returns the result of the last run of `body`. Throws the error of `body`, without committing; `.conflict` if the
+  /// last attempt had a conflict; and the other errors of `commit`. `body` can run several times, so it should only
+  /// read and write through the transaction.
   public func transaction<R>(
     isolation: TransactionIsolation = .serializable, durability: Durability? = nil, attempts: Int = 32,
     _ body: (inout OptimisticTransaction) throws -> R

@@ -1,17 +1,17 @@
-/// The entries that an indexed batch holds for one family: a memtable of its own, sorted, with a number for each entry in
-/// place of a sequence.
+/// The entries of an indexed batch for one family: a separate memtable, sorted, with a number for each entry instead of
+/// a sequence.
 ///
-/// An entry is never changed or removed. It counts where it was not undone and no newer range delete covers it. Entries
-/// that do not count any more stay in the tree until it is remade (`LivingEntries`).
+/// An entry is never changed or removed. It counts if it was not undone and no newer range delete covers it. Entries
+/// that do not count any more stay in the tree until it is rebuilt (`LivingEntries`).
 struct PendingFamily {
   let state: FamilyState
   let id: FamilyID
   var table: MemTable
   /// Whether the entries are left out of the commit.
   var isScratch = false
-  /// Whether a single delete was added: which entries of a key a commit needs depends on all of them then.
+  /// Whether a single delete was added: then all entries of a key determine which ones a commit needs.
   var hasSingleDeletes = false
-  /// About the bytes of the operands that came over an operand since the tree was last remade, also of those that were
+  /// The approximate bytes of operands that were added over an operand since the tree was last rebuilt, including those
   /// undone since.
   var foldableCost = 0
 
@@ -21,7 +21,7 @@ struct PendingFamily {
     self.table = table
   }
 
-  /// The bytes that an entry takes in the log.
+  /// The bytes of an entry in the log.
   @inline(__always)
   func size(_ kind: EntryKind, keySize: Int, valueSize: Int) -> Int {
     BatchFormat.entrySize(kind, id, keySize: keySize, valueSize: valueSize)
@@ -56,7 +56,7 @@ struct PendingFamily {
     return false
   }
 
-  /// The newest entry of a key that counts, of those up to `last`; nil if there is none.
+  /// The newest entry of a key that counts, among those up to `last`; nil if there is none.
   @inline(__always)
   func newest(_ key: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers) -> MemTableHit? {
     guard let hit = table.newest(key, at: last, undone) else { return nil }
@@ -66,7 +66,7 @@ struct PendingFamily {
     return hit
   }
 
-  /// Calls `body` for the entries of a key that count, the newest first, until it returns false.
+  /// Calls `body` for the entries of a key that count, newest first, until it returns false.
   func forEachEntry(
     of key: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers, _ body: (EntryKind, ByteView) -> Bool
   ) {
@@ -77,7 +77,7 @@ struct PendingFamily {
     }
   }
 
-  /// What a commit needs of the entries of a key that count.
+  /// The size of the entries of a key that a commit needs.
   func living(_ key: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers) -> PendingSize {
     var chain = EntryChain(hasSingleDeletes: hasSingleDeletes)
     var total = PendingSize()
@@ -92,7 +92,7 @@ struct PendingFamily {
     return total
   }
 
-  /// What a commit needs of the entries of the keys from `lower` (included) to `upper` (excluded).
+  /// The size of the entries of the keys from `lower` (included) to `upper` (excluded) that a commit needs.
   func living(
     from lower: ByteView, to upper: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers
   ) -> PendingSize {
@@ -108,12 +108,12 @@ struct PendingFamily {
   }
 }
 
-/// How many entries, and how many bytes they take in the log.
+/// A number of entries, and their bytes in the log.
 struct PendingSize: Equatable, Sendable {
   var count = 0
   var byteCount = 0
 
-  /// About the bytes of memory that the entries take.
+  /// The approximate bytes of memory of the entries.
   @inline(__always)
   var cost: Int { byteCount &+ 40 &* count }
 
@@ -140,18 +140,18 @@ struct PendingSize: Equatable, Sendable {
   }
 }
 
-/// Which entries of one key a commit needs, met from the newest to the oldest.
+/// Determines which entries of one key a commit needs, visiting them from the newest to the oldest.
 ///
-/// - A put, or a delete, is the last word on everything older.
+/// - A put or a delete hides everything older.
 /// - Merge operands are needed down to the put or delete that they are folded over.
-/// - A single delete and the put before it leave nothing: no one else ever saw the put. A single delete without a put
-///   stays, also below a newer put, because it removes a put that was committed before.
+/// - A single delete and the put before it leave nothing: no other reader ever saw the put. A single delete without a
+///   put stays, even below a newer put, because it removes a put that was committed before.
 struct EntryChain {
   /// Whether the entry added last is needed.
   private(set) var isNewestKept = false
-  /// Whether nothing older is needed.
+  /// Whether no older entry is needed.
   private(set) var isEnded = false
-  /// Single deletes that no put was found for: 0 or 1. It is needed after all once no entry is left.
+  /// Single deletes without a put so far: 0 or 1. It is needed if no entry is left.
   private(set) var waitingCount = 0
   private var isShadowed = false
   /// Whether the family has single deletes. Without them nothing older than a put matters.
@@ -159,7 +159,7 @@ struct EntryChain {
 
   init(hasSingleDeletes: Bool) { self.hasSingleDeletes = hasSingleDeletes }
 
-  /// Whether nothing older counts. Requires: no single delete was added.
+  /// Whether no older entry counts. Requires: no single delete was added.
   var hidesOlder: Bool { isShadowed || isEnded }
 
   mutating func add(_ kind: EntryKind) {
@@ -183,8 +183,8 @@ struct EntryChain {
 }
 
 extension MemTable {
-  /// The newest entry of a key that was not undone, of those up to a number. Complexity: a search for each interval of
-  /// undone numbers that has newer entries of the key.
+  /// The newest entry of a key that was not undone, among those up to a number. Complexity: a search for each interval
+  /// of undone numbers that has newer entries of the key.
   @inline(__always)
   func newest(_ key: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers) -> MemTableHit? {
     var hit = get(key, at: last)

@@ -1,20 +1,20 @@
-/// Where the commit's sequence goes in entries of an uncommitted batch, by the number of the entry.
+/// The positions of the commit's sequence in entries of an uncommitted batch, by the number of the entry.
 struct PendingStamps: Sendable {
   /// Ascending by number.
   private var entries: [(number: UInt64, place: StampPlace)] = []
 
-  /// Notes the place in the newest entry.
+  /// Adds the position in the newest entry.
   mutating func append(_ place: StampPlace, number: UInt64) { entries.append((number, place)) }
 
-  /// Forgets the entries from a number on.
+  /// Removes the entries from a number on.
   mutating func removeAll(from number: UInt64) {
     while let newest = entries.last, newest.number >= number { entries.removeLast() }
   }
 
-  /// Forgets the entries that are not among `numbers`.
+  /// Removes the entries that are not among `numbers`.
   mutating func keep(_ numbers: Set<UInt64>) { entries.removeAll { !numbers.contains($0.number) } }
 
-  /// The place in an entry; nil if the entry gets no sequence. Complexity: O(log n).
+  /// The position in an entry; nil if the entry gets no sequence. Complexity: O(log n).
   func place(of number: UInt64) -> StampPlace? {
     if entries.isEmpty { return nil }
     var low = 0

@@ -1,16 +1,17 @@
-/// A family's entries that count, now or at a savepoint, in a new tree, each with its number.
+/// A family's entries that count, now or at a savepoint, copied into a new tree, each with its number.
 struct RemadeFamily {
   private(set) var family: PendingFamily
-  /// How folding changed the size of what counts at the end of each section (`LivingEntries`); empty: not at all.
+  /// The change by folding in the size of what counts at the end of each section (`LivingEntries`); empty if there is
+  /// none.
   private(set) var changes: [PendingSize] = []
   /// The size of the entries.
   private(set) var stored = PendingSize()
-  /// The numbers of those entries that get the commit's sequence.
+  /// The numbers of the copied entries that get the commit's sequence.
   private(set) var stamped: Set<UInt64> = []
 
-  /// Copies the family of `entries` into a tree of `capacity` at least, with room for one more entry of these sizes.
+  /// Copies the family of `entries` into a tree with at least `capacity` and room for one more entry of these sizes.
   ///
-  /// Throws `.noMemory`, and `.limitExceeded` for a tree that no memtable has room for.
+  /// Throws `.noMemory`, and `.limitExceeded` for a tree that is too large for a memtable.
   init(
     _ entries: LivingEntries, capacity: Int, keySize: Int = 0, valueSize: Int = 0, pool: ArenaPool
   ) throws(EngineError) {
@@ -23,7 +24,7 @@ struct RemadeFamily {
     } while try !fill(entries) || !family.table.hasRoom(keySize: keySize, valueSize: valueSize)
   }
 
-  /// The smallest tree; four, sixteen and sixty-four times this are the other sizes that the engine keeps arenas of.
+  /// The smallest tree; the other sizes for which the engine keeps arenas are 4, 16 and 64 times this.
   private static let capacityMinimum = 32 << 10
   static let pooledCapacityMaximum = 64 * capacityMinimum
 
@@ -34,14 +35,14 @@ struct RemadeFamily {
     return try MemTable(reserving: size, pool: pool)
   }
 
-  /// False where the tree has no room for them all.
+  /// Returns false if the tree has no room for all of them.
   private mutating func fill(_ entries: LivingEntries) throws(EngineError) -> Bool {
     let old = entries.family.table
     let table = family.table
     let id = family.id
     var stored = PendingSize()
     var stamped: Set<UInt64> = []
-    // Before the entries: which of them came after a range delete is not looked at.
+    // Before the entries: which of them came after a range delete is not checked.
     var ranges: [(lower: ByteView, upper: ByteView, sequence: SequenceNumber)] = []
     old.rangeTombstones.forEachTombstone(above: .zero) { ranges.append(($0, $1, $2)) }
     for range in ranges.reversed() {

@@ -1,35 +1,35 @@
-/// Whether anybody came between a transaction's snapshot and its commit.
+/// Whether another commit between a transaction's snapshot and its own commit conflicts.
 ///
 /// # Two steps
-/// 1. `look`, on the transaction's thread and without the lead: everything that is newer than the snapshot, memtables
-///    and tables. Other commits go on meanwhile, also where a table has to be read from the disk.
-/// 2. `check`, with the lead: what came after the look. What others have committed is in the memtables, that of the
-///    batches before this one in its own group included, and no one commits until this batch is visible. No table is
-///    read. Where a table may hold what came after the look, since a whole memtable was filled and flushed meanwhile, the
-///    check fails and `needsAnotherLook`.
+/// 1. `look`, on the transaction's thread and without the lead, checks everything newer than the snapshot, in memtables
+///    and tables. Other commits continue meanwhile, even if a table has to be read from disk.
+/// 2. `check`, with the lead, checks what came after `look`. Other commits are in the memtables, including the batches
+///    before this one in its own group, and no other commit happens until this batch is visible. No table is read. If a
+///    table may have entries that came after `look`, because a whole memtable was filled and flushed meanwhile, the
+///    check fails and sets `needsAnotherLook`.
 ///
-/// The snapshot is registered, so no compaction drops, or gives another sequence to, what tells that a key
-/// is not what it was: entries that are gone all the same left the key as the snapshot sees it.
+/// The snapshot is registered, so no compaction drops an entry that shows a change of a key, or gives it another
+/// sequence: if entries are dropped nevertheless, the key is as the snapshot sees it.
 ///
 /// # Concurrency
-/// Made by the transaction's thread, which waits while the leader uses it.
+/// Created by the transaction's thread, which waits while the leader uses it.
 final class TransactionCheck: CommitCondition, @unchecked Sendable {
   // Sendable: see Concurrency above.
   private let engine: EngineCore
   private let snapshot: EngineSnapshot
   private let reads: TransactionReads
-  /// What `look` saw of each family.
+  /// The state that `look` saw of each family.
   private var looks: [FamilyID: Look] = [:]
   /// Whether `check` failed only because a table would have to be read.
   private(set) var needsAnotherLook = false
 
   private struct Look {
     let view: ReadView
-    /// Everything up to here was looked at.
+    /// Everything up to this sequence was checked.
     let sequence: SequenceNumber
   }
 
-  /// `reads` are checked as they are; nil: only what `addWrites` adds is.
+  /// `reads` are checked as they are; nil: only the keys and ranges that `addWrites` adds.
   init(_ engine: EngineCore, _ snapshot: EngineSnapshot, _ reads: TransactionReads?) {
     self.engine = engine
     self.snapshot = snapshot
@@ -40,7 +40,7 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
   func addWrites(_ batch: borrowing WriteBatch) throws(EngineError) {
     var reader = BatchReader(batch.payload.view)
     while let entry = try reader.next() {
-      // A family that is gone fails the whole batch before this is asked.
+      // A dropped family fails the whole batch before this check.
       let name = engine.registry.find(entry.family)?.name ?? ""
       if entry.kind == .rangeDelete {
         let range = reads.beginRange(in: entry.family, named: name)
@@ -52,7 +52,7 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
     }
   }
 
-  /// Looks for what came since the snapshot. The transaction's thread, before it commits. Throws `.conflict`.
+  /// Checks for changes since the snapshot. On the transaction's thread, before it commits. Throws `.conflict`.
   func look() throws(EngineError) {
     needsAnotherLook = false
     for (id, reads) in reads.families {
@@ -101,10 +101,10 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
 }
 
 extension EngineCore {
-  /// Commits a batch where the check finds no conflict.
+  /// Commits a batch if the check finds no conflict.
   ///
-  /// Each round after the first means that a whole memtable of a family was filled and flushed between the look and the
-  /// lead: so it ends, though no one can say after how many.
+  /// Each round after the first means that a whole memtable of a family was filled and flushed between `look` and the
+  /// lead: so it ends, although the number of rounds is not bounded.
   func submit(
     _ batch: borrowing WriteBatch, isLast: Bool = false, durability: Durability?, checking check: TransactionCheck
   ) throws(EngineError) -> CommitTicket {

@@ -1,25 +1,26 @@
-/// What came between a transaction and its commit: the cause of an error with the code `.conflict`.
+/// A conflicting change between a transaction's snapshot and its commit: the cause of an error with the code
+/// `.conflict`.
 public struct TransactionConflict: Error, Hashable, Sendable, CustomStringConvertible {
   /// The name of the column family.
   public let family: String
-  /// The key that was changed; of a range delete, where it begins. Nil: the whole family was dropped.
+  /// The key that was changed; for a range delete, its start. Nil: the whole family was dropped.
   public let key: [UInt8]?
-  /// The commit that changed it. Nil with a dropped family.
+  /// The commit that changed it. Nil for a dropped family.
   public let sequence: SequenceNumber?
 
-  /// What was changed, in words.
+  /// The change as text.
   public var description: String {
     guard let key, let sequence else { return "column family \"\(family)\" was dropped" }
     return "key \(key.withByteView { $0.printable }) of column family \"\(family)\" was changed at sequence \(sequence)"
   }
 
-  /// The error of a commit that met the conflict.
+  /// The error of a commit that has the conflict.
   func error(snapshot: SequenceNumber) -> EngineError {
     EngineError(.conflict, "the transaction read at sequence \(snapshot), and a later commit conflicts", cause: self)
   }
 }
 
-/// What a transaction must not have missed.
+/// The changes by other commits that make a transaction fail.
 public enum TransactionIsolation: Sendable, Hashable {
   /// The transaction reads from one snapshot, and no other commit wrote a key that it writes. Two transactions that each
   /// read what the other writes can both commit (write skew).

@@ -1,13 +1,13 @@
 /// A cursor over what a transaction sees: see `EngineCursor`, and `OptimisticTransaction.cursor`.
 ///
-/// It shows the transaction as it was when the cursor was made.
+/// It shows the transaction as it was when the cursor was created.
 public struct TransactionCursor: ~Copyable {
   private var cursor: EngineCursor
   private let lower: [UInt8]?
   private let upper: [UInt8]?
   private let reads: TransactionReads?
   private let family: FamilyState
-  /// The stretch that the walk since the last seek has read.
+  /// The range that the cursor has read since the last seek.
   private var range: ReadRange?
 
   init(_ cursor: consuming EngineCursor, _ bounds: CursorBounds, _ reads: TransactionReads?, _ family: FamilyState) {
@@ -18,7 +18,7 @@ public struct TransactionCursor: ~Copyable {
     self.family = family
   }
 
-  /// Whether the cursor stands on a key.
+  /// Whether the cursor is at a key.
   public var isValid: Bool { cursor.isValid }
 
   /// The key, valid until the cursor moves. Requires: valid.
@@ -38,47 +38,47 @@ public struct TransactionCursor: ~Copyable {
   /// A copy of the value. Requires: valid.
   public var valueBytes: [UInt8] { cursor.valueBytes }
 
-  /// To the first key within the bounds.
+  /// Moves to the first key within the bounds.
   public mutating func seekToFirst() throws(EngineError) {
     begin(lower: lower, upper: nil)
     try cursor.seekToFirst()
     noteForward(isFirst: true)
   }
 
-  /// To the last key within the bounds.
+  /// Moves to the last key within the bounds.
   public mutating func seekToLast() throws(EngineError) {
     begin(lower: nil, upper: upper)
     try cursor.seekToLast()
     noteBackward(isFirst: true)
   }
 
-  /// To the first key at or after `key`, within the bounds.
+  /// Moves to the first key at or after `key`, within the bounds.
   public mutating func seek(_ key: [UInt8]) throws(EngineError) {
     begin(lower: key, upper: nil)
     try cursor.seek(key)
     noteForward(isFirst: true)
   }
 
-  /// To the last key at or before `key`, within the bounds.
+  /// Moves to the last key at or before `key`, within the bounds.
   public mutating func seekForPrevious(_ key: [UInt8]) throws(EngineError) {
     begin(lower: nil, upper: key)
     try cursor.seekForPrevious(key)
     noteBackward(isFirst: true)
   }
 
-  /// To the next key. Requires: valid.
+  /// Moves to the next key. Requires: valid.
   public mutating func next() throws(EngineError) {
     try cursor.next()
     noteForward()
   }
 
-  /// To the key before. Requires: valid.
+  /// Moves to the previous key. Requires: valid.
   public mutating func previous() throws(EngineError) {
     try cursor.previous()
     noteBackward()
   }
 
-  /// A seek that fails has read everything that it could have.
+  /// A failed seek counts as having read everything that it could have.
   private mutating func begin(lower: [UInt8]?, upper: [UInt8]?) {
     guard let reads else { return }
     let range = reads.beginRange(in: family.id, named: family.name)
@@ -87,8 +87,8 @@ public struct TransactionCursor: ~Copyable {
     self.range = range
   }
 
-  /// The stretch reaches to where the cursor stands, or to the end. The first step after a seek says where it
-  /// ends; later ones only make it longer.
+  /// Extends the range to the cursor's position, or to the end. The first step after a seek sets its end; later ones
+  /// only extend it.
   private mutating func noteForward(isFirst: Bool = false) {
     guard let range else { return }
     if cursor.isValid {

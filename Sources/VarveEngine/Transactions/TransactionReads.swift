@@ -1,6 +1,6 @@
-/// What a serializable transaction has read: single keys, and stretches of keys that its cursors walked.
+/// The keys that a serializable transaction has read, and the ranges that its cursors have iterated.
 ///
-/// One transaction's, and its cursors'; nobody else sees it before the commit, which only reads it.
+/// Belongs to one transaction and its cursors; the commit only reads it.
 final class TransactionReads {
   struct FamilyReads {
     let name: String
@@ -12,12 +12,12 @@ final class TransactionReads {
 
   var isEmpty: Bool { families.isEmpty }
 
-  /// A key of a family, which has this name.
+  /// Adds a key of the family with this name.
   func note(_ key: [UInt8], in family: FamilyID, named name: String) {
     families[family, default: FamilyReads(name: name)].keys.insert(key)
   }
 
-  /// A stretch that a cursor begins to walk.
+  /// Adds a range that a cursor begins to iterate.
   func beginRange(in family: FamilyID, named name: String) -> ReadRange {
     let range = ReadRange()
     families[family, default: FamilyReads(name: name)].ranges.append(range)

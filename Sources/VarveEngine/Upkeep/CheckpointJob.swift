@@ -1,40 +1,39 @@
-/// Makes a checkpoint of an engine in use (`Engine.checkpoint`).
+/// Creates a checkpoint of an engine in use (`Engine.checkpoint`).
 ///
 /// # Steps
 /// 1. Commits that are not logged are flushed.
-/// 2. The target is free, and so is the name beside it under which the checkpoint is built; a lock in that
-///    directory keeps a second checkpoint to the same target, and an engine, out.
-/// 3. The log is pinned. Between two commits the state of the MANIFEST and the end of the log are taken
-///    together: that is the checkpoint's commit. The state keeps its tables from being removed.
+/// 2. The target must be free, and so must the name beside it under which the checkpoint is built; a lock in that
+///    directory keeps out a second checkpoint to the same target, and an engine.
+/// 3. The log is pinned. The state of the MANIFEST and the end of the log are taken together between two commits: that
+///    defines the checkpoint's commit. The state keeps its tables from being removed.
 /// 4. Tables are linked or copied, the segments of the log copied up to that end.
 /// 5. The MANIFEST is written: the state, and a cut of the log's last segment at the end. Then CURRENT.
-/// 6. The directory gets its name.
+/// 6. The directory is renamed.
 ///
-/// Each step is durable before the next. Up to the end of 6 the target is as it was.
+/// Each step is durable before the next. Until the end of 6 the target is unchanged.
 ///
 /// # Why the log is copied
-/// A checkpoint of tables alone would need no copy, but a flush of every family first, which stalls
-/// writers behind it and leaves many small tables. The copy is at most the bound of the log, sequential,
-/// and read from the page cache.
+/// A checkpoint of tables alone would need no copy, but would first flush every family, which stalls writers and leaves
+/// many small tables. The copy is at most the bound of the log, sequential, and read from the page cache.
 ///
-/// # What a copied segment is to recovery
-/// What it was: header, life id and records are the same bytes, so the chain of predecessors holds. The
-/// records of a segment that was sealed end where its successor says; the last one ends at the cut that the MANIFEST names,
-/// as after a clean close, so a byte that is missing there is damage and not a torn tail.
+/// # Recovery of a copied segment
+/// A copy is equivalent to its original: header, life id and records are the same bytes, so the chain of predecessors
+/// is intact. The records of a sealed segment end where its successor states; the last segment ends at the cut that the
+/// MANIFEST names, as after a clean close, so a missing byte there is damage and not a torn tail.
 struct CheckpointJob {
   private let engine: EngineCore
   private let directory: DirectoryUnderConstruction
   private var workspace: String { directory.workspace }
-  /// Where the database is.
+  /// The file system of the database.
   private var source: any FileSystem { engine.environment.fileSystem }
-  /// Where the checkpoint will be.
+  /// The file system of the checkpoint.
   private var target: any FileSystem { directory.fileSystem }
   private var pipeline: CommitPipeline { engine.pipeline }
 
-  /// How often the log may go on in a new segment after a failed sync before the checkpoint gives up.
+  /// How often the log may continue in a new segment after a failed sync before the checkpoint gives up.
   private static let attemptsMaximum = 4
 
-  /// Where tables can be linked.
+  /// Whether tables can be linked.
   private let isSameFileSystem: Bool
 
   /// The target is found by the descriptor of its parent.
@@ -48,13 +47,13 @@ struct CheckpointJob {
     directory = DirectoryUnderConstruction(target, purpose: "a checkpoint", suffix: "checkpoint", found)
   }
 
-  /// One instant of the database.
+  /// The state of the database at one commit.
   private struct Cut {
     var state: ManifestState
-    /// The segments to copy, oldest first, and where their records end.
+    /// The segments to copy, oldest first, and the ends of their records.
     let segments: [(number: FileNumber, end: Int)]
     let sequence: SequenceNumber
-    /// Changes where the log was restarted since.
+    /// Changes if the log is restarted.
     let generation: UInt64
   }
 
@@ -76,7 +75,7 @@ struct CheckpointJob {
 
   // MARK: - 3. The commit
 
-  /// Takes the state and the end of the log between two commits. The log is pinned.
+  /// Takes the state and the end of the log between two commits. The log must be pinned.
   private func takeCut() throws(EngineError) -> Cut {
     try pipeline.lead { (lead) throws(EngineError) in
       pipeline.restartIfBroken(lead)
@@ -87,7 +86,7 @@ struct CheckpointJob {
       var state = engine.tree.state
       let last = log.current(lead)
       var edit = VersionEdit()
-      // Also those that left no trace.
+      // Includes sequences that left no entry.
       edit.lastSequence = pipeline.visible
       edit.incarnation = engine.environment.random()
       edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.tail))]
@@ -104,7 +103,7 @@ struct CheckpointJob {
     let pin = pipeline.log.pin()
     defer {
       pipeline.log.unpin(pin)
-      // What a flush wanted to free meanwhile; a segment that can't be put aside is an orphan.
+      // Segments that a flush wanted to free meanwhile; one that can't be moved to the pool is an orphan.
       pipeline.log.release(before: engine.tree.state.oldestLog)
     }
     for _ in 0..<Self.attemptsMaximum {
@@ -113,8 +112,7 @@ struct CheckpointJob {
       do throws(EngineError) { try copyLog(cut, &report) } catch {
         guard wasRestarted(since: cut) else { throw error }
       }
-      // After a failed sync the pages of a segment can't be trusted: what was copied may be less than was
-      // written.
+      // After a failed sync the pages of a segment can't be trusted: the copy may be less than was written.
       if wasRestarted(since: cut) {
         try remove(logsOf: cut)
         continue
@@ -173,14 +171,14 @@ struct CheckpointJob {
     }
   }
 
-  /// Links a file; false where this file system can't.
+  /// Links a file. Returns false if the file system can't.
   private func link(_ name: String) throws(EngineError) -> Bool {
     do throws(EngineError) {
       try self.target.link(engine.path + "/" + name, to: workspace + "/" + name)
       return true
     } catch {
       switch error.code {
-      // Another device, no hard links at all, too many links of one file: which of them makes no difference.
+      // Another device, no hard links at all, too many links of one file: the reason makes no difference.
       case .inputOutput, .permissionDenied: return false
       default: throw error
       }

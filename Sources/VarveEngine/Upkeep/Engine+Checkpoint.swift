@@ -1,8 +1,8 @@
-/// What a checkpoint holds, and what it cost.
+/// The content and cost of a checkpoint.
 public struct CheckpointReport: Sendable, Hashable {
   /// The last commit in it.
   public internal(set) var sequence: SequenceNumber
-  /// Tables that are hard links: they take no space as long as the database has them, too.
+  /// Hard-linked tables: they take no space as long as the database has them, too.
   public internal(set) var tablesLinked = 0
   /// Tables that were copied, because the file system could not link them.
   public internal(set) var tablesCopied = 0
@@ -36,9 +36,9 @@ extension Engine {
   /// Throws `.alreadyExists` if the target is not empty, `.locked` while another checkpoint to it is running, `.notFound`
   /// if the parent directory does not exist, `.readOnly` for a read-only engine, and errors of the file system.
   ///
-  /// Complexity: O(tables + bytes of the log). Writers wait while the last commit is chosen, at most for one
-  /// sync of the MANIFEST that is under way. While the call runs, the log may grow beyond its bound, and no
-  /// table or segment that the checkpoint needs is removed.
+  /// Complexity: O(tables + bytes of the log). Writers wait while the last commit is chosen, at most for one sync of
+  /// the MANIFEST in progress. While the call runs, the log may grow beyond its bound, and no table or segment that the
+  /// checkpoint needs is removed.
   @discardableResult
   public func checkpoint(
     to target: String, on fileSystem: (any FileSystem)? = nil

@@ -1,12 +1,12 @@
-/// What a verification found.
+/// The result of a verification.
 public struct VerificationReport: Sendable {
   /// A damaged part of a file.
   public struct Fault: Sendable, CustomStringConvertible {
     /// The file.
     public let file: String?
-    /// The byte, where one can be named.
+    /// The offset in the file, if known.
     public let offset: UInt64?
-    /// What is wrong.
+    /// The fault.
     public let message: String
 
     /// `FILE:OFFSET: message`.
@@ -25,7 +25,7 @@ public struct VerificationReport: Sendable {
   }
 }
 
-/// How far a verification is.
+/// The progress of a verification.
 public struct VerificationProgress: Sendable, Hashable {
   /// Bytes of the files read so far.
   public var bytesDone: UInt64
@@ -37,8 +37,8 @@ extension Engine {
   /// Reads every live file and checks every checksum, order and count in it. A file in the directory that does not belong
   /// to the database is also a fault.
   ///
-  /// The report contains the damage; the call throws only errors that keep files from being read. Reads and writes
-  /// continue. Of the log, the call checks what was written when it reached it.
+  /// The report contains the damage; the call throws only errors that prevent files from being read. Reads and writes
+  /// continue. The log is checked up to what was written when the call reached it.
   public func verify(
     progress: ((VerificationProgress) -> Void)? = nil
   ) throws(EngineError) -> VerificationReport {
@@ -69,13 +69,13 @@ extension EngineCore {
     return report
   }
 
-  /// `named` are the tables of the MANIFEST as it was read last; nil before the first missing table. It is read again only
-  /// where a missing table is among them.
+  /// `named` are the tables of the MANIFEST as last read; nil before the first missing table. It is read again only if
+  /// a missing table is among them.
   private func verify(
     _ table: TableMetadata, _ named: inout Set<FileNumber>?, _ report: inout VerificationReport
   ) throws(EngineError) {
     do throws(EngineError) {
-      // Opened anew: what an open reader has in memory says nothing of the file.
+      // Opened separately: an open reader's state in memory does not reflect the file.
       let file = try environment.fileSystem.openFile(tree.path(.table(table.number)), writable: false)
       defer { file.close() }
       let cache = BlockCache(capacity: 1 << 20)
@@ -85,7 +85,7 @@ extension EngineCore {
       try TableAgreement.check(try reader.properties(), table, file: file.path)
     } catch {
       if error.code == .notFound, options.readOnly {
-        // The process that writes may have replaced the table. Numbers are not given again.
+        // The writing process may have replaced the table. Numbers are not reused.
         if named?.contains(table.number) ?? true { named = latestTables() }
         if named?.contains(table.number) == false { return }
       }
@@ -93,7 +93,7 @@ extension EngineCore {
     }
   }
 
-  /// The tables that the MANIFEST has by now.
+  /// The tables that the MANIFEST names now.
   private func latestTables() -> Set<FileNumber> {
     var numbers: Set<FileNumber> = []
     for family in latestState.families.values {
@@ -104,7 +104,7 @@ extension EngineCore {
     return numbers
   }
 
-  /// CURRENT and the MANIFEST that it names, edit by edit.
+  /// Verifies CURRENT and the MANIFEST that it names, edit by edit.
   private func verifyManifest(_ report: inout VerificationReport) throws(EngineError) {
     do throws(EngineError) {
       let number = try Manifest.currentNumber(directory: path, fileSystem: environment.fileSystem)
@@ -118,7 +118,7 @@ extension EngineCore {
       report.bytesVerified += UInt64(bytes.count)
     } catch {
       guard error.code != .inputOutput, error.code != .notReadableNow else { throw error }
-      // A roll in the meantime has removed the file: the new one was written and read by this engine.
+      // A roll in the meantime has removed the file: this engine wrote and read the new one.
       if error.code == .notFound, try hasManifest() { return }
       report.add(error)
     }
@@ -132,11 +132,11 @@ extension EngineCore {
   /// The directory of `TaskInbox`.
   private static let inboxDirectory = "inbox"
 
-  /// Files that are not the engine's: they are left alone, and listed. What a crash left of its own is no
-  /// fault; the next open for writing removes it.
+  /// Reports files that are not the engine's, and leaves them alone. The engine's own leftovers of a crash are not a
+  /// fault; the next open for writing removes them.
   private func findStrangers(_ report: inout VerificationReport) throws(EngineError) {
     for name in try environment.fileSystem.list(path).sorted() where FileName(name) == nil {
-      // What a repair put aside, and what other processes ask of the program that has the database open.
+      // Files moved away by a repair, and requests of other processes to the program that has the database open.
       if name == LostDirectory.name || name == Self.inboxDirectory { continue }
       report.faults.append(
         .init(file: path + "/" + name, offset: nil, message: "the file is not one of the database's"))

@@ -1,9 +1,9 @@
 /// The part of a verification that reads the log.
 extension EngineCore {
-  /// Every segment, record by record, and that each continues the one before it.
+  /// Verifies every segment, record by record, and that each continues the previous one.
   ///
-  /// An engine that writes nothing has the log as its recovery finds it: that is done again. One in use knows
-  /// its segments, and where their records end at least.
+  /// A read-only engine has the log as its recovery found it: that is repeated. A writing engine knows its segments,
+  /// and the minimum ends of their records.
   func verifyLog(_ report: inout VerificationReport) throws(EngineError) {
     guard !options.readOnly else { return try verifyClosedLog(&report) }
     var previous: (number: FileNumber, place: LogSegmentHeader.Predecessor)?
@@ -47,8 +47,8 @@ extension EngineCore {
     return reader.header
   }
 
-  /// Another process may write the log meanwhile, free segments of it and use their files again. So a fault counts where a
-  /// second look meets it as well, at the same segments by the MANIFEST of that moment.
+  /// Another process may write the log meanwhile, free segments of it and reuse their files. So a fault counts only if
+  /// a second check finds it as well, in the same segments according to the MANIFEST at that time.
   private func verifyClosedLog(_ report: inout VerificationReport) throws(EngineError) {
     var state = tree.state
     var last: EngineError?
@@ -59,12 +59,12 @@ extension EngineCore {
       last = error
       state = latest
     }
-    // A writer that is that busy reads its own log well.
+    // A writer that is this busy reads its own log without errors.
   }
 
   private static var lookMaximum: Int { 100 }
 
-  /// What the MANIFEST says by now. A MANIFEST that can't be read is a fault of its own.
+  /// The current state of the MANIFEST. A MANIFEST that can't be read is a separate fault.
   var latestState: ManifestState {
     do throws(EngineError) {
       var tail = try ManifestTail(directory: path, fileSystem: environment.fileSystem)
@@ -75,7 +75,7 @@ extension EngineCore {
     }
   }
 
-  /// Reads the log as a recovery does. Returns the damage.
+  /// Reads the log like a recovery. Returns the damage.
   private func replayLog(
     of state: ManifestState, _ report: inout VerificationReport
   ) throws(EngineError) -> EngineError? {

@@ -8,12 +8,12 @@ internal import Synchronization
 ///     sublevel 0   ──t1────  ──t2────  ──t3──  ──t4──
 ///     interval     0  1    2  3      4  5    6  7     ...   (odd ones here are covered twice or not at all)
 ///
-/// So tables of one sublevel don't overlap, of two tables that overlap the newer has the higher
-/// sublevel, and a read looks into at most `depth` tables, however many there are. Depth, not the
-/// number of tables, is what reads pay and what compactions lower.
+/// So tables of one sublevel don't overlap, of two tables that overlap the newer has the higher sublevel, and a read
+/// searches at most `depth` tables, however many there are. Depth, not the number of tables, is what reads pay for and
+/// compactions reduce.
 ///
-/// A flush adds tables that are newer than all others: each lies on top of the highest sublevel that it overlaps.
-/// Other changes arrange all tables again (`LevelZeroIntervals`).
+/// A flush adds tables that are newer than all others: each goes above the highest sublevel that it overlaps. Other
+/// changes rearrange all tables (`LevelZeroIntervals`).
 ///
 /// # Invariants
 /// 1. `tables` are newest first (`TableMetadata.isNewerFirst`).
@@ -33,7 +33,7 @@ struct LevelZero: Sendable {
 
   static let empty = LevelZero([])
 
-  /// Arranges tables that come newest first.
+  /// Arranges tables, which must be newest first.
   ///
   /// Complexity: O(n log n).
   init(_ tables: [TableMetadata]) { self.init(tables, LevelZeroIntervals(tables)) }
@@ -57,22 +57,21 @@ struct LevelZero: Sendable {
     lazyIntervals = LazyIntervals(nil)
   }
 
-  /// How many tables lie above each other where most do.
+  /// The largest number of tables that cover one key.
   var depth: Int { sublevels.count }
   var isEmpty: Bool { tables.isEmpty }
 
-  /// The intervals of keys that the tables cover; computed when they are asked for first.
+  /// The intervals of keys that the tables cover; computed at the first access.
   ///
   /// Complexity: O(n log n) once, then a lock.
   var intervals: LevelZeroIntervals { lazyIntervals.get(tables) }
 
   /// Level 0 without the tables `deleted` and with the tables `added`, each in any order.
   ///
-  /// Throws `.corruption` where a deleted table is not there, or an added one overlaps another in keys and in
-  /// sequence.
+  /// Throws `.corruption` if a deleted table is not present, or an added one overlaps another in keys and in sequence.
   ///
-  /// Complexity: where the added tables are newer than all others and none is deleted, a search in each sublevel above
-  /// the one that each table comes to, and copies of two arrays; otherwise O(n log n).
+  /// Complexity: if the added tables are newer than all others and none is deleted, a search in each sublevel above the
+  /// one that each table goes to, and copies of two arrays; otherwise O(n log n).
   func applying(deleted: [TableMetadata], added: [TableMetadata]) throws(EngineError) -> LevelZero {
     let added = added.sorted(by: TableMetadata.isNewerFirst)
     if deleted.isEmpty, let last = added.last, tables.first.map({ TableMetadata.isNewerFirst(last, $0) }) ?? true {
@@ -86,7 +85,7 @@ struct LevelZero: Sendable {
     return try LevelZero(checking: Self.merged(kept, added))
   }
 
-  /// Arranges tables that come newest first, and checks that those that overlap are apart in sequence.
+  /// Arranges tables, which must be newest first, and checks that overlapping ones are disjoint in sequence.
   private init(checking tables: [TableMetadata]) throws(EngineError) {
     let intervals = LevelZeroIntervals(tables)
     if let (newer, older) = intervals.conflict(in: tables) { throw Self.conflict(tables[newer], tables[older]) }
@@ -118,7 +117,7 @@ struct LevelZero: Sendable {
     let all = added + tables
     for index in added.indices.reversed() {
       let table = added[index]
-      // Only those that reach into the sequences of the table could be neither older nor newer.
+      // Only tables that reach into the sequences of this one could be neither older nor newer.
       for other in all[(index + 1)...] {
         guard other.largestSequence >= table.smallestSequence else { break }
         if other.overlaps(table) { throw Self.conflict(table, other) }
@@ -135,7 +134,7 @@ struct LevelZero: Sendable {
     return LevelZero(tables: all, sublevels: sublevels, totalSize: size)
   }
 
-  /// The intervals, once they are needed: most versions are replaced before.
+  /// The intervals, computed on demand: most versions are replaced before they are needed.
   private final class LazyIntervals: Sendable {
     private let intervals: Mutex<LevelZeroIntervals?>
 

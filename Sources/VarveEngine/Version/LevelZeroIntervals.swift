@@ -1,14 +1,14 @@
-/// The intervals into which the bounds of the tables of level 0 cut the keys, and those that each table covers.
+/// The intervals into which the bounds of level 0's tables divide the keys, and those that each table covers.
 ///
-/// All is found by one sweep over the sorted bounds and one over the tables from the oldest on, in a tree of maxima
-/// over the intervals: O(n log n), however many tables lie above each other.
+/// Computed by one sweep over the sorted bounds and one over the tables from the oldest on, in a tree of maxima over
+/// the intervals: O(n log n), however many tables overlap.
 struct LevelZeroIntervals: Sendable {
-  /// The intervals that each table covers, in the order of the tables. Never empty ones.
+  /// The intervals that each table covers, in the order of the tables. Never empty.
   let ranges: [Range<Int>]
-  /// How many intervals there are.
+  /// The number of intervals.
   let count: Int
 
-  /// A bound of a table: the interval that begins at a key, or directly after it.
+  /// A bound of a table: an interval begins at a key, or directly after it.
   private struct Boundary {
     let table: Int
     let isStart: Bool
@@ -18,7 +18,7 @@ struct LevelZeroIntervals: Sendable {
     let isAfterKey: Bool
   }
 
-  /// Gives each table the run of intervals it covers; two tables overlap just where their runs do.
+  /// Assigns each table the run of intervals that it covers; two tables overlap exactly if their runs do.
   init(_ tables: [TableMetadata]) {
     var boundaries: [Boundary] = []
     boundaries.reserveCapacity(tables.count * 2)
@@ -46,7 +46,7 @@ struct LevelZeroIntervals: Sendable {
       if boundary.isStart {
         starts[boundary.table] = interval
       } else {
-        // An empty run (a table with one excluded key) cannot be: bounds are at least one key apart.
+        // An empty run (a table with one excluded key) is impossible: bounds are at least one key apart.
         ranges[boundary.table] = starts[boundary.table]..<max(interval, starts[boundary.table] + 1)
       }
     }
@@ -54,7 +54,7 @@ struct LevelZeroIntervals: Sendable {
     count = boundaries.isEmpty ? 0 : interval + 1
   }
 
-  /// How many of some tables cover each interval. Complexity: O(n).
+  /// The number of counted tables that cover each interval. Complexity: O(n).
   func depths(where isCounted: (Int) -> Bool) -> [Int] {
     var depths = [Int](repeating: 0, count: count + 1)
     for (index, range) in ranges.enumerated() where isCounted(index) {
@@ -69,7 +69,7 @@ struct LevelZeroIntervals: Sendable {
     return Array(depths[..<count])
   }
 
-  /// How many tables with an index above that of `bounds` cover each interval. Complexity: O(n log n).
+  /// The number of tables with an index above that of `bounds` that cover each interval. Complexity: O(n log n).
   func depths(below bounds: [Int]) -> [Int] {
     var changes = [[(index: Int, change: Int)]](repeating: [], count: count + 1)
     for (index, range) in ranges.enumerated() {
@@ -98,7 +98,7 @@ struct LevelZeroIntervals: Sendable {
     }
   }
 
-  /// The tables from the oldest on, by index, and the sublevel of each. The tables are newest first.
+  /// The tables by index, from the oldest on, each with its sublevel. The tables are newest first.
   func sublevels() -> [(table: Int, level: Int)] {
     var tops = IntervalMaxima(count: count)
     return ranges.indices.reversed().map { index in
@@ -108,13 +108,13 @@ struct LevelZeroIntervals: Sendable {
     }
   }
 
-  /// Two tables that overlap and are not apart in sequence, by index; nil if there are none. `tables` are those that
-  /// the intervals were made of, newest first.
+  /// The indices of two tables that overlap and are not disjoint in sequence; nil if there are none. `tables` are those
+  /// that the intervals were made from, newest first.
   func conflict(in tables: [TableMetadata]) -> (newer: Int, older: Int)? {
     var newest = IntervalMaxima(count: count)
     for index in tables.indices.reversed() {
       let table = tables[index]
-      // One more than the sequence: 0 is where no table is.
+      // One more than the sequence: 0 means no table.
       guard newest.maximum(in: ranges[index]) <= Int(table.smallestSequence.value) else {
         let older = tables[(index + 1)...].firstIndex { $0.overlaps(table) && !$0.isOlder(than: table) }
         return (index, older ?? index)
@@ -125,17 +125,17 @@ struct LevelZeroIntervals: Sendable {
   }
 }
 
-/// The largest number that was set over each of some intervals: both calls cost O(log n).
+/// The maximum of the values set for each of some intervals: both calls cost O(log n).
 ///
 ///     node          1                 raised[node]: over all intervals below the node
-///             2           3           maxima[node]: of the intervals below it, without what stands above it
+///             2         3         maxima[node]: of the intervals below it, without values of nodes above it
 ///          4     5     6     7
 struct IntervalMaxima {
   private let leafCount: Int
   private var raised: [Int]
   private var maxima: [Int]
 
-  /// All are 0.
+  /// All values are 0.
   init(count: Int) {
     var leafCount = 1
     while leafCount < count { leafCount *= 2 }
@@ -146,7 +146,7 @@ struct IntervalMaxima {
 
   func maximum(in range: Range<Int>) -> Int { maximum(in: range, node: 1, 0..<leafCount) }
 
-  /// Makes the number of each interval of `range` at least `value`.
+  /// Raises the value of each interval of `range` to at least `value`.
   mutating func raise(_ range: Range<Int>, to value: Int) { raise(range, to: value, node: 1, 0..<leafCount) }
 
   private func maximum(in range: Range<Int>, node: Int, _ covered: Range<Int>) -> Int {

@@ -1,11 +1,11 @@
 internal import Synchronization
 
-/// The log of VersionEdits: what recovery reads first, and what each change of the durable state is
-/// written to before it counts.
+/// The log of VersionEdits, which recovery reads first. Each change of the durable state is written to it before it
+/// counts.
 ///
-/// `append` writes one record and syncs it. The file is *rolled*, written anew as one snapshot, when
-/// its edits outgrow its snapshot, at a close after which the next open would have more than a few edits to add up,
-/// after any failure, and after a recovery that found no mark at the end. The roll's steps, each durable before the next counts:
+/// `append` writes one record and syncs it. The file is *rolled*, rewritten as one snapshot, when its edits outgrow its
+/// snapshot, at a close after which the next open would have to apply more than a few edits, after any failure, and
+/// after a recovery that found no mark at the end. The roll's steps, each durable before the next counts:
 ///
 ///  1. `MANIFEST-n` with header, snapshot and mark; synced.
 ///  2. The directory is synced: the name `MANIFEST-n` survives.
@@ -14,18 +14,18 @@ internal import Synchronization
 ///  5. The old file is removed; if that fails it is an orphan that recovery removes.
 ///
 /// # Invariants
-/// 1. `state` is what a recovery of the files gives, apart from the tables of volatile families, and except while
+/// 1. `state` is what a recovery of the files yields, apart from the tables of volatile families, and except while
 ///    `isInDoubt`.
-/// 2. To a file whose write or sync failed nothing is appended again.
+/// 2. After a failed write or sync, nothing more is appended to the file.
 ///
 /// # After a failure
-/// Where `append` or `roll` throws, `state` is as before. If `isInDoubt` is true then, a crash may
-/// still make the edit count: files that the edit names, added and deleted ones, must both be kept
-/// until a later call succeeds, which settles that the edit does not count.
+/// If `append` or `roll` throws, `state` is unchanged. If `isInDoubt` is then true, a crash may still make the edit
+/// count: files that the edit names, added and deleted ones, must be kept until a later call succeeds, which settles
+/// that the edit does not count.
 ///
 /// # Concurrency
-/// `append`, `roll` and `close` by one thread at a time, and readers of `state` exclude them: the
-/// owner sees to that. `allocateFileNumber` from any thread. After `close` nothing is written.
+/// Called by one thread at a time: `append`, `roll` and `close`, and not concurrently with reads of `state`; the owner
+/// ensures that. `allocateFileNumber` is safe from any thread. After `close` nothing is written.
 final class Manifest: @unchecked Sendable {
   // Sendable: the mutable state is guarded by the protocol in "Concurrency"; the counter is atomic.
   private let directory: String
@@ -33,35 +33,35 @@ final class Manifest: @unchecked Sendable {
   private let random: @Sendable () -> UInt64
   private let nextFileNumber: Atomic<UInt64>
 
-  /// What the edits so far add up to.
+  /// The result of all edits so far.
   private(set) var state: ManifestState
-  /// The file in force, by CURRENT.
+  /// The current file, named by CURRENT.
   private(set) var number: FileNumber
   private var file: (any File)?
-  /// Whether `close` was called: the directory may be another engine's by now.
+  /// Whether `close` was called: the directory may belong to another engine by now.
   private(set) var isClosed = false
   private var fileID: UInt64
-  /// Where the next record goes.
+  /// The offset of the next record.
   private var tail: UInt64
   private var snapshotSize: UInt64
 
-  /// Why the next append rolls, if it must.
+  /// Whether, and why, the next append must roll.
   private enum Health {
     case sound
-    /// Recovery found no mark: how much of the file is durable is not known.
+    /// Recovery found no mark: it is unknown how much of the file is durable.
     case unmarked
     case failed
   }
   private var health: Health
 
-  /// Files of rolls whose outcome is open. They go when a later roll is the one in force.
+  /// Files of rolls with an unknown outcome. They are removed once a later roll has succeeded.
   private var doubtedFiles: [FileNumber] = []
-  /// Whether the outcome of a failed call is open; see "After a failure".
+  /// Whether the outcome of a failed call is unknown; see "After a failure".
   private(set) var isInDoubt = false
 
-  /// Edits are appended up to this many bytes, or the size of the snapshot where that is more: some hundreds
-  /// of edits at least, so that the five syncs of a roll are under two in a hundred. A
-  /// roll at most doubles what is written, and recovery reads at most twice the state.
+  /// Edits are appended up to this many bytes, or the size of the snapshot if that is more: at least a few hundred
+  /// edits, so that the five syncs of a roll are under two percent. A roll at most doubles the bytes written, and
+  /// recovery reads at most twice the state.
   static let editBytesMinimum: UInt64 = 64 << 10
 
   private init(
@@ -86,7 +86,7 @@ final class Manifest: @unchecked Sendable {
 
   // MARK: - File numbers
 
-  /// A number that no file has. It is given again only after a crash before the next edit was durable.
+  /// Allocates an unused file number. It is allocated again only after a crash before the next edit was durable.
   func allocateFileNumber() -> FileNumber {
     FileNumber(nextFileNumber.wrappingAdd(1, ordering: .relaxed).oldValue)
   }
@@ -98,13 +98,13 @@ final class Manifest: @unchecked Sendable {
 
   // MARK: - Create and recover
 
-  /// Makes the first MANIFEST and CURRENT of a database in an existing directory.
+  /// Creates the first MANIFEST and CURRENT of a database in an existing directory.
   static func create(
     directory: String, fileSystem: any FileSystem, state: ManifestState, random: @escaping @Sendable () -> UInt64
   ) throws(EngineError) -> Manifest {
     let manifest = Manifest(
       directory: directory, fileSystem: fileSystem, random: random, state: state, number: FileNumber(0))
-    // A creation that was cut short leaves files without a CURRENT; their numbers are not given again.
+    // An interrupted creation leaves files without a CURRENT; their numbers are not reused.
     for name in try fileSystem.list(directory) {
       if let number = FileName(name)?.number { manifest.reserveFileNumbers(through: number) }
     }
@@ -112,12 +112,11 @@ final class Manifest: @unchecked Sendable {
     return manifest
   }
 
-  /// Reads CURRENT and the MANIFEST that it names. Writes nothing: where `mustRoll` is true
-  /// afterwards, roll before anything is done that relies on the state (files removed, segments reused).
-  /// The directory is synced, because a CURRENT that is there need not survive a
-  /// loss of power yet, and the file that the one before it names may be removed next.
+  /// Reads CURRENT and the MANIFEST that it names. Writes nothing: if `mustRoll` is true afterwards, roll before doing
+  /// anything that relies on the state (removing files, reusing segments). Syncs the directory, because an existing
+  /// CURRENT may not survive a power loss yet, and the file that its predecessor names may be removed next.
   ///
-  /// Throws `.notFound` if there is no CURRENT, `.corruption` or `.unsupportedFormat` with the place.
+  /// Throws `.notFound` if there is no CURRENT, or `.corruption` or `.unsupportedFormat` with the offset.
   static func recover(
     directory: String, fileSystem: any FileSystem, random: @escaping @Sendable () -> UInt64
   ) throws(EngineError) -> Manifest {
@@ -149,14 +148,14 @@ final class Manifest: @unchecked Sendable {
     return manifest
   }
 
-  /// What another process made durable, to be looked at: nothing is ever appended.
+  /// The durable state of another process, read-only: nothing is ever appended.
   static func following(
     directory: String, fileSystem: any FileSystem, state: ManifestState, number: FileNumber
   ) -> Manifest {
     Manifest(directory: directory, fileSystem: fileSystem, random: { 0 }, state: state, number: number)
   }
 
-  /// Takes a later state of the other process.
+  /// Installs a later state of the other process.
   func follow(_ state: ManifestState) { self.state = state }
 
   /// The number of the MANIFEST that CURRENT names.
@@ -199,16 +198,16 @@ final class Manifest: @unchecked Sendable {
     return tail - UInt64(ManifestFormat.headerSize) - snapshotSize > max(Self.editBytesMinimum, snapshotSize)
   }
 
-  /// Makes an edit durable and part of `state`. The counter of file numbers goes with it. Of volatile families'
-  /// tables nothing is written.
+  /// Makes an edit durable and part of `state`, together with the counter of file numbers. Changes to tables of
+  /// volatile families are not written.
   ///
-  /// Throws `.corruption` if the edit contradicts the state (a mistake of the caller: nothing was
-  /// written), `.closed` after `close`, otherwise what the file system threw.
+  /// Throws `.corruption` if the edit contradicts the state (a caller's mistake: nothing was written), `.closed` after
+  /// `close`, otherwise the file system's error.
   func append(_ edit: VersionEdit) throws(EngineError) {
     try requireOpen()
     var edit = edit
-    // Of volatile tables alone: there is nothing to write. But where the outcome of an edit before is open, the
-    // caller takes a success to settle it.
+    // Volatile tables only: there is nothing to write, unless the outcome of an earlier edit is unknown: the caller
+    // takes a success to settle it.
     if case .sound = health, !edit.isEmpty, state.durablePart(of: edit).isEmpty { return try state.apply(edit) }
     edit.nextFileNumber = FileNumber(nextFileNumber.load(ordering: .relaxed))
     let prepared = try state.prepare(edit)
@@ -239,7 +238,7 @@ final class Manifest: @unchecked Sendable {
     writeMark(file)
   }
 
-  /// Says in the file that all before `tail` is synced. A mark that can't be written costs a roll.
+  /// Marks everything before `tail` as synced. If the mark can't be written, the next append rolls.
   private func writeMark(_ file: any File) {
     var mark = ByteWriter(capacity: 64)
     ManifestFormat.encode(.mark, payload: ByteView(), at: tail, fileID: fileID, appendingTo: &mark)
@@ -248,17 +247,16 @@ final class Manifest: @unchecked Sendable {
 
   // MARK: - Roll
 
-  /// Writes the state to a new file and makes it the one in force.
+  /// Writes the state to a new file and makes that the current one.
   func roll() throws(EngineError) { try writeSnapshot(of: state) }
 
-  /// Edits of fewer bytes are not worth a roll at a close: a page is read as fast as a part of it.
+  /// At a close, fewer bytes of edits are not worth a roll: a page is read as fast as a part of it.
   private static let closingEditBytesMinimum: UInt64 = 4 << 10
 
-  /// Rolls where the edits are more than a tenth of the snapshot, so that the next open has little to add up. For a
-  /// close that has nothing more to append. A roll that fails does not fail the close: either file has the
-  /// same state then.
+  /// Rolls if the edits are more than a tenth of the snapshot, so that the next open has few edits to apply. For a
+  /// close with nothing more to append. A roll that fails does not fail the close: both files have the same state then.
   ///
-  /// Returns whether a new file is in force.
+  /// Returns whether there is a new current file.
   func rollForClose() -> Bool {
     guard case .sound = health, file != nil, !isInDoubt else { return false }
     let editBytes = tail - UInt64(ManifestFormat.headerSize) - snapshotSize
@@ -288,7 +286,7 @@ final class Manifest: @unchecked Sendable {
       try fileSystem.syncDirectory(directory)
       try writeCurrentTemporary(naming: newNumber)
     } catch {
-      // CURRENT does not name it: whatever is in the file does not count.
+      // CURRENT does not name it, so its content does not count.
       newFile.close()
       try? fileSystem.remove(newPath)
       throw error
@@ -297,7 +295,7 @@ final class Manifest: @unchecked Sendable {
       try fileSystem.rename(path(.currentTemporary), to: path(.current))
       try fileSystem.syncDirectory(directory)
     } catch {
-      // Either file may be the one that a recovery finds: both stay, and neither is appended to.
+      // Recovery may find either file: both stay, and neither is appended to.
       newFile.close()
       doubtedFiles.append(newNumber)
       health = .failed
@@ -307,7 +305,7 @@ final class Manifest: @unchecked Sendable {
     replaceFile(newFile, header, newSnapshotSize, next)
   }
 
-  /// The last step of a roll: nothing can fail any more.
+  /// The last step of a roll, which can't fail.
   private func replaceFile(
     _ newFile: any File, _ header: ManifestFormat.Header, _ newSnapshotSize: UInt64, _ next: ManifestState
   ) {
@@ -342,7 +340,7 @@ final class Manifest: @unchecked Sendable {
     ManifestFormat.encode(
       .snapshot, payload: payload.view, at: UInt64(bytes.count), fileID: header.fileID, appendingTo: &bytes)
     let size = UInt64(bytes.count - ManifestFormat.headerSize)
-    // The mark may stand in the same write: CURRENT names the file only after the sync of both.
+    // The mark may be in the same write: CURRENT names the file only after both were synced.
     ManifestFormat.encode(
       .mark, payload: ByteView(), at: UInt64(bytes.count), fileID: header.fileID, appendingTo: &bytes)
     try unsafe file.write(bytes.view.buffer, at: 0)
@@ -361,7 +359,7 @@ final class Manifest: @unchecked Sendable {
     try file.sync()
   }
 
-  /// Syncs the mark, so that the next recovery appends where this one stopped, and gives the file back.
+  /// Syncs the mark, so that the next recovery can append there, and closes the file.
   func close() {
     isClosed = true
     guard let file else { return }
@@ -371,7 +369,7 @@ final class Manifest: @unchecked Sendable {
   }
 }
 
-/// Adds up the records of one MANIFEST: all edits are folded, and each version is built once, at the end.
+/// Applies the records of one MANIFEST: all edits are folded, and each version is built once, at the end.
 struct ManifestReplay {
   private var state: ManifestState?
   private let databaseID: UInt64

@@ -1,7 +1,7 @@
-/// VersionEdits and MANIFEST files as text, for `varve dump manifest`, for error reports and for the
-/// tests: one line a field, in the order of application, keys escaped.
+/// VersionEdits and MANIFEST files as text, for `varve dump manifest`, error reports and tests: one line per field, in
+/// the order of application, keys escaped.
 enum ManifestDump {
-  /// One edit, a line a field.
+  /// One edit, one line per field.
   static func lines(_ edit: VersionEdit) -> [String] {
     var lines: [String] = []
     if let id = edit.databaseID { lines.append("database id \(hex(id))") }

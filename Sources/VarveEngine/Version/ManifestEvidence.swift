@@ -1,10 +1,10 @@
-/// What the readable records of a MANIFEST say, however damaged the file is.
+/// The information in the readable records of a MANIFEST, however damaged the file is.
 ///
-/// Where all of it can be read, it is the state. Otherwise every record that still verifies is taken, also
-/// behind damage, and edits whose neighbours are lost are applied as far as they make sense: what a table is
-/// and whose, which tables and families are gone for good, which sequences are in tables.
+/// If the whole file can be read, the result is the state. Otherwise every record that still verifies is taken, even
+/// after damage, and edits whose neighbors are lost are applied as far as they are consistent: each table with its
+/// family, tables and families that are gone for good, and the sequences that are in tables.
 ///
-/// A damaged header is no obstacle where the file's id, which seeds the checksums, is right but for one bit.
+/// A damaged header can be read if the file's id, which seeds the checksums, is wrong in at most one bit.
 struct ManifestEvidence: Sendable {
   struct Family: Sendable {
     var name: String
@@ -17,12 +17,12 @@ struct ManifestEvidence: Sendable {
     var metadata: TableMetadata
   }
 
-  /// The state, where every record up to the end can be read. The end may be torn.
+  /// The state, if every record up to the end can be read. The end may be torn.
   var state: ManifestState?
-  /// Whether nothing can be missing: all is readable, up to a mark.
+  /// Whether nothing can be missing: everything up to a mark is readable.
   var isComplete = false
   var parts: [UnreadablePart] = []
-  /// How many records were read.
+  /// The number of records read.
   var recordCount = 0
 
   var databaseID: UInt64?
@@ -31,7 +31,7 @@ struct ManifestEvidence: Sendable {
   var families: [FamilyID: Family] = [:]
   /// Tables that were added and not deleted.
   var tables: [FileNumber: Table] = [:]
-  /// Tables that are obsolete for certain.
+  /// Tables that are certainly obsolete.
   var deletedTables: Set<FileNumber> = []
   var flushed: [FamilyID: SequenceNumber] = [:]
   var lastSequence = SequenceNumber.zero
@@ -40,13 +40,13 @@ struct ManifestEvidence: Sendable {
   var oldestLog: FileNumber?
   var logCuts: [FileNumber: VersionEdit.LogCut] = [:]
   private var droppedFamilies: Set<FamilyID> = []
-  /// Of the snapshot: an id below it without a family is that of a dropped one.
+  /// From the snapshot: every id below this that has no family was dropped.
   private var familyLimit = FamilyID.default
 
-  /// Nothing is known.
+  /// No information.
   init() {}
 
-  /// Reads the bytes of the MANIFEST with this number.
+  /// Reads the bytes of the MANIFEST with the given number.
   init(_ bytes: ByteView, number: FileNumber, file: String) {
     do throws(EngineError) {
       try readWhole(bytes, number: number, file: file)
@@ -56,7 +56,7 @@ struct ManifestEvidence: Sendable {
     }
   }
 
-  /// Whether the family is known to be gone for good.
+  /// Whether the family was certainly dropped.
   func isDropped(_ family: FamilyID) -> Bool {
     droppedFamilies.contains(family) || (family < familyLimit && families[family] == nil)
   }
@@ -74,7 +74,7 @@ struct ManifestEvidence: Sendable {
     switch reader.ending {
     case .marked: isComplete = true
     case .torn(let offset):
-      // A torn record, or no more than a lost mark.
+      // A torn record, or just a lost mark.
       if Int(offset) < bytes.count {
         parts = [
           UnreadablePart(start: offset, end: UInt64(bytes.count), message: "the last record of the MANIFEST is torn")
@@ -111,7 +111,7 @@ struct ManifestEvidence: Sendable {
       recordCount += 1
       add(edit, isSnapshot: kind == .snapshot)
     }
-    // Behind the mark there may be the rest of an append that was longer.
+    // After the mark there may be the rest of a longer append.
     if good < bytes.count, !isMarked { addPart(good, bytes.count) }
   }
 
@@ -124,8 +124,7 @@ struct ManifestEvidence: Sendable {
     do throws(EngineError) { return try VersionEdit(decoding: payload) } catch { return nil }
   }
 
-  /// The header, or what its bytes would say if one bit of the file's id were another: the first by which
-  /// some record verifies.
+  /// The header, or the header with one bit of the file's id flipped: the first flip with which some record verifies.
   private mutating func findHeader(_ bytes: ByteView, _ number: FileNumber, _ file: String) -> ManifestFormat.Header? {
     do throws(EngineError) { return try ManifestFormat.decodeHeader(bytes, number: number, file: file) } catch {}
     guard bytes.count >= ManifestFormat.headerSize + ManifestFormat.recordHeaderSize else { return nil }

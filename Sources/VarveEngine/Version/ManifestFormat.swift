@@ -1,4 +1,4 @@
-// The bytes of a MANIFEST file, and how its end is judged.
+// The format of a MANIFEST file, and how its end is interpreted.
 //
 // # Format
 // A header of 64 bytes, one snapshot, then edits, each at a multiple of 8:
@@ -14,13 +14,11 @@
 //     48 12  0
 //     60  4  checksum of bytes 0..<60
 //
-// Checksums are CRC-32C; those of records are seeded with the file's id and the record's offset, so
-// no byte of another file, of another place or of a former life of the disk block can validate. On
-// disk: never change a number.
+// Checksums are CRC-32C; those of records are seeded with the file's id and the record's offset, so bytes of another
+// file, of another offset or of an earlier life of the disk block don't validate. On disk: never change a number.
 //
-// The snapshot holds the whole state from which the file begins. A *mark* says: everything before
-// me was synced. It is written without a sync after each synced append, and the next append
-// overwrites it.
+// The snapshot contains the whole state from which the file begins. A *mark* means that everything before it was
+// synced. It is written without a sync after each synced append, and the next append overwrites it.
 //
 // # Invariants
 // 1. A record is written only after every record before it was synced. So at most one record of a
@@ -28,21 +26,20 @@
 // 2. After a failed write or sync nothing more is appended to the file.
 // 3. CURRENT names a file only after header and snapshot were synced.
 //
-// # How the end is judged
-// Reading stops at the first offset where no valid record begins. If a valid record header lies
-// anywhere behind it, then by 1 what is here was acknowledged: it is *damage*, `.corruption`. If
-// nothing valid is behind it, it is a *torn tail*: by 1 at most the one record that was never
-// acknowledged, and it is cut. A header or a snapshot that does not validate is damage by 3.
+// # How the end is interpreted
+// Reading stops at the first offset where no valid record begins. If a valid record header follows anywhere after it,
+// then by 1 the record here was acknowledged: this is *damage*, `.corruption`. If nothing valid follows, it is a *torn
+// tail*: by 1 at most the one record that was never acknowledged, and it is cut. A header or a snapshot that does not
+// validate is damage by 3.
 //
-// So a flipped bit is found wherever it is: in the header and the snapshot by 3; in an edit by the
-// records or the mark behind it. In a mark it costs nothing, since a mark holds nothing. What is left
-// is an edit at the very end without its mark: that edit's acknowledgement and a loss of power lie
-// within the time that the operating system keeps an unsynced page, and no format that appends with
-// one sync can tell the two apart there; `oldestLog` then still names the log segments that held its
-// data, and recovery misses what was reused in the meantime. A file cut short reads as a prefix of
-// its edits, never less than its snapshot.
+// So a flipped bit is detected everywhere: in the header and the snapshot by 3; in an edit by the records or the mark
+// after it. In a mark it does no harm, since a mark contains nothing. The exception is an edit at the very end without
+// its mark: then that edit's acknowledgement and a power loss lie within the time that the operating system keeps an
+// unsynced page, and no format that appends with one sync can distinguish the two; `oldestLog` then still names the log
+// segments that had its data, and recovery misses what was reused in the meantime. A truncated file reads as a prefix
+// of its edits, never less than its snapshot.
 
-/// What a record is. On disk: never change a number.
+/// The kind of a record. On disk: never change a number.
 enum ManifestRecordKind: UInt8, Sendable {
   case snapshot = 1
   case edit = 2
@@ -55,7 +52,7 @@ enum ManifestFormat {
   static let headerSize = 64
   static let recordHeaderSize = 16
   static let alignment = 8
-  /// Larger than any snapshot: ten million tables with long keys.
+  /// Larger than any snapshot: enough for ten million tables with long keys.
   static let payloadSizeMaximum = 1 << 30
 
   struct Header: Sendable, Equatable {
@@ -79,7 +76,7 @@ enum ManifestFormat {
     writer.append(integer: CRC32C.checksum(writer.view.dropFirst(start)))
   }
 
-  /// Reads the header of the file `file`, which by its name has the number `number`.
+  /// Reads the header of the file `file`, whose name has the number `number`.
   static func decodeHeader(_ bytes: ByteView, number: FileNumber, file: String) throws(EngineError) -> Header {
     guard bytes.count >= headerSize else {
       throw .corruption("a MANIFEST of \(bytes.count) bytes has no header", file: file, offset: 0)
@@ -109,7 +106,7 @@ enum ManifestFormat {
     return header
   }
 
-  /// Appends a record that will stand at `offset` of the file.
+  /// Encodes a record for `offset` of the file, and appends it to the buffer.
   static func encode(
     _ kind: ManifestRecordKind, payload: ByteView, at offset: UInt64, fileID: UInt64,
     appendingTo writer: inout ByteWriter

@@ -1,8 +1,8 @@
-/// Reads the records of a MANIFEST in order and judges its end (see `ManifestFormat`).
+/// Reads the records of a MANIFEST in order and interprets its end (see `ManifestFormat`).
 ///
 /// Works on the bytes of the whole file, which the caller keeps alive.
 struct ManifestReader {
-  /// One snapshot or edit and where it stands.
+  /// One snapshot or edit and its offset.
   struct Record: Sendable {
     let kind: ManifestRecordKind
     let offset: UInt64
@@ -14,8 +14,8 @@ struct ManifestReader {
   enum Ending: Sendable, Equatable {
     /// With a mark at the offset: everything before it was synced, and an append may overwrite it.
     case marked(at: UInt64)
-    /// Without a mark, or with an incomplete record, from the offset on. Nothing may be appended:
-    /// whether the last record survives a loss of power is not known.
+    /// Without a mark, or with an incomplete record, from the offset on. Nothing may be appended: whether the last
+    /// record survives a power loss is unknown.
     case torn(at: UInt64)
   }
 
@@ -32,7 +32,7 @@ struct ManifestReader {
     self.file = file
   }
 
-  /// Reads behind a header that the caller vouches for.
+  /// Reads the records after a header that the caller has verified.
   init(_ bytes: ByteView, header: ManifestFormat.Header, file: String) {
     self.header = header
     self.bytes = bytes
@@ -40,15 +40,15 @@ struct ManifestReader {
   }
 
   enum Frame {
-    /// A record whose checksums are right.
+    /// A record with correct checksums.
     case valid(ManifestRecordKind, ByteView)
-    /// A record header whose checksum is right and whose kind is not known.
+    /// A record header with a correct checksum and an unknown kind.
     case unknownKind(UInt8)
-    /// Something else, or the end.
+    /// Anything else, or the end.
     case invalid
   }
 
-  /// The next record; nil at the end. Throws `.corruption` where something acknowledged is damaged.
+  /// The next record; nil at the end. Throws `.corruption` if an acknowledged record is damaged.
   mutating func next() throws(EngineError) -> Record? {
     let isFirst = position == ManifestFormat.headerSize
     switch frame(at: position) {
@@ -75,9 +75,9 @@ struct ManifestReader {
     }
   }
 
-  /// Ends the reading unless something valid lies behind: then what is at the cursor is damaged.
+  /// Ends the reading unless something valid follows: then the bytes at the cursor are damaged.
   ///
-  /// Behind a mark there may be the rest of a torn append that overwrote it in part, but no record.
+  /// After a mark there may be the rest of a torn append that overwrote it partially, but no record.
   private mutating func finish(after start: Int, _ ending: Ending) throws(EngineError) {
     var offset = start + (start == position ? ManifestFormat.alignment : 0)
     while offset + ManifestFormat.recordHeaderSize <= bytes.count {
@@ -95,7 +95,7 @@ struct ManifestReader {
     return bytes.load(offset, as: UInt32.self) == CRC32C.extend(seed, head)
   }
 
-  /// What begins at an offset.
+  /// The frame that begins at an offset.
   func frame(at offset: Int) -> Frame {
     let bodyStart = offset + ManifestFormat.recordHeaderSize
     guard bodyStart <= bytes.count, hasValidHeader(at: offset) else { return .invalid }

@@ -1,26 +1,25 @@
-/// Everything that the edits of a MANIFEST add up to: the engine's durable state apart from what the
-/// log still holds.
+/// The result of all edits of a MANIFEST: the engine's durable state, except for entries that are only in the log.
 ///
 /// # Invariants
-/// 1. Family ids and names are unique; every id is below `nextFamilyID`, and an id that is below it
-///    without a family belongs to a dropped one, for ever.
+/// 1. Family ids and names are unique; every id is below `nextFamilyID`, and an id below it without a family belongs to
+///    a dropped one, forever.
 /// 2. A table number is on one level of one family only.
-/// 3. Log cuts name segments from `oldestLog` on; freed segments lie before it.
-/// 4. Volatile families are durable, their tables are not: the state of a running engine has them, and what is
-///    written of it (`snapshotEdit`, `durablePart`) leaves them out. To a recovery their files are orphans.
+/// 3. Log cuts name segments from `oldestLog` on; freed segments are before it.
+/// 4. Volatile families are durable, their tables are not: the state of a running engine includes them, but what is
+///    written of it (`snapshotEdit`, `durablePart`) omits them. For a recovery their files are orphans.
 ///
-/// `prepare` checks an edit and computes what it needs, `commit` can't fail: so a caller writes the
-/// edit in between. A state is a value, and a copy is a cheap snapshot.
+/// `prepare` checks an edit and computes its result, and `commit` can't fail, so that a caller can write the edit in
+/// between. A state is a value, and a copy is a cheap snapshot.
 struct ManifestState: Sendable {
-  /// One family, as far as it is durable.
+  /// The durable state of one family.
   struct Family: Sendable {
     let id: FamilyID
     let name: String
     var options: [UInt8] { didSet { isVolatile = FamilyFlags(options: options).contains(.volatile) } }
-    /// Whether its tables are known in memory alone: see invariant 4.
+    /// Whether its tables are known in memory only: see invariant 4.
     private(set) var isVolatile: Bool
     var version: Version
-    /// Every entry at or below it is in the tables (or was never logged).
+    /// Every entry at or below this sequence is in the tables (or was never logged).
     var flushedSequence: SequenceNumber
 
     fileprivate init(_ creation: VersionEdit.FamilyCreation) {
@@ -33,10 +32,9 @@ struct ManifestState: Sendable {
     }
   }
 
-  /// The newest format that this version of the engine writes and reads.
-  /// On disk: a rung's number never changes its meaning.
+  /// The newest format that this version of the engine writes and reads. On disk: a number never changes its meaning.
   static let formatVersion: UInt32 = 1
-  /// The features whose presence this version of the engine can deal with. On disk: never change a bit.
+  /// The features that this version of the engine supports. On disk: never change a bit.
   ///
   /// | bit | feature |
   /// |---|---|
@@ -69,8 +67,7 @@ struct ManifestState: Sendable {
 
   func family(named name: String) -> Family? { namesTaken[name].flatMap { families[$0] } }
 
-  /// Whether a family with this id lived and was dropped. An id that is neither live nor dropped was
-  /// never given.
+  /// Whether a family with this id existed and was dropped. An id that is neither live nor dropped was never used.
   func isDropped(_ family: FamilyID) -> Bool { family < nextFamilyID && families[family] == nil }
 
   /// The number of tables of all families.
@@ -84,23 +81,24 @@ struct ManifestState: Sendable {
 
   func logCut(of segment: FileNumber) -> VersionEdit.LogCut? { logCuts.first { $0.segment == segment } }
 
-  /// Checks and applies an edit; after an error nothing changed.
+  /// Checks and applies an edit. On an error the state is unchanged.
   mutating func apply(_ edit: VersionEdit) throws(EngineError) { commit(try prepare(edit)) }
 
   // MARK: - Many edits at once
 
-  /// Applies an edit but for the versions, which are out of date until `buildVersions`; after an error nothing changed.
+  /// Applies an edit except to the versions, which are out of date until `buildVersions`. On an error the state is
+  /// unchanged.
   ///
-  /// What an edit says of numbers is checked here: that a deleted table is there, and an added one is not. That the
-  /// tables of a level don't overlap is checked of the last edit's tables alone, by `buildVersions`.
+  /// The numbers in an edit are checked here: a deleted table must exist, and an added one must not. Whether the tables
+  /// of a level overlap is checked by `buildVersions`, for the final tables only.
   ///
-  /// Complexity: in the edit. A dropped family's tables stay in the index until `buildVersions`.
+  /// Complexity: linear in the edit. A dropped family's tables stay in the index until `buildVersions`.
   mutating func fold(_ edit: VersionEdit) throws(EngineError) {
     try check(edit)
     commit(PreparedEdit(edit: edit, versions: []))
   }
 
-  /// Builds the version of each family out of the tables that the folded edits left.
+  /// Builds the version of each family from the tables that the folded edits left.
   ///
   /// Complexity: O(n log n) in the tables, however many edits there were.
   mutating func buildVersions() throws(EngineError) {
@@ -119,16 +117,16 @@ struct ManifestState: Sendable {
 // MARK: - Prepare and commit
 
 extension ManifestState {
-  /// An edit that was checked against a state, and the Versions that it makes.
+  /// An edit that was checked against a state, and the resulting Versions.
   struct PreparedEdit: Sendable {
     let edit: VersionEdit
     fileprivate let versions: [(family: FamilyID, version: Version)]
   }
 
-  /// Checks an edit: `.corruption` if it contradicts the state, `.unsupportedFormat` if it asks for
-  /// what this version does not know.
+  /// Checks an edit. Throws `.corruption` if it contradicts the state, or `.unsupportedFormat` if it requires features
+  /// that this version does not know.
   ///
-  /// Complexity: in what the edit says, apart from `VersionBuilder.build`.
+  /// Complexity: linear in the edit, apart from `VersionBuilder.build`.
   func prepare(_ edit: VersionEdit) throws(EngineError) -> PreparedEdit {
     try check(edit)
     return PreparedEdit(edit: edit, versions: try buildVersions(edit))
@@ -158,9 +156,9 @@ extension ManifestState {
   private func checkFamilies(_ edit: VersionEdit) throws(EngineError) {
     var created: Set<FamilyID> = []
     var names: Set<String> = []
-    // The dropped ones leave their names to the created ones of a later edit only.
+    // Names of dropped families become available only to families created by a later edit.
     for creation in edit.createdFamilies {
-      // In a snapshot the ids come below the `nextFamilyID` of the same edit.
+      // In a snapshot the ids are below the `nextFamilyID` of the same edit.
       guard families[creation.family] == nil, !isDropped(creation.family), created.insert(creation.family).inserted
       else { throw .corruption("family id \(creation.family) is created again") }
       guard namesTaken[creation.name] == nil, names.insert(creation.name).inserted else {
@@ -305,7 +303,7 @@ extension ManifestState {
 
   // MARK: - Volatile families
 
-  /// What of an edit is written: all but the tables of volatile families.
+  /// The part of an edit that is written: everything except the tables of volatile families.
   func durablePart(of edit: VersionEdit) -> VersionEdit {
     let volatile = edit.familiesWithTables.filter { families[$0]?.isVolatile ?? false }
     guard !volatile.isEmpty else { return edit }
@@ -321,7 +319,7 @@ extension ManifestState {
     }.sorted()
   }
 
-  /// Empties the volatile families: what a recovery of this state would find.
+  /// Empties the volatile families, as a recovery of this state would find them.
   mutating func dropVolatileTables() {
     for number in volatileTables { tables[number] = nil }
     for id in families.keys where families[id]?.isVolatile ?? false { families[id]?.version = .empty }
@@ -329,7 +327,7 @@ extension ManifestState {
 
   // MARK: - Snapshot
 
-  /// The one edit that makes this state out of nothing.
+  /// The one edit that creates this state from nothing.
   func snapshotEdit() -> VersionEdit {
     var edit = VersionEdit()
     edit.databaseID = databaseID
@@ -351,7 +349,7 @@ extension ManifestState {
     return edit
   }
 
-  /// The state that a snapshot describes.
+  /// Creates the state that a snapshot describes.
   init(snapshot edit: VersionEdit, file: String? = nil, offset: UInt64? = nil) throws(EngineError) {
     guard let databaseID = edit.databaseID else {
       throw .corruption("a snapshot without a database id", file: file, offset: offset)
@@ -360,7 +358,7 @@ extension ManifestState {
     try apply(edit)
   }
 
-  /// The same, but for the versions: see `fold`.
+  /// Creates the state that a snapshot describes, without its versions: see `fold`.
   init(folding edit: VersionEdit) throws(EngineError) {
     guard let databaseID = edit.databaseID else { throw .corruption("a snapshot without a database id") }
     self.init(databaseID: databaseID)

@@ -1,9 +1,9 @@
-/// Reads the MANIFEST of an engine that goes on writing it: first whole, then what was appended since, and anew
-/// when CURRENT names another file.
+/// Reads the MANIFEST that a running engine writes: first the whole file, then appended edits, and the whole file again
+/// when CURRENT names another one.
 ///
-/// An edit counts when something valid stands behind it: then it was synced (`ManifestFormat`). The last edit
-/// of a file may be on its way there, and is "not yet"; only where files are gone that it removes is it known
-/// to be durable all the same (`Trust.lastEdit`).
+/// An edit counts if something valid follows it: then it was synced (`ManifestFormat`). The last edit of a file may
+/// still be in progress and counts as "not yet"; only if files that it removes are missing is it known to be durable
+/// (`Trust.lastEdit`).
 ///
 /// Tables that were known before a new file was read keep their metadata, and with it their open readers.
 ///
@@ -11,29 +11,29 @@
 struct ManifestTail {
   /// Which edits count.
   enum Trust {
-    /// Those with a mark or another record behind them.
+    /// Edits that are followed by a mark or another record.
     case marked
-    /// The last one, too.
+    /// The last edit as well.
     case lastEdit
   }
 
   private let directory: String
   private let fileSystem: any FileSystem
-  /// What the edits so far add up to.
+  /// The result of all edits so far.
   private(set) var state: ManifestState
-  /// The file in force, by CURRENT.
+  /// The current file, named by CURRENT.
   private(set) var number: FileNumber
-  /// How often the state changed.
+  /// The number of changes of the state.
   private(set) var changeCount = 0
   private var file: any File
   private var fileID: UInt64
-  /// Where the next edit begins.
+  /// The offset of the next edit.
   private var position: UInt64
 
-  /// CURRENT names another file often while an engine is busy; but not this often in a row.
+  /// While an engine is busy, CURRENT changes often, but not this many times in a row.
   private static let attemptMaximum = 100
 
-  /// Reads CURRENT and the file that it names. Throws as `Manifest.recover` does.
+  /// Reads CURRENT and the file that it names. Throws like `Manifest.recover`.
   init(directory: String, fileSystem: any FileSystem) throws(EngineError) {
     self.directory = directory
     self.fileSystem = fileSystem
@@ -45,9 +45,9 @@ struct ManifestTail {
     position = loaded.position
   }
 
-  /// Takes in what came since. Returns whether the state changed.
+  /// Reads new edits. Returns whether the state changed.
   ///
-  /// Throws `.corruption` where bytes are damaged that were durable, and what the file system threw.
+  /// Throws `.corruption` if durable bytes are damaged, and errors of the file system.
   mutating func poll(_ trust: Trust = .marked) throws(EngineError) -> Bool {
     let before = changeCount
     if try Manifest.currentNumber(directory: directory, fileSystem: fileSystem) != number {
@@ -88,7 +88,7 @@ struct ManifestTail {
       do throws(EngineError) {
         return try load(number, directory, fileSystem, known: known)
       } catch { failure = error }
-      // Rolled meanwhile, or read in the middle of a write: another look tells.
+      // Rolled meanwhile, or read during a write: a retry distinguishes the two.
       let isRolled = try Manifest.currentNumber(directory: directory, fileSystem: fileSystem) != number
       guard isRolled ? attempt < attemptMaximum : attempt < 3 else {
         guard failure.code == .notFound else { throw failure }
@@ -118,7 +118,7 @@ struct ManifestTail {
       state: try replay.finish(), number: number, file: file, fileID: reader.header.fileID, position: position)
   }
 
-  // MARK: - What was appended
+  // MARK: - Appended edits
 
   private mutating func readAppended(_ trust: Trust) throws(EngineError) {
     for attempt in 1...3 {
@@ -132,7 +132,7 @@ struct ManifestTail {
         offset = end
       }
       guard let witness = appended.firstRecord(behind: offset) else { return }
-      // Read while it was written, or damaged: another look tells.
+      // Read during a write, or damaged: a retry distinguishes the two.
       guard attempt == 3 else { continue }
       throw .corruption(
         "a damaged MANIFEST record: the one at byte \(witness) was written after it was synced", file: file.path,
@@ -140,7 +140,7 @@ struct ManifestTail {
     }
   }
 
-  /// The bytes of a MANIFEST from a place on.
+  /// The bytes of a MANIFEST from an offset on.
   private struct Appended: ~Copyable {
     private let bytes: ByteWriter
     private let start: UInt64
@@ -166,7 +166,7 @@ struct ManifestTail {
       path = file.path
     }
 
-    /// The whole edit at an offset of the file, and where it ends; nil where there is none.
+    /// The complete edit at an offset of the file, and its end; nil if there is none.
     func edit(at offset: UInt64) throws(EngineError) -> (edit: VersionEdit, end: UInt64)? {
       guard hasRecord(at: offset) else { return nil }
       let view = bytes.view
@@ -189,7 +189,7 @@ struct ManifestTail {
       return (edit, offset + UInt64(ManifestFormat.recordHeaderSize + body.count))
     }
 
-    /// Whether the head of a record of any kind stands at an offset of the file.
+    /// Whether the header of a record of any kind is at an offset of the file.
     func hasRecord(at offset: UInt64) -> Bool {
       let view = bytes.view
       let size = ManifestFormat.recordHeaderSize
@@ -213,7 +213,7 @@ struct ManifestTail {
 }
 
 extension VersionEdit {
-  /// Puts known metadata in the place of equal ones.
+  /// Replaces equal metadata by the known objects.
   fileprivate mutating func reuse(_ state: ManifestState) {
     for index in addedTables.indices {
       if let known = state.table(addedTables[index].table.number), known == addedTables[index].table {

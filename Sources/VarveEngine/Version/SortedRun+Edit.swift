@@ -1,10 +1,10 @@
 extension SortedRun {
   /// The run without the tables `deleted` and with the tables `added`, each in any order.
   ///
-  /// Throws `.corruption` where a deleted table is not in the run, or an added one overlaps a neighbour. `level` is for
-  /// the message.
+  /// Throws `.corruption` if a deleted table is not in the run, or an added one overlaps a neighbor. `level` is for the
+  /// message.
   ///
-  /// Complexity: the chunks that have a change are built again; of all others the references are copied.
+  /// Complexity: changed chunks are rebuilt; of all others only the references are copied.
   func applying(
     deleted: [TableMetadata], added: [TableMetadata], level: Int
   ) throws(EngineError) -> SortedRun {
@@ -32,7 +32,7 @@ extension SortedRun {
     return SortedRun(chunks: edit.finish())
   }
 
-  /// The chunk that an added table comes into; 0 in an empty run.
+  /// The chunk that an added table goes into; 0 in an empty run.
   private func chunk(toAdd table: TableMetadata) -> Int {
     max(min(chunkIndex(notBefore: table.smallest), chunks.count - 1), 0)
   }
@@ -49,12 +49,12 @@ extension SortedRun {
   }
 }
 
-/// The chunks of the next run while it is put together, from the left to the right.
+/// Builds the chunks of the next run from left to right.
 private struct RunEdit {
   private let chunks: [TableChunk]
   private let level: Int
   private var result: [TableChunk] = []
-  /// How many of `chunks` are in the result, or were changed.
+  /// The number of `chunks` that were taken over or changed.
   private var takenCount = 0
   /// The tables of changed chunks that are not in the result yet.
   private var pending: [TableMetadata] = []
@@ -68,7 +68,7 @@ private struct RunEdit {
     result.reserveCapacity(chunks.count + 2)
   }
 
-  /// Takes over the chunks up to one that changes.
+  /// Takes over the unchanged chunks before `end`.
   mutating func keep(before end: Int) throws(EngineError) {
     guard takenCount < end else { return }
     if isLastNew, let last { try check(last, endsBefore: chunks[takenCount].tables[0]) }
@@ -85,8 +85,8 @@ private struct RunEdit {
     isLastNew = false
   }
 
-  /// Takes over a chunk without the tables at `gone` and with tables that come into it, in key order. In an empty run
-  /// no chunk exists yet.
+  /// Rebuilds a chunk without the tables at `gone` and with added tables, in key order. In an empty run no chunk exists
+  /// yet.
   mutating func change(
     _ chunk: Int, without gone: Set<Int>, adding added: ArraySlice<TableMetadata>
   ) throws(EngineError) {
@@ -97,7 +97,7 @@ private struct RunEdit {
     let old = chunks[chunk]
     var index = 0
     for table in added {
-      // What comes before this place ends before the table.
+      // The tables before this index end before the added table.
       let place = old.firstIndex(notBefore: table.smallest)
       try append(old.tables[index..<max(place, index)], from: index, without: gone)
       try append(table, isNew: true)

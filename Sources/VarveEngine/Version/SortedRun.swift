@@ -1,11 +1,11 @@
 /// Tables in key order that do not overlap: one level below level 0, or one sublevel of level 0.
 ///
-/// The tables stand in chunks (`TableChunk`) that versions share. A search looks for the chunk by the heads of the
-/// last bound of each, and for the table in that chunk.
+/// The tables are in chunks (`TableChunk`) that versions share. A search finds the chunk by the heads of the last
+/// bounds, and then the table in that chunk.
 ///
 /// # Invariants
 /// 1. `tables` ascend, and each ends before the next one begins.
-/// 2. A chunk's `Place.head` is the head of its last `largest` after `prefixSize` bytes, which the last bounds of all
+/// 2. A chunk's `Place.head` is the head of its last `largest` after the `prefixSize` bytes that the last bounds of all
 ///    chunks have in common.
 ///
 /// # Concurrency
@@ -19,15 +19,15 @@ final class SortedRun: Sendable {
   let largestSequence: SequenceNumber
   /// The chunks that have tables with range tombstones, in order.
   let tombstoneChunks: [TableChunk]
-  /// Of the last bounds of the chunks.
+  /// The length of the common prefix of the chunks' last bounds.
   private let prefixSize: Int
 
   static let empty = SortedRun(chunks: [])
 
-  /// Takes tables that are in order and don't overlap.
+  /// Creates a run from tables that are in order and don't overlap.
   convenience init(_ tables: [TableMetadata]) { self.init(chunks: TableChunk.cut(tables)) }
 
-  /// Takes chunks that are in order and don't overlap.
+  /// Creates a run from chunks that are in order and don't overlap.
   init(chunks: [TableChunk]) {
     var places: [TableList.Place] = []
     places.reserveCapacity(chunks.count)
@@ -42,7 +42,7 @@ final class SortedRun: Sendable {
     var tombstoneChunks: [TableChunk] = []
     for chunk in chunks {
       let last = chunk.tables[chunk.tables.count - 1]
-      // A run of one chunk is searched without it.
+      // A run of one chunk is searched without the head.
       places.append(
         TableList.Place(start: count, head: chunks.count == 1 ? 0 : last.largest.head(from: prefixSize)))
       count += chunk.tables.count
@@ -79,20 +79,20 @@ final class SortedRun: Sendable {
   @inline(__always)
   private static func last(_ chunk: TableChunk) -> TableMetadata { chunk.tables[chunk.tables.count &- 1] }
 
-  /// The first table that does not end before `userKey`; `count` if there is none. It is the only one
-  /// that can hold the key, and where a seek to the key begins.
+  /// The first table that does not end before `userKey`; `count` if there is none. It is the only one that can contain
+  /// the key, and a seek to the key starts there.
   func firstIndex(notBefore userKey: ByteView) -> Int {
     let index = chunkIndex(notBefore: userKey)
     guard index < tables.chunks.count else { return tables.count }
     return tables.places[index].start &+ tables.chunks[index].firstIndex(notBefore: userKey)
   }
 
-  /// The one table that can hold `userKey`.
+  /// The only table that can contain `userKey`.
   @inline(__always)
   func table(covering userKey: ByteView) -> TableMetadata? {
     let index = chunkIndex(notBefore: userKey)
     guard index < tables.chunks.count else { return nil }
-    // The version keeps its chunks: no reference is counted for the search.
+    // The version retains its chunks, so the search needs no retain.
     return unsafe Unmanaged.passUnretained(tables.chunks[index]).withGuaranteed { chunk -> TableMetadata? in
       let place = chunk.firstIndex(notBefore: userKey)
       guard place < chunk.tables.count, chunk.tables[place].smallest.compare(userKey) <= 0 else { return nil }
@@ -115,10 +115,10 @@ final class SortedRun: Sendable {
     return start..<end(from: start, beginningBefore: table.largest, includes: !table.largestIsExcluded)
   }
 
-  /// The first index from `start` on whose table begins after `upper`, or at it where that is not included.
+  /// The first index from `start` on whose table begins after `upper`, or at `upper` if that is not included.
   private func end(from start: Int, beginningBefore upper: ByteView, includes isIncluded: Bool) -> Int {
-    // Tables before the one that does not end before the bound begin before it, too; that one may, and the one after
-    // it begins after the bound.
+    // Tables before the first one that does not end before the bound begin before the bound, too; that one may, and the
+    // next one begins after the bound.
     var index = max(firstIndex(notBefore: upper), start)
     while index < tables.count {
       let order = tables[index].smallest.compare(upper)
@@ -147,7 +147,8 @@ final class SortedRun: Sendable {
     return size
   }
 
-  /// What `body` says first of a table at `indices`, in order; chunks for which `mayHave` is false are passed.
+  /// The first result of `body` that is not nil for the tables at `indices`, in order; skips chunks for which `mayHave`
+  /// is false.
   func first<R>(
     in indices: Range<Int>, ofChunks mayHave: (TableChunk) -> Bool, _ body: (_ index: Int, TableMetadata) -> R?
   ) -> R? {

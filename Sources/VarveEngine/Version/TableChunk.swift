@@ -1,19 +1,19 @@
 internal import Synchronization
 
-/// A piece of a sorted run: up to `countMaximum` neighbouring tables, and the sums over them.
+/// A part of a sorted run: up to `countMaximum` adjacent tables, and the sums over them.
 ///
-/// Chunks are what versions share. An edit builds the chunks that it changes, and the next version takes over all
-/// others, so the cost of an edit does not grow with the tables of the level.
+/// Versions share chunks. An edit rebuilds the chunks that it changes, and the next version takes over all others, so
+/// the cost of an edit does not grow with the tables of the level.
 ///
 /// # Invariants
-/// 1. There is a table at least; `tables` ascend, and each ends before the next one begins.
-/// 2. `heads[i]` is the head of `tables[i].largest` after `prefixSize` bytes, which all `largest` of the chunk have
+/// 1. There is at least one table; `tables` ascend, and each ends before the next one begins.
+/// 2. `heads[i]` is the head of `tables[i].largest` after the `prefixSize` bytes that all `largest` of the chunk have
 ///    in common. Heads never descend.
 ///
 /// # Concurrency
 /// Immutable; safe from any thread.
 final class TableChunk: Sendable {
-  /// Never given to another chunk of the process.
+  /// Unique within the process; never reused.
   let id: UInt64
   let tables: [TableMetadata]
   let heads: [UInt64]
@@ -30,13 +30,13 @@ final class TableChunk: Sendable {
 
   private static let lastID = Atomic<UInt64>(0)
 
-  /// The most tables of one chunk. An edit rebuilds one chunk and copies the array of all of them: with 100,000 tables
+  /// The most tables of one chunk. An edit rebuilds one chunk and copies the array of all chunks: with 100,000 tables
   /// both are some hundreds of pointers.
   static let countMaximum = 256
-  /// A chunk that an edit leaves with less than this joins its neighbour.
+  /// A chunk that an edit leaves with fewer tables is merged with its neighbor.
   static let countMinimum = 64
 
-  /// Takes tables that are in order and don't overlap.
+  /// Creates a chunk from tables that are in order and don't overlap.
   init(_ tables: [TableMetadata]) {
     precondition(!tables.isEmpty, "a chunk has a table at least")
     let first = tables[0]
@@ -94,9 +94,9 @@ final class TableChunk: Sendable {
   }
 }
 
-/// The search in bounds of which the first eight bytes after a common prefix are at hand.
+/// Searches bounds whose first eight bytes after a common prefix are stored separately.
 ///
-/// It compares these heads in one contiguous array, and whole keys only where heads tie. The prefix is left out
+/// It compares these heads in one contiguous array, and whole keys only if heads are equal. The prefix is left out
 /// because keys of one collection often have their first eight bytes in common.
 enum HeadSearch {
   /// The first of `count` ascending bounds that is not before `userKey`; `count` if there is none.
@@ -122,7 +122,7 @@ enum HeadSearch {
       let middle = (low &+ high) >> 1
       if headAt(middle) < head { low = middle &+ 1 } else { high = middle }
     }
-    // Heads that tie are decided by whole keys; where heads ascend strictly that is one comparison.
+    // Equal heads are decided by whole keys; if heads ascend strictly, that is one comparison.
     high = low
     while high < count, headAt(high) == head {
       // Doubling steps over bounds with the same head; the last step may be short.
@@ -146,9 +146,9 @@ enum HeadSearch {
 /// Complexity: an index costs a binary search over the chunks; an iteration and `array(in:)` cost nothing beyond the
 /// tables themselves.
 struct TableList: RandomAccessCollection, Sendable {
-  /// Where a chunk begins, and the head of its last bound.
+  /// The start of a chunk, and the head of its last bound.
   struct Place: Sendable {
-    /// How many tables come before it.
+    /// The number of tables before the chunk.
     let start: Int
     /// The head of the chunk's last `largest`, after the prefix of the run.
     let head: UInt64

@@ -1,8 +1,7 @@
-/// Where each table of a database is, by its number.
+/// The location of each table of a database, by its number.
 ///
-/// The numbers are spread over a fixed number of dictionaries. A copy of the index is cheap, and a change of one of
-/// two copies costs the dictionaries that it touches and not the whole: readers of the state hold copies while
-/// edits come.
+/// The numbers are distributed over a fixed number of dictionaries. A copy of the index is cheap, and changing one of
+/// two copies costs only the dictionaries concerned: readers keep copies of the state while edits are applied.
 ///
 /// # Concurrency
 /// A value; safe from any thread.
@@ -17,7 +16,7 @@ struct TableIndex: Sendable {
   private static let shardCount: UInt64 = 512
 
   private var shards: [[FileNumber: Place]] = []
-  /// How many tables there are.
+  /// The number of tables.
   private(set) var count = 0
 
   init() {}
@@ -39,10 +38,10 @@ struct TableIndex: Sendable {
     }
   }
 
-  /// All tables, in no order.
+  /// All tables, unordered.
   var places: some Sequence<Place> { shards.lazy.flatMap(\.values) }
 
-  /// The tables of some families, by family and level, in no order.
+  /// The tables of some families, by family and level, unordered.
   func tablesByFamily(where isIncluded: (FamilyID) -> Bool) -> [FamilyID: [[TableMetadata]]] {
     var families: [FamilyID: [[TableMetadata]]] = [:]
     for place in places where isIncluded(place.family) {

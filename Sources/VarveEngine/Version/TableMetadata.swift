@@ -1,13 +1,12 @@
-/// What the engine knows of a table without opening it: its file, its bounds and what it holds.
+/// The metadata of a table, known without opening it: its file, its bounds and its content.
 ///
-/// The level is not in it: a table that moves down unread keeps its metadata.
+/// The level is not included: a table that moves down unread keeps its metadata.
 ///
 /// # Invariants
 /// 1. `smallest` <= `largest` as internal keys: user key ascending, trailer descending.
 /// 2. Every entry's sequence is within `smallestSequence ... largestSequence`.
-/// 3. `largestIsExcluded`: the largest key is the end of a range tombstone, and the table holds
-///    nothing of that key itself. Such a bound has the trailer `excludedTrailer`, and the next table
-///    of a level may begin with that very key.
+/// 3. `largestIsExcluded`: the largest key is the end of a range tombstone, and the table has no entry with that key.
+///    Such a bound has the trailer `excludedTrailer`, and the next table of a level may begin with that very key.
 /// 4. The heads are the first eight bytes of the bounds: unequal heads decide, equal heads do not.
 ///
 /// # Safety
@@ -39,11 +38,10 @@ final class TableMetadata: @unchecked Sendable {
   /// Bytes of keys and values before compression.
   let rawSize: UInt64
   private let keys: UnsafeMutableRawPointer
-  /// The open reader, where a read touched the table lately.
+  /// The open reader, if a read has used the table recently.
   let slot = TableReaderSlot()
 
-  /// The trailer of an upper bound that the table does not reach: of all entries with this key it
-  /// sorts before every one that can exist.
+  /// The trailer of an excluded upper bound: it sorts before every possible entry with this key.
   static let excludedTrailer = TableProperties.excludedTrailer
 
   init(
@@ -79,7 +77,7 @@ final class TableMetadata: @unchecked Sendable {
     unsafe keys.deallocate()
   }
 
-  /// About what the object takes of memory, with its keys and its place in the arrays of a Version.
+  /// The approximate memory of the object, with its keys and its elements in the arrays of a Version.
   var memorySize: Int { 320 + smallest.count + largest.count }
 
   /// A copy of the first user key.
@@ -109,24 +107,24 @@ final class TableMetadata: @unchecked Sendable {
 
   func overlaps(_ other: TableMetadata) -> Bool { !endsBefore(other) && !other.endsBefore(self) }
 
-  /// Whether no entry is newer than, or as new as, an entry of `other`.
+  /// Whether every entry is older than every entry of `other`.
   func isOlder(than other: TableMetadata) -> Bool { largestSequence < other.smallestSequence }
 
-  /// The file's size, raised by its tombstones: each frees about an entry of average size on deeper levels, so it
-  /// weighs as two entries more than it takes.
+  /// The file's size, increased for its tombstones: each frees about one entry of average size on deeper levels, so it
+  /// weighs two entries more than its size.
   var compensatedSize: UInt64 {
     guard tombstoneCount > 0, entryCount > 0 else { return fileSize }
     let share = min(Double(tombstoneCount) / Double(entryCount), 1)
     return fileSize + UInt64(Double(fileSize) * share * 2)
   }
 
-  /// Whether half of the entries or more are tombstones: the other half may be what they hide.
+  /// Whether at least half of the entries are tombstones: the other half may be entries that they hide.
   var isMostlyTombstones: Bool {
     let count = tombstoneCount + rangeTombstoneCount
     return count > 0 && count * 2 >= entryCount
   }
 
-  /// The order of level 0: newest first. Deterministic also between tables of one flush.
+  /// The order of level 0: newest first. Deterministic even for tables of one flush.
   static func isNewerFirst(_ left: TableMetadata, _ right: TableMetadata) -> Bool {
     if left.largestSequence != right.largestSequence { return left.largestSequence > right.largestSequence }
     if left.smallestSequence != right.smallestSequence { return left.smallestSequence > right.smallestSequence }

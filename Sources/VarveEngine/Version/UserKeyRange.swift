@@ -1,8 +1,7 @@
-/// A range of user keys: what a table, a compaction or a manual compaction covers.
+/// A range of user keys: of a table, a compaction or a manual compaction.
 ///
-/// The lower end is always included; the empty key is the smallest, so "from the beginning" needs no
-/// case of its own. The upper end is included, excluded (a table whose last entry is the end of a
-/// range tombstone) or missing (no upper end).
+/// The lower bound is always included; the empty key is the smallest, so "from the beginning" needs no special case.
+/// The upper bound is included, excluded (a table whose last entry is the end of a range tombstone) or missing.
 struct UserKeyRange: Sendable, Hashable {
   var lower: [UInt8]
   var upper: [UInt8]?
@@ -17,7 +16,7 @@ struct UserKeyRange: Sendable, Hashable {
   /// Every key.
   static let all = UserKeyRange(lower: [], upper: nil)
 
-  /// What one table covers.
+  /// The range that one table covers.
   init(_ table: TableMetadata) {
     self.init(lower: table.smallestKey, upper: table.largestKey, upperIsExcluded: table.largestIsExcluded)
   }
@@ -77,7 +76,7 @@ struct UserKeyRange: Sendable, Hashable {
     return order > 0 || (order == 0 && upperIsExcluded)
   }
 
-  /// Whether `table` lies wholly inside.
+  /// Whether `table` is completely inside.
   func contains(_ table: TableMetadata) -> Bool {
     guard KeyBytes.compare(table.smallest, lower) >= 0 else { return false }
     guard let upper else { return true }
@@ -86,7 +85,7 @@ struct UserKeyRange: Sendable, Hashable {
   }
 }
 
-/// Comparisons of keys that are kept as arrays with keys that are views.
+/// Comparisons of keys stored as arrays with keys that are views.
 enum KeyBytes {
   static func compare(_ left: [UInt8], _ right: [UInt8]) -> Int {
     left.withByteView { view in right.withByteView { view.compare($0) } }

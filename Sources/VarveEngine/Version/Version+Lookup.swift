@@ -2,11 +2,11 @@ extension Version {
   /// Calls `body` with each table whose bounds include `userKey`, newest entries first, until it
   /// returns false.
   ///
-  /// Level 0 comes sublevel by sublevel from the newest, then the levels downwards: the first table
-  /// that has an entry of the key visible at the read's sequence has the newest one. (A range
-  /// tombstone is such an entry; a merge operand is not the last word.)
+  /// Searches level 0 sublevel by sublevel from the newest, then the levels downwards: the first table that has an
+  /// entry of the key visible at the read's sequence has the newest one. (A range tombstone is such an entry; after a
+  /// merge operand the search continues.)
   ///
-  /// Tables with nothing at or below `sequence` are left out.
+  /// Tables with nothing at or below `sequence` are skipped.
   ///
   /// Complexity: one binary search over 8-byte heads per sublevel and level. Allocates nothing.
   @inline(__always)
@@ -30,8 +30,8 @@ extension Version {
     return run.tables.array(in: run.overlap(range))
   }
 
-  /// Bytes of the tables that overlap `range`, a table that does so in part counted by half: an
-  /// estimate that opens no file.
+  /// The bytes of the tables that overlap `range`; partially overlapping tables count half. An estimate that opens no
+  /// file.
   func approximateSize(of range: UserKeyRange) -> UInt64 {
     var total: UInt64 = 0
     for table in levelZero.tables where range.overlaps(table) {
@@ -42,7 +42,7 @@ extension Version {
       let overlap = run.overlap(range)
       guard let first = overlap.first, let last = overlap.last else { continue }
       total += run.size(of: overlap)
-      // All between the first and the last lie within the range.
+      // All between the first and the last are within the range.
       for index in Set([first, last]) where !range.contains(run.tables[index]) {
         total -= run.tables[index].fileSize - run.tables[index].fileSize / 2
       }
@@ -50,15 +50,15 @@ extension Version {
     return total
   }
 
-  /// Where a flush does well to cut its output: at bounds of the base level, so that every piece is
-  /// about `targetSize` bytes of base-level data wide and level 0 can be compacted in parts, side by side.
+  /// Keys at which a flush should cut its output: bounds of the base level, so that every piece is about `targetSize`
+  /// bytes of base-level data wide and level 0 can be compacted in parallel parts.
   ///
   /// Ascending; the cut is before the key.
   func flushSplitKeys(baseLevel: Int, targetSize: UInt64) -> [[UInt8]] {
     var keys: [[UInt8]] = []
     var size: UInt64 = 0
     for chunk in run(baseLevel).chunks {
-      // Of a chunk that no cut falls into only the sum counts.
+      // If no cut falls into a chunk, only its sum counts.
       if size + chunk.totalSize < targetSize {
         size += chunk.totalSize
         continue

@@ -1,7 +1,7 @@
-/// The tables of one column family at one moment: immutable, shared by whoever reads.
+/// The tables of one column family at one point in time: immutable and shared by readers.
 ///
-/// The next Version is made by a `VersionBuilder` from this one and an edit; it shares every level and every chunk of a
-/// level (`TableChunk`) that the edit leaves alone. Families without tables share one empty Version.
+/// A `VersionBuilder` makes the next Version from this one and an edit; it shares every level and every chunk of a
+/// level (`TableChunk`) that the edit does not change. Families without tables share one empty Version.
 ///
 /// # Invariants
 /// 1. Level 0: see `LevelZero`. Levels 1 to 6: sorted runs.
@@ -20,10 +20,10 @@ final class Version: @unchecked Sendable {
   let tableCount: Int
   /// Whether any table has range tombstones.
   let hasRangeTombstones: Bool
-  /// The newest entry of all tables; zero if there is none.
+  /// The sequence of the newest entry of all tables; zero if there is none.
   let largestSequence: SequenceNumber
-  /// The sorted runs that have tables, in the order in which a lookup asks them: sublevels from the newest on, then the
-  /// levels downwards. The version keeps them by its other fields, so a lookup counts no references.
+  /// The sorted runs that have tables, in the order of a lookup: sublevels from the newest on, then the levels
+  /// downwards. The version retains them through its other fields, so a lookup needs no retain.
   private let searched: UnsafeMutableBufferPointer<Unmanaged<SortedRun>>
 
   /// The Version of a family without tables.
@@ -49,11 +49,11 @@ final class Version: @unchecked Sendable {
     unsafe searched.deallocate()
   }
 
-  /// How many runs a lookup asks.
+  /// The number of runs that a lookup searches.
   @inline(__always)
   var searchedCount: Int { unsafe searched.count }
 
-  /// The one table of a run that can hold `userKey`. `index` is that of the run in the order of a lookup.
+  /// The only table of a run that can contain `userKey`. `index` is that of the run in the order of a lookup.
   @inline(__always)
   func table(covering userKey: ByteView, inRun index: Int) -> TableMetadata? {
     unsafe searched[index]._withUnsafeGuaranteedRef { $0.table(covering: userKey) }
@@ -68,7 +68,7 @@ final class Version: @unchecked Sendable {
 
   /// A copy of the tables of any level: newest first on level 0, in key order on deeper levels.
   ///
-  /// Complexity: in the tables of the level, from level 1 on.
+  /// Complexity: from level 1 on, linear in the tables of the level.
   func tables(level: Int) -> [TableMetadata] { level == 0 ? levelZero.tables : run(level).tables.array }
 
   /// Calls `body` with each table and its level.
@@ -83,7 +83,7 @@ final class Version: @unchecked Sendable {
     for (index, run) in runs.enumerated() where !run.isEmpty { try body(run, index + 1) }
   }
 
-  /// The table with a number and its level, if it is there and can hold `userKey`.
+  /// The table with a number and its level, if it exists and can contain `userKey`.
   ///
   /// Complexity: a binary search in each run.
   func find(_ number: FileNumber, at userKey: ByteView) -> (table: TableMetadata, level: Int)? {
@@ -100,7 +100,7 @@ final class Version: @unchecked Sendable {
 
   var isEmpty: Bool { tableCount == 0 }
 
-  /// How many tables have range tombstones of their own, counted up to `maximum`. Complexity: in the chunks that have
+  /// The number of tables with range tombstones, counted up to `maximum`. Complexity: linear in the chunks that have
   /// such tables.
   func rangeTombstoneTableCount(upTo maximum: Int) -> Int {
     guard hasRangeTombstones else { return 0 }

@@ -1,10 +1,10 @@
-/// Makes the next Version of a family: a base, deletions and additions, checked.
+/// Builds the next Version of a family from a base, deletions and additions, and checks them.
 ///
-/// # Invariants it checks (`.corruption`: the edits contradict each other or the base)
-/// 1. What is deleted is there. That the number of an added table is not given elsewhere is for `ManifestState` to
-///    check, which has the index for it.
-/// 2. On levels from 1 on, an added table overlaps no neighbour.
-/// 3. On level 0, an added table and one that overlaps it are apart in sequence.
+/// # Checked invariants (`.corruption`: the edits contradict each other or the base)
+/// 1. A deleted table exists. That the number of an added table is not used elsewhere is checked by `ManifestState`,
+///    which has the index for it.
+/// 2. On levels from 1 on, an added table overlaps no neighbor.
+/// 3. On level 0, an added table is disjoint in sequence from tables that it overlaps.
 ///
 /// The cost of an edit depends on what it changes: see `SortedRun.applying` and `LevelZero.applying`.
 struct VersionBuilder {
@@ -20,7 +20,7 @@ struct VersionBuilder {
     added = Array(repeating: [], count: Limits.levelCount)
   }
 
-  /// `table` is the table with this number, where the caller knows it; otherwise the level is searched for it.
+  /// `table` is the table with this number, if the caller knows it; otherwise the level is searched.
   mutating func delete(_ number: FileNumber, level: Int, known table: TableMetadata? = nil) throws(EngineError) {
     try Self.check(level)
     guard deletedNumbers.insert(number).inserted else {

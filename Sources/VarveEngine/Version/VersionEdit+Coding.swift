@@ -1,4 +1,4 @@
-// The bytes of a VersionEdit: the payload of a MANIFEST record.
+// The encoding of a VersionEdit: the payload of a MANIFEST record.
 //
 // # Format
 // A sequence of fields until the payload ends. Integers are varints unless a size is given, fixed
@@ -28,13 +28,13 @@
 //     16  | log segment pooled: number
 //     17  | incarnation: 8 bytes
 //
-// On disk: never change a tag or a content; what a content lacks gets a tag of its own.
+// On disk: never change a tag or its content; an addition to a content gets its own tag.
 //
 // # Invariants
-// 1. The writer puts fields in the order of their application, so one edit has one coding.
-// 2. A tag that the reader does not know is skipped if its field is marked skippable, otherwise it
-//    is `.unsupportedFormat`: the writer knew something without which the state is wrong.
-// 3. A known field is read to its last byte; anything left is damage.
+// 1. The writer emits fields in the order of their application, so an edit has only one encoding.
+// 2. A tag that the reader does not know is skipped if its field is marked skippable; otherwise it is
+//    `.unsupportedFormat`: the writer knew something without which the state is wrong.
+// 3. A known field is read to its last byte; remaining bytes are damage.
 
 /// On disk: never change a number.
 private enum Tag: UInt64 {
@@ -150,7 +150,7 @@ extension VersionEdit {
 }
 
 extension VersionEdit {
-  /// Reads an edit. `file` and `fileOffset` say where the bytes came from.
+  /// Decodes an edit. `file` and `fileOffset` are the source of the bytes.
   init(decoding bytes: ByteView, file: String? = nil, fileOffset: UInt64 = 0) throws(EngineError) {
     self.init()
     var reader = ByteReader(bytes, file: file, fileOffset: fileOffset)
@@ -217,7 +217,7 @@ extension VersionEdit.FamilyCreation {
 }
 
 extension TableMetadata {
-  /// Appends all but the family and the level.
+  /// Appends everything except the family and the level.
   fileprivate func encode(appendingTo field: inout ByteWriter) {
     field.append(varint: number.value)
     field.append(varint: fileSize)
@@ -277,7 +277,7 @@ extension ByteReader {
     return FileNumber(value)
   }
 
-  /// Bytes or entries of one table: small enough that the sum over every table can't overflow.
+  /// The bytes or entries of one table: small enough that the sum over all tables can't overflow.
   fileprivate mutating func size() throws(EngineError) -> UInt64 {
     let value = try varint()
     guard value < 1 << 48 else { throw corruption("a size or count of \(value) in a table") }

@@ -1,16 +1,16 @@
-/// One change of the engine's durable state: everything that one commit of state changes, over any
-/// number of families, is one edit and so one record of the MANIFEST, there whole or not at all.
+/// One change of the engine's durable state: everything that one commit of state changes, in any number of families, is
+/// one edit and so one record of the MANIFEST, which is applied atomically.
 ///
 /// Within an edit the order of application is: families created, options changed, tables deleted,
 /// tables added, flushed sequences, families dropped, then the numbers and the log.
 ///
 /// A table that moves to another level is deleted and added, with the same metadata, in one edit.
 struct VersionEdit: Sendable, Equatable {
-  /// A family that begins to exist.
+  /// The creation of a family.
   struct FamilyCreation: Sendable, Equatable {
     var family: FamilyID
     var name: String
-    /// Options as the family's own coding wrote them; kept as they are.
+    /// Options in the family's own encoding; stored unchanged.
     var options: [UInt8]
   }
 
@@ -37,23 +37,23 @@ struct VersionEdit: Sendable, Equatable {
     var sequence: SequenceNumber
   }
 
-  /// Recovery's verdict where a log segment ends: what lies behind was cut, for good.
+  /// Recovery's decision on the end of a log segment: everything after it was cut permanently.
   struct LogCut: Sendable, Equatable {
     var segment: FileNumber
-    /// The random id in the segment's header: the verdict is of this life of the file, not of a later one.
+    /// The random id in the segment's header: the cut applies to this life of the file, not to a later one.
     var lifeID: UInt64
     /// The first byte that does not count.
     var endOffset: UInt64
   }
 
-  // What the database is. In a snapshot, and where it changes.
+  // Identity of the database. In a snapshot, and when it changes.
   var databaseID: UInt64?
   /// Set in copies of a database, which keep its id: distinguishes them from it, and from each other.
   var incarnation: UInt64?
   var formatVersion: UInt32?
   var requiredFeatures: UInt64?
 
-  // Numbers. Each only ever rises; one that is not above the known one changes nothing.
+  // Numbers. Each only increases; a value that is not above the known one changes nothing.
   var nextFileNumber: FileNumber?
   var nextFamilyID: FamilyID?
   var lastSequence: SequenceNumber?
@@ -69,7 +69,7 @@ struct VersionEdit: Sendable, Equatable {
   var flushedSequences: [FlushedSequence] = []
 
   // The log.
-  /// The first segment that recovery replays. All before it are free.
+  /// The first segment that recovery replays. All earlier ones are free.
   var oldestLog: FileNumber?
   var logCuts: [LogCut] = []
   /// Segments that this edit frees and whose files are removed.
@@ -97,14 +97,14 @@ extension VersionEdit {
     flushedSequences.append(FlushedSequence(family: family, sequence: sequence))
   }
 
-  /// Takes back what the edit says of the tables of these families.
+  /// Removes the changes of these families' tables from the edit.
   mutating func leaveOutTables(of families: Set<FamilyID>) {
     addedTables.removeAll { families.contains($0.family) }
     deletedTables.removeAll { families.contains($0.family) }
     flushedSequences.removeAll { families.contains($0.family) }
   }
 
-  /// Whether the edit says nothing at all.
+  /// Whether the edit changes nothing.
   var isEmpty: Bool { self == VersionEdit() }
 
   /// The families whose tables the edit changes, ascending.

@@ -1,39 +1,39 @@
 internal import Varve
 
-/// A difference that a comparison of indexes has found, with the bytes that mending it needs.
+/// A difference found by a comparison of indexes, with the bytes needed to repair it.
 enum IndexFault {
-  /// The row has emitted the value, and the index has no entry. `content` belongs beside the key.
+  /// The row has emitted the value, and the index has no entry. `content` is to be stored with the key.
   case missing(InspectedIndex, row: [UInt8], value: [UInt8], content: [UInt8])
   /// A direct index has another content of the row.
   case content(InspectedIndex, row: [UInt8], value: [UInt8], content: [UInt8])
   /// The index has an entry that the row has not emitted.
   case stale(InspectedIndex, entry: [UInt8], row: [UInt8], value: [UInt8])
-  /// The index has an entry whose bytes are not those of one.
+  /// The index has an entry with invalid bytes.
   case unreadableEntry(InspectedIndex, entry: [UInt8])
-  /// The collection has the row, and nothing says what it has emitted.
+  /// The collection has the row, but there is no record of what it has emitted.
   case notEmitted(row: [UInt8])
-  /// What the row has emitted is damaged.
+  /// The emitted values of the row are damaged.
   case unreadableEmitted(row: [UInt8])
-  /// Emitted values of a row that is not there.
+  /// Emitted values of a row that does not exist.
   case withoutRow(row: [UInt8], emitted: [UInt8])
 }
 
-/// Compares the rows of a collection, what they have emitted, and the entries of its indexes, without their types.
+/// Compares the rows of a collection, their emitted values, and the entries of its indexes, without their types.
 ///
-/// # What agrees
-/// 1. Each row has emitted values, if only none, and each row with emitted values is there.
+/// # Consistency
+/// 1. Each row has emitted values, possibly none, and each row with emitted values exists.
 /// 2. Each emitted value has an entry, and each entry is an emitted value.
-/// 3. A direct index has the row as it is.
+/// 3. A direct index has the current content of the row.
 ///
-/// Whether a row would emit the same again is left open: that needs the code of the program.
+/// Whether a row would emit the same values again is not checked: that needs the code of the program.
 struct IndexComparison {
   let snapshot: any StorageReading
-  /// Of one collection; not empty. All have the same emitted values.
+  /// The indexes of one collection; not empty. All have the same emitted values.
   let indexes: [InspectedIndex]
   let emitted: StorageFamily?
-  /// Nil where no row was ever put into the collection.
+  /// Nil if no row was ever put into the collection.
   let collection: InspectedCollection?
-  /// Called for every row and every entry that was looked at.
+  /// Called for every row and every entry that was examined.
   let didLook: () -> Void
   private(set) var rowCount = 0
   private(set) var entryCount = 0
@@ -49,8 +49,8 @@ struct IndexComparison {
     self.didLook = didLook
   }
 
-  /// Compares rows with emitted values, and where `comparesEntries` emitted values with entries. Complexity: O(rows), and a
-  /// read for each value.
+  /// Compares rows with emitted values, and if `comparesEntries`, emitted values with entries. Complexity: O(rows), and
+  /// a read for each value.
   mutating func compareRows(comparesEntries: Bool, _ report: (IndexFault) throws -> Void) throws {
     var rows = RowStream(
       collection, in: snapshot, keysOnly: !comparesEntries || indexes.allSatisfy { !$0.isDirect })
@@ -75,7 +75,7 @@ struct IndexComparison {
     }
   }
 
-  /// Compares the entries of an index with what their rows have emitted. Complexity: O(entries), a read for each.
+  /// Compares the entries of an index with the emitted values of their rows. Complexity: O(entries), a read for each.
   mutating func compareEntries(of index: InspectedIndex, _ report: (IndexFault) throws -> Void) throws {
     guard let entries = index.entries else { return }
     var cursor = FamilyCursor(StorageRange(), in: entries, of: snapshot, isReverse: false, keysOnly: true)
@@ -87,7 +87,7 @@ struct IndexComparison {
         continue
       }
       let bytes = try emitted.flatMap { try snapshot.value(of: row, in: $0) }
-      // What is damaged is a fault of the row, not of each of its entries.
+      // Damage is a fault of the row, not of each of its entries.
       guard let groups = try? bytes.map(IndexFormat.emitted) ?? [] else { continue }
       let isEmitted = groups.contains { group in
         group.index == index.number && group.values.contains { $0.elementsEqual(value) }
@@ -116,7 +116,7 @@ struct IndexComparison {
     }
   }
 
-  /// Below zero: the first comes first. One that has ended comes last.
+  /// Negative if the first key comes first. A stream that has ended comes last.
   private static func compare(_ left: [UInt8]?, _ right: [UInt8]?) -> Int {
     guard let left else { return 1 }
     guard let right else { return -1 }

@@ -1,46 +1,47 @@
 internal import Varve
 
-/// Makes the entries of an index from what the rows have emitted, which is what the program computed when it wrote them: what
-/// `varve indexes --rebuild` does.
+/// Rebuilds the entries of an index from the emitted values of the rows, which the program computed when it wrote them.
+/// Used by `varve indexes --rebuild`.
 ///
 /// ```swift
 /// let result = try IndexRebuild.run("title", of: "books", at: "/tmp/example.varve")
 /// print(result.added, result.removed)
 /// ```
 ///
-/// Entries that are right stay as they are; only what differs is written, in commits of about a mebibyte, so a crash on the
-/// way leaves an index that is better than before, never worse. Extensions are not notified and become not stale, because rows
-/// do not change.
+/// Correct entries stay as they are; only differences are written, in commits of about 1 MiB, so a crash leaves the
+/// index no worse than before. Extensions are not notified and do not become stale, because rows do not change.
 public enum IndexRebuild {
-  /// Large enough that commits cost little, small enough to stay cheap in memory.
+  /// Large enough to amortize the cost of commits, small enough to need little memory.
   static let batchSizeMaximum = 1 << 20
 
-  /// What a rebuild did.
+  /// The result of a rebuild.
   public struct Result: Hashable, Sendable {
     /// The collection.
     public internal(set) var collection: String
     /// The index.
     public internal(set) var index: String
-    /// How many entries were missing.
+    /// The number of missing entries that were added.
     public internal(set) var added = 0
-    /// How many entries were taken away, because no row has emitted them.
+    /// The number of entries that were removed because no row has emitted them.
     public internal(set) var removed = 0
-    /// How many entries of a direct index had another content than their rows.
+    /// The number of entries of a direct index whose content differed from their rows.
     public internal(set) var corrected = 0
-    /// How many rows had emitted values without being there; their values are gone from all indexes of the collection.
+    /// The number of nonexistent rows with emitted values; their values were removed from all indexes of the
+    /// collection.
     public internal(set) var removedRows = 0
-    /// How many entries the index has now.
+    /// The current number of entries of the index.
     public internal(set) var entryCount = 0
   }
 
-  /// Rebuilds an index by its name. Without a collection the name has to be that of one index of the database. `progress` gets
-  /// how many rows and entries were looked at, and about how many there are.
+  /// Rebuilds an index by its name. Without a collection the name must be that of exactly one index of the database.
+  /// `progress` gets the number of rows and entries examined, and the approximate total.
   ///
-  /// The database must not be open elsewhere: `.locked`. Throws `.notFound` and `.invalidArgument` where the name is that of no
-  /// index or of several; `.notReady` for an index that is stale, is being built or has failed to build, which the program does
-  /// when it opens the database; `.corruption` where rows have no emitted values or damaged ones, which only the program can
-  /// compute (`Store.rebuild`), or where a block can't be read (`varve repair` gives it up, after which the program builds the index); `.storage`. Nothing was
-  /// written where it throws any of these before its first commit.
+  /// The database must not be open elsewhere: `.locked`. Throws `.notFound` and `.invalidArgument` if no index or
+  /// several have the name; `.notReady` for an index that is stale, is being built or has failed to build, which the
+  /// program handles when it opens the database; `.corruption` if rows have no emitted values or damaged ones, which
+  /// only the program can compute (`Store.rebuild`), or if a block can't be read (`varve repair` gives it up, after
+  /// which the program builds the index); `.storage`. Any of these thrown before the first commit means that nothing
+  /// was written.
   ///
   /// Complexity: O(rows + entries), with a read for each emitted value and each entry.
   public static func run(
@@ -49,7 +50,7 @@ public enum IndexRebuild {
   ) throws -> Result {
     var options = DatabaseOptions()
     options.createsIfMissing = false
-    // A whole database, which brings itself into order when it is opened; and without a definition it builds nothing.
+    // A complete database, which recovers when it is opened; without a definition it builds nothing.
     let database = try Database.open(at: path, options: options)
     let result: Result
     do {
@@ -62,7 +63,7 @@ public enum IndexRebuild {
     return result
   }
 
-  /// The same in a storage that is open. `batchSize` is about how many bytes one commit has.
+  /// Rebuilds an index in an open storage. `batchSize` is the approximate number of bytes in one commit.
   static func run(
     _ index: String, of collection: String?, in backend: any StorageBackend, _ path: String,
     batchSize: Int = batchSizeMaximum, _ progress: (_ done: Int, _ total: Int) -> Void
@@ -82,7 +83,7 @@ private struct IndexMending {
   private let backend: any StorageBackend
   private let inspector: DatabaseInspector
   private let index: InspectedIndex
-  /// All of the collection.
+  /// All indexes of the collection.
   private let indexes: [InspectedIndex]
   private var madeFamily: StorageFamily?
   private var batch = StorageBatch()
@@ -150,7 +151,7 @@ private struct IndexMending {
     return result
   }
 
-  /// Before anything is written: throws where rows have not emitted what can be read.
+  /// Throws, before anything is written, if rows have missing or unreadable emitted values.
   private func requireEmitted(_ comparison: inout IndexComparison) throws {
     var count = 0
     var first: RowKey?
@@ -187,13 +188,13 @@ private struct IndexMending {
       batch.delete(entry, in: try entries())
       result.removed += 1
     case .withoutRow(let row, let emitted): try remove(row, emitted)
-    // Refused before.
+    // Rejected earlier.
     case .notEmitted, .unreadableEmitted: break
     }
     if batch.byteCount >= batchSize { try commit() }
   }
 
-  /// The family of the entries, made where it is missing.
+  /// The family of the entries, created if it is missing.
   private mutating func entries() throws -> StorageFamily {
     if let known = index.entries ?? madeFamily { return known }
     let made = try backend.createFamily(index.familyName, options: StorageFamilyOptions())
@@ -201,7 +202,7 @@ private struct IndexMending {
     return made
   }
 
-  /// Takes a row that is not there out of all indexes of the collection, together with its emitted values.
+  /// Removes a nonexistent row from all indexes of the collection, together with its emitted values.
   private mutating func remove(_ row: [UInt8], _ emitted: [UInt8]) throws {
     for group in try IndexFormat.emitted(emitted) {
       guard let other = indexes.first(where: { $0.number == group.index }), let family = other.entries else { continue }
@@ -217,7 +218,7 @@ private struct IndexMending {
     result.removedRows += 1
   }
 
-  /// Durable against a loss of power when it returns.
+  /// Survives a power loss when it returns.
   private mutating func commit() throws {
     if batch.isEmpty { return }
     try backend.commit(batch, check: nil, durability: .power).wait()

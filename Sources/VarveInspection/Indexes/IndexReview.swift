@@ -1,38 +1,38 @@
 public import Varve
 
-/// Where the rows of collections, what they have emitted, and the entries of indexes do not agree: what
-/// `DatabaseInspector.verify` finds.
+/// The differences between the rows of collections, their emitted values, and the entries of indexes, as found by
+/// `DatabaseInspector.verify`.
 public struct IndexReview: Sendable {
-  /// Something that does not agree.
+  /// A difference.
   public struct Difference: Hashable, Sendable, CustomStringConvertible {
-    /// What is wrong.
+    /// The kind of a difference.
     public enum Kind: String, Hashable, Sendable {
       /// The row has emitted a value, and the index has no entry for it: the row is not found by it.
       case missing
-      /// The index has an entry that its row has not emitted: a query finds a row that does not have the value, or that is
-      /// not there.
+      /// The index has an entry that its row has not emitted: a query finds a row that does not have the value, or does
+      /// not exist.
       case stale
       /// A direct index has another content of the row.
       case content
-      /// The index has an entry whose bytes are not those of one.
+      /// The index has an entry with invalid bytes.
       case unreadableEntry
-      /// Nothing says what the row has emitted. Only the program can compute it.
+      /// There is no record of what the row has emitted. Only the program can compute it.
       case notEmitted
-      /// What the row has emitted is damaged. Only the program can compute it.
+      /// The emitted values of the row are damaged. Only the program can compute them.
       case unreadableEmitted
-      /// There are emitted values of a row that is not there.
+      /// There are emitted values of a row that does not exist.
       case withoutRow
     }
 
-    /// What is wrong.
+    /// The kind of the difference.
     public let kind: Kind
     /// The collection.
     public let collection: String
-    /// The name of the index; nil where the difference is between rows and what they have emitted.
+    /// The name of the index; nil if the difference is between rows and their emitted values.
     public let index: String?
-    /// The row; nil of an unreadable entry.
+    /// The row; nil for an unreadable entry.
     public let row: RowKey?
-    /// The value, as `KeyText` writes it; of an unreadable entry its bytes; nil where it is about no value.
+    /// The value, as `KeyText` writes it; for an unreadable entry its bytes; nil if no value is concerned.
     public let value: String?
 
     /// `index "title" of books: the entry of the row 1 for "Emma" is missing`.
@@ -55,28 +55,28 @@ public struct IndexReview: Sendable {
 
   /// The indexes that were compared.
   public internal(set) var indexes: [InspectedIndex] = []
-  /// Those that could not be, because they have not all rows: see `InspectedIndex.state`.
+  /// Indexes that could not be compared because they don't have all rows: see `InspectedIndex.state`.
   public internal(set) var skipped: [InspectedIndex] = []
-  /// How many rows were compared with what they have emitted.
+  /// The number of rows compared with their emitted values.
   public internal(set) var rowCount = 0
-  /// How many entries were compared.
+  /// The number of entries compared.
   public internal(set) var entryCount = 0
-  /// How many differences there are.
+  /// The number of differences.
   public internal(set) var differenceCount = 0
-  /// The first of them, as many as were asked for.
+  /// The first differences, up to the requested limit.
   public internal(set) var differences: [Difference] = []
 }
 
 extension DatabaseInspector {
-  /// Compares indexes with the rows of their collections, by what each row has emitted when it was written: every emitted
-  /// value must have an entry and every entry an emitted value, every row must have emitted values and every row with
-  /// emitted values must be there, and direct indexes must have the rows as they are.
+  /// Compares indexes with the rows of their collections, by the values that each row emitted when it was written:
+  /// every emitted value must have an entry and every entry an emitted value, every row must have emitted values and
+  /// every row with emitted values must exist, and direct indexes must have the current content of the rows.
   ///
-  /// The code of the program is not needed, so it stays open whether a row would emit the same again: `Store.verifyIndexes`
-  /// finds that. At most `limit` differences are named; all are counted. `progress` gets how many rows and entries were looked
-  /// at, and about how many there are.
+  /// The code of the program is not needed, so it is not checked whether a row would emit the same values again:
+  /// `Store.verifyIndexes` checks that. At most `limit` differences are listed; all are counted. `progress` gets the
+  /// number of rows and entries examined, and the approximate total.
   ///
-  /// Throws `.corruption` where a block can't be read, `.storage`. Complexity: O(rows + entries), with a read for each
+  /// Throws `.corruption` if a block can't be read, `.storage`. Complexity: O(rows + entries), with a read for each
   /// emitted value and each entry.
   public func verify(
     _ indexes: [InspectedIndex], limit: Int = 100, progress: (_ done: Int, _ total: Int) -> Void = { _, _ in }
@@ -107,7 +107,7 @@ extension DatabaseInspector {
     return review
   }
 
-  /// Nil where no row was ever put into it.
+  /// Nil if no row was ever put into it.
   func knownCollection(_ name: String) throws -> InspectedCollection? {
     do {
       return try collection(name)

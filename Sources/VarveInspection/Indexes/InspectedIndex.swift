@@ -2,20 +2,20 @@ internal import Varve
 
 /// An index of a collection, as the catalog and the storage describe it.
 ///
-/// It belongs to the inspector that made it, and may be used as long as that is open. Safe from any thread.
+/// It belongs to the inspector that created it, and may be used as long as that is open. Safe from any thread.
 public struct InspectedIndex: Sendable {
-  /// How far an index is.
+  /// The state of an index.
   public enum State: Hashable, Sendable, CustomStringConvertible {
-    /// It has all rows, and answers.
+    /// It has all rows, and answers queries.
     case ready
-    /// The program builds it: rows are missing.
+    /// The program is building it: rows are missing.
     case building
-    /// It has missed changes, because a program wrote that does not define it, and catches up at the next open of a program
-    /// that does.
+    /// It has missed changes, because a program that does not define it wrote rows. It catches up at the next open by a
+    /// program that does.
     case stale
-    /// Its build ended with this error.
+    /// Its build failed with this error.
     case failed(String)
-    /// It is unique, and so many rows had the value of another when it was built: its use throws `.notUnique`.
+    /// It is unique, and this many rows had the value of another row when it was built: its use throws `.notUnique`.
     case collided(Int)
 
     /// The name of the case.
@@ -32,29 +32,29 @@ public struct InspectedIndex: Sendable {
 
   /// The collection.
   public let collection: String
-  /// Its name.
+  /// The name.
   public let name: String
-  /// `index`, `oneToOne`, `manyToOne` or `manyToMany`; another word where a newer version wrote it.
+  /// `index`, `oneToOne`, `manyToOne` or `manyToMany`; another word if a newer version wrote it.
   public let kind: String
   /// The name of the type of its values: see `KeyType`. Several fields are a compound.
   public let keyType: String
-  /// Whether a value belongs to one row.
+  /// Whether each value belongs to only one row.
   public let isUnique: Bool
-  /// Whether it has the rows beside their keys.
+  /// Whether its entries contain the rows in addition to their keys.
   public let isDirect: Bool
-  /// About how many bytes its entries take, in tables as they are compressed, and in memtables.
+  /// The approximate bytes of its entries, in tables as compressed, and in memtables.
   public let approximateSize: UInt64
-  /// How far it is.
+  /// The state.
   public let state: State
-  /// Whether another definition of the collection's indexes is being built, which replaces this one when it is ready.
+  /// Whether another definition of the collection's indexes is being built, which will replace this one.
   public let isBeingReplaced: Bool
 
   let extensionNumber: UInt32
-  /// What rows call it in their emitted values.
+  /// The number that identifies it in the rows' emitted values.
   let number: UInt32
   /// The name of the family of its entries.
   let familyName: String
-  /// Nil before the first entry: families are made with what is written to them first.
+  /// Nil before the first entry: a family is created with the first write to it.
   let entries: StorageFamily?
   /// Nil before the first row.
   let emitted: StorageFamily?
@@ -69,11 +69,11 @@ public struct InspectedIndex: Sendable {
 }
 
 extension DatabaseInspector {
-  /// The indexes of all collections, or of one, in the order of the names of collections and indexes. `fault` gets the error
-  /// of each record that can't be read.
+  /// The indexes of all collections, or of one, in the order of the names of collections and indexes. `fault` gets the
+  /// error of each record that can't be read.
   ///
-  /// Throws `.notFound` where neither a collection nor indexes have that name, `.storage`. Complexity: O(indexes), and a
-  /// search in the indexes of the tables each.
+  /// Throws `.notFound` if neither a collection nor indexes have that name, `.storage`. Complexity: O(indexes), and a
+  /// search in the tables' indexes for each.
   public func indexes(
     of collection: String? = nil, fault: (any Error) throws -> Void
   ) throws -> [InspectedIndex] {
@@ -97,12 +97,12 @@ extension DatabaseInspector {
         try fault(error)
       }
     }
-    // A collection without indexes is known, and a name that is not one is refused.
+    // A collection without indexes is accepted, and an unknown name is rejected.
     if !isKnown, let collection { _ = try self.collection(collection) }
     return found.sorted { ($0.collection, $0.name) < ($1.collection, $1.name) }
   }
 
-  /// How many entries an index has. Complexity: O(entries): storages keep no count of them.
+  /// The number of entries of an index. Complexity: O(entries): storages don't count them.
   public func entryCount(of index: InspectedIndex) throws -> Int {
     guard let entries = index.entries else { return 0 }
     let cursor = FamilyCursor(StorageRange(), in: entries, of: snapshot, isReverse: false, keysOnly: true)
