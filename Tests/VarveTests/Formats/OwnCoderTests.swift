@@ -325,7 +325,7 @@ import VarveEngine
     }
   }
 
-  @Test func `archives that were taken over as raw bytes are read by the first version, and migrated into structures`()
+  @Test func `archives imported as raw bytes are read by the first version, and migrated into structures`()
     throws
   {
     struct Archived: StoreFormat {

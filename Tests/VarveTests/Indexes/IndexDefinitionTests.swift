@@ -16,7 +16,7 @@ struct IndexDefinitionTests {
     }
   }
 
-  @Test func `a computed key path needs a version, and an optional chain is refused`() throws {
+  @Test func `a computed key path needs a version, and an optional chain the closure form`() throws {
     struct Computed: StoreFormat {
       typealias Instance = Volume
       static let collection = "volumes"

@@ -63,7 +63,7 @@ struct PublicationTests {
     #expect(fixture.told.all == ["1", "2"])
   }
 
-  /// Also for a reader between a refused commit and the database's snapshot with none in flight.
+  /// Also after a commit was refused.
   @Test func `with nothing in flight readers get the state of the storage`() throws {
     let fixture = try Fixture()
     let refused = try fixture.publication.begin().number

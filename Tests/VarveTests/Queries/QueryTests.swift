@@ -62,7 +62,7 @@ struct QueryTests {
     #expect(errorCode { _ = try database.read { tx in try volumes.query.limit(-1).fetch(in: tx) } } == .invalidArgument)
   }
 
-  @Test func `queries for the same are equal, and a query value can be used again`() async throws {
+  @Test func `equivalent queries are equal, and a query value can be run again`() async throws {
     let one = volumes.query.filter { $0.year > 2000 && $0.title == "title 1" }.sorted(by: \.title).limit(3)
     let other = volumes.query.filter { $0.year > 2000 }.filter { $0.title == "title 1" }.sorted(by: \.title).limit(3)
     #expect(one == other && one.hashValue == other.hashValue)
