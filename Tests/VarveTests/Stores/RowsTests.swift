@@ -187,7 +187,7 @@ struct RowsTests {
     #expect(try await notes.count == 0)
   }
 
-  @Test func `made while a child task has its turn it is as of the call`() async throws {
+  @Test func `made while a child task has its turn, it shows the state as of the call`() async throws {
     let (open, notes) = try filled(2)
     let gate = Gate()
     gate.shut()

@@ -97,7 +97,7 @@ struct StoreWriteTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `modify changes an existing instance, keeps its metadata, and returns the result`(place: StorePlace) async throws {
+  func `modify changes an instance, keeps its metadata, and returns the result`(place: StorePlace) async throws {
     let open = try place.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(Note(1), metadata: Stars(stars: 3))

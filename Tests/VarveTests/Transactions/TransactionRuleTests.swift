@@ -140,7 +140,7 @@ struct TransactionRuleTests {
     #expect(try await database.read { tx in try tx.keys(Int.self, in: "c") } == [4])
   }
 
-  @Test func `a writer that times out reports which one has the writer`() throws {
+  @Test func `the error of a writer that times out names the transaction that has the writer`() throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(10)
     let database = try Database.inMemory(options: options)

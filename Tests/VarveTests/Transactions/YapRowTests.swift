@@ -117,7 +117,7 @@ struct YapRowTests {
     #expect(version == before && count == 1 && collections == ["words"])
   }
 
-  @Test func `REC 86: a write without changes commits nothing, and its completion is called`() throws {
+  @Test func `REC 86: a write without changes commits nothing, and its onCommit callbacks run`() throws {
     try words(["a": ""])
     backend.setBack()
     let before = try reading { tx in tx.version }
