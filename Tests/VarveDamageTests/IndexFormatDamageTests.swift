@@ -6,7 +6,7 @@ import Testing
 
 /// The index data that tools read: definitions, entries, emitted values.
 struct IndexFormatDamageTests {
-  @Test func `a definition has kind, type, and whether entries are rows beside keys`() throws {
+  @Test func `a definition has the kind, the key type, and whether entries include their rows`() throws {
     for named in try FormatIndexes<VolumeFormat>.found().list {
       let definition = try #require(IndexFormat.Definition(named.definition))
       #expect(

@@ -18,7 +18,7 @@ struct OpeningDamageTests {
   }
 
   @Test(arguments: [CorruptionPolicy.fail, .renameAside, .salvage])
-  func `a damaged database is refused, renamed aside, or its readable rows are salvaged`(policy: CorruptionPolicy) throws {
+  func `a damaged database is refused, renamed aside, or salvaged as far as possible`(policy: CorruptionPolicy) throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     try fill(path)

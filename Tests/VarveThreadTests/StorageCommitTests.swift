@@ -138,7 +138,7 @@ struct StorageCommitTests {
   }
 
   @Test(arguments: kinds)
-  func `an addition in a family without counters throws, and nothing of its batch is applied`(kind: StorageKind) throws {
+  func `adding in a family without counters throws, and nothing of its batch is applied`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let code = Contract.code {
       try Contract.commit(backend) { batch in

@@ -72,7 +72,7 @@ struct StoreReadTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `a store of a collection never written to is empty, and is not created by reads`(place: StorePlace) async throws {
+  func `a store of a collection never written to is empty, and reads do not create it`(place: StorePlace) async throws {
     let open = try place.open()
     let notes = Store<NoteFormat>(in: open.database)
     #expect(try await notes.load(1) == nil)
