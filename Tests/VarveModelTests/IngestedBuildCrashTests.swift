@@ -154,7 +154,7 @@ struct IngestedBuildCrashTests {
   }
 
   @Test(arguments: CrashPolicy.allCases)
-  func `a build by tables interrupted by a crash continues, and ends with the contents of all rows`(policy: CrashPolicy) throws {
+  func `a build by tables interrupted by a crash continues, and ends complete`(policy: CrashPolicy) throws {
     let counting = CrashFileSystem(seed: 3)
     let operations = Mutex(0)
     counting.observe { _, _ in operations.withLock { $0 += 1 } }

@@ -125,8 +125,7 @@ struct RowIDMapTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `after any change each number leads to its row, and that of a removed row to none`(place: StorePlace) throws
-  {
+  func `after any change each number leads to its row, and that of a removed row to none`(place: StorePlace) throws {
     // No extension uses the map for "others".
     let names = ["notes", "others", "deep"]
     let open = try place.open()

@@ -10,7 +10,7 @@ import VarveTestSupport
 ///     VARVE_TEST_SEED=17 ./tools/test --filter ExtensionModelTests    # the run of one seed alone
 struct ExtensionModelTests {
   @Test(arguments: StorageKind.allCases)
-  func `extensions have the contents that the model derives, whatever happens around them`(kind: StorageKind) async throws {
+  func `extensions keep the contents that the model derives, whatever happens`(kind: StorageKind) async throws {
     try await Self.runAll(kind, nil, ModelPlan.extensionRuns(kind), "extensions, \(kind)")
   }
 

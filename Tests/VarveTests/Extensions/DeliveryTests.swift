@@ -304,8 +304,7 @@ struct DeliveryTests {
     #expect(try database.look { tx in try tx[handle].texts("seen").map { String($0.prefix { $0 != "=" }) } }.count == 2)
   }
 
-  @Test func `a property is restored with an undone savepoint if the extension keeps state, else not`() throws
-  {
+  @Test func `a property is restored with an undone savepoint if the extension keeps state, else not`() throws {
     struct Stop: Error {}
     for keepsState in [true, false] {
       let database = try Database.inMemory()

@@ -283,8 +283,7 @@ struct PartFormTests {
     try database.endNow()
   }
 
-  @Test func `the memtable size is passed to the storage, and changes when registered again, without a build`() throws
-  {
+  @Test func `the memtable size is passed to the storage, and changes when registered again, without a build`() throws {
     let site = try StorageSite(.disk)
     var sizes: [Int?] = []
     for size in [64 << 10, 1 << 20, nil, 1 << 30] as [Int?] {

@@ -203,8 +203,7 @@ struct YapExtensionTests {
     #expect(errorCode { _ = try database.read { tx in _ = try tx[probe] } } == .unknownExtension)
   }
 
-  @Test func `REC 98: a connection pinned before the registration throws until it advances`() throws
-  {
+  @Test func `REC 98: a connection pinned before the registration throws until it advances`() throws {
     try set(1, in: "notes")
     let connection = database.connection()
     try connection.beginLongLivedRead()

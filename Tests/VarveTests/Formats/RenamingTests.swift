@@ -206,8 +206,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `a follower has it by the new name, its open snapshots by the former, and receives a gap`() async throws
-  {
+  @Test func `a follower has it by the new name, its open snapshots by the former, and receives a gap`() async throws {
     let directory = try TemporaryDirectory()
     let writer = try OpenDatabase.database(in: directory)
     try fill(writer)
@@ -234,8 +233,7 @@ import VarveTestSupport
     try writer.endNow()
   }
 
-  @Test func `a follower's reader overtaken by later ones finds each name as of its snapshot`() throws
-  {
+  @Test func `a follower's reader overtaken by later ones finds each name as of its snapshot`() throws {
     let database = try Database.inMemory()
     let backend = database.core.backend
     let follower = Catalog(backend: backend, families: database.core.catalog.families, definitions: [:])

@@ -124,8 +124,7 @@ struct QueryTests {
     #expect(indexes == nil)
   }
 
-  @Test func `a format may have an identifier other than id, and conditions on id are not ones on the key`() throws
-  {
+  @Test func `a format may have an identifier other than id, and conditions on id are not ones on the key`() throws {
     struct Swapped: StoreFormat {
       typealias Instance = Volume
       static let collection = "swapped"
