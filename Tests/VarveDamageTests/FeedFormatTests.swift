@@ -50,7 +50,7 @@ import VarveEngine
     #expect(FeedKey.stamped(part: 258) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2])
   }
 
-  @Test func `a changed row takes some twenty bytes`() throws {
+  @Test func `a changed row takes about twenty bytes`() throws {
     let database = try Database.inMemory()
     let ids = (0..<1_000).map { _ in UUIDKey.random() }
     try database.change { tx in

@@ -4,7 +4,7 @@ import Foundation
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The collections of the model suite: one for each type of keys, with the edges of the type among them.
+/// The collections of the model suite: one for each type of keys, including the type's edge values.
 struct KeyPools {
   let all: [KeyPool]
   /// The pools of strings, for iterations by prefix.

@@ -193,7 +193,7 @@ struct RowIDMapTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `2.3: it covers collections of extensions that use it, and removing all rows of another is one step`(
+  func `2.3: the map covers collections of extensions that use it, and removing all of another is one step`(
     place: StorePlace
   ) throws {
     let open = try place.open()
@@ -226,7 +226,7 @@ struct RowIDMapTests {
     #expect(try Self.entries(database) == Self.expected(database, ["notes"]))
   }
 
-  @Test func `it outlives the open database, and is rebuilt if it missed a change`() throws {
+  @Test func `the map outlives the open database, and is rebuilt if it missed a change`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     func with(_ body: (Database) throws -> Void) throws {

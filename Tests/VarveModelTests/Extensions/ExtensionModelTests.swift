@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Extensions beside a model: after random steps, their contents are those that the model derives.
+/// Extensions compared with a model: after random steps, their contents are those that the model derives.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter ExtensionModelTests   # fifty times as many runs
 ///     VARVE_TEST_SEED=17 ./tools/test --filter ExtensionModelTests    # the run of one seed alone

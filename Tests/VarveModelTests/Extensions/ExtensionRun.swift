@@ -92,7 +92,7 @@ final class ExtensionRun {
     }
   }
 
-  /// The last steps, for a failure.
+  /// The last steps, for failure messages.
   var trace: String { steps.suffix(30).map { "\($0.step) \($0.first) \($0.second)" }.joined(separator: ", ") }
 
   func note(_ step: ExtensionStep, _ first: Int = 0, _ second: Int = 0) {

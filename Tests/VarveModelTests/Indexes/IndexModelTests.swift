@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Random changes of rows with indexes of each kind, beside a dictionary.
+/// Random changes of rows with indexes of each kind, compared with a dictionary.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter IndexModelTests   # fifty times as many runs
 ///     VARVE_TEST_SEED=17 ./tools/test --filter IndexModelTests    # the run of one seed alone
@@ -32,7 +32,7 @@ struct IndexModelTests {
   }
 }
 
-/// Random queries beside an array.
+/// Random queries, compared with an array.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter QueryModelTests
 ///     VARVE_TEST_SEED=17 ./tools/test --filter QueryModelTests

@@ -139,7 +139,7 @@ struct ConnectionInboxTests {
     #expect(try connection.advance().compactMap(\.changes).map { "\($0.changes(of: probe))" } == ["exact(\"rows/0\")"])
   }
 
-  @Test func `without a feed too many commits are a gap`() throws {
+  @Test func `without a feed commits past the limit are a gap`() throws {
     var options = DatabaseOptions()
     options.feed = nil
     let database = try Database.inMemory(options: options)

@@ -31,7 +31,7 @@ struct DroppingTests {
   }
 
   @Test(arguments: [CollectionStorage.shared, .own()])
-  func `its rows are gone, others stay, and its definition creates it again`(storage: CollectionStorage) throws {
+  func `dropping removes one collection's rows, and its definition recreates it`(storage: CollectionStorage) throws {
     let database = try Self.database(storage)
     try fill(database)
     try fill(database, "others")
@@ -61,7 +61,7 @@ struct DroppingTests {
   }
 
   @Test(arguments: [CollectionStorage.shared, .own()])
-  func `an open snapshot keeps it, even beside a new collection of its name`(
+  func `an open snapshot keeps a dropped collection, even beside a new one of its name`(
     storage: CollectionStorage
   ) throws {
     let database = try Self.database(storage)
@@ -84,7 +84,7 @@ struct DroppingTests {
   }
 
   @Test(arguments: [CollectionStorage.shared, .own()])
-  func `after reopening it is gone, with its families, and the feed still names it`(
+  func `after reopening a dropped collection is gone, with its families, and the feed still names it`(
     storage: CollectionStorage
   ) throws {
     let directory = try TemporaryDirectory()
@@ -110,7 +110,7 @@ struct DroppingTests {
     try database.close()
   }
 
-  @Test func `a follower sees that it is gone, and what is created under its name`() throws {
+  @Test func `a follower sees that a collection was dropped, and what is created under its name`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let writer = try Database.open(at: path)
@@ -161,7 +161,7 @@ struct DroppingTests {
 
   // MARK: - Writers
 
-  @Test func `a concurrent write that has read it is retried`() throws {
+  @Test func `a concurrent write that has read the dropped collection is retried`() throws {
     let database = try Self.database()
     try fill(database)
     var attempts = 0
@@ -231,7 +231,7 @@ struct DroppingTests {
     try database.close()
   }
 
-  @Test func `a concurrent write that found nothing in it conflicts with the one that takes its name`() throws {
+  @Test func `a concurrent write that found nothing in a dropped collection conflicts with its replacement`() throws {
     let database = try Self.database()
     try fill(database)
     // Without rows a drop removes none; removals would conflict too.
@@ -267,7 +267,7 @@ struct DroppingTests {
 
   // MARK: - Extensions
 
-  @Test func `hooks receive its rows, and one that refuses keeps it`() throws {
+  @Test func `hooks receive the rows of a drop, and one that refuses keeps the collection`() throws {
     let database = try Self.database()
     try fill(database)
     let called = Called()
@@ -283,7 +283,7 @@ struct DroppingTests {
     try database.close()
   }
 
-  @Test func `rows that a hook writes to it meanwhile stay, and so does the collection`() throws {
+  @Test func `rows that a hook writes during a drop stay, and so does the collection`() throws {
     let database = try Self.database()
     try fill(database)
     var hooks = Hooks()

@@ -198,7 +198,7 @@ struct CatchUpTests {
     }
   }
 
-  @Test func `one that can't catch up is rebuilt`() throws {
+  @Test func `an extension that can't catch up is rebuilt`() throws {
     try begin { try fill($0, 5..<7, "changed") }
     try with { database in
       let lengths = Lengths(catchesUp: false)
@@ -208,7 +208,7 @@ struct CatchUpTests {
   }
 
   @Test(arguments: [true, false])
-  func `where the feed was trimmed or off, it is rebuilt`(isTrimmed: Bool) throws {
+  func `where the feed was trimmed or off, the extension is rebuilt`(isTrimmed: Bool) throws {
     var options = DatabaseOptions()
     if isTrimmed { options.feed?.sizeMaximum = 1 << 16 } else { options.feed = nil }
     try with { database in
@@ -371,7 +371,7 @@ struct CatchUpTests {
     return position
   }
 
-  @Test func `after a crash between two chunks it continues where it was`() throws {
+  @Test func `after a crash between two chunks the catch-up continues where it was`() throws {
     try begin { try fill($0, 0..<5_000, "changed") }
     var told: Set<Heard> = []
     var rest = 0
@@ -449,7 +449,7 @@ struct CatchUpTests {
     }
   }
 
-  @Test func `rows that it writes itself while it catches up are not missed`() throws {
+  @Test func `rows that the extension writes itself while it catches up are not missed`() throws {
     try begin { try fill($0, 5..<7, "changed") }
     try with { database in
       let lengths = Lengths(marks: true)

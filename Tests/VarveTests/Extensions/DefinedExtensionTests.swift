@@ -15,7 +15,7 @@ struct DefinedExtensionTests {
     try database.read { tx in try tx[words].count(of: word) }
   }
 
-  @Test func `it receives the first write, and has the rows from before`() throws {
+  @Test func `a defined extension receives the first write, and has the rows from before`() throws {
     let plain = try Database.open(at: path)
     try plain.write { tx in for number in 0..<1_500 { try tx.set("sea", key: number, in: "notes") } }
     try plain.close()
@@ -33,7 +33,7 @@ struct DefinedExtensionTests {
     }
   }
 
-  @Test func `a database in memory has it too`() throws {
+  @Test func `a database in memory has its defined extensions too`() throws {
     let words = WordCount().named("words")
     let definition = DatabaseDefinition {
       words
@@ -43,7 +43,7 @@ struct DefinedExtensionTests {
     #expect(try count(database, words, "sea") == 1)
   }
 
-  @Test func `a database opened in a task has it too, and so has a read-only one`() async throws {
+  @Test func `a database opened in a task has its defined extensions too, and so has a read-only one`() async throws {
     let words = WordCount().named("words")
     let definition = DatabaseDefinition {
       words

@@ -327,7 +327,7 @@ struct DeliveryTests {
     }
   }
 
-  @Test func `one first used in an undone savepoint is created again, and receives later changes`() throws {
+  @Test func `an extension first used in an undone savepoint is created again, and receives later changes`() throws {
     struct Stop: Error {}
     let database = try Database.inMemory()
     var noting = Scripted(hears: .inserts)

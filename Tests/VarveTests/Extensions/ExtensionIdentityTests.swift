@@ -76,7 +76,7 @@ struct ExtensionIdentityTests {
     }
   }
 
-  @Test func `D9: another scope rebuilds it`() throws {
+  @Test func `D9: another scope rebuilds the extension`() throws {
     try fill()
     let scopes: [(CollectionScope, Int64)] = [
       (.all, 110), (.only(["others"]), 10), (.only(["others", "rows"]), 110), (.except(["others"]), 100),

@@ -273,7 +273,7 @@ struct ExtensionRaceTests {
   }
 
   @Test(arguments: [StorageKind.memory, .toy])
-  func `one that restarts without rows keeps everything received right after its registration`(
+  func `an extension that restarts without rows keeps everything received right after its registration`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)

@@ -96,7 +96,7 @@ struct FollowedExtensionTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `one kept in each program's memory has no contents in a read-only program`() throws {
+  @Test func `an extension kept in each program's memory has no contents in a read-only program`() throws {
     struct InMemory: DatabaseExtension {
       static let kind = "test.inMemory"
       var configuration: ExtensionConfiguration {

@@ -78,7 +78,7 @@ struct IngestedBuildEndTests {
   }
 
   @Test(arguments: [StorageKind.disk, .memory], [true, false])
-  func `closed in the middle, it continues after the rows that the record names`(
+  func `a build closed in the middle continues after the rows that the record names`(
     kind: StorageKind, isChanged: Bool
   ) throws {
     let site = try StorageSite(kind)
@@ -208,7 +208,7 @@ struct IngestedBuildEndTests {
     }
   }
 
-  @Test func `unregistered in the middle, nothing of it is left`() throws {
+  @Test func `an extension unregistered in the middle of its build leaves nothing`() throws {
     for phase in ["chunk", "run", "end"] {
       let probe = IngestionProbe(try StorageSite(.memory).open())
       let database = try Base.open(probe, spill: Base.smallSpill)

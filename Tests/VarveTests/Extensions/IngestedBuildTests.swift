@@ -152,7 +152,7 @@ struct IngestedBuildTests {
     try site.close(probe)
   }
 
-  @Test func `while it is built it is not ready for any reader`() throws {
+  @Test func `an extension is not ready for any reader while it is built`() throws {
     let site = try StorageSite(.disk)
     let database = try Self.open(try site.open(), spill: Self.smallSpill)
     try Self.fill(database)

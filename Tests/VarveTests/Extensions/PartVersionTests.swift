@@ -259,7 +259,7 @@ struct PartVersionTests {
     try database.endNow()
   }
 
-  @Test func `one is not ready before its dependency, even if a build was interrupted between the two`() throws {
+  @Test func `an extension is not ready before its dependency, even if a build was cut between the two`() throws {
     let site = try StorageSite(.memory)
     var database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<3_001)

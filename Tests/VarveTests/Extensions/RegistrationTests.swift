@@ -47,7 +47,7 @@ struct RegistrationTests {
     #expect(progress.map(\.rowsDone) == progress.map(\.rowsDone).sorted())
   }
 
-  @Test func `rows that others change while it is built are counted once, in their final state`() throws {
+  @Test func `rows that others change during a build are counted once, in their final state`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<5_000)
     let words = try database.registerReady(WordCount(), as: "words") { progress in
@@ -75,7 +75,7 @@ struct RegistrationTests {
     for (word, wanted) in expected { #expect(try count(database, words, word) == wanted, "\(word)") }
   }
 
-  @Test func `1.2: another version rebuilds it, the same one keeps it`() throws {
+  @Test func `1.2: another version rebuilds the extension, the same one keeps it`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     for (version, isBuilt) in [("1", true), ("1", false), ("2", true), ("2", false)] {
@@ -92,7 +92,7 @@ struct RegistrationTests {
     }
   }
 
-  @Test func `1.2: one that missed a commit is stale, and rebuilt`() throws {
+  @Test func `1.2: an extension that missed a commit is stale, and rebuilt`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     var database = try Database.open(at: path)
@@ -141,7 +141,7 @@ struct RegistrationTests {
     try database.close()
   }
 
-  @Test func `R11: another version replaces one whose build has failed`() throws {
+  @Test func `R11: another version replaces an extension whose build has failed`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<100)
     try database.write { tx in try tx.set("forbidden", key: 200, in: "notes") }
@@ -152,7 +152,7 @@ struct RegistrationTests {
     #expect(database.registeredExtensions == ["words"])
   }
 
-  @Test func `R11: dependents of one whose build failed wait, and are built when that succeeds`() throws {
+  @Test func `R11: dependents of an extension whose build failed wait, and are built when that succeeds`() throws {
     let database = try Database.inMemory()
     try database.change { tx in for key in 0..<300 { try tx.set(key, key: key, in: "c") } }
     let isBroken = Mutex(true)
@@ -281,7 +281,7 @@ struct RegistrationTests {
     try database.close()
   }
 
-  @Test func `1.2: unregistering drops its contents, and a second registration builds it again`() throws {
+  @Test func `1.2: unregistering drops an extension's contents, and a second registration builds it again`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<70)
     let words = try database.registerReady(WordCount(), as: "words")

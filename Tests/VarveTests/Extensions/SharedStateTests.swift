@@ -24,7 +24,7 @@ struct SharedStateTests {
     var build = ExtensionConfiguration.Build.background
     var version = "1"
     var isBroken = false
-    /// Whether each row that is built throws, and each move without deltas.
+    /// Whether building any row throws, and whether each move without deltas throws.
     var failsToBuild = false
     var failsToSkip: @Sendable () -> Bool = { false }
     /// Called while the sum moves.
@@ -105,7 +105,8 @@ struct SharedStateTests {
     }
   }
 
-  @Test func `R7: it starts with the contents of the parts, and receives each commit once, in order`() throws {
+  @Test
+  func `R7: the shared state starts with the contents of the parts, and receives each commit once, in order`() throws {
     let database = try Database.inMemory()
     try database.change { tx in for key in 1...2_500 { try tx.set(key, key: key, in: "c") } }
     let handle = try database.registerReady(Sum(), as: "sum")
@@ -153,7 +154,7 @@ struct SharedStateTests {
   }
 
   @Test(arguments: [false, true])
-  func `R7: a commit that can't be made durable, or may have been lost, does not reach it`(isLost: Bool) throws {
+  func `R7: a commit that can't be made durable, or may have been lost, is not received`(isLost: Bool) throws {
     let backend = ToyBackend()
     let database = try Database.open(backend, path: "toy")
     let handle = try database.registerReady(Sum(), as: "sum")
@@ -262,7 +263,7 @@ struct SharedStateTests {
     #expect(throws: Stop.self) { try database.waitReady(handle) }
   }
 
-  @Test func `R7: after another version was built it is that of the new parts`() throws {
+  @Test func `R7: after another version was built the shared state is that of the new parts`() throws {
     let site = try StorageSite(.memory)
     for version in ["1", "2", "2"] {
       let database = try Database.open(try site.open(), path: "sum")
@@ -275,7 +276,7 @@ struct SharedStateTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R7: where another program writes it skips to the commit that is read`(kind: StorageKind) throws {
+  func `R7: where another program writes, the state skips to the commit that is read`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let writer = try Database.open(try site.open(), path: "writer")
     let handle = try writer.registerReady(Sum(), as: "sum")

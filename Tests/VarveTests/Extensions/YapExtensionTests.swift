@@ -165,7 +165,7 @@ struct YapExtensionTests {
     }
   }
 
-  @Test func `1.2: using one while it is built throws, with the progress`() throws {
+  @Test func `1.2: using an extension while it is built throws, with the progress`() throws {
     try database.write { tx in for key in 0..<3_000 { try tx.set("a word", key: key, in: "notes") } }
     // The handle is the name: it is valid for the next registration too.
     let words = try database.registerReady(WordCount(), as: "words")

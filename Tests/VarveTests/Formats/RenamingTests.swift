@@ -28,7 +28,7 @@ import VarveTestSupport
     try database.renameCollection(name, to: newName)
   }
 
-  @Test func `its rows, their numbers and metadata are under the new name alone, even after reopening`()
+  @Test func `a renamed collection has its rows, numbers and metadata under the new name alone, even after reopening`()
     throws
   {
     let directory = try TemporaryDirectory()
@@ -57,7 +57,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `a collection with its own families keeps them`() throws {
+  @Test func `a renamed collection with its own families keeps them`() throws {
     let shared = try SharedBackend()
     let definition = DatabaseDefinition {
       CollectionDefinition("books", String.self, key: Int.self, storage: .own())
@@ -206,7 +206,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `a follower has it by the new name, its open snapshots by the former, and receives a gap`() async throws {
+  @Test func `a follower uses the new name, its open snapshots use the former, and it receives a gap`() async throws {
     let directory = try TemporaryDirectory()
     let writer = try OpenDatabase.database(in: directory)
     try fill(writer)

@@ -90,7 +90,7 @@ struct PrefixIndexTests {
     #expect(try await notes.verifyIndexes().isEmpty)
   }
 
-  @Test func `queries use them for conditions, and not for orders and values`() throws {
+  @Test func `queries use prefix indexes for conditions, and not for orders and values`() throws {
     let texts = ["abcd", "abcde", "abcdf", "abc", "b", "abcdeé"]
     let (database, notes) = try Self.filled(texts.enumerated().map { Note(id: $0, text: $1, more: $1) })
     try database.read { tx throws in

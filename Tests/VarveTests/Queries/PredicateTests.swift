@@ -38,7 +38,7 @@ struct PredicateTests {
     try check(#Predicate { $0.title.contains("e") && $0.title.starts(with: "The") })
   }
 
-  @Test func `a query accepts it, and uses its indexes`() throws {
+  @Test func `a query accepts a predicate, and uses its indexes`() throws {
     let database = try Database.inMemory { VolumeFormat.self }
     let store = Store<VolumeFormat>(in: database)
     try database.write { [volumes] tx in try store.persist(contentsOf: volumes, in: tx) }

@@ -65,7 +65,7 @@ struct KeyIntervalTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `the row API and stores of bytes accept it too`(place: StorePlace) async throws {
+  func `the row API and stores of bytes accept intervals too`(place: StorePlace) async throws {
     let (open, _) = try filled(place)
     try open.writing { tx throws in
       #expect(try tx.remove(in: "notes", 8..>) == 1)

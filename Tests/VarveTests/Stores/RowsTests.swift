@@ -57,7 +57,7 @@ struct RowsTests {
     #expect(await errorCode { _ = try await notes.load(..., limit: -1).first } == .invalidArgument)
   }
 
-  @Test func `it is a sequence like any other`() async throws {
+  @Test func `a sequence of rows works like any other`() async throws {
     let (open, notes) = try filled(10)
     defer { withExtendedLifetime(open) {} }
     #expect(try await notes.load(...).first { $0.id > 3 }?.id == 4)
@@ -82,7 +82,7 @@ struct RowsTests {
   // MARK: - When
 
   @Test(arguments: StorePlace.allCases)
-  func `it shows the database as of the call that made it`(place: StorePlace) async throws {
+  func `a sequence shows the database as of the call that made it`(place: StorePlace) async throws {
     let (open, notes) = try filled(5, place)
     defer { withExtendedLifetime(open) {} }
     let rows = notes.load(...)
@@ -123,7 +123,7 @@ struct RowsTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `it may be iterated again, even concurrently, with the same result`(place: StorePlace) async throws {
+  func `a sequence may be iterated again, even concurrently, with the same result`(place: StorePlace) async throws {
     let (open, notes) = try filled(700, place)
     defer { withExtendedLifetime(open) {} }
     let rows = notes.load(...)
@@ -142,7 +142,7 @@ struct RowsTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `made inside a write it shows what that has written until then, even after its end`(
+  func `a sequence made inside a write shows what that has written until then, even after its end`(
     place: StorePlace
   ) async throws {
     let (open, notes) = try filled(3, place)
@@ -167,7 +167,7 @@ struct RowsTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `made inside perform it shows what that has written until then`(place: StorePlace) async throws {
+  func `a sequence made inside perform shows what that has written until then`(place: StorePlace) async throws {
     let (open, notes) = try filled(3, place)
     let made = try await open.database.perform {
       try await notes.delete(0)
@@ -187,7 +187,7 @@ struct RowsTests {
     #expect(try await notes.count == 0)
   }
 
-  @Test func `made while a child task has its turn, it shows the state as of the call`() async throws {
+  @Test func `a sequence made while a child task has its turn is as of the call`() async throws {
     let (open, notes) = try filled(2)
     let gate = Gate()
     gate.shut()
@@ -216,7 +216,7 @@ struct RowsTests {
     }
   }
 
-  @Test func `made after the end of its perform, it has rows of the committed state`() async throws {
+  @Test func `a sequence made after the end of its perform has rows of the committed state`() async throws {
     let (open, notes) = try filled(2)
     let (ended, end) = AsyncStream.makeStream(of: Void.self)
     let late = try await open.database.perform {
@@ -271,7 +271,7 @@ struct RowsTests {
   }
 
   @Test(arguments: [true, false])
-  func `its snapshot is released with it and its iterators`(isInMemory: Bool) async throws {
+  func `the snapshot is released with the sequence and its iterators`(isInMemory: Bool) async throws {
     let backend = try SharedBackend(isInMemory: isInMemory)
     let notes = Store<NoteFormat>(in: try backend.open())
     try await notes.persist(contentsOf: (0..<1_000).map(Note.init))
