@@ -57,7 +57,7 @@ struct GivenUpDamageTests {
       var numbered = Scripted(hears: .all)
       numbered.configuration.asksRowsByID = true
       let handle = try database.registerReady(numbered, as: "numbered")
-      // A database that builds nothing does not wait for the map.
+      // An extension that builds nothing does not wait for the map.
       try database.waitReady(RowIDMap(scope: .all).named(RowIDMap.name(for: .all)))
       return (database, words, handle)
     }

@@ -127,7 +127,7 @@ final class IndexRun {
       return
     }
     counts[.collide] += 1
-    // The other format checks at the end, and an index being built refuses nothing.
+    // The other format defers the check to the end, and an index being built refuses nothing.
     if isOther || !isWarm { return }
     let code = errorCode { try store(volume, tx) }
     #expect(code == .notUnique)

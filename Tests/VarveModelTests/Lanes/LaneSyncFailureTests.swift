@@ -136,7 +136,7 @@ struct LaneSyncFailureTests {
   /// Both lanes run, and a sync fails at some point.
   @Test
   func
-    `whichever sync fails while both lanes commit, all that was acknowledged is there, and no commit without those before`()
+    `whichever sync fails while both lanes commit, acknowledged commits are there, and none without those before it`()
     async throws
   {
     try await Threads.alone {

@@ -150,7 +150,7 @@ struct GraphModel {
     return counting == .allNames ? edges : edges.filter { names.contains($0.identity.name) }
   }
 
-  /// The rows that only keep each other, among those reachable from rows that have lost an owning edge.
+  /// The rows that only keep each other and lead to a row that has lost an owning edge.
   private func cycles() -> Set<String> {
     if !collectsCycles { return [] }
     var garbage = Set(rows.keys.filter { keeping($0) != nil })

@@ -83,7 +83,7 @@ private final class LengthsTransaction: ExtensionTransaction {
   }
 
   func removesAll(in collection: String?) throws -> Bool {
-    // Written and pending, but invisible once it is rebuilt.
+    // Entries that are stored or pending must not be visible if the extension is rebuilt.
     pending.append(nil)
     try lengths.deleteRange(StorageRange())
     guard collection != nil else { return true }
@@ -232,7 +232,7 @@ struct CatchUpTests {
     followsRemovals: Bool
   ) throws {
     try begin { database in
-      // A change from before the removal that is received in the state after it.
+      // Changes from before the removal are received with the row's state after it.
       try fill(database, 5..<7, "before")
       try database.write { tx in try tx.removeAll(in: "notes") }
       try fill(database, 6..<8, "behind")

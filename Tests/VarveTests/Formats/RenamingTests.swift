@@ -142,7 +142,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `a type's binding to the name is forgotten, and applies to the new name once that is used`() throws {
+  @Test func `a renamed collection is not bound to its type any more, and the former name is free`() throws {
     let database = try Database.inMemory()
     try database.change { tx in _ = try Item(id: "a", count: 1).persist(in: tx) }
     try rename(database, Item.collection, to: "kept")

@@ -323,7 +323,7 @@ struct ReadObservationTests {
     for _ in 0..<2_000 {
       let (one, two) = (draw(), draw())
       let isExpected = all.contains { one.contains($0) && two.contains($0) }
-      // Two ranges can share a key that is none of these: then they overlap as well.
+      // Two ranges can share a key that is not in `all`: then they overlap as well.
       if isExpected { #expect(one.intersects(two) && two.intersects(one)) }
       if !one.intersects(two) { #expect(!isExpected) }
       #expect(one.intersects(two) == two.intersects(one))

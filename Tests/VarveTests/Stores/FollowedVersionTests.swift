@@ -6,7 +6,7 @@ import Varve
 
 /// A follower of a process that learns new versions of a format meanwhile.
 struct FollowedVersionTests {
-  /// Both programs know both versions; the one that is written changes with an update of the program.
+  /// The format before the update of the program, with one version.
   private struct Before: StoreFormat {
     static let collection = "letters"
     enum Version: String, CaseIterable, Sendable { case first }
