@@ -78,7 +78,7 @@ struct ConnectionInboxTests {
     #expect(try connection.advance().first?.changes?.byteCount ?? 0 > 5_000)
   }
 
-  /// Reports for each commit a text of the size given by the last row.
+  /// Reports a text for each commit, of the size given by the last row.
   private struct Talker: DatabaseExtension {
     static let kind = "test.talker"
     typealias Changes = String

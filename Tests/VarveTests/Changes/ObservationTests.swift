@@ -207,7 +207,7 @@ import VarveEngine
     var told = database.changes().makeAsyncIterator()
     for key in ["a", "b", "c"] { try database.put(key) }
     try database.change { try $0.remove(key: "b", in: "notes") }
-    // An observer that was notified after them has received everything before that.
+    // This subscriber is notified after the observations: once it has all four commits, so do they.
     #expect(try await told.next(4).count == 4)
     var seen: [String: Bool] = [:]
     while seen != ["a": false, "b": true, "c": false] {
