@@ -196,7 +196,7 @@ struct CoderDamageTests {
     let shapes = Flaky()
     let row = try ValueCoder(.binary, binary: BinaryCoder(shapes: shapes)).encode(["a": Zoo.Point(x: 1, y: 2)])
     func read<T: Decodable>(_ type: T.Type) -> DatabaseError.Code? {
-      // A coder that is opened for the first time has no shapes yet.
+      // A new coder has no shapes yet.
       let other = ValueCoder(.binary, binary: BinaryCoder(shapes: shapes))
       shapes.fails.withLock { $0 = true }
       return errorCode { _ = try other.decode(type, row) }

@@ -13,7 +13,7 @@ import VarveEngine
     var labels: [String] = []
     var versions: [CommitVersion] = []
 
-    /// The texts received if a gap replaces each of these ranges, the first range first.
+    /// The texts received if a gap replaces each of these ranges, which are in ascending order.
     func texts(withGapsAt gaps: ClosedRange<Int>...) -> [String] {
       var heard = texts
       for gap in gaps.reversed() { heard.replaceSubrange(gap, with: ["gap"]) }

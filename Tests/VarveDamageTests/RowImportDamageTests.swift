@@ -4,7 +4,7 @@ import Testing
 import Varve
 import VarveInspection
 
-/// Importing damaged rows of another database by the row API.
+/// Importing damaged rows of another database through the row API.
 struct RowImportDamageTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }

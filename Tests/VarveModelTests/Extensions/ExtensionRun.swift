@@ -45,7 +45,7 @@ final class ExtensionRun {
   var use = IndependentUse()
   /// Whether the current transaction has made a write that will certainly be committed.
   var hasWritten = false
-  /// Whether the current transaction has appended to a part: it can't read that part.
+  /// Whether the current transaction has appended to the append-only part, which it then can't read.
   var hasAppended = false
   var registered = Registered.all
   /// The version of a definition that is being built beside the one in force.

@@ -87,7 +87,7 @@ struct StoredFieldTests {
 
   // MARK: - Types that don't preserve what is stored
 
-  /// Decodes its text in capitals, and a negative number as a non-negative one.
+  /// Decodes its text in capitals, and clamps its number to 0 or more.
   struct Changing: Codable, Identifiable, Sendable {
     var id: Int
     var text: String

@@ -216,7 +216,7 @@ struct PerformTests {
 
   // MARK: - End
 
-  @Test func `D16: a perform that iterates while close begins finishes`() async throws {
+  @Test func `D16: a perform that iterates while close begins runs to its end`() async throws {
     let database = try await Database.inMemory()
     try database.change { tx in for key in 0..<2_000 { try tx.set(key, key: key, in: "rows") } }
     let closing = Mutex<Task<Void, any Error>?>(nil)
