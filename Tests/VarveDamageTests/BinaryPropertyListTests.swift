@@ -3,9 +3,9 @@ import Testing
 import Varve
 import VarveInspection
 
-/// Property lists read without Foundation, which damaged ones stop.
+/// Property lists read without Foundation, which crashes on damaged ones.
 struct BinaryPropertyListTests {
-  /// The JSON that a list is shown as.
+  /// A list displayed as JSON.
   private func json(_ bytes: [UInt8]) throws -> String? {
     let database = try Database.inMemory()
     let rowImport = try RowImport(
@@ -17,7 +17,7 @@ struct BinaryPropertyListTests {
     Array(try PropertyListSerialization.data(fromPropertyList: value, format: .binary, options: 0))
   }
 
-  /// A list of objects, each at most 255 bytes, with one byte an offset and a reference.
+  /// A list of objects, each at most 255 bytes, with one byte for each offset and reference.
   private func list(_ objects: [[UInt8]]) -> [UInt8] {
     var bytes = Array("bplist00".utf8)
     var offsets: [UInt8] = []
@@ -30,7 +30,7 @@ struct BinaryPropertyListTests {
       + [UInt8](repeating: 0, count: 15) + [table]
   }
 
-  @Test func `what Foundation writes is shown as it was`() throws {
+  @Test func `lists written by Foundation are displayed with their values`() throws {
     let values: [String: Any] = [
       "integers": [0, 255, 256, 65_536, -1, Int.min, Int.max] as [Int], "largest": UInt64.max,
       "numbers": [1.5, -0.25] as [Double], "flags": [true, false], "empty": [String: Any](), "text": "plain",
@@ -48,7 +48,7 @@ struct BinaryPropertyListTests {
     #expect(try json(try written(many))?.utf8.count == 70_000 * 8 + 1)
   }
 
-  @Test func `a list that refers to itself is damage, and so is one that grows without end`() throws {
+  @Test func `a list that refers to itself is corrupt, and so is one that grows without end`() throws {
     let doubling = (0..<30).map { [0xA2, UInt8($0 + 1), UInt8($0 + 1)] as [UInt8] } + [[0x10, 0x01]]
     let deep = (0..<60).map { [0xA1, UInt8($0 + 1)] as [UInt8] } + [[0x09]]
     #expect(try json(list(deep)) == String(repeating: "[", count: 60) + "true" + String(repeating: "]", count: 60))
@@ -64,11 +64,11 @@ struct BinaryPropertyListTests {
       [], Array("bplist00".utf8), Array("bplist00".utf8) + [UInt8](repeating: 0, count: 32),
       Array("bplist00".utf8) + [UInt8](repeating: 255, count: 32), Array("text".utf8),
     ] as [[UInt8]])
-  func `what is no list is damage`(bytes: [UInt8]) throws {
+  func `bytes that aren't a list are corrupt`(bytes: [UInt8]) throws {
     #expect(throws: DatabaseError.self) { try json(bytes) }
   }
 
-  @Test func `a list as XML is kept, and not shown`() throws {
+  @Test func `an XML list is stored, and not displayed`() throws {
     let bytes = Array(try PropertyListSerialization.data(fromPropertyList: ["a"], format: .xml, options: 0))
     #expect(try json(bytes) == nil)
   }

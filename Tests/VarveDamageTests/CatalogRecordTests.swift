@@ -5,7 +5,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The records of the catalog: what is damaged is an error, never another record.
+/// The records of the catalog: a damaged one is an error, never another record.
 struct CatalogRecordTests {
   private static let collection = CollectionRecord(id: 7, coder: 1, isOwn: true, keyType: "compound(int,stríng)")
   private static let switched = CollectionRecord(
@@ -38,7 +38,7 @@ struct CatalogRecordTests {
     for setting in Self.settings { #expect(try ExtensionSetting(setting.bytes) == setting) }
   }
 
-  @Test func `a text that is no UTF-8 is damage, and not repaired`() throws {
+  @Test func `text that is not UTF-8 is corrupt, and not repaired`() throws {
     func broken(_ bytes: [UInt8], _ text: String) throws -> [UInt8] {
       let place = try #require(bytes.firstRange(of: Array(text.utf8))).lowerBound
       var broken = bytes
@@ -57,7 +57,7 @@ struct CatalogRecordTests {
     #expect(Self.code { _ = try ExtensionSetting(setting) } == .corruption)
   }
 
-  @Test func `every truncation and every flipped bit is refused, or a record with these very bytes`() throws {
+  @Test func `every truncation and every flipped bit is refused, or a record with exactly these bytes`() throws {
     func check(_ original: [UInt8], _ read: ([UInt8]) throws -> [UInt8]) {
       var inputs = original.indices.map { Array(original[..<$0]) }
       for place in original.indices {
@@ -84,7 +84,7 @@ struct CatalogRecordTests {
   }
 
   @Test(arguments: ["c", "e", "o\u{10}", "v\0\0\0\u{1}\0\0\0\u{1}"])
-  func `a name in the catalog that is no UTF-8 is damage, and not repaired`(key: String) throws {
+  func `a name in the catalog that is not UTF-8 is corrupt, and not repaired`(key: String) throws {
     let environment = EngineEnvironment.inMemory()
     func open() throws -> Database {
       try Database.open(try EngineBackend(try Engine.open(at: "/db", environment: environment)), path: "/db")
@@ -94,7 +94,7 @@ struct CatalogRecordTests {
     try database.close()
     let engine = try Engine.open(at: "/db", environment: environment)
     let catalog = try engine.family(named: "catalog")
-    // Sound but for their names: nothing else of them is to be found.
+    // Valid except for their names: no other error can be found in them.
     let collection = CollectionRecord(id: 7, coder: 1, isOwn: false, keyType: "int")
     let record = key == "e" ? Self.extensions[0].bytes : collection.bytes
     if key.hasPrefix("v") || key.hasPrefix("o") {

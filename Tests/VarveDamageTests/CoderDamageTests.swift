@@ -6,12 +6,12 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Rows and shapes whose bytes are not what was written: errors, or other values; never a stop, never much memory.
+/// Rows and shapes with damaged bytes: errors, or other values; never a crash, never much memory.
 struct CoderDamageTests {
   private static let shapes = MemoryShapes()
   private static let coder = ValueCoder(.binary, shapes)
 
-  /// A row with what reads it as its type.
+  /// A row and the read of it as its type.
   private struct Sample: Sendable {
     let name: String
     let row: (shape: UInt32, bytes: [UInt8])
@@ -44,7 +44,7 @@ struct CoderDamageTests {
     }
   }
 
-  @Test func `every truncation of a row is found by its type and by the reader without one`() throws {
+  @Test func `every truncation of a row is detected by its type and by the untyped reader`() throws {
     for sample in try Self.samples() {
       for count in 0..<sample.row.bytes.count {
         let row = (sample.row.shape, Array(sample.row.bytes[..<count]))
@@ -57,7 +57,7 @@ struct CoderDamageTests {
     }
   }
 
-  @Test func `every flipped bit and every tag in place of a byte of a row is an error or a value`() throws {
+  @Test func `every flipped bit and every tag substituted for a byte of a row is an error or a value`() throws {
     let tags: [UInt8] = [0x00, 0xa1, 0xc0, 0xc1, 0xc8, 0xd0, 0xd1, 0xd2, 0xd3, 0xff]
     for sample in try Self.samples() {
       for index in sample.row.bytes.indices {
@@ -70,7 +70,7 @@ struct CoderDamageTests {
     }
   }
 
-  @Test func `damage is an error even for types that try one thing after the other`() throws {
+  @Test func `damage is an error even for types that try alternatives`() throws {
     struct Careless: Decodable {
       enum CodingKeys: CodingKey { case a, b }
       init(from decoder: any Decoder) throws {
@@ -82,13 +82,13 @@ struct CoderDamageTests {
     }
     let coder = ValueCoder(.binary, try MemoryShapes([["a", "b"]]))
     _ = try coder.decode(Careless.self, (1, hex("4161 d301416101")))
-    // Text that is none, too few bytes, too many, and a tag that there is not.
+    // Invalid text, too few bytes, too many, and an undefined tag.
     for bytes in ["41ff 01", "4161", "4161 d301416101 00", "4161 d3014161", "4161 ff", "4161 d301ff01"] {
       #expect(coderFault { _ = try coder.decode(Careless.self, (1, hex(bytes))) }?.kind == .dataCorrupted, "\(bytes)")
     }
   }
 
-  @Test func `a number that is longer than it needs to be is damage, in rows and in shapes`() throws {
+  @Test func `a number that is encoded longer than necessary is corrupt, in rows and in shapes`() throws {
     let coder = ValueCoder(.binary, try MemoryShapes([["a", "b"]]))
     // The size of a string, the counts of an array and of a map, and the number of a shape.
     for (right, wrong) in [
@@ -126,7 +126,7 @@ struct CoderDamageTests {
     }
   }
 
-  @Test func `counts and sizes that the bytes can't hold are refused before there is room for them`() throws {
+  @Test func `counts and sizes that exceed the bytes are refused before memory is allocated`() throws {
     let shapes = MemoryShapes()
     let coder = ValueCoder(.binary, shapes)
     _ = try coder.encode([Zoo.Point(x: 1, y: 2)])
@@ -139,7 +139,7 @@ struct CoderDamageTests {
         #expect(throws: DatabaseError.self) { try coder.decode(Data.self, (0, bytes)) }
         #expect(throws: DatabaseError.self) { try coder.decode([String: Int].self, (0, bytes)) }
         #expect(throws: DatabaseError.self) { try coder.decode(Decimal.self, (0, bytes)) }
-        // Passed over as a field that the type does not have.
+        // Skipped as a field that the type does not have.
         #expect(throws: DatabaseError.self) { try coder.decode(Zoo.Wrapper<Int?>.self, (1, bytes + [1])) }
       }
     }
@@ -149,7 +149,7 @@ struct CoderDamageTests {
     #expect(throws: DatabaseError.self) { try coder.untyped((0, hex("d103 01 0102 0102"))) }
   }
 
-  @Test func `text that is not UTF-8 is damage`() throws {
+  @Test func `text that is not UTF-8 is corrupt`() throws {
     // Among them the sequences whose repair has as many bytes.
     for text in ["41ff", "42c328", "43f09f98", "43eda080", "42c080", "c701ff", "44f4908080"] {
       #expect(coderFault { _ = try Self.coder.decode(String.self, (0, hex(text))) }?.kind == .dataCorrupted, "\(text)")
@@ -158,7 +158,7 @@ struct CoderDamageTests {
     #expect(try Self.coder.decode(String.self, (0, hex("43efbfbd"))) == "\u{fffd}")
   }
 
-  /// Asks for fields, and takes what is not there for granted.
+  /// Requests fields, and assumes defaults for missing ones.
   private struct Lenient: Decodable {
     var count = 0
     init(from decoder: any Decoder) throws {
@@ -167,8 +167,8 @@ struct CoderDamageTests {
     }
   }
 
-  @Test func `damage in keys that nobody reads further is found all the same`() throws {
-    // A map of one entry whose key is not UTF-8, and of two with a good one before.
+  @Test func `damage in keys is found even if they are not read further`() throws {
+    // A map of one entry whose key is not UTF-8, and one of two with a valid one before.
     for row in ["d301 41ff 05", "d302 4161 01 41ff 05"] {
       #expect(throws: DatabaseError.self) { try Self.coder.decode([String: Int].self, (0, hex(row))) }
       #expect(throws: DatabaseError.self) { try Self.coder.decode(Lenient.self, (0, hex(row))) }
@@ -177,7 +177,7 @@ struct CoderDamageTests {
     #expect(try Self.coder.decode(Lenient.self, (0, hex("d301 4161 05"))).count == 2)
   }
 
-  /// Shapes that can't be had once.
+  /// Shapes whose read fails once.
   private final class Flaky: ShapeRegistry {
     let shapes = MemoryShapes()
     let fails = Mutex(false)
@@ -192,11 +192,11 @@ struct CoderDamageTests {
     }
   }
 
-  @Test func `a shape that could not be read is the storage's error, never an empty value`() throws {
+  @Test func `a shape that could not be read is a storage error, never an empty value`() throws {
     let shapes = Flaky()
     let row = try ValueCoder(.binary, binary: BinaryCoder(shapes: shapes)).encode(["a": Zoo.Point(x: 1, y: 2)])
     func read<T: Decodable>(_ type: T.Type) -> DatabaseError.Code? {
-      // Who opens it for the first time has no shapes yet.
+      // A new coder has no shapes yet.
       let other = ValueCoder(.binary, binary: BinaryCoder(shapes: shapes))
       shapes.fails.withLock { $0 = true }
       return errorCode { _ = try other.decode(type, row) }
@@ -206,7 +206,7 @@ struct CoderDamageTests {
     #expect(read([String: Int].self) == .storage)
   }
 
-  @Test func `text that is only at its beginning a decimal number is damage`() throws {
+  @Test func `text of which only the beginning is a decimal number is corrupt`() throws {
     let texts = [
       "", "-", ".", "1.", ".5", "00", "-01", "1 apple", "-91.0E", "1e3", "0x10", "+1", "inf", "nan", "1.2.3",
     ]

@@ -5,9 +5,9 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Damage of what the database keeps for extensions: their records, and the feed that they catch up from.
+/// Damage in the extensions' data: their records, and the feed from which they catch up.
 struct ExtensionDamageTests {
-  @Test func `the record of a stale extension keeps its place, and damage of it is found`() throws {
+  @Test func `the record of a stale extension keeps its position, and damage in it is found`() throws {
     for state in [
       ExtensionRecord.State.stale(nil), .stale(FeedPosition(version: 7, part: 8, step: 9)), .ready,
       .building(watermark: [1]),
@@ -25,14 +25,14 @@ struct ExtensionDamageTests {
       number: 3, state: .stale(FeedPosition(version: 7, part: 8, step: 9)), layout: 2, versionTag: "",
       kind: "k", scope: "*"
     ).bytes
-    // Of 33 bytes it would be whole, without a place.
+    // 33 bytes would be a valid record without a position.
     for size in Array(1..<33) + Array(34..<49) {
       let error = #expect(throws: DatabaseError.self) { try ExtensionRecord(Array(bytes.prefix(size)), name: "x") }
       #expect(error?.code == .corruption)
     }
   }
 
-  @Test func `an extension that meets a damaged feed has the right content`() throws {
+  @Test func `an extension that reads a damaged feed has the right contents`() throws {
     let directory = try TemporaryDirectory()
     func with(_ body: (Database) throws -> Void) throws {
       let database = try Database.open(at: directory.path + "/db")

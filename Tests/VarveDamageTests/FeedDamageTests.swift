@@ -6,14 +6,14 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What can't be read of the feed is a gap, and no wall.
+/// Unreadable parts of the feed are gaps, and do not end it.
 @Suite(.timeLimit(.minutes(2))) struct FeedDamageTests {
   private struct Written {
     var texts: [String] = []
     var labels: [String] = []
     var versions: [CommitVersion] = []
 
-    /// What is heard where a gap takes the place of each of these ranges, the first one first.
+    /// The texts received if a gap replaces each of these ranges, which are in ascending order.
     func texts(withGapsAt gaps: ClosedRange<Int>...) -> [String] {
       var heard = texts
       for gap in gaps.reversed() { heard.replaceSubrange(gap, with: ["gap"]) }
@@ -47,7 +47,7 @@ import VarveEngine
     }
   }
 
-  @Test func `an entry that is none is a gap of its commit, for who resumes and for who looks`() async throws {
+  @Test func `an invalid entry is a gap at its commit, for resumed subscriptions and for reads`() async throws {
     let database = try await Database.inMemory()
     let written = try Self.fill(database, 0..<600)
     try Self.overwrite(written.versions[300], [1, 0xFF], in: database)
@@ -59,7 +59,7 @@ import VarveEngine
     #expect(try await iterator.next(600) == expected)
     try database.put("live")
     #expect(try await iterator.next(1) == ["+live"])
-    // Behind it nothing is missing.
+    // Nothing after it is missing.
     let behind = try database.feedEvents(after: written.versions[300], limit: 2)
     #expect(behind.map(\.text) == Array(written.texts[301...302]))
     // A limit that ends at the damage leaves it to the next page.
@@ -67,11 +67,11 @@ import VarveEngine
     #expect(try database.feedEvents(after: written.versions[299], limit: 1).map(\.text) == ["gap"])
   }
 
-  @Test func `several damages are several gaps, and one at the end reaches to the present`() throws {
+  @Test func `several damaged entries are several gaps, and one at the end reaches to the present`() throws {
     let database = try Database.inMemory()
     let written = try Self.fill(database, 0..<20)
     for number in [0, 7, 8, 19] { try Self.overwrite(written.versions[number], [9, 9], in: database) }
-    // Entries of a version that is not known are no damage.
+    // Entries of an unknown version are not corrupt.
     #expect(throws: DatabaseError.self) { try database.feedEvents() }
     for number in [0, 7, 8, 19] { try Self.overwrite(written.versions[number], [], in: database) }
     let events = try database.feedEvents()
@@ -82,7 +82,7 @@ import VarveEngine
     #expect(try last[0] == versions[18] && last[1] >= versions[19] && last[1] <= database.lastVersion())
   }
 
-  @Test func `a record that is none makes everything a gap, and what comes is heard`() async throws {
+  @Test func `an invalid record makes everything a gap, and new commits are received`() async throws {
     let database = try await Database.inMemory()
     _ = try Self.fill(database, 0..<5)
     var batch = StorageBatch()
@@ -98,7 +98,7 @@ import VarveEngine
 
   // MARK: - A block of a table
 
-  /// Damages the block of a table in which a text is.
+  /// Damages the table block that contains a text.
   private static func damage(_ text: String, in directory: String) throws {
     let text = Array(text.utf8)
     for name in try FileManager.default.contentsOfDirectory(atPath: directory) {
@@ -112,7 +112,7 @@ import VarveEngine
     throw Unexpected(what: "no table has the text")
   }
 
-  @Test func `a damaged block is a gap, also behind a restart and for who follows`() async throws {
+  @Test func `a damaged block is a gap, even after a restart and for followers`() async throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     var database = try Self.open(path)
@@ -126,7 +126,7 @@ import VarveEngine
     let begin = try #require(events.firstIndex { $0.text == "gap" })
     let gap = try #require(Self.gaps(events).first)
     let end = try #require(written.versions.lastIndex { $0 <= gap[1] })
-    // Not more than a block is gone, and it is known where it ends.
+    // At most one block is lost, and its end is known.
     #expect(begin <= 1_000 && end >= 1_000 && end - begin < 200)
     #expect(gap[0] == written.versions[begin - 1])
     let expected = written.texts(withGapsAt: begin...end) + ["+last"]
@@ -146,7 +146,7 @@ import VarveEngine
   private static func open(_ path: String, follows: Bool = false) throws -> Database {
     var options = DatabaseOptions()
     options.follows = follows
-    // So that a text can be found again in a file.
+    // Uncompressed, so that a text can be found in a file.
     options.compression = .none
     return try Database.open(at: path, options: options)
   }

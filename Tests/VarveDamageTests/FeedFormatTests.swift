@@ -21,9 +21,9 @@ import VarveEngine
     PendingChangeSet(changes: changes, label: label, custom: custom, time: time)
   }
 
-  // MARK: - What is written
+  // MARK: - Encoding
 
-  @Test func `the bytes of an entry are these`() throws {
+  @Test func `the bytes of an entry`() throws {
     var changes = ChangeRecorder()
     changes.noteCleared(Self.info(2))
     changes.note(.inserted, Self.info(300).prefix + [0x11, 0x61, 0x00], Self.info(300))
@@ -50,7 +50,7 @@ import VarveEngine
     #expect(FeedKey.stamped(part: 258) == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2])
   }
 
-  @Test func `a changed row takes some twenty bytes`() throws {
+  @Test func `a changed row takes about twenty bytes`() throws {
     let database = try Database.inMemory()
     let ids = (0..<1_000).map { _ in UUIDKey.random() }
     try database.change { tx in
@@ -62,7 +62,7 @@ import VarveEngine
     #expect(database.core.feed.size - before < 100 * 50)
   }
 
-  @Test func `what was noted is read as it was, whatever it was`() throws {
+  @Test func `changes are read as they were recorded, whatever they are`() throws {
     var random = seededRandom("feed entries", 0x5EED_0001)
     for _ in 0..<200 {
       var expected: [UInt32: FeedEntry.Collection] = [:]
@@ -133,11 +133,11 @@ import VarveEngine
     #expect(try large.insertedKeys(in: "numbers").map { try $0.key(as: Int.self) } == Array(0..<25_000))
     #expect(large.insertedKeys(in: "others").map(\.string) == ["only"])
     #expect(events.last?.text == "+next")
-    // A limit cuts between commits, never within one.
+    // A limit applies between commits, never within one.
     #expect(try database.feedEvents(limit: 1).first?.changes?.rowCount == 25_001)
   }
 
-  @Test func `long keys make more parts, and each is within its bound`() throws {
+  @Test func `long keys produce more parts, and each is within its limit`() throws {
     let info = Self.info(1)
     var changes = ChangeRecorder()
     for number in 0..<100 {
@@ -146,13 +146,13 @@ import VarveEngine
     let entries = FeedWriter(Self.pending(changes), partSize: 10_000).entries(offset: 0)
     #expect(entries.count == 12)
     #expect(entries.allSatisfy { $0.count < 10_100 })
-    // Each says how much is before it: keys and values of those.
+    // Each stores the size of those before it: of their keys and values.
     let offsets = try entries.map { try FeedEntry($0).offset }
     let sizes = entries.map { UInt64($0.count + 12) }
     #expect(offsets == entries.indices.map { sizes[..<$0].reduce(0, +) })
   }
 
-  @Test func `a label and an object that the storage can't take refuse the commit`() throws {
+  @Test func `a label or an object that exceeds the storage's limit fails the commit`() throws {
     let engine = try Engine.open(at: "/small", environment: .inMemory())
     let database = try Database.open(SmallBackend(try EngineBackend(engine)), path: "/small")
     let thrown = #expect(throws: DatabaseError.self) {
@@ -169,7 +169,7 @@ import VarveEngine
 
   // MARK: - Damage
 
-  /// Entries and records as they are, to be damaged.
+  /// Valid entries and records, to be damaged.
   private static func samples() -> [[UInt8]] {
     var changes = ChangeRecorder()
     for number in 0..<20 {
@@ -183,8 +183,8 @@ import VarveEngine
     return writer.entries(offset: 1 << 20) + [record.bytes]
   }
 
-  /// Reads bytes as everything that the feed has: throws nothing but what it should, and never stops the program.
-  /// Returns how many took them.
+  /// Reads bytes as each kind of data in the feed: throws only expected errors, and never crashes. Returns how many
+  /// kinds accepted them.
   @discardableResult
   private static func read(_ bytes: [UInt8]) -> Int {
     var count = 0
@@ -204,7 +204,7 @@ import VarveEngine
     return count
   }
 
-  @Test func `every beginning of an entry or a record is refused`() {
+  @Test func `every prefix of an entry or a record is refused`() {
     let samples = Self.samples()
     for (index, sample) in samples.enumerated() {
       func read(_ bytes: [UInt8]) throws {
@@ -242,7 +242,7 @@ import VarveEngine
     }
   }
 
-  @Test func `numbers that announce too much take no memory`() {
+  @Test func `excessive counts and sizes allocate no memory`() {
     let huge: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F]
     // Collections, rows, a key, a label.
     #expect(Self.read([1, 1, 0, 0] + huge) == 0)
@@ -252,9 +252,9 @@ import VarveEngine
     #expect(Self.read([1, 0] + [UInt8](repeating: 0xFF, count: 12)) == 0)
   }
 
-  @Test func `a state that no transaction leaves is none`() {
+  @Test func `a state that no transaction leaves is invalid`() {
     var reachable: Set<RowState> = []
-    // What can happen to a row that is there, and to one that isn't.
+    // The events possible for an existing row, and those for a missing one.
     let ifThere = (0..<8).compactMap { RowChange.Event(rawValue: $0) }.filter { $0 != .inserted }
     var fresh = (ifThere + [.inserted]).map { RowState($0, before: nil) }
     while let state = fresh.popLast() {

@@ -16,7 +16,7 @@ import VarveEngine
     return options
   }
 
-  @Test func `a feed that is damaged or of another life keeps no database from being opened`() throws {
+  @Test func `a feed that is damaged or of another database does not keep a database from being opened`() throws {
     let damages: [(EngineBackend, StorageFamily) throws -> Void] = [
       { try $0.put(FeedKey.record, [1, 2, 3], $1) },
       { try $0.put(BigEndian.bytes(UInt64(1) << 50) + [0, 0, 0, 0], [1, 1, 0, 0, 0], $1) },
@@ -31,7 +31,7 @@ import VarveEngine
       try damage(try #require(database.core.backend as? EngineBackend), database.core.catalog.families.feed)
       try database.endNow()
       if index == 2 {
-        // Of a later version: that is not thrown away.
+        // Of a later version: it is not discarded.
         #expect(throws: DatabaseError.self) { try kept.open() }
         continue
       }

@@ -6,16 +6,16 @@ import Testing
 @testable import Varve
 @testable import VarveEngine
 
-/// A flipped byte in a table of each kind of family, and what `Database.giveUpDamagedBlocks` makes of it.
+/// A flipped byte in a table of each kind of family, and the result of `Database.giveUpDamagedBlocks`.
 struct GivenUpDamageTests {
-  /// What a family holds.
+  /// The kinds of families by their contents.
   enum Holding: String, CaseIterable {
     case objects, metadata, ownObjects, ownMetadata, catalog, counts, feed, part, rowIDs
   }
 
   private static let rowCount = 1_500
 
-  /// A database on disk with all of it, flushed and compacted, and closed.
+  /// A database on disk with all of these, flushed and compacted, and closed.
   private struct World {
     let directory: TemporaryDirectory
     var path: String { directory.path + "/db" }
@@ -57,7 +57,7 @@ struct GivenUpDamageTests {
       var numbered = Scripted(hears: .all)
       numbered.configuration.asksRowsByID = true
       let handle = try database.registerReady(numbered, as: "numbered")
-      // One that builds nothing does not wait for the map.
+      // An extension that builds nothing does not wait for the map.
       try database.waitReady(RowIDMap(scope: .all).named(RowIDMap.name(for: .all)))
       return (database, words, handle)
     }
@@ -87,7 +87,7 @@ struct GivenUpDamageTests {
     }
   }
 
-  /// Whether everything that the database keeps agrees with its rows.
+  /// Expects all derived data of the database to agree with its rows.
   private static func expectOrder(_ world: World) throws {
     let (database, words, numbered) = try world.open()
     defer { try? database.close() }
@@ -115,7 +115,7 @@ struct GivenUpDamageTests {
     }
     let engine = try #require(database.core.backend as? EngineBackend).engine
     #expect(try engine.verify().faults.isEmpty)
-    // Numbers are not given again.
+    // Numbers are not reused.
     let known = try database.look { tx in
       try tx.keys(Int.self, in: "notes").compactMap { try tx.row(key: $0, in: "notes")?.id }
     }
@@ -127,7 +127,7 @@ struct GivenUpDamageTests {
   }
 
   @Test(arguments: Holding.allCases)
-  func `a block that is given up leaves a database in which all agrees`(holding: Holding) throws {
+  func `giving up a block leaves a consistent database`(holding: Holding) throws {
     let world = try World()
     let (before, _, _) = try world.open()
     let version = try before.lastVersion()
@@ -145,7 +145,7 @@ struct GivenUpDamageTests {
     case .catalog: break
     default: #expect(given.staleExtensions.contains("words"))
     }
-    // Whoever resumes where it was before receives a gap where rows or the feed are concerned.
+    // A subscription resumed from before receives a gap if rows or the feed are concerned.
     let options = DatabaseOptions()
     let database = try Database.open(at: world.path, definition: World.definition, options: options)
     let first = try database.feedEvents(after: CommitVersion(version.number - 5)).first
@@ -163,11 +163,11 @@ struct GivenUpDamageTests {
     try Self.expectOrder(world)
   }
 
-  @Test func `what is interrupted after the blocks are gone is ended by the next open`() throws {
+  @Test func `an interruption after the blocks were removed is completed by the next open`() throws {
     for isOpened in [true, false] {
       let world = try World()
       _ = try world.damage(.objects)
-      // What a crash leaves before extensions are marked.
+      // The state that a crash leaves before extensions are marked.
       let backend = try #require(
         try BackendOpening(path: world.path, options: DatabaseOptions()).run() as? EngineBackend)
       let damage = try backend.engine.findDamage()
@@ -179,13 +179,13 @@ struct GivenUpDamageTests {
     }
   }
 
-  @Test func `wherever the one table of a small catalog is damaged, giving up ends, and says what was lost`() throws {
+  @Test func `giving up any damaged block of a small catalog's only table ends, and reports the loss`() throws {
     let directory = try TemporaryDirectory()
     let sound = directory.path + "/sound"
     let database = try Database.open(at: sound)
     _ = try database.registerReady(WordCount(), as: "words")
     try database.change { tx in for key in 0..<50 { try tx.set("word", key: key, in: "notes") } }
-    // A shape, whose key is after that of the mark: the look for the mark reads the table.
+    // A shape, whose key is after that of the mark: the lookup of the mark reads the table.
     try database.change { tx in try tx.set(ChangedNote("a"), key: 1, in: "shaped") }
     let engine = try #require(database.core.backend as? EngineBackend).engine
     try engine.flush()
@@ -223,7 +223,7 @@ struct GivenUpDamageTests {
     #expect(lost > 3 && keptAll > 3)
   }
 
-  @Test func `a sound database is left as it is`() throws {
+  @Test func `an undamaged database is not changed`() throws {
     let world = try World()
     let given = try Database.giveUpDamagedBlocks(at: world.path)
     #expect(given.tables.isEmpty && given.staleExtensions.isEmpty && !given.concernsRows)
@@ -231,7 +231,7 @@ struct GivenUpDamageTests {
     try Self.expectOrder(world)
   }
 
-  @Test func `a task gives blocks up without blocking its thread`() async throws {
+  @Test func `a task gives up blocks without blocking its thread`() async throws {
     let world = try World()
     _ = try world.damage(.part)
     let given = try await Database.giveUpDamagedBlocks(at: world.path)

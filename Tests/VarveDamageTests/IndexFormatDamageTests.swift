@@ -4,9 +4,9 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What tools read of indexes: definitions, entries, emitted values.
+/// The index data that tools read: definitions, entries, emitted values.
 struct IndexFormatDamageTests {
-  @Test func `a definition says kind, type, and whether rows stand beside keys`() throws {
+  @Test func `a definition has the kind, the key type, and whether entries include their rows`() throws {
     for named in try FormatIndexes<VolumeFormat>.found().list {
       let definition = try #require(IndexFormat.Definition(named.definition))
       #expect(
@@ -14,14 +14,14 @@ struct IndexFormatDamageTests {
       #expect(definition.isDirect == named.declaration.isDirect)
       #expect(definition.isUnique == named.declaration.kind.isUnique)
     }
-    // A program's own type of keys may be called anything.
+    // A custom key type may have any name.
     let odd = try #require(IndexFormat.Definition("oneToOne|a|b|true|where false"))
     #expect(odd.keyType == "a|b" && odd.isDirect && odd.isUnique)
     #expect(IndexFormat.Definition("later|string|false")?.isUnique == false)
     for wrong in ["", "index", "index|string", "index|true", "|"] { #expect(IndexFormat.Definition(wrong) == nil) }
   }
 
-  @Test func `parts of entries are named like their indexes, and others are for all`() {
+  @Test func `parts of entries are named like their indexes, and others are shared by all`() {
     #expect(IndexFormat.index(ofPart: IndexFormat.partName(of: "a")) == "a")
     #expect(IndexFormat.index(ofPart: "emitted") == nil && IndexFormat.index(ofPart: "i") == nil)
   }
@@ -34,7 +34,7 @@ struct IndexFormatDamageTests {
     #expect(parts.value == [1, 2, 3] && parts.row == row)
   }
 
-  @Test func `whatever bytes there are, they are values or an error`() {
+  @Test func `arbitrary bytes are values or an error`() {
     let seed = UInt64.random(in: 0 ... .max)
     var random = SeededRandom(seed: seed)
     var (valid, damaged) = (0, 0)

@@ -8,14 +8,14 @@ import VarveTestSupport
 @testable import Varve
 @testable import VarveInspection
 
-/// The power goes while `varve indexes --rebuild` mends an index: what it left is no worse than before, and another rebuild
-/// makes it right.
+/// A power loss while `varve indexes --rebuild` repairs an index: the index is not worse than before, and another
+/// rebuild repairs it.
 struct IndexRebuildCrashTests {
   private static let rowCount = 300
   private static let pointLimit = TestScale.count(30)
   private static let collection = VolumeFormat.collection
 
-  /// Without a definition nothing is built: as the tool does.
+  /// Opens without a definition, as the tool does, so that nothing is built.
   private static func open(
     _ fileSystem: any FileSystem, _ seed: UInt64, _ definition: DatabaseDefinition = DatabaseDefinition()
   ) throws -> Database {
@@ -28,7 +28,7 @@ struct IndexRebuildCrashTests {
     return try Database.open(try EngineBackend(engine), path: "/db", definition: definition)
   }
 
-  /// A database whose index of titles lacks entries and has some of no row, durably.
+  /// A database whose index of titles durably lacks entries and has some without a row.
   private static func damaged(_ disk: CrashFileSystem) throws -> Database {
     var bare = try CollectionDefinition(VolumeFormat.self)
     bare.indexing = nil
@@ -72,7 +72,7 @@ struct IndexRebuildCrashTests {
     try IndexRebuild.run("title", of: collection, in: database.core.backend, "/db", batchSize: 400) { _, _ in }
   }
 
-  @Test func `an index whose rebuild a crash cuts is no worse than before, and the next rebuild mends it`() throws {
+  @Test func `a rebuild interrupted by a crash leaves the index not worse, and the next one repairs it`() throws {
     let disk = CrashFileSystem(seed: 5)
     let database = try Self.damaged(disk)
     let before = try Self.differences(database)

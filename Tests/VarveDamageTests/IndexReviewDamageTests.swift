@@ -6,7 +6,7 @@ import Testing
 @testable import Varve
 @testable import VarveInspection
 
-/// What is found and mended in the entries of indexes without the code of the program.
+/// Differences in index entries that are found and repaired without the program's code.
 struct IndexReviewDamageTests {
   typealias Kind = IndexReview.Difference.Kind
 
@@ -27,9 +27,9 @@ struct IndexReviewDamageTests {
     }
   }
 
-  // MARK: - What is right
+  // MARK: - Valid indexes
 
-  @Test func `indexes are listed with what their definitions say, and agree with their rows`() throws {
+  @Test func `indexes are listed with their definitions, and agree with their rows`() throws {
     try inspect { inspector in
       let indexes = try inspector.indexes(of: "volumes") { throw $0 }
       #expect(
@@ -54,7 +54,7 @@ struct IndexReviewDamageTests {
     }
   }
 
-  @Test func `a collection without indexes has none, and one that is not there is refused`() throws {
+  @Test func `a collection without indexes has none, and a missing one is refused`() throws {
     try open { database in try database.write { tx in try tx.set(1, key: 1, in: "bare") } }
     try inspect { inspector in
       let none = try inspector.indexes(of: "bare", fault: rethrow)
@@ -64,9 +64,9 @@ struct IndexReviewDamageTests {
     }
   }
 
-  // MARK: - What is damaged
+  // MARK: - Damaged indexes
 
-  /// What is done to the bytes of a right database.
+  /// The damage that is done to a valid database.
   enum Damage: CaseIterable {
     case missingEntry, entryOfAnotherValue, entryOfNoRow, otherContent, unreadableEntry, lostRow
     case lostEmitted, damagedEmitted
@@ -84,15 +84,15 @@ struct IndexReviewDamageTests {
     }
 
     var index: String { self == .otherContent ? "titleAndRow" : "title" }
-    /// Whether the code of the program is needed.
+    /// Whether the program's code is needed for the repair.
     var needsProgram: Bool { self == .lostEmitted || self == .damagedEmitted }
   }
 
   @Test(arguments: Damage.allCases)
-  func `each kind of difference is found, and mended or refused`(damage: Damage) throws {
+  func `each kind of difference is found, and repaired or refused`(damage: Damage) throws {
     try inflict(damage)
     let before = try review()
-    // What has lost its emitted values has entries that nothing says it has: 12 indexes, codes and tags twice, and none in
+    // A row that has lost its emitted values has unaccounted entries: 12 indexes, codes and tags twice, and none in
     // "recent".
     let others = damage == .lostEmitted ? 13 : 0
     #expect(before.differenceCount == 1 + others, "\(before.differences)")
@@ -133,14 +133,14 @@ struct IndexReviewDamageTests {
     }
   }
 
-  @Test func `a rebuild leaves other extensions and the state of the index as they are`() throws {
+  @Test func `a rebuild does not change other extensions and the state of the index`() throws {
     try inflict(.missingEntry)
     let before = try records()
     _ = try IndexRebuild.run("title", at: path)
     #expect(try records() == before)
   }
 
-  @Test func `so many differences are named as were asked for, and all are counted`() throws {
+  @Test func `as many differences are listed as requested, and all are counted`() throws {
     try tamper { batch, indexes, inspector in
       for entry in try entries(of: "tags", indexes, inspector) { batch.delete(entry.key, in: entry.family) }
     }
@@ -171,7 +171,7 @@ struct IndexReviewDamageTests {
     }
   }
 
-  @Test func `an index whose family is gone is made again`() throws {
+  @Test func `an index whose family is missing is created again`() throws {
     try tamper { _, indexes, inspector in
       let family = try #require(indexes.first { $0.name == "byYear" }?.entries)
       try inspector.backend.dropFamily(family)
@@ -188,7 +188,7 @@ struct IndexReviewDamageTests {
   }
 
   @Test(arguments: 0..<8)
-  func `whatever is done to the entries of all indexes, rebuilds bring them back`(round: Int) throws {
+  func `rebuilds restore the entries of all indexes from any damage`(round: Int) throws {
     let seed = UInt64.random(in: 0 ... .max)
     var random = SeededRandom(seed: seed)
     try tamper { batch, indexes, inspector in
@@ -216,7 +216,7 @@ struct IndexReviewDamageTests {
     }
   }
 
-  // MARK: - What can't be compared
+  // MARK: - Indexes that can't be compared
 
   @Test func `an index that has missed changes is skipped and not rebuilt, and catches up when the program opens`()
     throws
@@ -251,7 +251,7 @@ struct IndexReviewDamageTests {
     #expect(try IndexRebuild.run("byYear", at: path).entryCount == 20)
   }
 
-  @Test func `a unique index over rows with the same value says how many collided`() throws {
+  @Test func `a unique index over rows with the same value reports how many collided`() throws {
     try with(BareVolumeFormat.self) { database, volumes in
       try database.write { tx throws in
         for id in 1...3 { try volumes.persist(Volume(id: id, title: "a", isbn: "same"), in: tx) }
@@ -265,7 +265,7 @@ struct IndexReviewDamageTests {
     #expect(try review().differenceCount == 0)
   }
 
-  @Test func `an index that is not there, and a name that several collections have, are refused`() throws {
+  @Test func `an index that does not exist, and a name in several collections, are refused`() throws {
     #expect(errorCode { _ = try IndexRebuild.run("none", at: path) } == .notFound)
     #expect(errorCode { _ = try IndexRebuild.run("title", of: "other", at: path) } == .notFound)
     #expect(errorCode { _ = try IndexRebuild.run("title", at: path + "none") } == .notFound)
@@ -351,7 +351,7 @@ struct IndexReviewDamageTests {
     return lines
   }
 
-  /// Changes families without the database of objects.
+  /// Changes families without the object database.
   private func tamper(
     _ body: (inout StorageBatch, [InspectedIndex], DatabaseInspector) throws -> Void
   ) throws {
@@ -374,7 +374,7 @@ struct IndexReviewDamageTests {
     return found
   }
 
-  /// Damages what the row 5 has, whose title is "title 5".
+  /// Damages the entries of row 5, whose title is "title 5".
   private func inflict(_ damage: Damage) throws {
     try tamper { batch, indexes, inspector in
       let index = try #require(indexes.first { $0.name == damage.index })

@@ -5,7 +5,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Bytes that may be anything: they are refused, or they are the one encoding of what they decode to.
+/// Arbitrary bytes are refused, or they are the one encoding of what they decode to.
 struct KeyDamageTests {
   private func keys(_ seed: UInt64) -> [any KeyCodable] {
     var random = SeededRandom(seed: seed)
@@ -38,7 +38,7 @@ struct KeyDamageTests {
     Compound<Descending<Data>, Descending<Int?>, String>.self, Descending<Compound<String, Int>>.self,
   ]
 
-  /// What is wrong with how `type` reads `bytes`; nil if nothing is.
+  /// A description of the error in how `type` reads `bytes`; nil if there is none.
   private func failure<Key: KeyCodable>(_ type: Key.Type, _ bytes: [UInt8]) -> String? {
     do {
       let key = try Key.decoded(from: bytes)
@@ -76,7 +76,7 @@ struct KeyDamageTests {
       let original = try key.encoded()
       var bytes = original
       for place in original.indices.prefix(40) {
-        // All changes where tags and lengths are, single bits behind.
+        // All changes within tags and lengths, single bits after them.
         for change in UInt8(1)...255 where place < 6 || change.nonzeroBitCount == 1 {
           bytes[place] = original[place] ^ change
           guard let failure = failure(bytes, [type(of: key)]) else { continue }
@@ -91,7 +91,7 @@ struct KeyDamageTests {
   @Test(arguments: [1, 2, 3, 4] as [UInt64])
   func `random bytes are refused or canonical`(seed: UInt64) {
     var random = SeededRandom(seed: seed)
-    // Tags, ends, escapes, and pieces of UTF-8 in composed and decomposed form: bytes that get far.
+    // Tags, ends, escapes, and pieces of UTF-8 in composed and decomposed form: bytes that pass the first checks.
     let pieces: [[UInt8]] = [
       [0], [0], [0xff], [0, 0xff], [3], [4], [0x10], [0x11], [0x11], [0x20], [0x2f], [0x30], [0x31], [0x38], [0x40],
       [0x50], [0x51], [0x52], [0x58], [0x59], [0x61], [0x80], [0xc3, 0xa9], [0xcc, 0x81], [0xcc], [0xe1, 0x84, 0x80],
@@ -108,7 +108,7 @@ struct KeyDamageTests {
     }
   }
 
-  @Test func `optionals without end are refused before they are too deep`() throws {
+  @Test func `endlessly nested optionals are refused before they are too deep`() throws {
     let deep = [UInt8](repeating: 0x04, count: 1_000_000)
     #expect(throws: DatabaseError.self) { try KeyPart.parts(of: deep + [0x30]) }
     #expect(KeyText.text(of: deep + [0x03]).hasPrefix("<invalid 0x0404"))
@@ -118,7 +118,7 @@ struct KeyDamageTests {
     #expect(failure([0x04, 0x04]) == nil)
   }
 
-  @Test func `forms that are not canonical are refused`() {
+  @Test func `noncanonical forms are refused`() {
     let forms: [[UInt8]] = [
       [0x31, 0x00], [0x32, 0x00, 0x01], [0x2f, 0xff], [0x2e, 0xff, 0x00], [0x40] + [UInt8](repeating: 0, count: 16),
       [0x20, 0x7f] + [UInt8](repeating: 0xff, count: 14) + [0xfe],

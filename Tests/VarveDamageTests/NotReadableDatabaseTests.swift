@@ -6,11 +6,11 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// A database whose files are there and can't be read now.
+/// A database whose files exist but are temporarily unreadable.
 struct NotReadableDatabaseTests {
   private static let kinds: Set<Fault.Kind> = [.openFile, .read, .size, .attributes, .list, .map]
 
-  /// A database with tables, a log, a feed and an extension, on a file system that fails when it is told to.
+  /// A database with tables, a log, a feed and an extension, on a file system with injected faults.
   private struct World {
     let memory = MemoryFileSystem()
     let fileSystem: FaultInjectingFileSystem
@@ -53,7 +53,7 @@ struct NotReadableDatabaseTests {
     #expect(try database.feedEvents().compactMap(\.changes).last?.text == "+2000")
   }
 
-  @Test func `no call that fails so leads to damage, a salvage, or a build that has failed`() throws {
+  @Test func `no call that fails this way reports corruption, salvages, or fails a build`() throws {
     let world = try World()
     let counting = Fault(Self.kinds, skip: 1_000_000)
     world.fileSystem.inject(counting)
@@ -80,7 +80,7 @@ struct NotReadableDatabaseTests {
   }
 
   @Test(arguments: ["CURRENT", "LOCK", "MANIFEST", ".log", ".sst"])
-  func `each file of a database that can't be opened is named, and later it opens`(file: String) throws {
+  func `each file that can't be opened is named, and the database opens later`(file: String) throws {
     let world = try World()
     let name = file == ".log" ? file : try #require(try world.memory.list("/db").sorted().first { $0.contains(file) })
     for kinds in [Set([Fault.Kind.openFile, .lock]), [.read, .map]] {
@@ -97,7 +97,7 @@ struct NotReadableDatabaseTests {
   // MARK: - Attributes
 
   @Test(arguments: [nil] + FileProtection.allCases.map(Optional.some), [true, false])
-  func `options for protection and backups become attributes where there are such, and else have no effect`(
+  func `options for protection and backups become attributes if supported, and otherwise have no effect`(
     protection: FileProtection?, isExcluded: Bool
   ) throws {
     let directory = try TemporaryDirectory()

@@ -5,7 +5,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// What opening makes of a damaged database, by policy.
+/// Opening a damaged database, by policy.
 struct OpeningDamageTests {
   private func keys(_ database: Database) throws -> [Int] {
     try database.read { tx in try tx.keys(Int.self, in: "c") }
@@ -18,7 +18,7 @@ struct OpeningDamageTests {
   }
 
   @Test(arguments: [CorruptionPolicy.fail, .renameAside, .salvage])
-  func `a damaged database is refused, put aside, or what can be read is saved`(policy: CorruptionPolicy) throws {
+  func `a damaged database is refused, renamed aside, or salvaged as far as possible`(policy: CorruptionPolicy) throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     try fill(path)

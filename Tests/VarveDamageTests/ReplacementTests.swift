@@ -7,16 +7,16 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Damaged databases, and what takes their place.
+/// Replacing damaged databases.
 struct ReplacementTests {
   private let directory: TemporaryDirectory
   private var path: String { directory.path + "/db" }
 
   init() throws { directory = try TemporaryDirectory() }
 
-  // MARK: - Making and damaging
+  // MARK: - Creating and damaging
 
-  /// Rows without metadata, unless it is asked for.
+  /// Stores rows without metadata, unless requested.
   private func fill(_ path: String, flushes: Bool = false, metadata: Bool = false) throws {
     let open = OpenDatabase(try Database.open(at: path), nil)
     try open.writing { tx throws in
@@ -75,10 +75,10 @@ struct ReplacementTests {
     try FileManager.default.contentsOfDirectory(atPath: directory.path).sorted()
   }
 
-  // MARK: - What is saved
+  // MARK: - Salvaged contents
 
   @Test(arguments: [false, true], [false, true])
-  func `where the MANIFEST is damaged, rows are saved with metadata and without, from tables and from the log`(
+  func `where the MANIFEST is damaged, rows are salvaged with and without metadata, from tables and log`(
     flushes: Bool, metadata: Bool
   ) throws {
     try fill(path, flushes: flushes, metadata: metadata)
@@ -91,7 +91,7 @@ struct ReplacementTests {
     #expect(try names() == ["db", "db.1.corrupt"])
   }
 
-  @Test func `collections with families of their own are saved without metadata too`() throws {
+  @Test func `collections with their own families are salvaged without metadata too`() throws {
     let definition = DatabaseDefinition {
       CollectionDefinition("rows", String.self, key: Int.self, storage: .own())
     }
@@ -105,7 +105,7 @@ struct ReplacementTests {
     #expect(try keys(saved) == Array(0..<10))
   }
 
-  @Test func `a row whose metadata is lost is kept without`() throws {
+  @Test func `a row whose metadata is lost is kept without it`() throws {
     try fill(path, metadata: true)
     let engine = try Engine.open(at: path)
     let metadata = try #require(engine.families.first { $0.name == "metadata" })
@@ -126,7 +126,7 @@ struct ReplacementTests {
   private struct Wide: Codable, Equatable { var width = 1, height = 2 }
   private struct Tall: Codable, Equatable { var height = 3, width = 4 }
 
-  @Test func `shapes and versions that the catalog has lost are not given again`() throws {
+  @Test func `shape and version numbers that the catalog has lost are not reused`() throws {
     let definition = DatabaseDefinition {
       BookFormat.self
     }
@@ -166,7 +166,7 @@ struct ReplacementTests {
     }
   }
 
-  @Test func `where nothing is left of the catalog a salvage is refused, and the database stays where it is`() throws {
+  @Test func `where nothing is left of the catalog a salvage is refused, and the database is not moved`() throws {
     try fill(path, flushes: true)
     let engine = try Engine.open(at: path)
     let catalog = try #require(engine.families.first { $0.name == "catalog" })
@@ -183,10 +183,10 @@ struct ReplacementTests {
     #expect(try keys(try open(.renameAside)).isEmpty)
   }
 
-  // MARK: - What the policy covers
+  // MARK: - Scope of the policy
 
   @Test(arguments: [CorruptionPolicy.fail, .renameAside, .salvage])
-  func `damage in the catalog's tables is damage of the database`(policy: CorruptionPolicy) throws {
+  func `corruption of the catalog's tables is corruption of the database`(policy: CorruptionPolicy) throws {
     try fill(path, flushes: true)
     let tables = try files("").filter { $0.hasSuffix(".sst") }
     #expect(!tables.isEmpty)
@@ -199,14 +199,14 @@ struct ReplacementTests {
       #expect(try keys(try open(policy)).isEmpty)
       #expect(try names() == ["db", "db.1.corrupt"])
     case .salvage:
-      // Small tables have one block: nothing can be read, and nothing that was there is taken away.
+      // Small tables have one block: nothing can be read, and nothing is removed.
       #expect(errorCode { _ = try open(policy) } == .corruption)
       #expect(try names() == ["db"])
     }
   }
 
   @Test(arguments: [CorruptionPolicy.renameAside, .salvage])
-  func `a program that makes no databases replaces damaged ones all the same`(policy: CorruptionPolicy) throws {
+  func `a program that does not create databases still replaces damaged ones`(policy: CorruptionPolicy) throws {
     try fill(path)
     try damageManifest()
     var options = options(policy)
@@ -224,7 +224,7 @@ struct ReplacementTests {
     #expect(try names() == ["db", "db.1.corrupt"])
   }
 
-  @Test func `who only reads replaces nothing`() throws {
+  @Test func `a read-only program replaces nothing`() throws {
     try fill(path)
     try damageManifest()
     var options = options(.salvage)
@@ -233,7 +233,7 @@ struct ReplacementTests {
     #expect(try names() == ["db"])
   }
 
-  @Test func `while somebody replaces it, others are told so, and replace nothing`() throws {
+  @Test func `while one program replaces it, others get an error, and replace nothing`() throws {
     try fill(path)
     try damageManifest()
     let replacement = DatabaseReplacement(path: path, options: EngineOptions(), clock: .system)
@@ -249,7 +249,7 @@ struct ReplacementTests {
   // MARK: - Followers of the changes
 
   @Test(arguments: [CorruptionPolicy.renameAside, .salvage])
-  func `who has kept its place in the feed hears of a gap, at once and later`(policy: CorruptionPolicy) throws {
+  func `a reader with a saved feed position receives a gap, at once and later`(policy: CorruptionPolicy) throws {
     try fill(path)
     let place = try withExtendedLifetime(try open()) { try $0.database.core.backend.snapshot().version }
     try damageManifest()

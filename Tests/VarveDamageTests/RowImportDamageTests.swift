@@ -4,7 +4,7 @@ import Testing
 import Varve
 import VarveInspection
 
-/// Damaged rows of another database, through the rows door.
+/// Importing damaged rows of another database through the row API.
 struct RowImportDamageTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }
@@ -19,7 +19,7 @@ struct RowImportDamageTests {
   private static let people = PortableValue(shapes: [["name"]], bytes: [0xd1, 0x02, 0x01, 0x41, 0x62, 0x40])
 
   @Test(arguments: [1, 2, 3] as [UInt64])
-  func `damaged bytes of every coder are an error or a value, and never stop the process`(seed: UInt64) throws {
+  func `damaged bytes of every coder are an error or a value, and never crash the process`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     let list = try PropertyListEncoder.binary.encode([
       "a": [["b": "é 漢", "c": "plain"], [:]], "long": Array(repeating: ["x": "y"], count: 20),
@@ -49,7 +49,7 @@ struct RowImportDamageTests {
           }
         }
         guard let prepared = try? rowImport.prepare(row("a", damaged)) else { continue }
-        // What passed can be stored and read as bytes.
+        // Accepted rows can be stored and read as bytes.
         if random.oneIn(50) { try rowImport.commit([prepared]) }
       }
     }
@@ -57,7 +57,7 @@ struct RowImportDamageTests {
 }
 
 extension PropertyListEncoder {
-  /// As the coder of collections is set up.
+  /// Configured like the coder of collections.
   static var binary: PropertyListEncoder {
     let encoder = PropertyListEncoder()
     encoder.outputFormat = .binary

@@ -1,9 +1,9 @@
 @testable import Varve
 
 extension ChangeSet {
-  /// What a transaction has changed so far, as its commit would tell it.
+  /// The transaction's changes so far, as its commit would report them.
   static func of(_ transaction: WriteTransaction) throws -> ChangeSet? {
-    // Something is told even where no row has changed.
+    // The change set exists even if no row has changed.
     PendingChangeSet(changes: transaction.changes, label: nil, custom: [], time: 0)
       .changeSet(.zero, transaction.database.coding)
   }

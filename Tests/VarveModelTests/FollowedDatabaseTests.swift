@@ -4,14 +4,14 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Databases that read what another one writes: over every storage that can be opened so.
+/// Databases that follow another one, on every storage that supports it.
 struct FollowedDatabaseTests {
   private static func look<Result>(_ database: Database, _ body: (ReadTransaction) throws -> Result) throws -> Result {
     try database.core.read(body)
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `a follower sees each transaction whole, also of collections that came since`(kind: StorageKind) throws {
+  func `a follower sees each transaction completely, even in collections created since`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let writer = try Database.open(try site.open(), path: "\(kind)")
     try writer.write { try $0.set(0, key: 0, in: "rows", metadata: "zero") }
@@ -40,7 +40,7 @@ struct FollowedDatabaseTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `a read-only database shows everything and refuses every write`(kind: StorageKind) throws {
+  func `a read-only database reads everything and refuses every write`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let writer = try Database.open(try site.open(), path: "\(kind)", definition: try KeyPools.definition())
     let object = ModelObject(number: 1, text: "text")

@@ -6,7 +6,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Keeps the number of each row of "in" by its key, the key by the number, and how many there are.
+/// Stores the number of each row of "in" by its key, the key by the number, and the count of rows.
 private struct Numbers: DatabaseExtension {
   static let kind = "model.numbers"
   var configuration: ExtensionConfiguration {
@@ -70,8 +70,8 @@ private final class NumbersTransaction: ExtensionTransaction {
   }
 }
 
-/// The power goes at any operation of the disk while an extension is built by tables and others write. Opened again, the
-/// build goes on, and everything is that of all rows.
+/// A power loss at any disk operation while an extension is built by tables, during writes. After reopening the build
+/// continues, and the contents are those of all rows.
 ///
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter IngestedBuildCrashTests
 struct IngestedBuildCrashTests {
@@ -91,7 +91,7 @@ struct IngestedBuildCrashTests {
     return handle
   }
 
-  /// The rows of `in`, filled before anything is registered, and then some after each chunk.
+  /// Fills the rows of `in` before anything is registered, and adds some after each chunk.
   private static func run(_ disk: CrashFileSystem) throws {
     let database = try open(disk, 1)
     try database.core.write(WriteTerms(durability: .power)) { tx in
@@ -117,7 +117,7 @@ struct IngestedBuildCrashTests {
     try database.close()
   }
 
-  /// What is kept is what the rows say.
+  /// Checks that the contents follow from the rows, and returns the number of rows.
   private static func check(_ database: Database, _ handle: ExtensionHandle<Numbers>) throws -> Int {
     try database.core.read { tx in
       var expected: [[UInt8]: [UInt8]] = [:]
@@ -133,7 +133,7 @@ struct IngestedBuildCrashTests {
     }
   }
 
-  /// What the disk says of the build.
+  /// The state of the build on disk.
   private static func state(_ database: Database) throws -> String {
     guard let record = database.core.extensionCatalog.record("numbers") else { return "none" }
     let snapshot = try database.core.backend.snapshot()
@@ -154,7 +154,7 @@ struct IngestedBuildCrashTests {
   }
 
   @Test(arguments: CrashPolicy.allCases)
-  func `a build by tables that a crash cuts goes on, and what is kept is that of all rows`(policy: CrashPolicy) throws {
+  func `a build by tables interrupted by a crash continues, and ends complete`(policy: CrashPolicy) throws {
     let counting = CrashFileSystem(seed: 3)
     let operations = Mutex(0)
     counting.observe { _, _ in operations.withLock { $0 += 1 } }

@@ -5,8 +5,8 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// The keys of one collection of the model suite, sorted and each of them once, and the calls of a transaction with
-/// them. The model knows a key by its place here, so that it needs to know nothing of keys.
+/// The keys of one collection of the model suite, sorted and unique, and the calls of a transaction with them. The
+/// model identifies a key by its index here, so that it does not depend on the key type.
 class KeyPool {
   /// The collection's name.
   let name: String
@@ -17,7 +17,7 @@ class KeyPool {
     self.count = count
   }
 
-  /// A stretch of the pool, and how a range of keys says it.
+  /// A range of indexes in the pool, and the form of the key range that expresses it.
   struct Stretch: Sendable {
     enum Form: CaseIterable { case halfOpen, closed, from, upTo, through }
     let form: Form
@@ -41,7 +41,7 @@ class KeyPool {
       form: Stretch.Form.allCases[random.below(5)], lower: min(one, other), upper: max(one, other))
   }
 
-  // What a subclass knows how to do. `place` is where a row's key stands in the pool.
+  // Implemented by subclasses. `place` is the index of a row's key in the pool.
   func place(of key: RowKey) throws -> Int? { nil }
   func set(_ index: Int, _ object: some Encodable, _ tx: WriteTransaction) throws {}
   func set(_ index: Int, _ object: ModelObject, _ note: ModelNote?, _ tx: WriteTransaction) throws {}
@@ -56,7 +56,7 @@ class KeyPool {
   func note(_ index: Int, _ tx: ReadTransaction) throws -> ModelNote? { nil }
   func rows(_ indexes: [Int], _ tx: ReadTransaction) throws -> [Row?] { [] }
   func places(_ tx: ReadTransaction, descending: Bool) throws -> [Int] { [] }
-  /// Whether keys of the type can be in ranges; then the two below work.
+  /// Whether keys of the type can be in ranges; if so, the two below work.
   var hasRanges: Bool { false }
   func remove(_ stretch: Stretch, _ tx: WriteTransaction) throws -> Int { 0 }
   func rows(_ stretch: Stretch, descending: Bool, _ tx: ReadTransaction) throws -> RowCursor? { nil }
@@ -68,14 +68,14 @@ class TypedPool<Key: KeyCodable>: KeyPool {
   let keys: [Key]
   private let places: [Key: Int]
 
-  /// `keys` in their order, each once.
+  /// Creates a pool of `keys`, which are in order and unique.
   init(_ name: String, _ keys: [Key]) {
     self.keys = keys
     places = Dictionary(uniqueKeysWithValues: zip(keys, keys.indices))
     super.init(name, count: keys.count)
   }
 
-  /// The key as a call gives it: a string, for instance, in another composition.
+  /// The key as a call passes it: a string, for instance, in another composition.
   func key(_ index: Int) -> Key { keys[index] }
 
   override func place(of key: RowKey) throws -> Int? { places[try key.key(as: Key.self)] }
@@ -134,7 +134,7 @@ class TypedPool<Key: KeyCodable>: KeyPool {
 
 /// Keys of a type that has an order.
 class OrderedPool<Key: KeyCodable & Comparable>: TypedPool<Key> {
-  /// Sorts them and drops those that are there twice.
+  /// Sorts the keys and removes duplicates.
   init(_ name: String, unsorted: [Key]) { super.init(name, Array(Set(unsorted)).sorted()) }
 
   override var hasRanges: Bool { true }
@@ -162,7 +162,7 @@ class OrderedPool<Key: KeyCodable & Comparable>: TypedPool<Key> {
   }
 }
 
-/// Strings, which are also found by what they begin with, and in either composition.
+/// Strings, which are also found by prefix, and in either composition.
 final class StringPool: OrderedPool<String> {
   private var turn = 0
 
@@ -175,7 +175,7 @@ final class StringPool: OrderedPool<String> {
     try tx.rows(in: name, keyPrefix: prefix, descending: descending)
   }
 
-  /// By the scalars of the composed forms: what the door says of prefixes.
+  /// Compares the scalars of the composed forms, as documented for prefixes.
   func begins(_ index: Int, with prefix: String) -> Bool {
     Array(keys[index].precomposedStringWithCanonicalMapping.unicodeScalars)
       .starts(with: Array(prefix.precomposedStringWithCanonicalMapping.unicodeScalars))

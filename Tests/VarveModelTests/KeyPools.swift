@@ -4,15 +4,15 @@ import Foundation
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The collections of the model suite: one for each type of keys, with the edges of the type among them.
+/// The collections of the model suite: one for each type of keys, including the type's edge values.
 struct KeyPools {
   let all: [KeyPool]
-  /// Those of strings, for walks by prefix.
+  /// The pools of strings, for iterations by prefix.
   let strings: [StringPool]
-  /// The names of those that have families of their own.
+  /// The names of the collections with their own families.
   static let own = ["own.strings", "own.numbers"]
 
-  /// The same seed, the same keys.
+  /// Creates the pools. The same seed produces the same keys.
   init(seed: UInt64) {
     var random = SeededRandom(seed: seed)
     let texts = Self.drawStrings(&random)
@@ -68,7 +68,7 @@ struct KeyPools {
 
   private static let coders: [CoderKind] = [.binary, .own(MaskedCoder.self), .json, .own(SecondCoder.self)]
 
-  /// What the program knows of them before it opens the database. Each start may write by another coder: rows of all of them
+  /// The program's definition when it opens the database. Each start may write with another coder: rows of all coders
   /// are side by side.
   static func definition(start: Int = 0) throws -> DatabaseDefinition {
     let definition = DatabaseDefinition {

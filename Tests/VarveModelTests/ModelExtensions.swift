@@ -2,7 +2,7 @@ import Synchronization
 
 @testable import Varve
 
-/// Which collection each row is of, by the row's number, and a checksum of that in memory.
+/// Stores the collection of each row, by the row's number, and a checksum of that in memory.
 struct ModelMirror: DatabaseExtension {
   static let kind = "model.mirror"
   typealias Delta = ModelSum
@@ -43,7 +43,7 @@ struct ModelMirror: DatabaseExtension {
   }
 }
 
-/// How many rows there are, and the sum of their numbers.
+/// The number of rows, and the sum of their numbers.
 struct ModelSum: Hashable, Sendable {
   var count = 0
   var numbers: UInt64 = 0
@@ -100,10 +100,10 @@ final class ModelMirrorTransaction: ExtensionTransaction {
   }
 }
 
-/// How many rows each collection has, as counters; built after the mirror, and again with it.
+/// Counts the rows of each collection, in counters; built after the mirror, and rebuilt with it.
 ///
-/// Where hooks of others write rows it can't take all rows at once: what these remove of them meanwhile it would count
-/// twice.
+/// Where hooks of others write rows it can't receive all rows at once: it would count twice the ones that those hooks
+/// remove meanwhile.
 struct ModelTally: DatabaseExtension {
   static let kind = "model.tally"
   var takesAllAtOnce = true

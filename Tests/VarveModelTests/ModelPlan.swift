@@ -10,17 +10,17 @@ import VarveTestSupport
   import Musl
 #endif
 
-/// How many steps the suites of models do, all of them here: each demands that it did as many, and a test that they are
-/// a million where CI runs them, in the optimised build.
+/// The numbers of steps of all model suites: each suite requires that it made as many, and a test requires that their
+/// sum is a million where CI runs them, in the optimized build.
 enum ModelPlan {
-  /// Without optimisation, where a step takes ten times as long, one in so many.
+  /// Without optimization, where a step takes ten times as long, the numbers are divided by this.
   #if DEBUG
     private static let divisor = 20
   #else
     private static let divisor = 1
   #endif
 
-  /// Whether there are so many that the kinds of steps are a fair sample.
+  /// Whether there are enough steps for the kinds of steps to be a fair sample.
   static var isWhole: Bool { TestScale.isWhole && divisor == 1 }
 
   // MARK: Rows
@@ -54,7 +54,7 @@ enum ModelPlan {
     }
   }
 
-  /// Of two storages, each a thousand queries: with the steps of the indexes more than 100,000.
+  /// On two storages, a thousand queries each: with the steps of the indexes more than 100,000.
   static let queryRuns = max(1, 10 / divisor)
 
   // MARK: Relationships
@@ -71,19 +71,19 @@ enum ModelPlan {
 
   // MARK: Seeds
 
-  /// One of the environment, for all suites.
+  /// The seed from the environment, for all suites.
   static let chosenSeed: UInt64? = {
     // Safety: the environment is not changed while tests run.
     guard let text = unsafe getenv("VARVE_TEST_SEED") else { return nil }
     return UInt64(unsafe String(cString: text))
   }()
 
-  /// The seeds of so many runs at scale 1.
+  /// The seeds of `runCount` runs at scale 1.
   static func seeds(_ runCount: Int) -> ClosedRange<UInt64> {
     chosenSeed.map { $0...$0 } ?? 1...UInt64(TestScale.count(runCount))
   }
 
-  /// All steps of a scale of 1.
+  /// The number of all steps at scale 1.
   static var steps: Int {
     let runs = StorageKind.allCases.reduce(lateExtensionRuns) { $0 + extensionRuns($1) }
     // Three storages, and two that are late or fail.
@@ -92,7 +92,7 @@ enum ModelPlan {
 }
 
 struct ModelPlanTests {
-  @Test func `the suites of models do a million steps where they are optimised`() {
+  @Test func `the model suites make a million steps in optimized builds`() {
     #expect(!ModelPlan.isWhole || ModelPlan.steps >= 1_000_000, "\(ModelPlan.steps) steps")
   }
 }

@@ -2,27 +2,27 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// What the rows of the model suite hold.
+/// The object of a row of the model suite.
 struct ModelObject: Codable, Hashable, Sendable {
   var number: Int
   var text: String
   var parts: [String]?
 }
 
-/// What some of them have beside it.
+/// The metadata of some rows.
 struct ModelNote: Codable, Hashable, Sendable {
   var rank: Double
   var tags: [String]
 }
 
-/// A row: as simple as it can be.
+/// A row of the model.
 struct ModelRow: Hashable, Sendable {
   var object: ModelObject
   var note: ModelNote?
   var id: UInt64
 }
 
-/// What a database holds: dictionaries. Keys are their places in the sorted pool of the collection.
+/// The contents of a database: dictionaries. Keys are indexes in the sorted pool of the collection.
 struct ModelState: Hashable, Sendable {
   var collections: [String: [Int: ModelRow]] = [:]
 
@@ -34,14 +34,14 @@ struct ModelState: Hashable, Sendable {
   var count: Int { collections.values.reduce(0) { $0 + $1.count } }
 }
 
-/// What a transaction has done so far, event by event: what its change set has to say is read off at the end.
+/// The changes of a transaction so far, event by event: the expected change set is derived from them at the end.
 struct ModelChanges: Hashable, Sendable {
   enum Event: Hashable, Sendable {
     case set, object, metadata, touchedObject, touchedMetadata, touchedRow, removed
   }
 
   struct Row: Hashable, Sendable {
-    /// Whether it was there before the transaction, or when the collection was cleared last.
+    /// Whether the row existed before the transaction, or when the collection was last cleared.
     let existed: Bool
     var events: [Event] = []
 
@@ -66,7 +66,7 @@ struct ModelChanges: Hashable, Sendable {
   var isEmpty: Bool { rows.isEmpty && cleared.isEmpty }
   var collections: Set<String> { cleared.union(rows.keys) }
 
-  /// After all was removed, that holds for collections that never were, too.
+  /// After everything was removed, this is true even for collections that never existed.
   func isCleared(_ collection: String) -> Bool { isEverythingCleared || cleared.contains(collection) }
 
   mutating func note(_ event: Event, _ key: Int, _ collection: String, existed: Bool) {

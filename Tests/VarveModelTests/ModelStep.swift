@@ -1,7 +1,7 @@
 import EngineTestSupport
 
-/// The kinds of steps of the model suite. Each is counted where it happens, and each must be at least one in a
-/// hundred of all.
+/// The kinds of steps of the model suite. Each is counted where it happens, and each must be at least one percent of
+/// all.
 enum ModelStep: Int, CaseIterable, Sendable {
   // In a write.
   case set, setWithMetadata, replaceObject, replaceMetadata, touchObject, touchMetadata, touchRow
@@ -42,7 +42,7 @@ enum ModelStep: Int, CaseIterable, Sendable {
   static let around = WeightedDraw(allCases.filter { $0.rawValue >= ModelStep.commit.rawValue }, \.weight)
 }
 
-/// Kinds below the sums of their weights.
+/// Draws kinds by the cumulative sums of their weights.
 struct WeightedDraw<Kind: Sendable>: Sendable {
   private let kinds: [Kind]
   private let sums: [Int]

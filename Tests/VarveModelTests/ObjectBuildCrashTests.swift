@@ -6,7 +6,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Writes a row for each that it receives, so also while it is built.
+/// Writes a row for each that it receives, even while it is built.
 private struct Deriving: DatabaseExtension {
   static let kind = "model.deriving"
   var configuration: ExtensionConfiguration {
@@ -35,7 +35,7 @@ private final class DerivingTransaction: ExtensionTransaction {
     guard let tx = context.writeTransaction else { return }
     if let number = try change.row?.object(as: Int.self) {
       try seen.put(change.key.bytes, [])
-      // A hook inside of a hook: the mirror and the tally receive it.
+      // A hook inside a hook: the mirror and the tally receive it.
       try tx.set(number * 2, key: key, in: "out")
     } else {
       try seen.delete(change.key.bytes)
@@ -44,8 +44,9 @@ private final class DerivingTransaction: ExtensionTransaction {
   }
 }
 
-/// The power goes at any operation of the disk while extensions are built: one that writes rows, one with shared state
-/// that receives those, and one that depends on it. Opened again, the builds go on, and everything is that of all rows.
+/// A power loss at any disk operation while extensions are built: one that writes rows, one with shared state that
+/// receives those, and one that depends on it. After reopening the builds continue, and the contents are those of all
+/// rows.
 ///
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter ObjectBuildCrashTests
 struct ObjectBuildCrashTests {
@@ -79,7 +80,7 @@ struct ObjectBuildCrashTests {
     try database.ready(handles.tally)
   }
 
-  /// The rows of `in`, filled before anything is registered, and then some while it is built.
+  /// Fills the rows of `in` before anything is registered, and adds some during the build.
   private static func run(_ disk: CrashFileSystem) throws {
     let database = try open(disk, 1)
     try database.core.write(WriteTerms(durability: .power)) { tx in
@@ -101,7 +102,7 @@ struct ObjectBuildCrashTests {
     try database.close()
   }
 
-  /// What is kept is what the rows say.
+  /// Checks that the contents follow from the rows, and returns the number of rows.
   private static func check(_ database: Database, _ handles: Handles) throws -> Int {
     try database.core.read { tx in
       let keys = try tx.keys(Int.self, in: "in")
@@ -131,7 +132,7 @@ struct ObjectBuildCrashTests {
   }
 
   @Test(arguments: CrashPolicy.allCases)
-  func `a build that a crash cuts goes on, and all that is kept is that of all rows`(policy: CrashPolicy) throws {
+  func `a build interrupted by a crash continues, and ends with the contents of all rows`(policy: CrashPolicy) throws {
     let counting = CrashFileSystem(seed: 3)
     let operations = Mutex(0)
     counting.observe { _, _ in operations.withLock { $0 += 1 } }

@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// What is found on a disk behind a crash, against what had been promised.
+/// Compares the contents of a disk after a crash with those that must be there.
 struct ObjectCrashCheck {
   let states: CrashedStates
   let promise: CrashedPromise
@@ -22,7 +22,7 @@ struct ObjectCrashCheck {
     return count
   }
 
-  /// The transactions that are there are the first ones.
+  /// Checks that the transactions found are the first ones, and returns their number.
   private func presentCount(_ database: Database) throws -> Int {
     let numbers = try database.core.read { try $0.keys(Int.self, in: "log") }
     guard numbers == Array(0..<numbers.count).map({ $0 + 1 }) else {
@@ -54,7 +54,7 @@ struct ObjectCrashCheck {
     }
   }
 
-  /// Counts are the numbers of rows, and each row and its metadata know of each other.
+  /// Checks that counts are the numbers of rows, and that each row and its metadata refer to each other.
   private func checkFamilies(_ database: Database, _ backend: EngineBackend) throws {
     let snapshot = try backend.snapshot()
     let catalog = database.core.catalog
@@ -80,7 +80,7 @@ struct ObjectCrashCheck {
     }
   }
 
-  /// The feed tells of the transactions that are there, and of no other, in their order.
+  /// Checks that the feed reports exactly the transactions that are there, in order.
   private func checkFeed(_ database: Database, _ count: Int) throws {
     var labels: [String] = []
     var last = CommitVersion.zero

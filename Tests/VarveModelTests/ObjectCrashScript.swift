@@ -5,28 +5,28 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// What rows of the crash suite hold.
+/// The object of a row in the crash suite.
 struct CrashedObject: Codable, Hashable, Sendable {
   var number: Int
   var text: String
 }
 
-/// What some of them have beside it.
+/// The metadata of some rows.
 struct CrashedNote: Codable, Hashable, Sendable { var tag: String }
 
-/// A row, as it has to be found.
+/// A row as it must be found.
 struct CrashedRow: Hashable, Sendable {
   var object: CrashedObject
   var note: CrashedNote?
   var id: UInt64
 }
 
-/// What has to be in the database behind each transaction, from none.
+/// The expected contents of the database after each transaction, starting with the empty one.
 struct CrashedStates: Sendable {
   typealias Content = [String: [Int: CrashedRow]]
 
   private(set) var contents: [Content] = [[:]]
-  /// Ids that were given so far, also by what was undone.
+  /// The ids assigned so far, including those of undone work.
   private(set) var ids: [Set<UInt64>] = [[]]
 
   var last: Content { contents[contents.count - 1] }
@@ -37,16 +37,16 @@ struct CrashedStates: Sendable {
   }
 }
 
-/// How far the run had come at a moment: transactions by number, from 1.
+/// The progress of the run at a moment: transactions by number, from 1.
 struct CrashedPromise: Sendable {
   var begun = 0
-  /// Acknowledged, so that the death of the process takes none of them.
+  /// Acknowledged, so that they survive the death of the process.
   var process = 0
-  /// Acknowledged, so that a loss of power takes none of them.
+  /// Acknowledged, so that they survive a loss of power.
   var power = 0
 }
 
-/// The promise of now, for observers of the disk, which can't touch the script.
+/// The current progress, for observers of the disk, which can't access the script.
 final class CrashedProgress: Sendable {
   private let state = Mutex(CrashedPromise())
   var promise: CrashedPromise { state.withLock { $0 } }
@@ -55,9 +55,9 @@ final class CrashedProgress: Sendable {
 
 /// Transactions over several families, drawn from a seed, on a disk that loses power.
 ///
-/// Each transaction adds its number to the collection `log`, so what is found says which transactions are there.
-/// The others are shared and a collection in families of its own; objects, metadata, counts and the feed of changes
-/// are touched by nearly every one. One thread does everything: background jobs run where the script steps them.
+/// Each transaction adds its number to the collection `log`, which shows the transactions that are there. The other
+/// collections are shared ones and one with its own families; nearly every transaction touches objects, metadata,
+/// counts and the feed of changes. One thread does everything: background jobs run where the script steps them.
 final class ObjectCrashScript {
   static let path = "/db"
   static let collections = ["own", "shared"]
@@ -67,7 +67,7 @@ final class ObjectCrashScript {
   let progress = CrashedProgress()
   private var random: SeededRandom
   private let executor: SteppedExecutor
-  /// What the transaction under way sees.
+  /// The state that the current transaction sees.
   private var content: CrashedStates.Content = [:]
   private var given: Set<UInt64> = []
 
@@ -96,14 +96,14 @@ final class ObjectCrashScript {
     let backend = try EngineBackend(
       try Engine.open(at: path, options: StorageSite.options, environment: environment))
     var options = DatabaseOptions()
-    // The time of day stands in the feed: two runs have the same bytes.
+    // The feed contains the time of day: with a fixed clock two runs have the same bytes.
     options.clock = WallClock { 1_700_000_000 }
     return (try Database.open(backend, path: path, definition: try definition(), options: options), backend)
   }
 
   // MARK: - The run
 
-  /// Runs to the end, or until the power goes.
+  /// Runs to the end, or until the power loss.
   func run(transactionCount: Int) throws {
     let (database, backend) = try Self.open(disk, executor, seed: random.next())
     for number in 1...transactionCount {

@@ -6,19 +6,19 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// The power goes at any operation of the disk while transactions over several families are committed.
+/// A power loss at any disk operation while transactions over several families are committed.
 ///
 /// The script runs once; at its operations (in CI at a sample of them) images of the disk are taken. On each the
-/// database opens and holds whole transactions alone, the first ones, and all that were promised; it goes on with
-/// another, and opens again.
+/// database opens and contains only complete transactions, the first ones, including all that must be durable; it
+/// continues with another, and opens again.
 ///
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter ObjectCrashTests   # every operation
 ///
-/// The order of a batch's entries comes from dictionaries: `SWIFT_DETERMINISTIC_HASHING=1` repeats a run to the byte.
+/// The order of a batch's entries comes from dictionaries: `SWIFT_DETERMINISTIC_HASHING=1` makes runs byte-identical.
 struct ObjectCrashTests {
   private static let seed: UInt64 = 20_251_122
   private static let transactionCount = 90
-  /// At scale 5 and above every operation, below a sample.
+  /// At scale 5 and above every operation, below that a sample.
   private static let pointLimit = TestScale.value >= 5 ? Int.max : TestScale.count(90)
 
   private struct Point: Sendable {
@@ -59,7 +59,7 @@ struct ObjectCrashTests {
     return recorded
   }
 
-  @Test func `the script touches the disk in every way`() throws {
+  @Test func `the script uses the disk in every way`() throws {
     let recording = try Self.recording.get()
     for kind in ["createFile", "rename", "remove", "syncDirectory", "write", "store", "sync"] {
       #expect(recording.kinds[kind] ?? 0 > 0, "no \(kind)")
@@ -75,7 +75,7 @@ struct ObjectCrashTests {
   }
 
   @Test(arguments: CrashPolicy.allCases)
-  func `after a crash whole transactions are there, the first ones, and all that were promised`(
+  func `after a crash complete transactions are there, the first ones, including all that must be durable`(
     policy: CrashPolicy
   ) throws {
     let recording = try Self.recording.get()
@@ -100,7 +100,7 @@ struct ObjectCrashTests {
     #expect(lostCount > 0)
   }
 
-  /// Opens an image, checks it, writes on, and opens it again. Returns how many transactions the crash left.
+  /// Opens an image, checks it, writes more, and opens it again. Returns how many transactions the crash left.
   private static func trial(
     _ point: Point, _ states: CrashedStates, _ policy: CrashPolicy, _ seed: UInt64
   ) throws -> Int {

@@ -9,14 +9,15 @@ import VarveTestSupport
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter ObjectModelTests   # fifty times as many runs
 ///     VARVE_TEST_SEED=17 ./tools/test --filter ObjectModelTests    # the runs of one seed alone
 ///
-/// A failure names its seed and the last steps. Only what threads do side by side is not repeated by the seed.
+/// A failure reports its seed and the last steps. The seed reproduces everything except concurrent threads.
 struct ObjectModelTests {
   @Test(arguments: StorageKind.allCases)
   func `a database answers like the model`(kind: StorageKind) throws {
     try Self.runAll(kind, faults: nil, "model, \(kind)")
   }
 
-  /// Commits come late and calls in any order, and those that are checked are refused: nobody notices.
+  /// Commits become durable late, calls complete in any order, and checked commits are refused at random: the answers
+  /// stay the same.
   @Test func `a database answers like the model over a storage that is late and refuses`() throws {
     var faults = ToyFaults()
     faults.lateOneIn = 2
@@ -26,9 +27,9 @@ struct ObjectModelTests {
     #expect(runs.faultCount == 0)
   }
 
-  /// Commits of which nobody knows, commits that can't be made durable, instants that are forgotten: each comes
-  /// out as an error, and what is there when the database is opened again is all of a transaction or nothing.
-  @Test func `a database over a storage that fails loses no transaction and tears none`() throws {
+  /// Commits with unknown outcome, commits that can't be made durable, expired snapshots: each results in an error, and
+  /// after reopening the database has all of a transaction or nothing.
+  @Test func `a database on a storage that fails loses no transaction and applies none partially`() throws {
     var faults = ToyFaults()
     faults.lateOneIn = 3
     faults.unknownOneIn = 12
@@ -39,7 +40,7 @@ struct ObjectModelTests {
     #expect(!TestScale.isWhole || ModelPlan.chosenSeed != nil || runs.unknownOutcomes > 40)
   }
 
-  /// What all runs together met.
+  /// The counts of all runs together.
   private struct Totals {
     var counts = StepCounts<ModelStep>()
     var faultCount = 0

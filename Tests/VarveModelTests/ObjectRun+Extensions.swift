@@ -3,13 +3,14 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Extensions beside the model: an immediate one with shared state, and one that depends on it. They come, go, become
-/// stale and change their versions between transactions, and what they keep is what the rows say, in transactions too.
+/// Extensions beside the model: an immediate one with shared state, and one that depends on it. They are registered and
+/// unregistered, become stale and change their versions between transactions, and their contents follow from the rows,
+/// even within transactions.
 ///
-/// Their steps are drawn from numbers of their own, so that they change no other step. Runs over a storage that fails have
-/// none: what a build meets there is another suite's.
+/// Their steps are drawn from a separate generator, so that they change no other step. Runs on a storage that fails
+/// have none: another suite tests builds there.
 extension ObjectRun {
-  /// What happens to extensions, counted.
+  /// Steps of extensions, counted.
   enum ExtensionStep: String, CaseIterable, Sendable {
     case registerAgain, anotherVersion, leaveStale, checkInside, checkOutside
   }
@@ -24,7 +25,7 @@ extension ObjectRun {
     var counts: [ExtensionStep: Int] = [:]
   }
 
-  /// After an opening.
+  /// Registers the extensions after an opening.
   func registerExtensions() throws {
     if isFaulty { return }
     (extensions.mirror, extensions.tally) = (nil, nil)
@@ -39,7 +40,7 @@ extension ObjectRun {
     (extensions.mirror, extensions.tally) = (mirror, tally)
   }
 
-  /// Between two transactions.
+  /// Makes a step between two transactions.
   func stepExtensions() throws {
     if isFaulty { return }
     switch extensions.random.below(100) {
@@ -66,7 +67,7 @@ extension ObjectRun {
     }
   }
 
-  /// Inside of a transaction, at whatever depth.
+  /// Checks the extensions at random, inside a transaction, at any depth.
   func mayCheckExtensions(_ tx: WriteTransaction) throws {
     guard extensions.mirror != nil, extensions.random.oneIn(24) else { return }
     count(.checkInside)

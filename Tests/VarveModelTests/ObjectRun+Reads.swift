@@ -3,7 +3,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// What a transaction reads, against the model.
+/// Reads of a transaction, compared with the model.
 extension ObjectRun {
   typealias Expected = (pool: KeyPool, index: Int, row: ModelRow)
 
@@ -52,7 +52,7 @@ extension ObjectRun {
     try expect(try found.object(as: ModelObject.self), expected.object, "the object of \(found.key)")
   }
 
-  // MARK: - Walks
+  // MARK: - Iteration
 
   private func rows(
     _ pool: KeyPool, _ state: ModelState, descending: Bool, where isMeant: (Int) -> Bool = { _ in true }
@@ -103,7 +103,7 @@ extension ObjectRun {
     return HeldWalk(cursor: try tx.rows(), rest: rest)
   }
 
-  /// Goes on with a walk, which is at its end when both are.
+  /// Advances an open cursor and its expected rest, which must end together.
   func move(_ walk: inout HeldWalk, by count: Int) throws {
     for _ in 0..<count {
       let found = try walk.cursor.next()
@@ -122,14 +122,14 @@ extension ObjectRun {
     walks[walks.count - 1].depth = depth
   }
 
-  /// One that was made inside of what was undone has ended, but for rows that it has in memory.
+  /// Finishes a cursor made inside undone work: it has ended, except for rows that it has in memory.
   func finishUndone(_ walk: HeldWalk) throws {
     do { try finish(walk) } catch let error as DatabaseError where error.code == .cursorEnded {}
   }
 
   private func finish(_ walk: HeldWalk) throws {
     var walk = walk
-    // Behind the last row there is none, however often it is asked for.
+    // After the last row there is none, however often it is asked for.
     try move(&walk, by: walk.rest.count + 1)
     try move(&walk, by: 1)
   }
@@ -140,7 +140,7 @@ extension ObjectRun {
 
   // MARK: - Everything
 
-  /// Compares everything with the model, through the public doors.
+  /// Compares everything with the model, through the public API.
   func compare() throws {
     try database.read { tx in try compare(tx) }
   }
@@ -159,7 +159,7 @@ extension ObjectRun {
 
   // MARK: - The change set
 
-  /// Compares what the change set of a transaction says with what the model noted.
+  /// Compares a transaction's change set with the changes that the model recorded.
   func checkChanges(_ tx: WriteTransaction) throws {
     guard let found = try ChangeSet.of(tx) else { return }
     try expect(tx.changes.isEmpty, changes.isEmpty, "whether anything changed")

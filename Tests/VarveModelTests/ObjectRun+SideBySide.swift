@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Writers side by side: threads that read, change what they read, and commit.
+/// Concurrent writers: threads that read, change what they read, and commit.
 extension ObjectRun {
   static let accounts = "accounts"
   static let turns = "turns"
@@ -12,14 +12,14 @@ extension ObjectRun {
   static let accountCount = 4
   private static let roundCount = 6
 
-  /// Amounts move between accounts, by writers of both kinds; whoever reads meanwhile finds the same sum and number
-  /// of rows. Each writer also adds rows of its own, and takes some of them away.
+  /// Moves amounts between accounts, by writers of both kinds; every reader meanwhile finds the same sum and number of
+  /// rows. Each writer also adds rows, and removes some of them.
   func writeSideBySide() throws {
     endPinned()
     let faults = (backend as? ToyBackend)?.faults
     if isFaulty { try openAfterFault() }
     if var faults, let toy = backend as? ToyBackend {
-      // What fails comes to one writer: it is looked at where there is one.
+      // Failures are tested with one writer, not here.
       (faults.unknownOneIn, faults.failingOneIn, faults.tooOldOneIn) = (0, 0, 0)
       toy.faults = faults
     }
@@ -35,7 +35,7 @@ extension ObjectRun {
       for round in 0..<Self.roundCount { try work.transfer(thread, round, &random) }
     }
     try expect(threads.errorsAtEnd(), [], "what the writers threw")
-    // Four steps: so that the threads have their part of a run, and not most of it.
+    // Counted as four steps, so that the threads get their share of a run, and not most of it.
     counts[.concurrent] += Self.threadCount * Self.roundCount / 4
     if let problem = work.problem { throw ContractBroken(problem) }
     try database.read { tx in
@@ -44,14 +44,14 @@ extension ObjectRun {
       try expect(try tx.count(in: ObjectRun.turns), work.expectedTurns, "the rows that the writers left")
       try expect(try tx.keys(Int.self, in: ObjectRun.turns).count, work.expectedTurns, "the rows that the writers left")
     }
-    // The accounts are no part of the model.
+    // The accounts are not part of the model.
     try database.write { tx in
       _ = try tx.removeAll(in: Self.accounts)
       _ = try tx.removeAll(in: ObjectRun.turns)
     }
   }
 
-  /// What the threads share.
+  /// The state that the threads share.
   private final class Work: Sendable {
     private let database: Database
     private let turns = Mutex(0)

@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// What happens around transactions.
+/// Steps between transactions.
 extension ObjectRun {
   // MARK: - Reads that stay open
 
@@ -18,7 +18,7 @@ extension ObjectRun {
     pinned.append(Pinned(try PinnedReader(try database), state))
   }
 
-  /// Reads an instant that others have left behind.
+  /// Reads a snapshot that later commits have passed.
   func readPinned() throws {
     if pinned.isEmpty { try pinInstant() }
     let pin = pinned[random.below(pinned.count)]
@@ -37,7 +37,7 @@ extension ObjectRun {
             pin.walk = walk
           }
         default:
-          // Walks that are held belong to writes.
+          // Open cursors belong to writes.
           let kind = ModelStep.inReads(&random)
           try read(kind == .holdCursor || kind == .moveCursor ? .walk : kind, tx, of: pin.state)
         }
@@ -48,9 +48,9 @@ extension ObjectRun {
     }
   }
 
-  // MARK: - Closing, opening, leaving
+  // MARK: - Closing, reopening, abandoning
 
-  /// A collection goes, and what comes under its name next is another one. Reads that stay open go on having it.
+  /// Drops a collection; the next one of its name is another collection. Open reads still see the former one.
   func dropCollection() throws {
     let pool = pools.all[random.below(pools.all.count)]
     note(.dropCollection, pool.name)
@@ -79,8 +79,8 @@ extension ObjectRun {
     }
   }
 
-  /// A collection that no definition names gets another name, and then its former one again. Reads that stay open have it by
-  /// the former name all the time, and extensions that keep its name are built again.
+  /// Renames a collection without a definition, and then renames it back. Open reads see it by its former name all the
+  /// time, and extensions that store its name are rebuilt.
   private func renameThereAndBack() throws {
     let pool = pools.all[random.below(pools.all.count)]
     guard !KeyPools.own.contains(pool.name), try isMade(pool.name) else { return }
@@ -112,7 +112,7 @@ extension ObjectRun {
     try open()
   }
 
-  /// Leaves the database as by the death of its process, or goes on in a copy that was made while it was open.
+  /// Leaves the database as the death of its process would, or continues in a copy made while it was open.
   func abandon() throws {
     note(.abandon)
     if random.oneIn(2) {
@@ -126,7 +126,7 @@ extension ObjectRun {
       let left = try leave()
       try site.abandon()
       if kind == .toy { ids = lastingIDs }
-      // Of a real process nothing would be left; here its threads end.
+      // A real process would leave nothing running; here the threads have to be ended.
       try left.close()
     }
     try open()
@@ -135,7 +135,7 @@ extension ObjectRun {
 
   // MARK: - Faults
 
-  /// A write whose outcome is not known: opened again the database has all of it, or nothing.
+  /// Handles a write with unknown outcome: after reopening the database has all of it, or nothing.
   func settle(_ error: DatabaseError, before: ModelState, after: ModelState) throws {
     faultCount += 1
     state = before
@@ -149,7 +149,7 @@ extension ObjectRun {
     state = found
   }
 
-  /// After an error that a fault may come to: nothing has changed.
+  /// Handles an error that a fault may cause: nothing has changed.
   func recover(from error: DatabaseError) throws {
     faultCount += 1
     let expected: Set<DatabaseError.Code> = [.snapshotTooOld, .outcomeUnknown, .conflict]
@@ -160,7 +160,7 @@ extension ObjectRun {
 
   func openAfterFault() throws {
     do {
-      // What can't be made durable is found out here at the latest, or was when it was closed before.
+      // A commit that can't be made durable is detected here at the latest, or at the close before.
       if isOpen { try leave().close() } else { ids = lastingIDs }
     } catch let error as DatabaseError where error.code == .outcomeUnknown {
       ids = lastingIDs
@@ -168,7 +168,7 @@ extension ObjectRun {
     try open()
   }
 
-  /// All rows, as the model has them.
+  /// All rows, in the form of the model.
   private func content() throws -> ModelState {
     let faults = (backend as? ToyBackend)?.faults
     (backend as? ToyBackend)?.faults = ToyFaults()

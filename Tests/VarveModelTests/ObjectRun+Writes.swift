@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// What a transaction changes, in the database and in the model.
+/// Writes of a transaction, in the database and in the model.
 extension ObjectRun {
   func drawPool() -> KeyPool { pools.all[random.below(pools.all.count)] }
 
@@ -57,7 +57,7 @@ extension ObjectRun {
     case .removeCollection:
       let gone = state[pool.name].count
       try expect(try tx.removeAll(in: pool.name), gone)
-      // Where nothing was, nothing has changed.
+      // Clearing an empty collection is not a change.
       if gone > 0 { changes.noteCleared(pool.name) }
       state[pool.name] = [:]
     default:
@@ -106,9 +106,9 @@ extension ObjectRun {
     guard found == expected else { throw ContractBroken("\(what): \(found), not \(expected)") }
   }
 
-  // MARK: - What is refused
+  // MARK: - Refused operations
 
-  /// Something that can't be done, which changes nothing, and behind which the transaction goes on.
+  /// Tries an invalid operation, which changes nothing, and after which the transaction continues.
   func refuse(_ tx: WriteTransaction) throws {
     struct Unencodable: Encodable {
       func encode(to encoder: any Encoder) throws { throw Stop() }
@@ -120,7 +120,7 @@ extension ObjectRun {
     let expected: DatabaseError.Code
     switch way {
     case 0:
-      // A collection keeps its type of keys, also when it has no rows any more.
+      // A collection keeps its key type, even when it has no rows any more.
       guard try isMade("uuids") else { return }
       code = Contract.code { try tx.set(ModelObject(number: 1, text: ""), key: 0.5, in: "uuids") }
       expected = .keyTypeDiffers

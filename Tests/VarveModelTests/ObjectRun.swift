@@ -6,18 +6,18 @@ import VarveTestSupport
 
 /// One run of the model suite: a database over a storage, the model beside it, and steps drawn from a seed.
 final class ObjectRun {
-  /// What a closure throws to be undone.
+  /// Thrown by a closure to be undone.
   struct Stop: Error {}
 
-  /// A walk that goes on while others write, and what it has to show.
+  /// A cursor that stays open during writes, and the rows that it must return.
   struct HeldWalk {
     var cursor: RowCursor
     var rest: [(pool: KeyPool, index: Int, row: ModelRow)]
-    /// How many nested writes it was made inside of.
+    /// The depth of nested writes in which it was made.
     var depth = 0
   }
 
-  /// A read that stays open, and what it has to see.
+  /// A read that stays open, and the state that it must see.
   final class Pinned {
     let reader: PinnedReader
     let state: ModelState
@@ -35,17 +35,17 @@ final class ObjectRun {
   var site: StorageSite
   private var opened: Database?
   private var openedBackend: (any StorageBackend)?
-  /// What the transaction under way sees, or else what was committed.
+  /// The state that the current transaction sees, or else the committed one.
   var state = ModelState()
-  /// What the transaction under way has done.
+  /// The changes of the current transaction.
   var changes = ModelChanges()
-  /// Ids that were ever given, also by a transaction that was undone.
+  /// All ids ever assigned, including those of undone transactions.
   var ids: Set<UInt64> = []
-  /// Those that were given before the last commit that was acknowledged: what a restart of the toy kind, which loses
-  /// all that nobody waited for, must not forget.
+  /// The ids assigned before the last acknowledged commit: a restart of the toy storage, which loses commits that no
+  /// caller waited for, must not forget these.
   var lastingIDs: Set<UInt64> = []
   var walks: [HeldWalk] = []
-  /// How many nested writes there are around the step.
+  /// The current depth of nested writes.
   var depth = 0
   var pinned: [Pinned] = []
   var counts = StepCounts<ModelStep>()
@@ -54,7 +54,7 @@ final class ObjectRun {
   var extensions: Extensions
   var faultCount = 0
   private var label = 0
-  /// How often the database was opened.
+  /// The number of times that the database was opened.
   private var starts = 0
 
   init(_ kind: StorageKind, seed: UInt64, faults: ToyFaults? = nil) throws {
@@ -77,7 +77,7 @@ final class ObjectRun {
   var backend: (any StorageBackend)? { openedBackend }
   var isOpen: Bool { opened != nil }
 
-  /// Whether a collection was ever made, also by a transaction that was undone.
+  /// Whether a collection was ever created, including by an undone transaction.
   func isMade(_ collection: String) throws -> Bool { try database.core.catalog.collection(collection) != nil }
 
   func note(_ kind: ModelStep, _ detail: String = "") {
@@ -100,8 +100,8 @@ final class ObjectRun {
     (backend as? ToyBackend)?.faults = ToyFaults()
     try compare()
     do { try closeAll() } catch let error as DatabaseError where isFaulty && error.code == .outcomeUnknown {
-      // A commit that nobody waits for, a number of the catalog's, could not be made durable: the next open has all
-      // that was acknowledged all the same.
+      // A commit that no caller waits for, one of the catalog's, could not be made durable: the next open still has
+      // everything that was acknowledged.
       faultCount += 1
     }
     try open()
@@ -128,7 +128,7 @@ final class ObjectRun {
 
   func open() throws {
     let backend = try site.open()
-    // Late tickets and delays only: what opening meets of the others is no business of this suite.
+    // Only late tickets and delays: the effects of other faults on opening are not tested by this suite.
     let faults = (backend as? ToyBackend)?.faults
     if let faults, let toy = backend as? ToyBackend {
       toy.faults = ToyFaults()
@@ -150,7 +150,7 @@ final class ObjectRun {
     try database.close()
   }
 
-  /// The database, which is closed by the caller when the next one is open.
+  /// Returns the database, which the caller closes once the next one is open.
   func leave() throws -> Database {
     endPinned()
     let database = try database
@@ -169,7 +169,7 @@ final class ObjectRun {
 
   // MARK: - Transactions
 
-  /// One write transaction, which ends as `ending` says.
+  /// Runs one write transaction, which ends as `ending` specifies.
   func transaction(_ ending: ModelStep) throws {
     note(ending)
     label += 1
@@ -178,7 +178,7 @@ final class ObjectRun {
     do {
       let isConcurrent = random.oneIn(5)
       let body: (WriteTransaction) throws -> Void = { [self] tx in
-        // A side-by-side write may be run again.
+        // A concurrent write may be run again.
         state = before
         changes = ModelChanges()
         walks = []
@@ -208,13 +208,13 @@ final class ObjectRun {
     changes = ModelChanges()
   }
 
-  /// The steps of a transaction or a savepoint.
+  /// Makes the steps of a transaction or a savepoint.
   private func steps(in tx: WriteTransaction, depth: Int) throws {
     for _ in 0..<(1 + random.below(depth == 0 ? 14 : 7)) {
       let kind = ModelStep.inWrites(&random)
       switch kind {
       case .nestedKept, .nestedThrown:
-        // Four deep at most: what is drawn beyond is a read.
+        // At most four deep: further nested writes become reads.
         if depth < 4 { try nest(kind, tx, depth) } else { try read(.contains, tx) }
       case .refusal: try refuse(tx)
       case _ where kind.rawValue >= ModelStep.contains.rawValue: try read(kind, tx)
@@ -247,7 +247,7 @@ final class ObjectRun {
     if random.oneIn(3) { try compare(tx) }
   }
 
-  /// A walk belongs to its transaction.
+  /// Checks that a cursor ends with its transaction.
   private func checkEnded() throws {
     guard var walk = walks.first else { return }
     let code = Contract.code { _ = try walk.cursor.next() }

@@ -5,8 +5,8 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// A commit that can't be made durable: its call throws, readers never see it, no writer builds on it, and what is
-/// there when the database is opened again is whole transactions, the first ones.
+/// A commit that can't be made durable: its call throws, readers never see it, no writer builds on it, and after
+/// reopening the database has complete transactions, the first ones.
 struct ObjectSyncFailureTests {
   private static let transactionCount = 12
 
@@ -14,7 +14,7 @@ struct ObjectSyncFailureTests {
     try ObjectCrashScript.open(fileSystem, SteppedExecutor(seed: seed), seed: seed)
   }
 
-  /// Transaction `number`: a row with metadata in each of two collections.
+  /// Commits transaction `number`: a row with metadata in each of two collections.
   private static func commit(_ number: Int, _ database: Database, _ durability: StorageDurability = .power) throws {
     try database.write(label: "\(number)", durability: durability) { tx in try fill(tx, number) }
   }
@@ -27,7 +27,7 @@ struct ObjectSyncFailureTests {
     }
   }
 
-  /// How many transactions are there. Throws where those are not the first ones, or one is torn.
+  /// Returns the number of transactions. Throws if they are not the first ones, or if one is incomplete.
   private static func count(_ database: Database) throws -> Int {
     try database.core.read { tx in
       let last = try tx.keys(Int.self, in: "own").last ?? 0
@@ -53,7 +53,7 @@ struct ObjectSyncFailureTests {
     }
   }
 
-  /// How many syncs of the log the transactions come to.
+  /// The number of log syncs that the transactions cause.
   private static func syncCount() throws -> Int {
     let disk = CrashFileSystem(seed: 3)
     let fileSystem = FaultInjectingFileSystem(disk)
@@ -67,7 +67,7 @@ struct ObjectSyncFailureTests {
   }
 
   @Test(arguments: [false, true])
-  func `whichever sync of the log fails, nobody sees or builds on what was not acknowledged`(
+  func `whichever log sync fails, unacknowledged commits are not visible and not built on`(
     failsForEver: Bool
   ) throws {
     let syncCount = try Self.syncCount()
@@ -86,7 +86,7 @@ struct ObjectSyncFailureTests {
         if code == nil { acknowledged += 1 }
       }
       let what: Comment = "sync \(skip) of \(syncCount) fails\(failsForEver ? " for ever" : "")"
-      // A sync may be one that no commit waits for; then all of them came through.
+      // A sync may be one that no commit waits for; then all of them succeeded.
       if let code {
         reached.insert(acknowledged)
         #expect(code == .outcomeUnknown, what)
@@ -99,7 +99,7 @@ struct ObjectSyncFailureTests {
       "failed syncs\(failsForEver ? " for ever" : ""): \(syncCount) runs, failures behind \(reached.sorted()) commits")
   }
 
-  /// Readers are where they were, and writers are told.
+  /// Checks that readers stay at their snapshot, and writers get the error.
   private static func checkStopped(_ database: Database, _ acknowledged: Int, _ what: Comment) throws {
     for _ in 0..<2 {
       #expect(try count(database) == acknowledged, what)
@@ -113,7 +113,7 @@ struct ObjectSyncFailureTests {
     }
   }
 
-  /// What the next opening finds, and what it finds where the power went instead of a close.
+  /// Checks the contents after the next opening, and after a power loss instead of a close.
   private static func checkReopened(
     _ disk: CrashFileSystem, _ fileSystem: FaultInjectingFileSystem, _ database: Database, _ acknowledged: Int,
     hasFailed: Bool, _ what: Comment
@@ -126,7 +126,7 @@ struct ObjectSyncFailureTests {
     try crashed.close()
 
     fileSystem.clear()
-    // With its log broken the engine may say so once more.
+    // With its log broken the engine may throw again.
     _ = Contract.code { try database.close() }
     let (again, _) = try open(disk, seed: 4)
     let found = try count(again)
@@ -137,8 +137,8 @@ struct ObjectSyncFailureTests {
     try again.close()
   }
 
-  /// Nothing was written: that is known, and nobody is stopped for it.
-  @Test func `a commit that the disk has no room for has not happened, and the next one may`() throws {
+  /// Nothing was written: this outcome is known, and does not stop other writers.
+  @Test func `a commit that fails for lack of disk space has not happened, and the next one may succeed`() throws {
     let fileSystem = FaultInjectingFileSystem(MemoryFileSystem(), mapsFiles: false)
     let (database, _) = try Self.open(fileSystem)
     try Self.commit(1, database)
@@ -150,7 +150,7 @@ struct ObjectSyncFailureTests {
     }
     fileSystem.clear()
     var code: DatabaseError.Code? = .storage
-    // The engine finds by itself that there is room again; each refused commit lets it look.
+    // The engine itself detects that there is space again; each refused commit makes it check.
     for _ in 0..<100 where code != nil { code = Contract.code { try Self.commit(2, database) } }
     #expect(code == nil)
     #expect(try Self.count(database) == 2)

@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// An operation that throws has changed nothing, and its transaction goes on: whichever read of the storage fails.
+/// An operation that throws changes nothing, and its transaction continues, whichever read of the storage fails.
 struct OperationFaultTests {
   private static let rowCount = 2_300
 
@@ -42,7 +42,7 @@ struct OperationFaultTests {
     return (database, backend)
   }
 
-  /// All that a transaction shows, as text.
+  /// The state that a transaction shows, as text.
   private static func content(_ tx: ReadTransaction) throws -> [String] {
     var rows = try tx.rows()
     var lines = try rows.compactMap { row in
@@ -68,21 +68,21 @@ struct OperationFaultTests {
   }
 
   @Test(arguments: operations.indices)
-  func `an operation that throws has changed nothing`(index: Int) throws {
+  func `an operation that throws changes nothing`(index: Int) throws {
     let operation = Self.operations[index]
     let (database, backend) = try Self.open()
     var failed = 0
     var isDone = false
     while !isDone {
       try undoing(database) { tx in
-        // Something of the transaction's own is in the way of the operation.
+        // Writes of the transaction itself affect the operation.
         try tx.set(-7, key: 7, in: "rows", metadata: Note(text: "seven"))
         _ = try tx.remove(key: 9, in: "rows")
         let (before, changesBefore) = (try Self.content(tx), Self.changes(tx))
         backend.failRead(after: failed)
         do {
           try operation.run(tx)
-          // It came to its end before so many reads.
+          // The operation finished before the read that was to fail.
           isDone = backend.isReadToFail
           backend.failRead(after: nil)
         } catch let error as DatabaseError where error.code == .snapshotTooOld {
@@ -91,7 +91,7 @@ struct OperationFaultTests {
           #expect(Self.changes(tx) == changesBefore, what)
         }
       }
-      // Each of the first, and a sample of the many that bulk removals have.
+      // Each of the first reads, and a sample of the many that bulk removals make.
       failed += failed < 12 ? 1 : 397
       guard failed < 5_000 else {
         Issue.record("\(operation.name) never ends")

@@ -5,17 +5,18 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// A read that stays open, on a thread of its own, and does what it is asked: so a test can write beside it.
+/// A read that stays open on a separate thread and runs the closures that it is given, so that a test can write beside
+/// it.
 ///
-/// One thing at a time: `run` returns when it was done.
+/// One closure at a time: `run` returns when it is done.
 final class PinnedReader: @unchecked Sendable {
-  // Sendable: what is changed is handed over by the semaphores.
+  // Sendable: mutable state is passed between threads by the semaphores.
   private let request = DispatchSemaphore(value: 0)
   private let reply = DispatchSemaphore(value: 0)
   private var job: ((ReadTransaction) throws -> Void)?
   private var failure: (any Error)?
 
-  /// Begins a read, which sees what there is now.
+  /// Starts a read of the current state.
   init(_ database: Database) throws {
     let thread = Thread { [self] in
       do {

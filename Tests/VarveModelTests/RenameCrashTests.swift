@@ -29,10 +29,11 @@ private struct NewNotes: StoreFormat {
   let unique = OneToOneIndex(\.text, name: "unique")
 }
 
-/// The power goes at any operation of the disk while a collection gets another name: by its format when the database is
-/// opened, and by a call. The collection is there by one of the two names, with all that was promised, and its indexes find it.
+/// A power loss at any disk operation while a collection is renamed: by its format when the database is opened, and by
+/// a call. The collection exists by one of the two names, with everything that must be durable, and its indexes find
+/// it.
 ///
-/// Images are taken from the open that renames on, until it is closed.
+/// Images are taken from the open that renames until the close.
 ///
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter RenameCrashTests   # every operation
 struct RenameCrashTests {
@@ -57,8 +58,8 @@ struct RenameCrashTests {
 
   private static func note(_ id: Int) -> RenamedNote { RenamedNote(id: id, text: "note \(id)") }
 
-  /// Fills it by its former name, then renames it in one way or the other, then writes on by the new name.
-  /// `noteRenaming` is called when the part that renames begins.
+  /// Fills the collection by its former name, then renames it in one of the two ways, then writes more by the new name.
+  /// `noteRenaming` is called when the renaming part begins.
   private static func run(
     _ disk: CrashFileSystem, byCall: Bool, seed: UInt64, noteRenaming: () -> Void = {}
   ) throws {
@@ -80,7 +81,7 @@ struct RenameCrashTests {
     try database.close()
   }
 
-  /// What an image has before anything renames it: the names that are there, each with its rows.
+  /// The collections in an image before anything renames them: each name with its number of rows.
   private static func names(_ database: Database) throws -> [String: Int] {
     try database.core.read { tx in
       var found: [String: Int] = [:]
@@ -89,14 +90,14 @@ struct RenameCrashTests {
     }
   }
 
-  /// Opens an image without any format, and then by the new one. Returns by which name the collection was there.
+  /// Opens an image without any format, and then by the new one. Returns the name by which the collection existed.
   private static func trial(_ point: CrashPoint, _ policy: CrashPolicy, _ seed: UInt64) throws -> String {
     let disk = point.image(seed: seed, policy: policy)
     let plain = try open(disk, seed)
     let found = try names(plain)
     try plain.close()
     guard found["old"] == nil || found["new"] == nil else { throw ContractBroken("both names are there: \(found)") }
-    // What was written before the rename was durable.
+    // The rows written before the rename were durable.
     guard let count = found["old"] ?? found["new"], count >= rowCount else {
       throw ContractBroken("there are \(found)")
     }
@@ -138,7 +139,7 @@ struct RenameCrashTests {
   }
 
   @Test(arguments: CrashPolicy.allCases, [false, true])
-  func `a collection is there by one name or the other, with its rows and their entries`(
+  func `a collection exists by one name or the other, with its rows and their entries`(
     policy: CrashPolicy, byCall: Bool
   ) throws {
     let seed: UInt64 = 20_261_126
@@ -173,7 +174,7 @@ struct RenameCrashTests {
       "seed \(seed)")
     #expect(found["old", default: 0] > 0 && found["new", default: 0] > 0, "\(found)")
     if policy == .processKill {
-      // Whatever was acknowledged stays, so it never goes back to a name that it has lost.
+      // Everything acknowledged stays, so it never returns to a name that it has lost.
       #expect(order == ["old", "new"], "\(order)")
     }
   }

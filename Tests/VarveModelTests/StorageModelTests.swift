@@ -4,21 +4,21 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// The storages side by side: random batches, and every answer is the same.
+/// The storages side by side, with random batches: every answer is the same.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter StorageModelTests
 struct StorageModelTests {
   private static let seeds = 1...UInt64(TestScale.count(6))
   private static let stepCount = TestScale.atMost(250)
 
-  /// One storage of the three, and snapshots of it at the same instants as of the others.
+  /// One storage of the three, with snapshots taken at the same steps as those of the others.
   private struct Subject {
     let site: StorageSite
     var backend: any StorageBackend
     var snapshots: [any StorageSnapshot] = []
   }
 
-  @Test func `all storages answer alike`() throws {
+  @Test func `all storages give the same answers`() throws {
     var steps = 0
     var conflicts = 0
     for seed in Self.seeds {
@@ -48,8 +48,8 @@ struct StorageModelTests {
       guard Set(made).count == 1 else { throw ContractBroken("family \(name) is \(made)") }
       families += made.prefix(1)
     }
-    // Snapshots before this index are not checked against: whether a range without an end changes what is behind
-    // the last key is the storage's to say.
+    // Snapshots before this index are not used for checks: whether an unbounded range changes keys past the last one
+    // depends on the storage.
     var checkedFrom = 0
     for step in 0..<stepCount {
       switch random.below(20) {
@@ -127,9 +127,9 @@ struct StorageModelTests {
       ranges: (0..<random.below(2)).map { _ in (families[random.below(3)], drawRange(&random)) })
   }
 
-  // MARK: - The same for all
+  // MARK: - Comparison
 
-  /// What a commit came to. Versions differ: the engine gives each change of a batch one.
+  /// The outcome of a commit, without its version: the engine assigns one to each change of a batch.
   private static func commit(_ batch: StorageBatch, _ check: Check?, _ subject: Subject) throws -> String {
     do {
       let storageCheck = check.map { check in

@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Commits of independent parts beside the writer.
+/// Commits of independent parts, concurrent with the writer.
 struct AsideTests {
   private struct Stop: Error {}
 
@@ -34,7 +34,7 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R10: aside commits happen while a transaction holds the writer, and both are there afterwards`(
+  func `R10: aside commits run while a transaction has the writer, and both are there afterwards`(
     kind: StorageKind
   ) async throws {
     let site = try StorageSite(kind)
@@ -50,7 +50,7 @@ struct AsideTests {
         }
         #expect(count == number)
       }
-      // Outside of the transaction readers see them already, and not the row.
+      // Outside of the transaction readers see them already, but not the row.
       let seen = try database.core.read { tx in (try tx[handle].part("values").count(), try tx.count(in: "rows")) }
       #expect(seen == (3, 0))
     }
@@ -67,7 +67,7 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `a transaction conflicts with an aside commit by the keys of independent parts that it used, and by no others`(
+  func `a transaction conflicts with an aside commit only by the keys of independent parts that it used`(
     kind: StorageKind
   ) async throws {
     let site = try StorageSite(kind)
@@ -108,7 +108,7 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `an aside commit that read what has changed since runs again`(kind: StorageKind) async throws {
+  func `an aside commit runs again if something that it read has changed`(kind: StorageKind) async throws {
     let site = try StorageSite(kind)
     let (database, handle) = try Self.open(site)
     let attempts = Mutex(0)
@@ -141,7 +141,7 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `many tasks of aside commits beside transactions lose nothing, and readers never go back`(
+  func `many tasks of aside commits and transactions lose nothing, and readers never go back`(
     kind: StorageKind
   ) async throws {
     let site = try StorageSite(kind)
@@ -180,7 +180,7 @@ struct AsideTests {
     try await database.close()
   }
 
-  /// What threads saw around one commit.
+  /// What threads observed around one commit.
   private final class Seen: Sendable {
     let isArmed = Mutex(true)
     let early = Mutex<CommitVersion?>(nil)
@@ -188,7 +188,7 @@ struct AsideTests {
     let reader = Mutex<Threads.Started?>(nil)
   }
 
-  /// The catalog commits what it defines by itself: here another program's commit has its part.
+  /// The catalog commits definitions by itself: here another program's commit takes that role.
   @Test func `readers never go back where the catalog commits between an aside commit's two steps`() async throws {
     let site = try StorageSite(.toy)
     let backend = try #require(try site.open() as? ToyBackend)
@@ -199,7 +199,7 @@ struct AsideTests {
     let seen = Seen()
     try await database.commitAside { parts in
       try parts.part("values", of: handle).put([1], [1])
-      // From here on: the next snapshot is the one before the commit.
+      // From here on the next snapshot is the one before the commit.
       backend.onAnswer { call in
         switch call {
         case .snapshot:
@@ -269,7 +269,7 @@ struct AsideTests {
     }
   }
 
-  /// Until it meets no conflict.
+  /// Retries until there is no conflict.
   private static func again(_ body: @Sendable () async throws -> Void) async throws {
     while true {
       do { return try await body() } catch let error as DatabaseError where error.code == .conflict {}
@@ -301,7 +301,7 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `what was acknowledged aside survives the death of the process`(kind: StorageKind) async throws {
+  func `an acknowledged aside commit survives the death of the process`(kind: StorageKind) async throws {
     let site = try StorageSite(kind)
     let (database, handle) = try Self.open(site)
     // The toy storage ends with the process.
@@ -320,7 +320,7 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `savepoints undo their part, and an error everything`(kind: StorageKind) async throws {
+  func `savepoints undo their part, and an error undoes everything`(kind: StorageKind) async throws {
     let site = try StorageSite(kind)
     let (database, handle) = try Self.open(site)
     try await database.commitAside { parts in
@@ -366,7 +366,7 @@ struct AsideTests {
     try await database.close()
   }
 
-  @Test func `a write side by side takes the writer at the first change that an extension receives which needs it`()
+  @Test func `a concurrent write takes the writer at the first change that an extension receives which needs it`()
     throws
   {
     let database = try Database.inMemory()
@@ -383,7 +383,7 @@ struct AsideTests {
     attempts = 0
     try database.core.writeConcurrently(WriteTerms()) { tx in
       attempts += 1
-      // An error that is caught ends the attempt all the same.
+      // An error that is caught still ends the attempt.
       try? tx.set(1, key: 1, in: "heard")
       try? tx.set(2, key: 2, in: "others")
     }

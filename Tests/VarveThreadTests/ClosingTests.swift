@@ -7,10 +7,10 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Several who close one database.
+/// Concurrent closes of one database.
 @Suite(.timeLimit(.minutes(5))) struct ClosingTests {
   private let called = Called()
-  /// Where the storage is held when it ends.
+  /// The gate at which closing the storage waits.
   private let end = Gate()
 
   private func open(_ options: DatabaseOptions = DatabaseOptions()) throws -> Database {
@@ -21,7 +21,7 @@ import VarveTestSupport
 
   private enum Form: CaseIterable { case sync, async }
 
-  /// Begins to close on a thread of its own, and notes when that has returned.
+  /// Starts to close on a separate thread, and records when that has returned.
   private func close(_ database: Database, _ form: Form, _ name: String) -> Threads.Started {
     Threads.start { _ in
       called.add("\(name) begins")
@@ -33,14 +33,14 @@ import VarveTestSupport
     }
   }
 
-  /// Gives somebody who does not wait the time to be back.
+  /// Gives a call that does not wait the time to return.
   private func waitUntilBegun(_ name: String) {
     while !called.all.contains("\(name) begins") { sched_yield() }
     for _ in 0..<2_000 where !called.all.contains("\(name) is back") { sched_yield() }
   }
 
   @Test(arguments: Form.allCases, Form.allCases)
-  private func `who closes second comes back when the storage was closed`(first: Form, second: Form) throws {
+  private func `a second close returns once the storage is closed`(first: Form, second: Form) throws {
     let database = try open()
     end.shut()
     let one = close(database, first, "the first")
@@ -54,11 +54,11 @@ import VarveTestSupport
     let closed = try #require(order.firstIndex(of: "the storage is closed"))
     #expect(try #require(order.firstIndex(of: "the second is back")) > closed)
     #expect(order.count { $0 == "the storage is closed" } == 1)
-    // And once more, when it is long over.
+    // And once more, long after the end.
     close(database, second, "the third").join()
   }
 
-  @Test func `withOpen closes what it opened, also where the closure throws or the task is cancelled`() async throws {
+  @Test func `withOpen closes what it opened, even if the closure throws or the task is canceled`() async throws {
     struct Stop: Error {}
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
@@ -90,7 +90,7 @@ import VarveTestSupport
     #expect(keys == [1, 2])
   }
 
-  @Test func `who closes second waits for the transactions that the first waits for`() throws {
+  @Test func `a second close waits for the transactions that the first waits for`() throws {
     let database = try open()
     let reading = Gate()
     reading.shut()
@@ -116,7 +116,7 @@ import VarveTestSupport
     }
   }
 
-  @Test func `a thread that closes second does not wait for ever for what the first waits for`() throws {
+  @Test func `a thread that closes second does not wait forever for what the first waits for`() throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(20)
     let database = try open(options)
@@ -133,7 +133,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `what is closed twice at once can be opened again behind each of the two`() async throws {
+  @Test func `a database closed twice at once can be reopened after either close`() async throws {
     let directory = try TemporaryDirectory()
     for _ in 0..<20 {
       let database = try await Database.open(at: directory.path + "/db")
@@ -148,7 +148,7 @@ import VarveTestSupport
   }
 }
 
-/// Runs a task from a thread that may wait for it. Not on the threads that tests run on: those may all wait.
+/// Runs a task from a thread that may block, and not on the threads of tests: those may all be waiting.
 private enum Blocked {
   private static let executor = DatabaseExecutor()
 
@@ -164,7 +164,7 @@ private enum Blocked {
   }
 }
 
-/// A storage whose end passes a gate.
+/// A storage whose close waits at a gate.
 private final class SlowlyClosingBackend: ForwardingBackend, @unchecked Sendable {
   private let called: Called
   private let end: Gate

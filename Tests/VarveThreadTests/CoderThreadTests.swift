@@ -41,13 +41,13 @@ struct CoderThreadTests {
       }
     }
     #expect(seen.faults.withLock { $0 } == [])
-    // Whoever learned the shapes: equal values have equal bytes.
+    // Whichever thread learned the shapes, equal values have equal bytes.
     #expect(seen.bytes.withLock { $0.count } == 1)
     let texts = try shapes.texts
     #expect(Set(texts).count == texts.count)
   }
 
-  @Test func `a pool gives a core to one at a time, and keeps no more than it may`() {
+  @Test func `a pool lends each core to one user at a time, and keeps at most its limit`() {
     final class Core: Sendable {}
     let discarded = Mutex(0)
     do {
@@ -64,7 +64,7 @@ struct CoderThreadTests {
     #expect(discarded.withLock { $0 } == 12 - CoderLimits.pooledCount + 1)
   }
 
-  @Test func `a coder that ends takes its encoders and decoders along`() throws {
+  @Test func `a coder that is released releases its encoders and decoders`() throws {
     weak var encoder: EncodingCore?
     weak var decoder: DecodingCore?
     do {
@@ -86,7 +86,7 @@ struct CoderThreadTests {
     #expect(decoder == nil)
   }
 
-  /// Writes to two containers in turn, so that each needs a buffer of its own, and then throws.
+  /// Writes to two containers in turn, so that each needs a separate buffer, and then throws.
   private struct Interleaved: Encodable {
     static let cores = Mutex<[@Sendable () -> EncodingCore?]>([])
     let fails: Bool
@@ -113,7 +113,7 @@ struct CoderThreadTests {
     }
   }
 
-  @Test func `buffers of containers end with a value that fails, and with its coder`() throws {
+  @Test func `buffers of containers are released with a value that fails, and with its coder`() throws {
     let encoding = EncodingCore(ShapeCache(MemoryShapes()))
     for _ in 0..<3 { #expect(throws: CancellationError.self) { try encoding.encode(Interleaved(fails: true)) } }
     _ = try encoding.encode(Interleaved(fails: false))
@@ -124,7 +124,7 @@ struct CoderThreadTests {
     encoding.destroy()
   }
 
-  /// Asks for the container of each element.
+  /// Requests a container for each element.
   private struct Containers: Codable {
     var count: Int
 

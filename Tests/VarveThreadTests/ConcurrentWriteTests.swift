@@ -6,8 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Writes side by side come out as if they had come one after the other: what one has read and another has changed
-/// meanwhile is read again.
+/// Concurrent writes are serializable: a write whose reads another has changed meanwhile runs again.
 struct ConcurrentWriteTests {
   private struct Note: Codable, Hashable, Sendable { var text: String }
 
@@ -78,7 +77,7 @@ struct ConcurrentWriteTests {
     Meeting(
       name: "a collection removed, and a row changed", isConflict: true, body: { _ = try $0.removeAll(in: "rows") },
       other: { try $0.set("new", key: 1, in: "rows") }),
-    // There was no such collection: that, too, was read.
+    // The collection did not exist: that, too, was read.
     Meeting(
       name: "a row of a collection that is made", isConflict: true, body: { _ = try $0.contains(key: 1, in: "late") },
       other: insert(1, in: "late")),
@@ -127,7 +126,7 @@ struct ConcurrentWriteTests {
   }
 
   @Test(arguments: [StorageKind.memory, .toy])
-  func `a closure runs again exactly where somebody has changed what it read`(kind: StorageKind) throws {
+  func `a closure runs again exactly if another write has changed what it read`(kind: StorageKind) throws {
     for meeting in Self.meetings {
       let (site, database) = try Self.open(kind)
       var runCount = 0
@@ -149,7 +148,7 @@ struct ConcurrentWriteTests {
   }
 
   @Test(arguments: [StorageKind.memory, .toy])
-  func `who meets others again and again gets the writer for itself`(kind: StorageKind) throws {
+  func `a write that conflicts repeatedly gets the writer exclusively`(kind: StorageKind) throws {
     let (site, database) = try Self.open(kind)
     var isChecked: [Bool] = []
     let called = Called()
@@ -172,8 +171,8 @@ struct ConcurrentWriteTests {
     withExtendedLifetime(site) {}
   }
 
-  /// A storage that refuses for reasons of its own is no different from one that was met.
-  @Test func `refusals of the storage are tried again, and then the writer is taken`() throws {
+  /// Refusals for a storage's own reasons are handled like conflicts.
+  @Test func `refusals of the storage are retried, and then the writer is taken`() throws {
     let backend = ToyBackend()
     let database = try Database.open(backend, path: "toy")
     for refusals in [1, 7, 8] {
@@ -215,7 +214,7 @@ struct ConcurrentWriteTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `a write inside of one side by side is a savepoint of it`() throws {
+  @Test func `a write inside a concurrent one is a savepoint of it`() throws {
     struct Stop: Error {}
     let (site, database) = try Self.open(.toy)
     try database.writeConcurrently { tx in

@@ -5,9 +5,9 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Threads of the database's own, on which tasks wait for the disk.
+/// The database's threads, on which tasks wait for the disk.
 @Suite(.timeLimit(.minutes(5))) struct ExecutorTests {
-  @Test func `there are as many threads as jobs at a time, up to the limit, and the others follow in order`()
+  @Test func `there are as many threads as concurrent jobs, up to the limit, and the others follow in order`()
     async throws
   {
     let executor = DatabaseExecutor(limit: 2)
@@ -38,7 +38,7 @@ import Testing
     #expect(Set(called.all).count == 22)
   }
 
-  @Test func `one thread takes jobs in the order in which they came`() async throws {
+  @Test func `one thread runs jobs in order of arrival`() async throws {
     let executor = DatabaseExecutor(limit: 1)
     let gate = Gate()
     gate.shut()
@@ -56,7 +56,7 @@ import Testing
     #expect(called.all == (0..<50).map { "\($0)" })
   }
 
-  @Test func `D4: jobs of urgent tasks come before others, which still come to their turn`() async throws {
+  @Test func `D4: jobs of urgent tasks run before others, which still get their turn`() async throws {
     let executor = DatabaseExecutor(limit: 1)
     let gate = Gate()
     gate.shut()
@@ -73,7 +73,7 @@ import Testing
     gate.open()
     try await first.value
     for task in waiting {
-      // Not awaited before: to be awaited raises the priority of a task.
+      // Not awaited before: awaiting a task raises its priority.
       try await task.value
     }
     let order = called.all.map { String($0.prefix { $0 != " " }) }
@@ -85,7 +85,7 @@ import Testing
     #expect(Set(called.all).count == 60)
   }
 
-  @Test func `a thread that has nothing to do ends, and no job is lost between`() async throws {
+  @Test func `an idle thread ends, and no job is lost in between`() async throws {
     let executor = DatabaseExecutor(limit: 4, keptIdle: .microseconds(20))
     let called = Called()
     for _ in 0..<200 {
@@ -100,9 +100,9 @@ import Testing
     await Self.yield { executor.threadCount == 0 }
   }
 
-  // MARK: - More threads than are ready
+  // MARK: - More threads than the ready limit
 
-  @Test func `thousands of tasks that come to wait for the writer at once share the threads that are ready`()
+  @Test func `thousands of tasks that wait for the writer at once share the ready threads`()
     async throws
   {
     let directory = try TemporaryDirectory()
@@ -117,14 +117,14 @@ import Testing
       return writers
     }
     for writer in writers { try await writer.value }
-    // Besides those that are ready, only those that watch, and those that come where a machine runs none for 5 ms.
+    // Besides the ready threads, only those that watch, and those added when a machine runs none for 5 ms.
     let ready = lane.mostThreads - lane.stallThreads
     #expect(ready <= DatabaseExecutor.usualReadyLimit, "\(lane.mostThreads) threads, \(lane.stallThreads) for stalls")
     #expect(try await database.read { tx in try tx.count(in: "rows") } == count)
     try await database.close()
   }
 
-  @Test func `jobs that are short begin on the threads that are ready, however many come at once`() async throws {
+  @Test func `short jobs start on the ready threads, however many arrive at once`() async throws {
     let executor = DatabaseExecutor(limit: .max, readyLimit: 3)
     let gate = Gate()
     gate.shut()
@@ -133,8 +133,8 @@ import Testing
     await Self.yield { gate.waitingCount == 3 }
     let others = (0..<500).map { number in Task { try await executor.run { called.add("\(number)") } } }
     for other in others { try await other.value }
-    // One was enough for all that were short, and it was started because three stood still. A loaded machine that runs
-    // no job for 5 ms adds threads for the stall, which are counted apart.
+    // One thread was enough for all short jobs, and it was started because three were blocked. A loaded machine that
+    // runs no job for 5 ms adds threads for the stall, which are counted separately.
     #expect(executor.mostThreads >= 4, "\(executor.mostThreads) threads")
     let ready = executor.mostThreads - executor.stallThreads
     #expect(ready <= 3, "\(executor.mostThreads) threads, \(executor.stallThreads) for stalls")
@@ -143,7 +143,7 @@ import Testing
     #expect(Set(called.all).count == 500)
   }
 
-  @Test func `where all threads stand still each job gets one, up to the limit`() async throws {
+  @Test func `where all threads are blocked each job gets one, up to the limit`() async throws {
     for limit in [40, Int.max] {
       let executor = DatabaseExecutor(limit: limit, readyLimit: 2)
       let gate = Gate()
@@ -161,14 +161,14 @@ import Testing
   enum Waiting: CaseIterable { case write, writeConcurrently, register }
 
   @Test(arguments: Waiting.allCases)
-  func `who waits for the writer keeps nobody from reading`(kind: Waiting) async throws {
+  func `a task that waits for the writer does not keep others from reading`(kind: Waiting) async throws {
     let directory = try TemporaryDirectory()
     let database = try await Database.open(at: directory.path + "/db")
     let count = 3 * DatabaseExecutor.usualLimit
     var waiting: [Task<Void, any Error>] = []
     try await database.perform {
       for number in 0..<count {
-        // None belongs to this `perform`: they are writers of their own.
+        // None belongs to this `perform`: they are separate writers.
         waiting.append(Task.detached { try await Self.write(kind, number, database) })
       }
       await Self.yield { database.core.writer.waiterCount == count }
@@ -191,7 +191,7 @@ import Testing
     }
   }
 
-  @Test func `a task that is cancelled while it waits side by side leaves nothing`() async throws {
+  @Test func `a canceled task that waits in a concurrent write leaves nothing`() async throws {
     let directory = try TemporaryDirectory()
     let database = try await Database.open(at: directory.path + "/db")
     let written = try await database.perform {
@@ -205,7 +205,7 @@ import Testing
     try await database.close()
   }
 
-  /// Lets other tasks go on until something has happened, or the time of the suite is over.
+  /// Lets other tasks run until a condition holds, or the suite's time limit is over.
   private static func yield(until condition: () -> Bool) async {
     while !condition(), !Task.isCancelled { await Task.yield() }
   }

@@ -7,7 +7,7 @@ import VarveTestSupport
 
 @testable import ObjectFixtures
 
-/// A book that knows where it was decoded.
+/// A book that records where it was decoded.
 private struct Witness: Persistable, Equatable {
   static let collection = "witnesses"
   var id: Int
@@ -39,7 +39,7 @@ private struct WitnessFormat: StoreFormat {
   typealias Instance = Witness
 }
 
-/// Where the typed calls of tasks look for one row: a hop costs ten times what the look does.
+/// Where the typed asynchronous calls look up one row: a hop costs ten times what the lookup does.
 struct InlineReadTests {
   private static func definition() throws -> DatabaseDefinition {
     let definition = DatabaseDefinition {
@@ -48,14 +48,14 @@ struct InlineReadTests {
     return definition
   }
 
-  @Test func `what memtable and cache answer is read where it is called, and the rest elsewhere`() async throws {
+  @Test func `rows in memtable and cache are read on the calling thread, and others elsewhere`() async throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     try Self.fill(path)
     let database = try await Database.open(at: path, definition: Self.definition())
     let witnesses = Store<WitnessFormat>(in: database)
     try await withTaskExecutorPreference(Caller()) { () async throws in
-      // The table has been read by nobody yet.
+      // The table has not been read yet.
       #expect(try await witnesses.load(7)?.isHere == false)
       #expect(try await witnesses.load(7)?.isHere == true)
       #expect(try await witnesses.contains(7))
@@ -63,13 +63,13 @@ struct InlineReadTests {
       try await witnesses.persist(Witness(8))
       #expect(try await witnesses.load(8)?.isHere == true)
       #expect(try await witnesses.count == 2)
-      // A closure of the program is run once, and so never where it may have to wait.
+      // A program's closure runs once, and so never where it may have to wait.
       #expect(try await database.read { tx in try witnesses.load(7, in: tx)?.isHere } == false)
     }
     try await database.close()
   }
 
-  /// One row in a table.
+  /// Stores one row in a table.
   private static func fill(_ path: String, _ witness: Witness = Witness(7)) throws {
     let engine = try Engine.open(at: path)
     let database = try Database.open(try EngineBackend(engine), path: path, definition: definition())
@@ -78,7 +78,7 @@ struct InlineReadTests {
     try database.close()
   }
 
-  @Test func `a read that finds that it would have to wait is made anew, and its answer is the second one`()
+  @Test func `a read that would have to wait is repeated, and returns the second result`()
     async throws
   {
     var faults = ToyFaults(seed: 3)
@@ -97,7 +97,7 @@ struct InlineReadTests {
     }
   }
 
-  @Test func `inside of perform a look sees what that has written`() async throws {
+  @Test func `inside perform a lookup sees what that has written`() async throws {
     let directory = try TemporaryDirectory()
     let database = try await Database.open(at: directory.path + "/db", definition: Self.definition())
     let witnesses = Store<WitnessFormat>(in: database)
@@ -113,7 +113,7 @@ struct InlineReadTests {
     try await database.close()
   }
 
-  @Test func `what can't be read is an error, wherever it is looked at`() async throws {
+  @Test func `an unreadable row is an error, wherever it is looked up`() async throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     var unreadable = Witness(7)

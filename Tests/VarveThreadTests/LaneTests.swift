@@ -6,8 +6,8 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Writers that wait on the threads of tasks, beside writers that are suspended: nobody waits for a thread that another
-/// one keeps. Each of these stood still until the timeout of the writer when a suspended writer needed one of those.
+/// Writers that block the threads of tasks, beside suspended writers: none waits for a thread that another one keeps.
+/// Each of these cases stalled until the writer timeout when a suspended writer needed one of those threads.
 @Suite(.timeLimit(.minutes(5)), .serialized) struct LaneTests {
   private static func with(_ isInMemory: Bool, _ body: (Database) async throws -> Void) async throws {
     if isInMemory {
@@ -33,7 +33,7 @@ import Testing
   }
 
   @Test(arguments: [true, false], Durability.allCases)
-  func `F1: tasks that write suspended beside tasks that block all write`(
+  func `F1: tasks whose writes suspend and tasks whose writes block all write`(
     isInMemory: Bool, durability: Durability
   ) async throws {
     try await Self.with(isInMemory) { database in
@@ -61,7 +61,7 @@ import Testing
   }
 
   @Test(arguments: [true, false])
-  func `F1: a perform that is suspended between its writes goes on while all threads of tasks wait for it`(
+  func `F1: a perform suspended between writes continues while all task threads wait for it`(
     isInMemory: Bool
   ) async throws {
     try await Self.with(isInMemory) { database in
@@ -87,7 +87,7 @@ import Testing
     }
   }
 
-  @Test @MainActor func `D3: a write is no work of the actor that calls it`() async throws {
+  @Test @MainActor func `D3: a write does not run on the actor that calls it`() async throws {
     let database = try await Database.inMemory()
     let isDone = Mutex(false)
     let ticking = Task { @MainActor in
@@ -104,9 +104,9 @@ import Testing
     }
     isDone.withLock { $0 = true }
     #expect(!wasOnMain)
-    // The actor had time meanwhile.
+    // The actor was free meanwhile.
     #expect(await ticking.value > 10)
-    // The doors of stores are no exceptions, nor is a `perform`.
+    // The calls of stores are no exceptions, nor is a `perform`.
     let places = try await database.perform {
       let inside = try await database.write { _ in Thread.isMainThread }
       return [inside, try await database.read { _ in Thread.isMainThread }]
@@ -117,7 +117,7 @@ import Testing
     try await database.close()
   }
 
-  @Test func `D4: a write does not wait for a thread that reads have`() async throws {
+  @Test func `D4: a write does not wait for a thread that reads use`() async throws {
     let directory = try TemporaryDirectory()
     let database = try await Database.open(at: directory.path + "/db")
     let gate = Gate()

@@ -6,11 +6,11 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Collections that get other names while threads write to them and read them.
+/// Collections that are renamed while threads write to them and read them.
 @Suite(.timeLimit(.minutes(5))) struct RenamingThreadTests {
   private static let roundCount = TestScale.count(40)
 
-  @Test func `no row that was acknowledged is lost, and each is in one collection, and extensions say which`() throws {
+  @Test func `no acknowledged row is lost, each is in one collection, and extensions know which`() throws {
     let database = try Database.inMemory()
     let names = try database.registerReady(NamesOfRows(), as: "names")
     let acknowledged = Mutex<Set<Int>>([])
@@ -41,7 +41,7 @@ import VarveTestSupport
       }
     }
     for round in 0..<Self.roundCount {
-      // Rows come under the former name again, which makes another collection.
+      // Rows are written under the former name again, which creates another collection.
       try database.change { tx in try tx.set(-round, key: -1 - round, in: "rows") }
       acknowledged.withLock { _ = $0.insert(-1 - round) }
       try database.renameCollection("rows", to: "rows \(round)")

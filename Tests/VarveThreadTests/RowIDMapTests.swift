@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Keeps, for each row of its collections, its number alone, and finds the rows by that.
+/// Keeps only the number of each row of its collections, and finds the rows by it.
 private struct Numbers: DatabaseExtension {
   static let kind = "test.numbers"
   var asks = true
@@ -40,7 +40,7 @@ private final class NumbersTransaction: ExtensionTransaction {
     let isRemoved = change.event == .removed
     let (key, id) = (change.key, change.id)
     if !isRemoved, definition.refuses { throw Refusal() }
-    // The map received the change before this one.
+    // The map received the change before this extension.
     if definition.asks { #expect(try context.key(of: id) == (isRemoved ? nil : key)) }
     if isRemoved {
       try numbers.delete(BigEndian.bytes(id.number))
@@ -71,13 +71,13 @@ private final class NumbersTransaction: ExtensionTransaction {
 
 private struct Refusal: Error {}
 
-/// The way from the number of a row back to the row, which is kept while an extension asks for it.
+/// The map from row numbers to rows, which is maintained while an extension uses it.
 struct RowIDMapTests {
   private static func familyCount(_ database: Database) throws -> Int {
     try database.core.backend.families().count { $0.name.hasSuffix(".rows") }
   }
 
-  /// What the map has, by collection and key.
+  /// The entries of the map, by collection and key.
   private static func entries(_ database: Database) throws -> [UInt64: [UInt8]] {
     let family = try #require(try database.core.backend.families().first { $0.name.hasSuffix(".rows") })
     let page = try database.core.backend.snapshot().page(
@@ -89,7 +89,7 @@ struct RowIDMapTests {
     return entries
   }
 
-  /// What it should have: of the collections of those that ask.
+  /// The entries it should have: those of the collections of the extensions that use it.
   private static func expected(_ database: Database, _ names: [String]) throws -> [UInt64: [UInt8]] {
     try database.read { tx in
       var entries: [UInt64: [UInt8]] = [:]
@@ -105,7 +105,7 @@ struct RowIDMapTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `nothing is kept until an extension asks, and nothing when the last has gone`(place: StorePlace) throws {
+  func `no map is kept until an extension uses it, and none after the last is unregistered`(place: StorePlace) throws {
     let open = try place.open()
     let database = open.database
     try open.writing { tx in for number in 0..<10 { try tx.set("note", key: number, in: "notes") } }
@@ -125,9 +125,8 @@ struct RowIDMapTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `whatever is done to rows, each number leads to its row, and one that is gone to none`(place: StorePlace) throws
-  {
-    // Nobody asks for rows of "others".
+  func `after any change each number leads to its row, and that of a removed row to none`(place: StorePlace) throws {
+    // No extension uses the map for "others".
     let names = ["notes", "others", "deep"]
     let open = try place.open()
     let database = open.database
@@ -165,7 +164,7 @@ struct RowIDMapTests {
     #expect(gone.count > 50)
   }
 
-  /// One operation; `lost` gets the numbers of the rows that it removes.
+  /// Makes one change; `lost` receives the numbers of the rows that it removes.
   private static func change(
     _ tx: WriteTransaction, _ names: [String], _ random: inout SeededRandom, _ lost: inout Set<RowID>
   ) throws {
@@ -194,7 +193,7 @@ struct RowIDMapTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `2.3: it has the collections of those that ask, and a removal of all rows of another is one step`(
+  func `2.3: the map covers collections of extensions that use it, and removing all of another is one step`(
     place: StorePlace
   ) throws {
     let open = try place.open()
@@ -208,7 +207,7 @@ struct RowIDMapTests {
     let same = try database.registerReady(Numbers(collections: ["deep", "notes"]), as: "same")
     #expect(try Self.familyCount(database) == 2)
     try open.writing { tx throws in
-      // One entry a row would be 10,000 bytes and more.
+      // One entry for each row would be 10,000 bytes and more.
       let before = tx.pending.byteCount
       try tx.removeAll(in: "others")
       #expect(tx.pending.byteCount - before < 1_000)
@@ -227,7 +226,7 @@ struct RowIDMapTests {
     #expect(try Self.entries(database) == Self.expected(database, ["notes"]))
   }
 
-  @Test func `it outlives the database's being open, and is made anew where it missed something`() throws {
+  @Test func `the map outlives the open database, and is rebuilt if it missed a change`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     func with(_ body: (Database) throws -> Void) throws {
@@ -256,7 +255,7 @@ struct RowIDMapTests {
       let last = try database.read { tx in try tx[handle].rows() }.last
       #expect(try last?.key(as: Int.self) == 9_000)
     }
-    // Read by a program that can't write.
+    // Read by a read-only program.
     var options = DatabaseOptions()
     options.isReadOnly = true
     let database = try Database.open(at: path, options: options)
@@ -265,7 +264,7 @@ struct RowIDMapTests {
     try database.close()
   }
 
-  @Test func `the map goes with the last that asks, also where the build of that failed`() throws {
+  @Test func `the map is dropped with the last extension that uses it, even if its build failed`() throws {
     let database = try Database.inMemory()
     try database.write { tx in try tx.set("note", key: 1, in: "notes") }
     #expect(throws: Refusal.self) { try database.registerReady(Numbers(refuses: true), as: "numbers") }
@@ -276,7 +275,7 @@ struct RowIDMapTests {
     #expect(try Self.familyCount(database) == 0)
   }
 
-  @Test func `who has not said that it asks gets an error, and the database's own names are refused`() throws {
+  @Test func `an undeclared use of the map is an error, and the database's own names are refused`() throws {
     let database = try Database.inMemory()
     let handle = try database.registerReady(Numbers(asks: false), as: "numbers")
     #expect(
@@ -289,7 +288,7 @@ struct RowIDMapTests {
     #expect(try Self.familyCount(database) == 1)
   }
 
-  @Test func `extensions that ask come and go beside each other and writers`() throws {
+  @Test func `extensions that use the map are registered and unregistered during writes`() throws {
     let database = try Database.inMemory()
     try database.write { tx in for number in 0..<300 { try tx.set("note", key: number, in: "notes") } }
     Threads.run(4) { thread in

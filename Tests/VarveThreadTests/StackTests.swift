@@ -6,7 +6,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Nested values on threads with small stacks: an error, and no end of the process.
+/// Nested values on threads with small stacks: an error, and not a crash of the process.
 struct StackTests {
   /// A value that encodes and decodes itself at each level.
   private final class Nested: Codable, Sendable {
@@ -22,7 +22,7 @@ struct StackTests {
     }
   }
 
-  /// What `body` returns on a thread with a stack of so many bytes.
+  /// Runs `body` on a thread with a stack of `stack` bytes and returns its result.
   private static func onThread<Result: Sendable>(stack: Int, _ body: @escaping @Sendable () -> Result) -> Result? {
     let result = Mutex<Result?>(nil)
     let box = Box(result)

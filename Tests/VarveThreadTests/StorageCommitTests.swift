@@ -6,12 +6,12 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What every storage behind the door promises of a batch.
+/// Every storage backend: the effects of a batch.
 struct StorageCommitTests {
   private static let kinds = StorageKind.allCases
 
   @Test(arguments: kinds)
-  func `the changes of a batch act in their order`(kind: StorageKind) throws {
+  func `the changes of a batch apply in order`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     try Contract.commit(backend) { batch in
       batch.put([1], [1], in: family)
@@ -31,7 +31,7 @@ struct StorageCommitTests {
   }
 
   @Test(arguments: kinds)
-  func `a range that is removed takes what it begins with, and not what it ends with`(kind: StorageKind) throws {
+  func `a range removal includes its lower bound, and not its upper bound`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let keys: [[UInt8]] = [[1], [2], [2, 0], [3], [3, 0], [4]]
     for range in [
@@ -49,9 +49,9 @@ struct StorageCommitTests {
     try site.close(backend)
   }
 
-  /// Also those behind every key that there was before the batch.
+  /// Including keys past every key that existed before the batch.
   @Test(arguments: kinds)
-  func `a range without an end takes what its batch put before, and leaves what it puts behind`(
+  func `an unbounded range removes what its batch put before, and not what it puts after`(
     kind: StorageKind
   ) throws {
     let (site, backend, family) = try Contract.open(kind)
@@ -73,7 +73,7 @@ struct StorageCommitTests {
   }
 
   @Test(arguments: kinds)
-  func `a range without an end takes the longest key that there can be`(kind: StorageKind) throws {
+  func `an unbounded range includes the longest possible key`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let longest = Array(repeating: UInt8(0xFF), count: backend.limits.keySize)
     try Contract.commit(backend) { batch in
@@ -86,7 +86,7 @@ struct StorageCommitTests {
   }
 
   @Test(arguments: kinds)
-  func `a key that was put once goes by a single delete`(kind: StorageKind) throws {
+  func `a key that was put once is removed by a single delete`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     for _ in 0..<3 {
       try Contract.commit(backend) { batch in for key in UInt8(0)..<10 { batch.put([key], [key], in: family) } }
@@ -108,7 +108,7 @@ struct StorageCommitTests {
   // MARK: - Counters
 
   @Test(arguments: kinds)
-  func `counters add up, wrap around, and begin at zero`(kind: StorageKind) throws {
+  func `counters add up, wrap around, and start at zero`(kind: StorageKind) throws {
     let (site, backend, _) = try Contract.open(kind)
     let counters = try backend.createFamily("counters", options: StorageFamilyOptions(counter: .sum))
     func counter(_ key: UInt8, _ backend: any StorageBackend) throws -> Int64? {
@@ -138,7 +138,7 @@ struct StorageCommitTests {
   }
 
   @Test(arguments: kinds)
-  func `an addition where there are no counters throws, and nothing of its batch happens`(kind: StorageKind) throws {
+  func `adding in a family without counters throws, and nothing of its batch is applied`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let code = Contract.code {
       try Contract.commit(backend) { batch in
@@ -180,10 +180,10 @@ struct StorageCommitTests {
     try again.close()
   }
 
-  // MARK: - Whole or not at all
+  // MARK: - Atomicity
 
   @Test(arguments: kinds)
-  func `a batch that names a family which is gone throws, and nothing of it happens`(kind: StorageKind) throws {
+  func `a batch that names a dropped family throws, and nothing of it is applied`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let gone = try backend.createFamily("gone", options: StorageFamilyOptions())
     try backend.dropFamily(gone)
@@ -201,11 +201,11 @@ struct StorageCommitTests {
   }
 
   @Test(arguments: kinds)
-  func `keys, values and batches may be as large as the limits say, and no larger`(kind: StorageKind) throws {
+  func `keys, values and batches may be as large as the limits, and no larger`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let limits = backend.limits
     let key = Array(repeating: UInt8(7), count: limits.keySize)
-    // The engine's largest value takes more memory than a test should.
+    // The engine's largest value takes more memory than a test should use.
     let value = [UInt8](repeating: 1, count: min(limits.valueSize, 1 << 20))
     try Contract.commit(backend) { $0.put(key, value, in: family) }
     #expect(try backend.snapshot().value(of: key, in: family) == value)
@@ -231,9 +231,9 @@ struct StorageCommitTests {
     try site.close(backend)
   }
 
-  /// Writers move an amount between two families; the sum is the same at every instant.
+  /// Writers move an amount between two families; the sum is the same in every snapshot.
   @Test(arguments: kinds)
-  func `whoever reads while others commit sees batches whole, over all families`(kind: StorageKind) throws {
+  func `readers during commits see batches completely, over all families`(kind: StorageKind) throws {
     let (site, backend, first) = try Contract.open(kind)
     let second = try backend.createFamily("g", options: StorageFamilyOptions())
     let counters = try backend.createFamily("counters", options: StorageFamilyOptions(counter: .sum))
@@ -268,10 +268,10 @@ struct StorageCommitTests {
     try site.close(backend)
   }
 
-  // MARK: - Durable
+  // MARK: - Durability
 
   @Test(arguments: kinds)
-  func `tickets become durable in commit order, whatever each asked for`(kind: StorageKind) throws {
+  func `tickets become durable in commit order, whatever durability each requested`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     (backend as? ToyBackend)?.inject(.late)
     var batch = StorageBatch()
@@ -279,7 +279,7 @@ struct StorageCommitTests {
     let first = try backend.commit(batch, check: nil, durability: .power)
     let second = try backend.commit(batch, check: nil, durability: .process)
     #expect(first.version < second.version)
-    // The second survives nothing that the first does not.
+    // The second survives nothing that the first does not survive.
     #expect(!second.isDurable || first.isDurable)
     try second.wait()
     #expect(first.isDurable)

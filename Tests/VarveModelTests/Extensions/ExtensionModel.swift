@@ -2,7 +2,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// The kinds of steps of the model suite of extensions. Each is counted where it happens.
+/// The kinds of steps of the extension model suite. Each is counted where it happens.
 enum ExtensionStep: Int, CaseIterable, Sendable {
   // Rows, in a write.
   case set, setOther, remove, removeRange, removeCollection, readRow, readWritten
@@ -14,7 +14,7 @@ enum ExtensionStep: Int, CaseIterable, Sendable {
   case commit, throwOut, rollBack, conflict, aside, asideUndone, replaceBeside, settle, sideBySide
   case registerAgain, leaveOut, reopen, abandon, follow, readFollower, pin, readPinned, checkOutside
 
-  /// How often the kind is drawn, relative to the others of its group. 0: it comes of others.
+  /// How often the kind is drawn, relative to the others of its group. Kinds of weight 0 result from others.
   private var weight: Int {
     switch self {
     case .set: 60
@@ -52,7 +52,7 @@ enum ExtensionStep: Int, CaseIterable, Sendable {
   static let around = WeightedDraw(allCases.filter { $0.rawValue >= ExtensionStep.commit.rawValue }, \.weight)
 }
 
-/// What a database of this suite holds: arrays by key.
+/// The contents of a database of this suite: arrays by key.
 struct ExtensionState: Equatable, Sendable {
   static let keyCount = 24
   static let partCount = ModelParts.Form.allCases.count * ModelParts.keyCount
@@ -61,9 +61,9 @@ struct ExtensionState: Equatable, Sendable {
   var others: [Int?] = Array(repeating: nil, count: keyCount)
   var derived: [Int?] = Array(repeating: nil, count: keyCount)
   var chained: [Int?] = Array(repeating: nil, count: keyCount)
-  /// Part after part.
+  /// The entries of all parts, one part after the other.
   private var parts: [Int64?] = Array(repeating: nil, count: partCount)
-  /// The definition of the derivation that is in force.
+  /// The version of the derivation that is in force.
   var version = 1
 
   subscript(form: ModelParts.Form, key: Int) -> Int64? {
@@ -81,7 +81,7 @@ struct ExtensionState: Equatable, Sendable {
     for key in 0..<ModelParts.keyCount { self[form, key] = nil }
   }
 
-  /// What adding a number to a counter comes to.
+  /// Adds a number to a counter.
   mutating func add(_ number: Int64, to key: Int, of form: ModelParts.Form) {
     guard let old = self[form, key] else { return self[form, key] = number }
     self[form, key] = form == .maxima ? max(old, number) : old &+ number
@@ -89,7 +89,7 @@ struct ExtensionState: Equatable, Sendable {
 
   // MARK: - Rows
 
-  /// A row of "rows" has changed, and those that are registered have received it.
+  /// Derives the other rows after a change of a row of "rows" that the registered extensions have received.
   mutating func derive(_ key: Int) {
     derived[key] = rows[key].map { 2 * $0 }
     chain(key)
@@ -103,9 +103,9 @@ struct ExtensionState: Equatable, Sendable {
   }
 }
 
-/// What a write transaction has done with independent parts.
+/// The use that a write transaction has made of independent parts.
 struct IndependentUse {
-  /// Writes, which are repeated on what others have made of the parts meanwhile.
+  /// The writes, which are replayed on the parts as others have changed them meanwhile.
   enum Write {
     case put(ModelParts.Form, Int, Int64)
     case delete(ModelParts.Form, Int)
@@ -113,9 +113,9 @@ struct IndependentUse {
   }
 
   var writes: [Write] = []
-  /// Keys that it has read or written, but for additions: a bit each. What a savepoint undoes stays used.
+  /// Keys that it has read or written, except by additions, one bit each. Uses undone by a savepoint stay recorded.
   private var used: [ModelParts.Form: UInt32] = [:]
-  /// Keys that aside commits have changed since it began.
+  /// Keys that aside commits have changed since the transaction began.
   private var changed: [ModelParts.Form: UInt32] = [:]
 
   mutating func use(_ form: ModelParts.Form, _ keys: Range<Int>) {
@@ -124,7 +124,7 @@ struct IndependentUse {
 
   mutating func change(_ form: ModelParts.Form, _ key: Int) { changed[form, default: 0] |= 1 << UInt32(key) }
 
-  /// Whether the commit has to be refused.
+  /// Whether the commit must be refused.
   var conflicts: Bool { used.contains { $0.value & changed[$0.key, default: 0] != 0 } }
 
   func apply(to state: inout ExtensionState) {

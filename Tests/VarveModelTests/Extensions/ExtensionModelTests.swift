@@ -4,25 +4,25 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Extensions beside a model: random steps, and everything that they keep is what the model derives.
+/// Extensions compared with a model: after random steps, their contents are those that the model derives.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter ExtensionModelTests   # fifty times as many runs
 ///     VARVE_TEST_SEED=17 ./tools/test --filter ExtensionModelTests    # the run of one seed alone
 struct ExtensionModelTests {
   @Test(arguments: StorageKind.allCases)
-  func `extensions keep what the model derives, whatever happens around them`(kind: StorageKind) async throws {
+  func `extensions keep the contents that the model derives, whatever happens`(kind: StorageKind) async throws {
     try await Self.runAll(kind, nil, ModelPlan.extensionRuns(kind), "extensions, \(kind)")
   }
 
-  /// Commits come late, and those that are checked are refused without a reason.
-  @Test func `extensions keep what the model derives over a storage that is late and refuses`() async throws {
+  /// Commits become durable late, and checked ones are refused at random.
+  @Test func `extensions have the model's contents on a storage that is late and refuses`() async throws {
     var faults = ToyFaults()
     faults.lateOneIn = 2
     faults.conflictOneIn = 40
     try await Self.runAll(.toy, faults, ModelPlan.lateExtensionRuns, "extensions, late toy")
   }
 
-  /// On a thread of its own: it waits for tasks.
+  /// Runs on a separate thread, because it blocks on tasks.
   private static func runAll(
     _ kind: StorageKind, _ faults: ToyFaults?, _ runCount: Int, _ name: String
   ) async throws {

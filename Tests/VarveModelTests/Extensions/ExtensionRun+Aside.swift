@@ -5,9 +5,9 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// The other lane: commits of independent parts, between transactions and inside of them.
+/// The other lane: commits of independent parts, between transactions and inside them.
 extension ExtensionRun {
-  /// What an aside commit does, drawn before: its closure runs on another thread.
+  /// An operation of an aside commit, drawn beforehand because its closure runs on another thread.
   private enum Operation: Sendable {
     case put(Int, Int64), delete(Int), add(Int, Int64), get(Int), counter(Int), countValues
 
@@ -23,7 +23,7 @@ extension ExtensionRun {
       }
     }
 
-    /// Does it, and returns what it read.
+    /// Applies the operation to the parts, and returns what it read.
     func run(_ values: Part, _ sums: Part) throws -> Int64? {
       switch self {
       case .put(let key, let number): try values.put(ModelParts.key(key), BigEndian.bytes(number))
@@ -36,7 +36,7 @@ extension ExtensionRun {
       return nil
     }
 
-    /// The same in the model.
+    /// Applies the operation to the model, and returns what it read.
     func run(_ state: inout ExtensionState) -> Int64? {
       switch self {
       case .put(let key, let number): state[.asideValues, key] = number
@@ -59,10 +59,10 @@ extension ExtensionRun {
     }
   }
 
-  /// An aside commit, or one that throws; `isInside` of a transaction, which may be refused for it then.
+  /// Makes an aside commit, or one that throws. One made inside a transaction may cause that to be refused.
   func aside(_ step: ExtensionStep) throws {
     let operations = (0..<(1 + random.below(6))).map { _ in Operation.draw(&random) }
-    // What a savepoint undoes: those from here on, to the end.
+    // A savepoint undoes the operations from here on, to the end.
     let undoneFrom = random.oneIn(4) ? random.below(operations.count) : nil
     let isUndone = step == .asideUndone
     note(step, operations.count, undoneFrom ?? -1)
@@ -106,15 +106,15 @@ extension ExtensionRun {
       try expect(found, expected, "what an aside commit reads")
       committed = after
       for (form, key) in kept.compactMap(\.change) { use.change(form, key) }
-      // Inside of a transaction this thread reads what that sees.
+      // Inside a transaction this thread reads the transaction's snapshot.
       if step != .asideInside { try noteCommitted() }
     } catch is Stop {
       guard isUndone else { throw ContractBroken("an aside commit threw what its savepoint threw") }
     }
   }
 
-  /// Threads of both lanes at once: what each adds is there at the end, each number is counted once, and whoever reads
-  /// meanwhile never sees an earlier instant.
+  /// Runs threads of both lanes at once: at the end all additions are there, each number is counted once, and no reader
+  /// has meanwhile seen an earlier snapshot.
   func writeSideBySide() throws {
     let (threads, rounds) = (3, 4)
     let seed = random.next()
@@ -170,7 +170,7 @@ extension ExtensionRun {
     try noteCommitted()
   }
 
-  /// Adds one to a counter without a look, and counts a number up.
+  /// Adds one to a counter without reading it, and increments a number.
   private static func count(_ sums: Part, _ values: Part) throws {
     let key = ModelParts.key(ModelParts.keyCount - 1)
     try sums.add(1, to: key)

@@ -4,11 +4,11 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// What happens to definitions, programs and readers around transactions.
+/// Steps for definitions, programs and readers, outside of transactions.
 extension ExtensionRun {
   // MARK: - Definitions
 
-  /// Puts another definition in force, in the transaction.
+  /// Replaces the definition within the transaction.
   func replaceInside(_ tx: WriteTransaction) throws {
     guard registered.contains(.deriving), pendingVersion == nil else { return }
     lastVersion += 1
@@ -22,7 +22,7 @@ extension ExtensionRun {
     }
   }
 
-  /// Lets another definition be built beside the one in force.
+  /// Starts to build another definition beside the one in force.
   func replaceBeside() throws {
     guard registered.contains(.deriving) else { return }
     try settle()
@@ -40,7 +40,7 @@ extension ExtensionRun {
     try noteCommitted()
   }
 
-  /// Waits until the definition that is built is in force.
+  /// Waits until the definition being built is in force.
   func settle() throws {
     guard let version = pendingVersion else { return }
     note(.settle, version)
@@ -68,7 +68,7 @@ extension ExtensionRun {
     }
   }
 
-  /// The program is started again, and registers some of them; later it registers all.
+  /// Restarts the program, which registers only some extensions; later it registers all.
   func leaveOut() throws {
     note(.leaveOut)
     try settle()
@@ -78,7 +78,7 @@ extension ExtensionRun {
     try open()
   }
 
-  /// What was left out catches up, or is built again.
+  /// Registers the extensions left out, which catch up or are rebuilt.
   private func registerAll() throws {
     guard registered != .all else { return }
     try close()
@@ -87,7 +87,7 @@ extension ExtensionRun {
     for key in 0..<ExtensionState.keyCount { committed.derive(key) }
   }
 
-  /// What a program registers that is started again while a definition is built.
+  /// Restarts the program while a definition is being built, and registers one or both.
   private func openAgain() throws {
     guard let version = pendingVersion else { return try open() }
     pendingVersion = nil
@@ -120,7 +120,7 @@ extension ExtensionRun {
     } else {
       left = try leave()
       try site.abandon()
-      // Of a real process nothing would be left; here its threads end.
+      // A real process would leave nothing running; here the threads have to be ended.
       try left.close()
     }
     try openAgain()
@@ -130,7 +130,7 @@ extension ExtensionRun {
 
   // MARK: - Readers
 
-  /// What was committed is what followers see from now on.
+  /// Records the committed state as the one that followers see from now on.
   func noteCommitted() throws {
     guard follower != nil else { return }
     let version = try database.core.read { $0.version }
@@ -156,7 +156,7 @@ extension ExtensionRun {
     try noteCommitted()
   }
 
-  /// It sees a version that was committed, as a whole, and never an earlier one than before.
+  /// Checks that the follower sees a version that was committed, completely, and never an earlier one than before.
   func readFollower() throws {
     guard let follower else { return try follow() }
     note(.readFollower)
@@ -182,7 +182,7 @@ extension ExtensionRun {
     pins.append((connection, committed))
   }
 
-  /// What was there when it was pinned, by the definition that was in force then.
+  /// Checks that a pinned reader sees the state and the definition from when it was pinned.
   func readPinned() throws {
     guard !pins.isEmpty else { return try pin() }
     note(.readPinned)
@@ -201,7 +201,7 @@ extension ExtensionRun {
     }
   }
 
-  /// All that a transaction shows.
+  /// Checks everything that a transaction shows.
   func check(_ tx: ReadTransaction, _ state: ExtensionState, isInside: Bool, isNewest: Bool = true) throws {
     try checkRows(tx, state)
     try checkParts(tx, state, isInside: isInside)
@@ -257,7 +257,7 @@ extension ExtensionRun {
     try expect(try tx[Self.mirror].context.shared.value, scratch, "the shared state, beside one made from scratch")
   }
 
-  /// What it keeps is of one definition: that in force, or where another is built, perhaps of that.
+  /// Checks that the derivation is of one definition: the one in force, or the one being built.
   private func checkDerivation(
     _ tx: ReadTransaction, _ state: ExtensionState, isInside: Bool, isNewest: Bool
   ) throws {
@@ -278,7 +278,7 @@ extension ExtensionRun {
     }
     if let more = try cursor.next() { throw ContractBroken("the derivation has a row \(more.key)") }
     try expect(try tx[Self.deriving].sums.counter([0]), sum, "the sum of the rows")
-    // It is built again after the transaction that replaces its dependency.
+    // It is rebuilt after the transaction that replaces its dependency.
     if isInside, hasReplaced, !keepsUp { return }
     do {
       var copies = try tx[Self.dependent].copies.cursor()
@@ -292,7 +292,7 @@ extension ExtensionRun {
     } catch let error as DatabaseError
       where error.code == .notReady && !keepsUp && (pendingVersion != nil || !isNewest)
     {
-      // The other definition is in force, and the dependent is being built again, or was: readers of earlier instants
+      // The other definition is in force, and the dependent is being rebuilt, or was: readers of earlier snapshots
       // don't have it any more.
     }
   }

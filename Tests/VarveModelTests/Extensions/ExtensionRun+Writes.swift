@@ -5,7 +5,7 @@ import VarveTestSupport
 
 /// Write transactions: rows, parts of every form, savepoints over both, and aside commits in between.
 extension ExtensionRun {
-  /// One write transaction, which ends as `ending` says.
+  /// Runs one write transaction, which ends as `ending` specifies.
   func transaction(_ ending: ExtensionStep) throws {
     note(ending)
     state = committed
@@ -33,10 +33,10 @@ extension ExtensionRun {
     try noteCommitted()
   }
 
-  /// Over a storage that says so without a reason no commit conflicts for the keys alone.
+  /// Whether the commit may conflict: by the keys, or because the storage refuses commits at random.
   private var mayConflict: Bool { use.conflicts || site.faults.conflictOneIn > 0 }
 
-  /// What the transaction saw, and of independent parts what it did to what is there by now.
+  /// Accepts the transaction's state; of the independent parts, its writes applied to their current contents.
   private func acceptCommit() {
     var after = state
     for form in [ModelParts.Form.asideValues, .asideSums] {
@@ -52,7 +52,7 @@ extension ExtensionRun {
       let step = ExtensionStep.inWrites(&random)
       switch step {
       case .savepointKept, .savepointUndone:
-        // Three deep at most: what is drawn beyond is a read.
+        // At most three deep: further savepoints become reads.
         if depth < 3 { try savepoint(step, tx, depth) } else { try read(.readRow, tx) }
       case .asideInside: try aside(step)
       case .replaceInside: try replaceInside(tx)
@@ -113,7 +113,7 @@ extension ExtensionRun {
         receive(key..<(key + 1))
       }
     default:
-      // One that catches up would not learn from that which rows there were.
+      // An extension that catches up could not learn from this which rows there were.
       guard registered == .all else { return }
       if random.oneIn(3) {
         _ = try tx.removeAll()
@@ -127,7 +127,7 @@ extension ExtensionRun {
     }
   }
 
-  /// Those that are registered write their rows. (A removal of nothing may come to no commit at all.)
+  /// Updates the rows that the registered extensions write. (A removal of nothing may not commit at all.)
   private func receive(_ keys: Range<Int>) {
     hasWritten = true
     guard registered.contains(.deriving) else { return }
@@ -158,7 +158,7 @@ extension ExtensionRun {
     let forms = ModelParts.Form.allCases
     var form = forms[random.below(forms.count)]
     let key = random.below(ModelParts.keyCount)
-    // Counters take additions, and others don't.
+    // Counters accept additions, and other forms don't.
     if step == .addPart, !form.isCounter { form = random.oneIn(2) ? .sums : .asideSums }
     if step == .putPart, form.isCounter { form = random.oneIn(2) ? .values : .writeOnce }
     note(step, form.rawValue, key)
@@ -166,7 +166,7 @@ extension ExtensionRun {
     let bytes = ModelParts.key(key)
     switch step {
     case .putPart:
-      // A key of a write-once part is put where it has no value.
+      // A key of a write-once part is put only if it has no value.
       if form == .writeOnce, state[form, key] != nil { return }
       let number = Int64(random.below(1_000_000))
       try part.put(bytes, BigEndian.bytes(number))
@@ -244,7 +244,7 @@ extension ExtensionRun {
     }
   }
 
-  /// What an entry says.
+  /// The number in an entry.
   static func number(_ bytes: [UInt8], _ form: ModelParts.Form) throws -> Int64 {
     guard form.isCounter else {
       guard let number: Int64 = BigEndian.number(bytes) else { throw ContractBroken("\(form) has \(bytes)") }

@@ -6,18 +6,18 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// One run of the model suite of extensions: a database over a storage, the model beside it, and steps drawn from a seed.
+/// One run of the extension model suite: a database over a storage, the model beside it, and steps drawn from a seed.
 ///
-/// Five extensions stand on the rows: one that writes rows, one that receives those and writes rows itself, one that
+/// Five extensions depend on the rows: one that writes rows, one that receives those and writes rows itself, one that
 /// depends on the first, one with shared state, one that depends on that; a sixth has parts of every form, which the
-/// transactions write themselves, and the other lane as well. Transactions and savepoints end in every way, definitions are
-/// replaced in a transaction and beside it, extensions come and go, programs die, and followers and pinned readers compare
-/// what they see with what the model held at their version.
+/// transactions and the other lane write directly. Transactions and savepoints end in every way, definitions are
+/// replaced in a transaction and beside it, extensions are registered and unregistered, programs die, and followers and
+/// pinned readers compare what they see with the model at their version.
 ///
-/// The seed repeats a run but for what other threads do: the builds of definitions that are replaced beside, and the
-/// steps `sideBySide`.
+/// The seed reproduces a run except for what other threads do: the builds of definitions that are replaced beside, and
+/// the steps `sideBySide`.
 final class ExtensionRun {
-  /// What a closure throws to be undone.
+  /// Thrown by a closure to be undone.
   struct Stop: Error {}
 
   /// Which extensions are registered.
@@ -38,32 +38,32 @@ final class ExtensionRun {
   var site: StorageSite
   private var opened: Database?
   private(set) var backend: (any StorageBackend)?
-  /// What was committed.
+  /// The committed state.
   var committed = ExtensionState()
-  /// What the transaction under way sees.
+  /// The state that the current transaction sees.
   var state = ExtensionState()
   var use = IndependentUse()
-  /// Whether the transaction under way has written what is certainly committed.
+  /// Whether the current transaction has made a write that will certainly be committed.
   var hasWritten = false
-  /// Parts that the transaction under way has appended to: it can't read them.
+  /// Whether the current transaction has appended to the append-only part, which it then can't read.
   var hasAppended = false
   var registered = Registered.all
-  /// A definition that is built beside the one in force.
+  /// The version of a definition that is being built beside the one in force.
   var pendingVersion: Int?
   var lastVersion = 1
-  /// Whether the transaction under way has put another definition in force.
+  /// Whether the current transaction has replaced the definition.
   var hasReplaced = false
   let keepsUp: Bool
   var counts = StepCounts<ExtensionStep>()
   private var steps: [(step: ExtensionStep, first: Int, second: Int)] = []
-  /// The newest instant that a reader has seen.
+  /// The newest version that a reader has seen.
   var lastRead = CommitVersion.zero
 
-  // MARK: Others that read
+  // MARK: Other readers
 
   var follower: Database?
   var followerRead = CommitVersion.zero
-  /// What was committed by version, for the follower.
+  /// The committed states by version, for the follower.
   var history: [(version: CommitVersion, state: ExtensionState)] = []
   var pins: [(connection: Connection, state: ExtensionState)] = []
 
@@ -92,7 +92,7 @@ final class ExtensionRun {
     }
   }
 
-  /// The last steps, for a failure.
+  /// The last steps, for failure messages.
   var trace: String { steps.suffix(30).map { "\($0.step) \($0.first) \($0.second)" }.joined(separator: ", ") }
 
   func note(_ step: ExtensionStep, _ first: Int = 0, _ second: Int = 0) {
@@ -135,20 +135,20 @@ final class ExtensionRun {
 
   // MARK: - Opening and closing
 
-  /// Opens the database, and registers what is to be registered. `version` is the definition of the derivation; `old` the
-  /// one that it is to replace.
+  /// Opens the database, and registers the extensions. `version` is the version of the derivation; `old` is the one
+  /// that it replaces.
   func open(version: Int? = nil, replacing old: Int? = nil) throws {
     let backend = try site.open()
     self.backend = backend
     let database = try Database.open(backend, path: "extensions", definition: Self.definition)
     opened = database
-    // The instant of a process that died may be ahead of what it had acknowledged.
+    // The version read in a process that died may be ahead of what it had acknowledged.
     lastRead = .zero
     try database.ready(try database.core.register(ModelParts(), ModelParts.name, nil))
     try register(registered, version: version ?? committed.version, replacing: old)
   }
 
-  /// Registers some, and waits until they are built.
+  /// Registers some extensions, and waits until they are built.
   func register(_ extensions: Registered, version: Int, replacing old: Int? = nil) throws {
     let database = try database
     if extensions.contains(.chain) {

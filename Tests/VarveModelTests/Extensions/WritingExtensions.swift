@@ -2,8 +2,8 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Keeps the rows of "rows", and writes a row of "derived" for each, also while it is built. What it keeps has its
-/// version, so that definitions which replace each other can be distinguished; the rows that it writes have not.
+/// Stores the rows of "rows", and writes a row of "derived" for each, even while it is built. Its entries contain its
+/// version, so that successive definitions can be distinguished; the rows that it writes don't.
 struct ModelDeriving: DatabaseExtension {
   static let kind = "model.derivation"
   var version: Int
@@ -46,7 +46,7 @@ final class ModelDerivingTransaction: ExtensionTransaction {
   private func keep(_ key: Int, _ number: Int?) throws {
     guard let transaction = context.writeTransaction else { return }
     let bytes = ModelParts.key(key)
-    // What it kept of the row before: the sum is that of all rows at every moment.
+    // The row's former number: the sum equals that of all rows at every moment.
     let old = try seen.get(bytes).map { try Self.number($0).number } ?? 0
     try sums.add(Int64((number ?? 0) - old), to: [0])
     if let number {
@@ -58,7 +58,7 @@ final class ModelDerivingTransaction: ExtensionTransaction {
     }
   }
 
-  /// What a value says.
+  /// The version and number in a value.
   static func number(_ bytes: [UInt8]) throws -> (version: Int, number: Int) {
     guard let version = BigEndian.number(bytes, as: Int64.self),
       let number = BigEndian.number(bytes, at: 8, as: Int64.self)
@@ -67,7 +67,7 @@ final class ModelDerivingTransaction: ExtensionTransaction {
   }
 }
 
-/// Receives what the one above writes, and writes rows itself: a hook inside of a hook inside of a write.
+/// Receives the rows that the derivation writes, and writes rows itself: a hook within a hook within a write.
 struct ModelChain: DatabaseExtension {
   static let kind = "model.chain"
 
@@ -82,7 +82,7 @@ struct ModelChain: DatabaseExtension {
     ModelChainTransaction(context)
   }
 
-  /// Of a row of "derived", what is in "chained".
+  /// The number in "chained" for a row of "derived".
   static func chained(_ number: Int) -> Int? { number % 3 == 0 ? number + 1 : nil }
 }
 
@@ -109,10 +109,10 @@ final class ModelChainTransaction: ExtensionTransaction {
   }
 }
 
-/// Depends on the derivation: keeps of each row what that keeps of it, which it reads in the same transaction.
+/// Depends on the derivation: copies the derivation's entry of each row, read in the same transaction.
 ///
-/// Where another definition replaces the derivation, one that `keepsUp` copies its parts at once, and another is built
-/// again.
+/// When another definition replaces the derivation, one that `keepsUp` copies its parts at once, and others are
+/// rebuilt.
 struct ModelDependent: DatabaseExtension {
   static let kind = "model.dependent"
   var keepsUp: Bool
@@ -161,7 +161,7 @@ final class ModelDependentTransaction: ExtensionTransaction {
   }
 }
 
-/// Parts of every form, which the program writes itself.
+/// Parts of every form, which the program writes directly.
 struct ModelParts: DatabaseExtension {
   static let kind = "model.parts"
   static let name = "parts"
@@ -190,7 +190,7 @@ struct ModelParts: DatabaseExtension {
     }
   }
 
-  /// How many keys each part has, at most.
+  /// The maximum number of keys in each part.
   static let keyCount = 24
 
   /// The key with a number.
@@ -217,7 +217,7 @@ final class ModelPartsTransaction: ExtensionTransaction {
     parts = try ModelParts.Form.allCases.map { try context.part("\($0)") }
   }
 
-  /// It receives none.
+  /// Never called: it receives no changes.
   func didChange(_ change: borrowing RowChange) throws {}
 
   subscript(form: ModelParts.Form) -> Part { parts[form.rawValue] }

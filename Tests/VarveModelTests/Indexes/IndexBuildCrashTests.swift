@@ -8,8 +8,8 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The power goes at any commit while the indexes of a format are built, by tables or by chunks, or one of them is built
-/// again, and others write. Opened again the builds go on, and each index has what the rows say.
+/// A power loss at any commit while the indexes of a format are built, by tables or by chunks, or one of them is
+/// rebuilt, during writes. After reopening the builds continue, and each index agrees with the rows.
 ///
 ///     VARVE_TEST_SCALE=10 ./tools/test --filter IndexBuildCrashTests
 struct IndexBuildCrashTests {
@@ -19,7 +19,7 @@ struct IndexBuildCrashTests {
   private static let pointLimit = TestScale.count(20)
   private static var name: String { IndexesName.name(for: VolumeFormat.collection) }
 
-  /// As a program with the format, whose indexes come after what has to be set before.
+  /// Opens the database as a program with the format would, with the settings made before the indexes are registered.
   private static func open(_ fileSystem: any FileSystem, _ seed: UInt64, _ way: Way) throws -> Database {
     let executor = SteppedExecutor(seed: seed)
     let numbers = Mutex(SeededRandom(seed: seed))
@@ -48,8 +48,8 @@ struct IndexBuildCrashTests {
       home: id % 6 == 0 ? nil : Volume.Home(city: "city \(id % 4)"), weight: id % 9 == 0 ? .nan : Double(id % 3))
   }
 
-  /// Fills the collection, and changes some rows after each chunk of the builds. Calls `isReady` where the indexes are ready,
-  /// durably, and something more is to be done.
+  /// Fills the collection, and changes some rows after each chunk of the builds. Calls `isReady` once the indexes are
+  /// durably ready and more work follows.
   private static func run(_ disk: CrashFileSystem, _ way: Way, isReady: () -> Void = {}) throws {
     let database = try open(disk, 1, way)
     let volumes = Store<VolumeFormat>(in: database)
@@ -85,7 +85,7 @@ struct IndexBuildCrashTests {
     try database.close()
   }
 
-  /// How many rows there are, of which each is in every index as it says.
+  /// Checks that every index has the entries of each row, and returns the number of rows.
   private static func check(_ database: Database) throws -> Int {
     let volumes = Store<VolumeFormat>(in: database)
     try volumes.warm()
@@ -116,7 +116,7 @@ struct IndexBuildCrashTests {
   }
 
   @Test(arguments: Way.allCases)
-  func `indexes whose build a crash cuts have all rows in the end`(way: Way) throws {
+  func `indexes whose build a crash interrupts have all rows in the end`(way: Way) throws {
     let counting = CrashFileSystem(seed: 3)
     let operations = Mutex(0)
     counting.observe { _, _ in operations.withLock { $0 += 1 } }

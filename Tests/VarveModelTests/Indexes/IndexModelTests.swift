@@ -4,13 +4,13 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Random changes of rows with indexes of each kind, beside a dictionary.
+/// Random changes of rows with indexes of each kind, compared with a dictionary.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter IndexModelTests   # fifty times as many runs
 ///     VARVE_TEST_SEED=17 ./tools/test --filter IndexModelTests    # the run of one seed alone
 struct IndexModelTests {
   @Test(arguments: StorageKind.allCases)
-  func `indexes find what a dictionary has, through changes, savepoints, builds and other definitions`(
+  func `indexes agree with a dictionary, through changes, savepoints, builds and other definitions`(
     kind: StorageKind
   ) throws {
     var counts = StepCounts<IndexStep>()
@@ -25,20 +25,20 @@ struct IndexModelTests {
       }
       counts.add(run.counts)
     }
-    // Each kind of step came.
+    // Each kind of step occurred.
     if ModelPlan.isWhole, ModelPlan.chosenSeed == nil {
       for step in IndexStep.allCases { #expect(counts[step] > 0, "\(step)") }
     }
   }
 }
 
-/// Random queries beside an array.
+/// Random queries, compared with an array.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter QueryModelTests
 ///     VARVE_TEST_SEED=17 ./tools/test --filter QueryModelTests
 struct QueryModelTests {
   @Test(arguments: [StorageKind.memory, .toy])
-  func `a query finds what an array has, by whatever plan`(kind: StorageKind) throws {
+  func `a query returns what an array has, by any plan`(kind: StorageKind) throws {
     var (served, ordered, refused, merged, intersected, paged) = (0, 0, 0, 0, 0, 0)
     for seed in ModelPlan.seeds(ModelPlan.queryRuns) {
       var run = try QueryRun(kind, seed: seed)
@@ -56,7 +56,7 @@ struct QueryModelTests {
       intersected += run.intersected
       paged += run.paged
     }
-    // Each came in a fair number.
+    // Each occurred often enough.
     let all = served + refused
     if ModelPlan.isWhole, ModelPlan.chosenSeed == nil {
       #expect(served > all / 3 && ordered > all / 50 && refused > all / 20)

@@ -6,18 +6,18 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What a run of the model of indexes does.
+/// The kinds of steps of the index model.
 enum IndexStep: Int, CaseIterable, Sendable {
   case persist, collide, modify, delete, deleteRange, truncate, nested, nestedUndone, batch, look, lookInside, reopen,
     rebuild
 }
 
-/// Random changes of volumes, by a database with indexes and by a dictionary: every look by an index finds the same.
+/// Random changes of volumes, in a database with indexes and in a dictionary: every index lookup finds the same.
 final class IndexRun {
   private let site: StorageSite
   private var random: SeededRandom
   private var database: Database
-  /// Which format it was opened with.
+  /// Whether it was opened with the other format.
   private var isOther = false
   /// Whether its indexes have all rows.
   private var isWarm = true
@@ -40,7 +40,7 @@ final class IndexRun {
     for _ in 0..<count { try step() }
     try reopen()
     try lookEverywhere()
-    // Every entry is that of a row, and every row has its entries.
+    // Every entry belongs to a row, and every row has its entries.
     let differences = isOther ? try verified(other) : try verified(first)
     #expect(differences.isEmpty, "\(differences.prefix(3))")
   }
@@ -65,7 +65,7 @@ final class IndexRun {
     }
   }
 
-  /// A transaction: undone by an error that is no step's own.
+  /// Runs a transaction, which is undone by an error other than a step's.
   private func write(_ step: IndexStep, _ body: (WriteTransaction) throws -> Void) throws {
     counts[step] += 1
     try database.core.write(WriteTerms()) { tx in
@@ -89,7 +89,7 @@ final class IndexRun {
       price: Decimal(random.below(5)) / 2, weight: random.oneIn(8) ? .nan : Double(random.below(3)))
   }
 
-  /// Whether a unique index of the format that is open refuses it.
+  /// Whether a unique index of the open format refuses the volume.
   private func collides(_ volume: Volume) -> Bool {
     volumes.values.contains { present in
       guard present.id != volume.id else { return false }
@@ -127,7 +127,7 @@ final class IndexRun {
       return
     }
     counts[.collide] += 1
-    // The other format checks at the end, and an index that is built refuses nothing.
+    // The other format defers the check to the end, and an index being built refuses nothing.
     if isOther || !isWarm { return }
     let code = errorCode { try store(volume, tx) }
     #expect(code == .notUnique)
@@ -181,13 +181,13 @@ final class IndexRun {
     try several(in: tx)
   }
 
-  // MARK: - Starts
+  // MARK: - Reopening
 
   private func reopen() throws {
     counts[.reopen] += 1
     let hadOther = isOther
     try database.close()
-    // Rows that collide would make the other's unique index unusable: that is another suite's.
+    // Rows that collide would make the other format's unique index unusable: another suite covers that.
     let codes = volumes.values.flatMap { $0.codes ?? [] }
     isOther = random.oneIn(2) && (!hadOther || Set(codes).count == codes.count) ? !hadOther : hadOther
     if hadOther, !isOther, Set(codes).count != codes.count { isOther = true }
@@ -197,7 +197,7 @@ final class IndexRun {
     } else {
       database = try Database.open(site.open(), path: "indexes") { VolumeFormat.self }
     }
-    // Changes go beside the build.
+    // Make changes during the build.
     isWarm = false
     for _ in 0..<random.below(4) { try write(.batch) { [self] tx in try several(in: tx) } }
     if isOther { try warm(other) } else { try warm(first) }
@@ -211,7 +211,7 @@ final class IndexRun {
     if isOther { try other.rebuild(\.tags) } else { try first.rebuild(\.isbn) }
   }
 
-  // MARK: - Looks
+  // MARK: - Lookups
 
   private func lookEverywhere() throws {
     try database.core.read { [self] tx in for _ in 0..<60 { try look(.look, in: tx) } }
@@ -251,8 +251,8 @@ final class IndexRun {
     }
   }
 
-  /// All of an index, a range of it and one value of it, in both directions. Values are in the order of their encoded keys,
-  /// which other suites hold to be theirs.
+  /// Compares all of an index, a range of it and one value of it, in both directions. Values are in the order of their
+  /// encoded keys, which other suites check.
   private func compare<Format: StoreFormat, Index: StoreIndex>(
     _ store: Store<Format>, _ path: KeyPath<Format, Index>, _ tx: ReadTransaction,
     _ values: (Volume) -> [Index.Value]
@@ -296,7 +296,7 @@ final class IndexRun {
 }
 
 extension Volume {
-  /// A NaN does not equal itself.
+  /// A copy without NaN, which does not equal itself.
   fileprivate var equatable: Volume {
     var copy = self
     if weight.isNaN { copy.weight = -1 }

@@ -7,11 +7,11 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What plans read, counted: the one that is taken, and all others that there are.
+/// The number of entries that plans read: the chosen one, and all alternatives.
 ///
 ///     VARVE_TEST_SCALE=25 ./tools/test --filter QueryPlanModelTests
 struct QueryPlanModelTests {
-  @Test func `no query reads more than twice the entries of the best possible plan, and a hundred`() throws {
+  @Test func `no query reads more than twice the entries of the best possible plan, plus a hundred`() throws {
     let database = try Database.inMemory { VolumeFormat.self }
     let volumes = Store<VolumeFormat>(in: database)
     let seed = ModelPlan.chosenSeed ?? 19
@@ -35,7 +35,7 @@ struct QueryPlanModelTests {
           let tx = ReadTransaction(database: database.core, snapshot: counting)
           defer { tx.end() }
           guard let run = try Varve.QueryRun(query, tx, choose: choose) else { return nil }
-          // What the choice itself looks at is bounded by other means.
+          // The entries read to choose a plan are bounded elsewhere.
           counting.reset()
           var scan = try run.begin(readsRows: false)
           var ids: [Int] = []
@@ -50,7 +50,7 @@ struct QueryPlanModelTests {
         guard let condition = query.condition else { return }
         let branches = try ConditionBranches(condition).branches
         var best = Int.max
-        // Three plans a branch, of at most three branches.
+        // Three plans for each branch, of at most three branches.
         for choice in 0..<[1, 3, 9, 27][min(branches.count, 3)] {
           let other = try entries { planner in try Self.plan(planner, branches, choice) }
           guard let other else { continue }
@@ -66,11 +66,12 @@ struct QueryPlanModelTests {
         )
       }
     }
-    // Most queries had plans to be compared, and most took the best.
+    // Most queries had several plans to compare, and most chose the best.
     if ModelPlan.isWhole { #expect(several > TestScale.count(200) / 3 && chosenBest > several / 2) }
   }
 
-  /// A plan of one access a branch, chosen by the digits of a number; the planner's own where a branch has none.
+  /// A plan with one access for each branch, chosen by the digits of a number; the planner's own where a branch has
+  /// none.
   private static func plan(
     _ planner: QueryPlanner<VolumeFormat>, _ branches: [QueryPlanner<VolumeFormat>.Branch], _ choice: Int
   ) throws -> QueryPlan<VolumeFormat> {

@@ -12,17 +12,17 @@ struct QueryRun {
   private let volumes: Store<VolumeFormat>
   private var random: SeededRandom
   private var model: [Int: Volume] = [:]
-  /// How many were answered without a scan, by an order that was read, and refused.
+  /// The numbers of queries answered without a scan, answered in index order, and refused.
   private(set) var served = 0
   private(set) var ordered = 0
   private(set) var refused = 0
   private(set) var merged = 0
   private(set) var intersected = 0
   private(set) var paged = 0
-  /// Of many rows, indexes help each other.
+  /// With many rows, indexes are combined.
   private let idMaximum: Int
 
-  /// A condition, and what it means of a volume.
+  /// A condition, and its meaning as a predicate on volumes.
   private struct Asked {
     let condition: Condition<Volume>
     let holds: (Volume) -> Bool
@@ -43,7 +43,7 @@ struct QueryRun {
     for step in 0..<count {
       if step % 20 == 0 { try change() }
       if step % 7 == 0 {
-        // Inside of a transaction that has written.
+        // Inside a transaction that has written.
         try database.core.write(WriteTerms()) { tx in
           try change(in: tx)
           try ask(tx)
@@ -92,7 +92,7 @@ struct QueryRun {
     return term()
   }
 
-  /// Branches that each have one value of the same field, and a term that keeps them apart.
+  /// Branches that each fix the same field to one value, and a term that keeps them disjoint.
   private mutating func points() -> Asked {
     let titles = [Self.titles[random.below(Self.titles.count)], Self.titles[random.below(Self.titles.count)]]
     let cities = ["Bath", random.oneIn(2) ? "London" : nil]
@@ -157,7 +157,7 @@ struct QueryRun {
     var keys: [(Volume) -> [UInt8]] = []
     var isDescending = false
     let count = random.below(4)
-    // Fields that conditions fix are among them often.
+    // Fields that conditions fix are often among them.
     let first = random.oneIn(4) ? [0, 4][random.below(2)] : nil
     for number in 0..<(first == nil ? count : max(count, 1)) {
       isDescending = random.oneIn(2)
@@ -195,7 +195,7 @@ struct QueryRun {
     return (query, { [keys] volume in keys.flatMap { $0(volume) } })
   }
 
-  // MARK: - Questions
+  // MARK: - Queries
 
   private mutating func ask(_ tx: ReadTransaction) throws {
     let asked = random.oneIn(12) ? nil : random.oneIn(8) ? points() : asked(random.below(4))
@@ -244,7 +244,7 @@ struct QueryRun {
       if let fault = try pageFault(query, order, tx) { try fail(fault) }
       paged += 1
     }
-    // Without an order a limit may keep any.
+    // Without an order a limit may return any.
     if limit == nil || key != nil, random.oneIn(2), let fault = try valuesFault(query, found, isOrdered: key != nil, tx)
     {
       try fail(fault)
@@ -274,7 +274,7 @@ struct QueryRun {
     return backward == order ? nil : "pages of \(size) from the end: \(backward), not \(order)"
   }
 
-  /// Fields of what was found.
+  /// Compares fields of the results.
   private mutating func valuesFault(
     _ query: StoreQuery<VolumeFormat>, _ found: [Volume], isOrdered: Bool, _ tx: ReadTransaction
   ) throws -> String? {
@@ -321,7 +321,7 @@ struct QueryRun {
   }
 }
 
-/// What a query and an array say in two ways.
+/// A difference between a query and an array.
 struct QueryDifference: Error {
   let text: String
 }

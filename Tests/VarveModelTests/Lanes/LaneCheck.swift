@@ -2,18 +2,18 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// What is found of the commits of two lanes, against what had been promised.
+/// Compares the commits found of two lanes with those that must be there.
 struct LaneCheck {
   typealias Entry = LaneScript.Entry
 
   let promise: LaneScript.Promise
   let acknowledgedBefore: [Entry: [Int]]
-  /// The order of all commits by their stamps, where it is known.
+  /// The order of all commits by their stamps, if known.
   var order: [Entry: UInt64]?
-  /// Whether only what had to survive a loss of power is promised.
+  /// Whether only commits that had to survive a loss of power must be there.
   let losesPower: Bool
 
-  /// The commits that are there, with their stamps.
+  /// The commits found, with their stamps.
   static func entries(_ tx: ReadTransaction) throws -> [Entry: UInt64] {
     var entries: [Entry: UInt64] = [:]
     var cursor = try tx[ExtensionRun.parts][.asideValues].cursor()
@@ -26,7 +26,7 @@ struct LaneCheck {
     return entries
   }
 
-  /// Checks which commits are there, and returns how many of each lane.
+  /// Checks which commits are there, and returns their number in each lane.
   func count(_ database: Database) throws -> [Int] {
     let (found, sums) = try database.core.read { tx in
       let sums = try tx[ExtensionRun.parts][.asideSums]
@@ -35,7 +35,7 @@ struct LaneCheck {
     let counts = LaneScript.Lane.allCases.map { lane in found.keys.count { $0.lane == lane } }
     guard sums == counts else { throw ContractBroken("\(counts) commits are there, and the counters say \(sums)") }
     for (lane, count) in zip(LaneScript.Lane.allCases, counts) {
-      // Of each lane the first ones.
+      // The commits of each lane are the first ones.
       for number in stride(from: 1, through: count, by: 1) where found[Entry(lane: lane, number: number)] == nil {
         throw ContractBroken("\(count) commits of \(lane) are there, without number \(number)")
       }
@@ -51,7 +51,7 @@ struct LaneCheck {
       }
     }
     if let order {
-      // A prefix of the order of all commits, over both lanes.
+      // They are a prefix of the order of all commits, over both lanes.
       let last = found.keys.compactMap { order[$0] }.max() ?? 0
       let expected = order.filter { $0.value <= last }
       guard found == expected else {
@@ -62,8 +62,8 @@ struct LaneCheck {
     return counts
   }
 
-  /// Rows, what hooks made of them, and all that extensions keep, after so many transactions; `versions`: the definitions
-  /// one of which answers.
+  /// Checks the rows, the rows that hooks derived, and all contents of extensions, against the expected `rows`; the
+  /// contents must be those of one of the definitions in `versions`.
   static func checkContent(_ database: Database, rows: [Int: Int], versions: Set<Int>) throws {
     try database.core.read { tx in
       var expected: [(name: String, rows: [Int: Int])] = [("rows", rows), ("derived", rows.mapValues { 2 * $0 })]

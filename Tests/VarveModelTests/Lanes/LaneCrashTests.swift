@@ -6,16 +6,18 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// The power goes, or the process dies, at any operation of the disk while both lanes commit and definitions are replaced.
+/// A power loss, or the death of the process, at any disk operation while both lanes commit and definitions are
+/// replaced.
 ///
-/// The script runs once; at a sample of its operations images of the disk are taken. On each the commits that are there
-/// are a prefix of the order of all, over both lanes, with all that were promised; whichever definition the program
-/// registers, what extensions keep is that of the rows, and shared state that of the parts; both lanes go on.
+/// The script runs once; at a sample of its operations images of the disk are taken. On each image the commits found
+/// are a prefix of the order of all, over both lanes, including all that must be durable; whichever definition the
+/// program registers, the contents of extensions follow from the rows, and shared state from the parts; both lanes
+/// continue.
 ///
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter LaneCrashTests
 ///     VARVE_TEST_SEED=17 ./tools/test --filter LaneCrashTests
 ///
-/// The threads of the lanes are not repeated by the seed.
+/// The seed does not reproduce the threads of the lanes.
 struct LaneCrashTests {
   private static let seed = ModelPlan.chosenSeed ?? 20_261_125
   private static let commitCount = 90
@@ -32,7 +34,7 @@ struct LaneCrashTests {
     let acknowledgedBefore: [LaneScript.Entry: [Int]]
   }
 
-  /// What a program registers that is started again.
+  /// The definitions that a program registers after a restart.
   private enum Restart: CaseIterable { case inForce, shadow, both }
 
   private static func record(everyNth stride: Int) throws -> (recording: Recording, operationCount: Int) {
@@ -40,7 +42,7 @@ struct LaneCrashTests {
     let script = LaneScript(seed: seed, commitCount: commitCount)
     let database = try LaneScript.open(disk, seed: seed)
     try LaneScript.begin(database)
-    // From here on each image has what is registered.
+    // From here on each image contains the registrations.
     let points = Mutex<[Point]>([])
     disk.observe { operation, capture in
       guard operation.number % stride == 0 else { return }
@@ -64,7 +66,7 @@ struct LaneCrashTests {
     )
   }
 
-  @Test func `after a crash a prefix of the commits of both lanes is there, and all that extensions keep is right`()
+  @Test func `after a crash a prefix of both lanes' commits is there, and all contents of extensions are right`()
     async throws
   {
     try await Threads.alone {
@@ -89,14 +91,15 @@ struct LaneCrashTests {
         "\(found.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" })")
       guard TestScale.isWhole else { return }
       #expect(counts.count > 20)
-      // Each state of a replacement, each restart, and images that lack what was not promised.
+      // Each state of a replacement, each restart, and images without commits that did not have to be durable.
       for what in ["shadow", "no shadow", "lost", "inForce", "shadow registered", "both"] {
         #expect(found[what, default: 0] >= 5, "\(what)")
       }
     }
   }
 
-  /// Opens an image, checks it, commits on both lanes, and opens it again. Returns how many commits of each lane were there.
+  /// Opens an image, checks it, commits on both lanes, and opens it again. Returns how many commits of each lane were
+  /// there.
   private static func trial(
     _ point: Point, _ recording: Recording, _ policy: CrashPolicy, _ seed: UInt64, _ found: inout [String: Int]
   ) throws -> [Int] {
@@ -123,7 +126,7 @@ struct LaneCrashTests {
     let counts = try check.count(database)
     if counts != point.promise.begun { found["lost", default: 0] += 1 }
     try LaneCheck.checkContent(database, rows: LaneScript.rows(after: counts[0]), versions: [version])
-    // Both lanes go on.
+    // Both lanes continue.
     let script = LaneScript(seed: seed, commitCount: counts[0])
     for lane in LaneScript.Lane.allCases {
       let entry = LaneScript.Entry(lane: lane, number: counts[Int(lane.rawValue)] + 1)

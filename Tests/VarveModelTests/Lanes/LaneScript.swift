@@ -6,11 +6,12 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Commits of both lanes at once, of both durabilities, while definitions are replaced: what a crash may leave of them.
+/// Concurrent commits of both lanes, with both durabilities, while definitions are replaced, and what a crash may leave
+/// of them.
 ///
-/// One thread writes transactions and another commits aside. Each commit has a number in its lane, from 1, and leaves it
-/// in an independent part with the stamp of its commit: so what is found says which commits are there, and in which order
-/// they were made. A transaction also changes a row; five extensions stand on the rows.
+/// One thread writes transactions and another commits aside. Each commit has a number in its lane, from 1, and stores
+/// it in an independent part with the stamp of its commit: so the entries show which commits are there, and in which
+/// order they were made. A transaction also changes a row; five extensions depend on the rows.
 final class LaneScript: Sendable {
   enum Lane: UInt8, CaseIterable, Sendable { case writer, aside }
 
@@ -20,14 +21,14 @@ final class LaneScript: Sendable {
     let number: Int
   }
 
-  /// How far each lane had come at a moment, by the numbers of its commits.
+  /// The progress of each lane at a moment, by the numbers of its commits.
   struct Promise: Sendable {
     var begun: [Int] = [0, 0]
-    /// Acknowledged, so that the death of the process takes none of them.
+    /// Acknowledged, so that they survive the death of the process.
     var process: [Int] = [0, 0]
-    /// Acknowledged, so that a loss of power takes none of them.
+    /// Acknowledged, so that they survive a loss of power.
     var power: [Int] = [0, 0]
-    /// The definition of the derivation that is in force, for all that the program knows, and one that may be built.
+    /// The version of the derivation in force, as far as the program knows, and one that may be being built.
     var version = 1
     var pending: Int?
   }
@@ -38,7 +39,7 @@ final class LaneScript: Sendable {
   let seed: UInt64
   let commitCount: Int
   private let state = Mutex(Promise())
-  /// What was acknowledged before each commit was begun: that much is there wherever it is.
+  /// The numbers acknowledged before each commit began: if the commit is found, so are they.
   private let before = Mutex<[Entry: [Int]]>([:])
 
   init(seed: UInt64, commitCount: Int) {
@@ -63,7 +64,7 @@ final class LaneScript: Sendable {
     return database
   }
 
-  /// Registers all, the derivation as it is said, and waits until they are built.
+  /// Registers all extensions, the derivation with the given version, and waits until they are built.
   static func register(_ database: Database, version: Int, replacing old: Int? = nil) throws {
     try database.ready(try database.core.register(ModelParts(), ModelParts.name, nil))
     try database.ready(try database.core.register(ModelChain(), "chain", nil))
@@ -80,7 +81,7 @@ final class LaneScript: Sendable {
     try database.ready(try database.core.register(ModelTally(takesAllAtOnce: false), "tally", nil))
   }
 
-  /// A new database, with a row that is there before the first commit.
+  /// Initializes a new database, with a row from before the first commit.
   static func begin(_ database: Database) throws {
     try database.core.write(WriteTerms(durability: .power)) { tx in try tx.set(0, key: 0, in: "rows") }
     try register(database, version: 1)
@@ -88,12 +89,12 @@ final class LaneScript: Sendable {
 
   // MARK: - Commits
 
-  /// What a transaction does to the rows: the key, and the number that it sets; nil: it removes the row.
+  /// The change that a transaction makes to the rows: the key, and the number that it sets, or nil to remove the row.
   static func change(_ number: Int) -> (key: Int, value: Int?) {
     ((number * 7) % rowCount, number % 5 == 4 ? nil : number)
   }
 
-  /// The rows after so many transactions.
+  /// The rows after `count` transactions.
   static func rows(after count: Int) -> [Int: Int] {
     var rows = [0: 0]
     for number in stride(from: 1, through: count, by: 1) {
@@ -109,7 +110,7 @@ final class LaneScript: Sendable {
     try sums.add(1, to: [entry.lane.rawValue])
   }
 
-  /// One commit; `body` is called in a transaction before it is signed.
+  /// Makes one commit; `body` is called in a transaction before its entry is stored.
   func commit(
     _ entry: Entry, _ durability: StorageDurability, _ database: Database,
     _ body: (WriteTransaction) throws -> Void = { _ in }
@@ -147,7 +148,7 @@ final class LaneScript: Sendable {
 
   // MARK: - The run
 
-  /// Both lanes, each to its end or until a commit fails. Returns what they threw.
+  /// Runs both lanes, each to its end or until a commit fails. Returns the errors thrown.
   func run(_ database: Database) -> [String] {
     let isDone = Atomic<Bool>(false)
     let reader = Threads.start { [self] _ in
@@ -169,7 +170,7 @@ final class LaneScript: Sendable {
     return errors + reader.errorsAtEnd()
   }
 
-  /// What readers see never goes back, and has all that was acknowledged before they began.
+  /// Checks that readers never go back, and see everything acknowledged before they began.
   private func watch(_ database: Database, _ isDone: () -> Bool) throws {
     var last = CommitVersion.zero
     var counts: [Int64] = [0, 0]
@@ -197,7 +198,7 @@ final class LaneScript: Sendable {
     state.withLock { $0.pending = next }
   }
 
-  /// Waits until the definition that is built is in force.
+  /// Waits until the definition being built is in force.
   func settle(_ database: Database) throws {
     guard let pending = promise.pending else { return }
     try database.ready(Self.deriving)

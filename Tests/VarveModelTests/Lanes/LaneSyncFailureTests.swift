@@ -6,8 +6,8 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// A sync that fails with commits of both lanes in flight: none of them is acknowledged, none is seen, and what the next
-/// opening finds is a prefix of them, with all that was acknowledged before.
+/// A failing sync with commits of both lanes in flight: none of them is acknowledged or visible, and the next opening
+/// finds a prefix of them, including everything acknowledged before.
 struct LaneSyncFailureTests {
   private typealias Entry = LaneScript.Entry
 
@@ -30,14 +30,14 @@ struct LaneSyncFailureTests {
     }
   }
 
-  /// What is there after a loss of power, and after the database was closed and opened again. Both lanes go on.
+  /// Checks the contents after a loss of power, and after closing and reopening. Both lanes continue.
   private static func checkReopened(
     _ site: Site, _ database: Database, _ script: LaneScript, _ seed: UInt64
   ) throws -> [[Int]] {
     let promise = script.promise
     let image = site.disk.crashImage(seed: seed, policy: CrashPolicy.allCases[Int(seed % 3)])
     site.faults.clear()
-    // With its log broken the engine may say so once more.
+    // With its log broken the engine may throw again.
     _ = Contract.code { try database.close() }
     return try [image, site.disk].map { disk in
       let again = try LaneScript.open(disk, seed: seed &+ 1)
@@ -57,7 +57,7 @@ struct LaneSyncFailureTests {
     }
   }
 
-  /// The first waits at the gate with its sync, so the others are in flight after it.
+  /// The first commit waits at the gate with its sync, so the others are in flight after it.
   @Test(arguments: LaneScript.Lane.allCases, [true, false])
   func `commits in flight after a sync that fails are not acknowledged, on either lane`(
     first: LaneScript.Lane, fails: Bool
@@ -91,7 +91,7 @@ struct LaneSyncFailureTests {
         let other: LaneScript.Lane = first == .aside ? .writer : .aside
         started.append(
           start(Entry(lane: other, number: last[Int(other.rawValue)] + 1), random.oneIn(2) ? .power : .process))
-        // Whether it was taken by the storage by now, or waits for that: it is acknowledged in no case.
+        // Whether or not the storage has accepted it by now, it is not acknowledged.
         for _ in 0..<200 {
           let now = try database.core.read { $0.version }
           guard now == seen, outcomes.withLock({ $0.isEmpty }) else {
@@ -101,7 +101,7 @@ struct LaneSyncFailureTests {
         if fails { site.faults.inject(Fault([.sync], pathSuffix: ".log", count: Fault.always)) }
         site.gated.syncs.open()
         for threads in started { try Self.require(threads.errorsAtEnd() == [], "a thread threw") }
-        // One that the engine had not taken by then is refused.
+        // A commit that the engine had not accepted by then is refused.
         let codes = outcomes.withLock { $0 }
         let isRight = fails ? codes.allSatisfy { $0 == .outcomeUnknown || $0 == .readOnly } : codes == [nil, nil]
         try Self.require(isRight && (!fails || codes.contains(.outcomeUnknown)), "\(codes), seed \(seed)")
@@ -123,7 +123,7 @@ struct LaneSyncFailureTests {
     }
   }
 
-  /// Whether a lane has ended because of the storage: its commit may have happened, or was not taken any more.
+  /// Whether a lane has ended because of the storage: its commit may have happened, or was not accepted any more.
   private static func isOfFailure(_ error: String) -> Bool {
     error.contains("outcomeUnknown") || error.contains("readOnly: the engine takes no more writes")
       || error.contains("storage: a commit could not be made durable; open it again")
@@ -133,10 +133,10 @@ struct LaneSyncFailureTests {
     if !condition { throw ContractBroken(what()) }
   }
 
-  /// Both lanes run, and a sync fails somewhere.
+  /// Both lanes run, and a sync fails at some point.
   @Test
   func
-    `whichever sync fails while both lanes commit, all that was acknowledged is there, and no commit without those before`()
+    `whichever sync fails while both lanes commit, acknowledged commits are there, and none without those before it`()
     async throws
   {
     try await Threads.alone {
@@ -169,9 +169,8 @@ struct LaneSyncFailureTests {
     }
   }
 
-  /// The same over the second storage of the tests: a commit that is applied and can't be made durable, or of which
-  /// it is unknown whether it happened.
-  @Test func `over another storage too, all that was acknowledged is there, and no commit without those before`()
+  /// On the second storage of the tests: a commit is applied and can't be made durable, or its outcome is unknown.
+  @Test func `on another storage too, all acknowledged commits are there, and none without those before it`()
     async throws
   {
     try await Threads.alone {

@@ -12,7 +12,7 @@ import VarveTestSupport
 ///
 /// Belongs to one thread; observers of the disk read `progress`.
 final class GraphCrashScript {
-  /// Everything that a database has after a number of transactions.
+  /// The complete state of the database after a number of transactions.
   struct State: Sendable {
     let number: Int
     let lines: Set<String>
@@ -43,7 +43,7 @@ final class GraphCrashScript {
 
   // MARK: - Opening
 
-  /// Opens what is on a disk, with an index and an extension beside the relationships.
+  /// Opens the database on a disk, with an index and an extension beside the relationships.
   static func open(_ disk: any FileSystem, seed: UInt64) throws -> Database {
     let executor = SteppedExecutor(seed: seed)
     let numbers = Mutex(SeededRandom(seed: seed))
@@ -66,7 +66,7 @@ final class GraphCrashScript {
 
   // MARK: - Transactions
 
-  /// Commits one more, and writes down what is there then.
+  /// Commits one more transaction, and records the state after it.
   func commit() throws {
     let durability: StorageDurability = random.oneIn(4) ? .power : .process
     let number = try Self.number(database) + 1
@@ -93,7 +93,7 @@ final class GraphCrashScript {
     ruleRemovals += max(0, before - removed - (try Self.rowCount(database)))
   }
 
-  /// Returns how many rows it removed, fewer those that it made.
+  /// Returns how many rows it removed, minus those that it created.
   private func change(_ tx: WriteTransaction) throws -> Int {
     let key = Self.keys[random.below(Self.keys.count)]
     let row = try Thing.row(key)
@@ -125,7 +125,7 @@ final class GraphCrashScript {
     return link
   }
 
-  // MARK: - Looking
+  // MARK: - Reading
 
   private static func number(_ database: Database) throws -> Int { try database.core.read { try $0.count(in: "log") } }
 
@@ -133,7 +133,7 @@ final class GraphCrashScript {
     try database.core.read { tx in try GraphCase.collections.reduce(0) { $0 + (try tx.count(in: $1)) } }
   }
 
-  /// Everything that is there; throws where two ways to the same differ.
+  /// Reads the complete state; throws if two ways to read the same differ.
   static func state(_ database: Database) throws -> State {
     try database.core.read { tx in
       let numbers = try tx.keys(String.self, in: "log")

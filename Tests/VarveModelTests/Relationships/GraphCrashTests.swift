@@ -5,12 +5,12 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// The power goes, or the process dies, at any operation of the disk while rules remove rows, rows are notified and edges are
-/// added.
+/// A power loss, or the death of the process, at any disk operation while rules remove rows, rows are notified and
+/// edges are added.
 ///
-/// The script runs once, and its states are written down; at a sample of its operations images of the disk are taken. On each
-/// the database holds the first transactions, whole, with all that were promised: rows, the edges of both families and what
-/// leads nowhere. Rules go on from there.
+/// The script runs once, and its states are recorded; at a sample of its operations images of the disk are taken. On
+/// each image the database has the first transactions, complete, including all that must be durable: rows, the edges of
+/// both families and dangling edges. Rules continue from there.
 ///
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter GraphCrashTests
 ///     VARVE_TEST_SEED=17 ./tools/test --filter GraphCrashTests
@@ -37,7 +37,7 @@ struct GraphCrashTests {
     let script = GraphCrashScript(database, seed: seed)
     let progress = script.progress
     let points = Mutex<[Point]>([])
-    // From here on each image has the relationships registered.
+    // From here on each image contains the registered relationships.
     let before = disk.operationCount
     disk.observe { operation, capture in
       guard operation.number % stride == 0 else { return }
@@ -51,7 +51,7 @@ struct GraphCrashTests {
       points: points.withLock { $0 }, states: script.states, ruleRemovals: script.ruleRemovals, operationCount: count)
   }
 
-  @Test func `after a crash whole transactions are there, with what rules removed and the edges of both families`()
+  @Test func `after a crash complete transactions are there, with removals by rules and edges of both families`()
     throws
   {
     let count = try Self.record(everyNth: Int.max).operationCount
@@ -84,7 +84,7 @@ struct GraphCrashTests {
     #expect(edges > Self.transactionCount / 2, "\(edges) states have edges")
   }
 
-  /// Opens an image, checks it, goes on, and opens it again. Returns how many transactions were there.
+  /// Opens an image, checks it, continues, and opens it again. Returns how many transactions were there.
   private static func trial(
     _ point: Point, _ states: [GraphCrashScript.State], _ policy: CrashPolicy, _ seed: UInt64
   ) throws -> Int {

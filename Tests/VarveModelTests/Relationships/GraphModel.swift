@@ -4,10 +4,11 @@ import VarveRelationships
 
 @testable import RelationshipFixtures
 
-/// Rows with edges as dictionaries, and rules as they are defined: an end goes if an edge with a rule for that went, and, where
-/// the rule asks for all, none is left. One end after the other goes, in any order, until none has to.
+/// Rows with edges as dictionaries, and rules by their definition: a row is removed if an edge with a rule for that was
+/// removed and, where the rule requires all, none is left. Rows are removed one by one, in any order, until no rule
+/// applies.
 struct GraphModel {
-  /// Which edge.
+  /// The identity of an edge.
   struct Identity: Hashable {
     let name: String
     let source: String
@@ -25,28 +26,28 @@ struct GraphModel {
     }
   }
 
-  /// An edge that is to lead somewhere leads nowhere.
+  /// An edge that must not dangle has no row at its end.
   struct IsDangling: Error {}
 
   let counting: Relationships.Counting
   let collectsCycles: Bool
   private(set) var rows: [String: Thing] = [:]
-  /// What rows declare, or declared before they were removed.
+  /// The edges that rows declare, or declared before they were removed.
   private var declared: [String: [Identity: Edge]] = [:]
   private(set) var manual: [Identity: Edge] = [:]
-  /// The edges when rules were applied last.
+  /// The edges when rules were last applied.
   private var before: [Identity: Edge] = [:]
   /// The rows when the transaction began, and whether rules were applied since.
   private var begun: (rows: Set<String>, hasFlushed: Bool) = ([], false)
-  /// Rows that were removed since.
+  /// Rows that were removed since rules were last applied.
   private var removed: Set<String> = []
   private var checked: Set<Identity> = []
   private var reasons: [Identity: EdgeRemoval] = [:]
   private var removedByRules: Set<String> = []
   private var remade: Set<String> = []
-  /// Edges that went, and whether the source did.
+  /// Edges that were removed, and whether the source was.
   private var lost: [(edge: Edge, sourceWent: Bool)] = []
-  /// How many rows rules have removed, and how many rows they have notified.
+  /// The numbers of rows that rules have removed, and of those that they have notified.
   private(set) var ruleRemovals = 0
   private(set) var notified = 0
 
@@ -55,7 +56,7 @@ struct GraphModel {
     self.collectsCycles = collectsCycles
   }
 
-  // MARK: - Looking
+  // MARK: - Reading
 
   private func isThere(_ end: String) -> Bool { end.contains(":") || rows[end] != nil }
 
@@ -63,7 +64,7 @@ struct GraphModel {
   private var all: [Edge] { declaredEdges + Array(manual.values) }
 
   var live: [Edge] { all.filter { isThere($0.identity.source) && isThere($0.identity.destination) } }
-  /// Those of rows that are there.
+  /// The dangling edges of existing rows.
   var dangling: [Edge] { declaredEdges.filter { isThere($0.identity.source) && !isThere($0.identity.destination) } }
 
   // MARK: - Changes
@@ -109,7 +110,7 @@ struct GraphModel {
 
   // MARK: - Rules
 
-  /// Throws where an edge that has to lead somewhere does not; what is left then is of no use.
+  /// Applies the rules. Throws if an edge that must not dangle does; the model is unusable then.
   mutating func flush(_ random: inout SeededRandom) throws {
     lost = []
     let now = Set(all.map(\.identity))
@@ -141,7 +142,7 @@ struct GraphModel {
 
   // MARK: - Cycles
 
-  /// Edges that keep an owned row: those of names that own it, or all.
+  /// The edges that keep an owned row: those with a name that owns it, or all. Nil if the row is not owned.
   private func keeping(_ key: String) -> [Edge]? {
     let edges = all.filter { $0.identity.destination == key && $0.identity.source != key }
     let names = Set(edges.filter { $0.rules.contains(.deleteDestinationIfAllSourcesDeleted) }.map(\.identity.name))
@@ -149,7 +150,7 @@ struct GraphModel {
     return counting == .allNames ? edges : edges.filter { names.contains($0.identity.name) }
   }
 
-  /// The rows that only keep each other, of those that rows lead to which have lost an edge that owns them.
+  /// The rows that only keep each other and lead to a row that has lost an owning edge.
   private func cycles() -> Set<String> {
     if !collectsCycles { return [] }
     var garbage = Set(rows.keys.filter { keeping($0) != nil })
@@ -179,7 +180,7 @@ struct GraphModel {
     begun.hasFlushed = true
   }
 
-  /// The end of the transaction.
+  /// Ends the transaction.
   mutating func commit() {
     (removedByRules, remade) = ([], [])
     begun = (Set(rows.keys), false)
@@ -199,7 +200,7 @@ struct GraphModel {
     die(key)
   }
 
-  /// A row is gone: its edges go, but for those that other rows declare.
+  /// Removes the edges of a removed row, except those that other rows declare.
   private mutating func die(_ key: String) {
     let own = all.filter { $0.identity.source == key }
     declared[key] = nil
@@ -215,7 +216,7 @@ struct GraphModel {
 
   private mutating func lose(_ edge: Edge, sourceWent: Bool) {
     if edge.identity.source == edge.identity.destination { return }
-    // It led nowhere, and its end came with this transaction.
+    // It was dangling before, and its destination was created in this transaction.
     if sourceWent, !edge.identity.isManual, !begun.hasFlushed, before[edge.identity] != nil,
       !begun.rows.contains(edge.identity.destination)
     {
@@ -245,7 +246,7 @@ struct GraphModel {
       if sourceWent {
         guard identity.destination == key else { return false }
         if edge.rules.contains(.deleteDestinationIfSourceDeleted) { return true }
-        // An edge that was added to begin at nothing counts until it is refused.
+        // An edge that was added with a missing source counts until it is refused.
         return edge.rules.contains(.deleteDestinationIfAllSourcesDeleted)
           && !all.contains { $0.identity.destination == key && $0.identity.source != key && counts($0) }
       }

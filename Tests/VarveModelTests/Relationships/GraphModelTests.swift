@@ -2,13 +2,13 @@ import EngineTestSupport
 import Testing
 import VarveTestSupport
 
-/// Random rows with edges beside a model that applies the rules by their definition, in any order.
+/// Random rows with edges, compared with a model that applies the rules by their definition, in any order.
 ///
 ///     VARVE_TEST_SCALE=10 ./tools/test --filter GraphModelTests   # ten times as many runs
 ///     VARVE_TEST_SEED=17 ./tools/test --filter GraphModelTests    # the run of one seed alone
 struct GraphModelTests {
   @Test(arguments: StorageKind.allCases)
-  func `rows and edges are what the rules make of them by definition, whatever the order`(kind: StorageKind) throws {
+  func `rows and edges follow from the definition of the rules, in any order`(kind: StorageKind) throws {
     var counts = StepCounts<GraphStep>()
     var (removals, notified) = (0, 0)
     for seed in ModelPlan.seeds(ModelPlan.graphRuns(kind)) {

@@ -7,12 +7,12 @@ import VarveTestSupport
 @testable import Varve
 @testable import VarveRelationships
 
-/// What a run of the model of relationships does.
+/// The kinds of steps of the relationship model.
 enum GraphStep: Int, CaseIterable, Sendable {
   case set, remove, add, drop, clear, removeRange, flush, nested, nestedUndone, look, refused, reopen, rebuild, abandon
 }
 
-/// Random changes of rows with edges, by a database and by a model.
+/// Random changes of rows with edges, in a database and in a model.
 final class GraphRun {
   private let site: StorageSite
   private var random: SeededRandom
@@ -20,7 +20,7 @@ final class GraphRun {
   private var graph: ExtensionHandle<Relationships>
   private var model: GraphModel
   private var version = 1
-  /// Whether somebody wants to know what each commit changes.
+  /// Whether the changes of each commit are observed.
   private let observes: Bool
   private var connection: Connection?
   private(set) var counts = StepCounts<GraphStep>()
@@ -42,7 +42,7 @@ final class GraphRun {
     LinkCount(delivery: .immediate).named("immediate"), LinkCount(delivery: .afterCurrent).named("late"),
   ]
 
-  /// With an index and two extensions beside the relationships.
+  /// A definition with an index and two extensions beside the relationships.
   private static func definition(_ graph: ExtensionHandle<Relationships>) throws -> DatabaseDefinition {
     try DatabaseDefinition {
       for name in GraphCase.collections.dropFirst() { CollectionDefinition(name, Thing.self, key: String.self) }
@@ -57,7 +57,7 @@ final class GraphRun {
     if let connection { _ = try begin(connection) }
   }
 
-  /// The blocking forms, for where the others are meant.
+  /// Blocking forms, where overload resolution would pick the asynchronous ones.
   private func begin(_ connection: Connection) throws -> [ChangeEvent] { try connection.beginLongLivedRead() }
   private func advance(_ connection: Connection) throws -> [ChangeEvent] { try connection.advance() }
 
@@ -91,7 +91,7 @@ final class GraphRun {
     do {
       try database.core.write(WriteTerms()) { tx in
         for _ in 0...random.below(6) { try change(tx, &changed, depth: 0) }
-        // What rules will say at the end, before they do.
+        // The effect that rules will have at the end, computed beforehand.
         do { try changed.flush(&random) } catch { isRefused = true }
       }
       #expect(!isRefused, "an edge that has to lead somewhere leads nowhere, and the commit happened")
@@ -145,7 +145,7 @@ final class GraphRun {
     let key = key()
     var thing = Thing(links: (0..<random.below(4)).map { _ in link() })
     thing.isStubborn = random.oneIn(4)
-    // Mostly what it was, with one edge more or less.
+    // Mostly the former row, with one edge more or less.
     if let old = model.rows[key], random.oneIn(2) {
       thing.links = old.links
       if random.oneIn(2) {
@@ -169,7 +169,7 @@ final class GraphRun {
 
   private func add(_ tx: WriteTransaction, _ model: inout GraphModel) throws {
     let (key, link) = (key(), link())
-    // An edge to nothing is an error: now and then.
+    // An edge to a missing row is an error: try it now and then.
     if !random.oneIn(10), model.rows[key] == nil || model.rows[link.destination] == nil { return }
     note(.add, "add \(key) \(link.text)")
     try tx[graph].add(link.edge, from: Thing.row(key))
@@ -235,7 +235,7 @@ final class GraphRun {
     trace.append(isUndone ? "undo" : "keep")
   }
 
-  // MARK: - Looking
+  // MARK: - Reading
 
   private func look(_ tx: ReadTransaction, _ model: GraphModel) throws {
     counts[.look] += 1
@@ -288,7 +288,7 @@ final class GraphRun {
       model.dangling.map(\.text), "dangling edges")
   }
 
-  /// What the commit's change set says of edges is the difference of both.
+  /// Checks that the edges in the commit's change set are the difference of both models.
   private func compareChanges(_ before: GraphModel, _ after: GraphModel) throws {
     guard let connection else { return }
     var found: [String] = []
@@ -308,7 +308,7 @@ final class GraphRun {
       if known == nil { expected.append("+ " + edges[0].text) }
       if let known, known != edges[0] { expected.append("* " + edges[0].text) }
     }
-    // An edge that dangles from now on may have other rules in the commit: it is listed as it is.
+    // An edge that dangles from now on may have other rules in the commit: it is listed with its current ones.
     let dangling = Dictionary(grouping: after.dangling, by: \.identity)
     for (identity, edges) in old where new[identity] == nil {
       expected.append("- " + (dangling[identity]?[0] ?? edges[0]).text)
@@ -318,7 +318,7 @@ final class GraphRun {
     try compare(found, expected, "changes")
   }
 
-  /// What is so many edges away, and the rows that edges of a name lead to.
+  /// Checks the rows at a distance of several edges, and the rows that edges of a name lead to.
   private func lookAround(_ tx: ReadTransaction, _ model: GraphModel) throws {
     let start = key()
     if model.rows[start] == nil { return }
@@ -354,7 +354,7 @@ final class GraphRun {
     try #require(path?.count == (target == start ? 0 : depths[target]))
   }
 
-  /// What else keeps something of the rows has what they are.
+  /// Checks that the index and the extensions beside the relationships agree with the rows.
   private func lookBeside(_ tx: ReadTransaction, _ model: GraphModel) throws {
     let expected = model.rows.map { key, thing in
       "\(key.prefix(1))/\"\(key)\" \(thing.links.count) \(thing.notes.count % 256)"
@@ -391,7 +391,7 @@ final class GraphRun {
     try open()
   }
 
-  /// As the death of the process leaves it.
+  /// Leaves the database as the death of its process would.
   private func abandon() throws {
     note(.abandon, "abandon")
     let before = database
@@ -400,7 +400,7 @@ final class GraphRun {
     try open()
   }
 
-  /// Collects the edges of all rows anew.
+  /// Collects the edges of all rows again.
   private func rebuild() throws {
     note(.rebuild, "rebuild")
     version += 1

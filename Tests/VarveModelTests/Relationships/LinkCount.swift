@@ -4,8 +4,8 @@ import Varve
 @testable import RelationshipFixtures
 @testable import VarveRelationships
 
-/// An extension beside relationships: it keeps how many links each row has, and hears of what rules change as of what the
-/// program changes. In its version of late delivery it hears after the current change.
+/// An extension beside relationships: it counts the links of each row, and receives changes by rules like those by the
+/// program. With late delivery it receives them after the current change.
 struct LinkCount: DatabaseExtension {
   static let kind = "test.linkcount"
   var delivery: ExtensionConfiguration.Delivery
@@ -34,7 +34,7 @@ final class LinkCountTransaction: ExtensionTransaction {
     try counts.put(key, [UInt8(thing.links.count), UInt8(thing.notes.count % 256)])
   }
 
-  /// Lines like `a/"a1" 2 0`.
+  /// Lines such as `a/"a1" 2 0`.
   func lines() throws -> [String] {
     var lines: [String] = []
     var cursor = try counts.cursor()

@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What every storage behind the door promises of commits that are checked.
+/// Every storage backend checks a commit's reads before it applies the commit.
 struct StorageCheckTests {
   private static let kinds = StorageKind.allCases
 
@@ -17,7 +17,7 @@ struct StorageCheckTests {
 
   private typealias Change = @Sendable (inout StorageBatch, StorageFamily) -> Void
 
-  /// What others do between the snapshot and the commit, what was read, and whether that conflicts.
+  /// What other writers do between the snapshot and the commit, what the commit read, and whether that conflicts.
   private static let cases: [(name: String, Read, isConflict: Bool, Change)] = [
     ("nothing", .key([5]), false, { _, _ in }),
     ("another key", .key([5]), false, { $0.put([5, 0], [9], in: $1) }),
@@ -94,7 +94,7 @@ struct StorageCheckTests {
   ]
 
   @Test(arguments: kinds)
-  func `a commit happens only where nothing that it read was changed`(kind: StorageKind) throws {
+  func `a commit is applied only if nothing that it read has changed`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let other = try backend.createFamily("g", options: StorageFamilyOptions())
     for (name, read, isConflict, change) in Self.cases {
@@ -125,7 +125,7 @@ struct StorageCheckTests {
   }
 
   @Test(arguments: kinds)
-  func `what was changed before the snapshot is no conflict, and its own commit is one for the next`(
+  func `a change before the snapshot is not a conflict, and the commit itself conflicts with the next one`(
     kind: StorageKind
   ) throws {
     let (site, backend, family) = try Contract.open(kind)
@@ -143,7 +143,7 @@ struct StorageCheckTests {
   }
 
   @Test(arguments: kinds)
-  func `additions and stamped keys are changes, too`(kind: StorageKind) throws {
+  func `additions and stamped keys count as changes`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let counters = try backend.createFamily("counters", options: StorageFamilyOptions(counter: .sum))
     var check = StorageCheck(try backend.snapshot())
@@ -158,7 +158,7 @@ struct StorageCheckTests {
   }
 
   @Test(arguments: kinds)
-  func `what was read of a family that was dropped since is a conflict`(kind: StorageKind) throws {
+  func `a read of a family that was dropped since conflicts`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let gone = try backend.createFamily("gone", options: StorageFamilyOptions())
     var keyCheck = StorageCheck(try backend.snapshot())
@@ -174,9 +174,9 @@ struct StorageCheckTests {
     try site.close(backend)
   }
 
-  /// As a bank does it: read, add one, commit if nobody came between, else once more.
+  /// The usual optimistic loop: read, add one, commit if nothing has changed, otherwise retry.
   @Test(arguments: kinds)
-  func `writers who check what they read lose no change of each other`(kind: StorageKind) throws {
+  func `writers that check what they read lose none of each other's changes`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let rounds = TestScale.atMost(60)
     let conflicts = Mutex(0)

@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What every storage behind the door promises of families, of opening and closing, and of copies.
+/// Every storage backend: families, opening, closing and checkpoints.
 struct StorageLifeTests {
   private static let kinds = StorageKind.allCases
 
@@ -21,7 +21,7 @@ struct StorageLifeTests {
   // MARK: - Families
 
   @Test(arguments: kinds)
-  func `families are made, listed and dropped, and no number is given twice`(kind: StorageKind) throws {
+  func `families are created, listed and dropped, and no number is reused`(kind: StorageKind) throws {
     let (site, backend, first) = try Contract.open(kind)
     #expect(try Self.names(backend) == ["f"])
     #expect(Contract.code { _ = try backend.createFamily("f", options: StorageFamilyOptions()) } == .alreadyExists)
@@ -49,7 +49,7 @@ struct StorageLifeTests {
   }
 
   @Test(arguments: kinds)
-  func `families and rows are there when it is opened again, with the same numbers`(kind: StorageKind) throws {
+  func `families and rows keep their contents and numbers after reopening`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let counters = try backend.createFamily("counters", options: StorageFamilyOptions(counter: .sum))
     for index in UInt8(0)..<50 {
@@ -71,7 +71,7 @@ struct StorageLifeTests {
   }
 
   @Test(arguments: kinds)
-  func `a volatile family is empty when it is opened again, and goes on`(kind: StorageKind) throws {
+  func `a volatile family is empty after reopening, and usable`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let memo = try backend.createFamily("memo", options: StorageFamilyOptions(isVolatile: true))
     try Contract.commit(backend) { batch in
@@ -98,14 +98,14 @@ struct StorageLifeTests {
     try backend.close()
     try backend.close()
     let again = try site.open()
-    // The first backend has no say in what was opened since.
+    // Closing the first backend again does not affect the one opened since.
     try backend.close()
     #expect(try Contract.content(again, family) == [Pair([1], [1])])
     try site.close(again)
   }
 
   @Test(arguments: kinds)
-  func `what was acknowledged is there after the death of the process`(kind: StorageKind) throws {
+  func `acknowledged commits survive the death of the process`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     var backend = try site.open()
     let family = try backend.createFamily("f", options: StorageFamilyOptions())
@@ -123,7 +123,7 @@ struct StorageLifeTests {
       let left = backend
       backend = try site.open()
       #expect(try Contract.content(backend, family) == expected, "after \(round + 1) deaths")
-      // Of a real process nothing would be left; here its threads end.
+      // A real process would leave nothing running; here the threads have to be ended.
       try left.close()
     }
     try site.close(backend)
@@ -132,7 +132,7 @@ struct StorageLifeTests {
   // MARK: - Copies
 
   @Test(arguments: kinds)
-  func `a checkpoint has what there was, and is a storage of its own`(kind: StorageKind) throws {
+  func `a checkpoint contains the current data and is an independent storage`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let counters = try backend.createFamily("counters", options: StorageFamilyOptions(counter: .sum))
     try Contract.commit(backend) { batch in
@@ -160,10 +160,10 @@ struct StorageLifeTests {
     try site.close(backend)
   }
 
-  // MARK: - Who may not write
+  // MARK: - Read-only access
 
   @Test(arguments: kinds)
-  func `a read-only storage shows everything and refuses every change`(kind: StorageKind) throws {
+  func `a read-only storage reads everything and refuses every change`(kind: StorageKind) throws {
     let (site, writer, family) = try Contract.open(kind)
     try Contract.commit(writer) { batch in for key in UInt8(0)..<9 { batch.put([key], [key], in: family) } }
     let content = try Contract.content(writer, family)
@@ -182,7 +182,7 @@ struct StorageLifeTests {
   }
 
   @Test(arguments: kinds)
-  func `a follower sees each commit of the writer, and families that came since`(kind: StorageKind) throws {
+  func `a follower sees each commit of the writer, and families created since`(kind: StorageKind) throws {
     let (site, writer, family) = try Contract.open(kind)
     try Contract.commit(writer) { $0.put([0], [0], in: family) }
     let follower = try site.follow()
@@ -206,7 +206,7 @@ struct StorageLifeTests {
   }
 
   @Test(arguments: kinds)
-  func `who waits for changes is woken by a commit, and not by what it knows`(kind: StorageKind) async throws {
+  func `a wait for changes ends with the first commit after the given version`(kind: StorageKind) async throws {
     let (site, writer, family) = try Contract.open(kind)
     try Contract.commit(writer) { $0.put([0], [0], in: family) }
     let follower = try site.follow()
@@ -215,7 +215,7 @@ struct StorageLifeTests {
     let ticket = try Contract.commit(writer) { $0.put([1], [1], in: family) }
     let woken = try await waiting.value
     #expect(woken >= ticket.version)
-    // What is behind already is told at once.
+    // A version that is already past is reported at once.
     #expect(try await follower.changes(since: known) >= ticket.version)
     let canceled = Task { try await follower.changes(since: woken) }
     canceled.cancel()

@@ -5,12 +5,12 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What every storage behind the door promises to who reads.
+/// Every storage backend: reads, ranges, pages and snapshots.
 struct StorageReadTests {
   private static let kinds = StorageKind.allCases
 
   @Test(arguments: kinds)
-  func `a key has its value, an empty value is one, and a missing key has none`(kind: StorageKind) throws {
+  func `a key has its value, an empty value exists, and a missing key has none`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     try Contract.commit(backend) { batch in
       batch.put([1], [2, 3], in: family)
@@ -29,7 +29,7 @@ struct StorageReadTests {
   }
 
   @Test(arguments: kinds)
-  func `what the body of a read throws comes out, and what it returns`(kind: StorageKind) throws {
+  func `a read returns what its body returns, and throws what it throws`(kind: StorageKind) throws {
     struct Stop: Error {}
     let (site, backend, family) = try Contract.open(kind)
     try Contract.commit(backend) { $0.put([1], [2, 3], in: family) }
@@ -40,14 +40,14 @@ struct StorageReadTests {
     try site.close(backend)
   }
 
-  /// Keys that are easily put into another order.
+  /// Keys that a wrong comparison would put into another order.
   private static let keys: [[UInt8]] = [
     [0], [0, 0], [0, 1], [0, 0xFF], [1], [1, 0], [0x7F], [0x80], [0x80, 0], [0xFE, 0xFF, 0xFF], [0xFF], [0xFF, 0],
     [0xFF, 0xFF], [0xFF, 0xFF, 0xFF], Array(repeating: 0x41, count: 255), Array(repeating: 0x41, count: 256),
   ]
 
   @Test(arguments: kinds)
-  func `rows are in the order of their bytes, from either end, in every range`(kind: StorageKind) throws {
+  func `rows are ordered by their bytes, in both directions and in every range`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     var random = SeededRandom(seed: 11)
     for key in Self.keys.shuffled(using: &random) {
@@ -71,7 +71,7 @@ struct StorageReadTests {
   }
 
   @Test(arguments: kinds)
-  func `pages end at their limits, have a row at least, and say where the last is`(kind: StorageKind) throws {
+  func `pages end at their limits, have at least one row, and report where the last is`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     let rows = (0..<200).map { Pair([UInt8($0)], Array(repeating: UInt8($0), count: $0 % 50)) }
     try Contract.commit(backend) { batch in for row in rows { batch.put(row.key, row.value, in: family) } }
@@ -88,7 +88,7 @@ struct StorageReadTests {
         }
       }
     }
-    // Exactly at the end of the range: nothing is behind the last row of a page that is just full.
+    // The page is full exactly at the end of the range: no row follows its last.
     let range = StorageRange(lower: [10], upper: [20])
     let full = try snapshot.page(range, in: family, isReverse: false, keysOnly: false, byteLimit: 1 << 20, rowLimit: 10)
     #expect(full.count == 10 && full.isLast)
@@ -100,7 +100,7 @@ struct StorageReadTests {
   }
 
   @Test(arguments: kinds)
-  func `a snapshot stays as it was, in all families alike`(kind: StorageKind) throws {
+  func `a snapshot does not change, in any family`(kind: StorageKind) throws {
     let (site, backend, first) = try Contract.open(kind)
     let second = try backend.createFamily("g", options: StorageFamilyOptions())
     let counters = try backend.createFamily("counters", options: StorageFamilyOptions(counter: .sum))
@@ -133,7 +133,7 @@ struct StorageReadTests {
   }
 
   @Test(arguments: kinds)
-  func `versions ascend, and a snapshot has that of the last commit that it sees`(kind: StorageKind) throws {
+  func `versions ascend, and a snapshot has the version of the last commit that it sees`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)
     var last = try backend.snapshot().version
     for index in UInt8(0)..<10 {
@@ -144,7 +144,7 @@ struct StorageReadTests {
       #expect(try backend.snapshot().version == ticket.version)
       last = ticket.version
     }
-    // Without a change it is a commit all the same: a transaction that touches rows alone has a place.
+    // A commit without changes still gets a version: a transaction that only touches rows needs one.
     let empty = try Contract.commit(backend) { _ in }
     #expect(empty.version > last)
     try site.close(backend)
@@ -156,7 +156,7 @@ struct StorageReadTests {
   }
 
   @Test(arguments: kinds)
-  func `a family that was made since holds nothing for a snapshot`(kind: StorageKind) throws {
+  func `a snapshot sees nothing in a family that was created after it`(kind: StorageKind) throws {
     let (site, backend, _) = try Contract.open(kind)
     let before = try backend.snapshot()
     let late = try backend.createFamily("late", options: StorageFamilyOptions())

@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// That the second storage has the faults that it was told to have, and no others.
+/// The toy storage has exactly the faults that its plan asks for.
 struct ToyBackendTests {
   private static func open(_ faults: ToyFaults = ToyFaults()) throws -> (ToyBackend, StorageFamily) {
     let backend = ToyBackend(faults: faults)
@@ -18,7 +18,7 @@ struct ToyBackendTests {
     return batch
   }
 
-  @Test func `a conflict that is drawn meets checked commits alone, and nothing happened`() throws {
+  @Test func `an injected conflict fails checked commits only, and changes nothing`() throws {
     let (backend, family) = try Self.open()
     backend.inject(.conflict)
     _ = try backend.commit(Self.batch(1, family), check: nil, durability: .process)
@@ -32,7 +32,7 @@ struct ToyBackendTests {
   }
 
   @Test(arguments: [false, true])
-  func `an answer that gets lost leaves the batch or not, and the storage goes on`(isApplied: Bool) throws {
+  func `a lost answer leaves the batch applied or not, and the storage stays usable`(isApplied: Bool) throws {
     let (backend, family) = try Self.open()
     backend.inject(.unknown(isApplied: isApplied))
     let code = Contract.code { _ = try backend.commit(Self.batch(1, family), check: nil, durability: .process) }
@@ -42,7 +42,7 @@ struct ToyBackendTests {
     #expect(try backend.snapshot().contains([2], in: family))
   }
 
-  @Test func `a late commit is lost by a restart until somebody has waited for it or a later one`() throws {
+  @Test func `a late commit is lost by a restart until a caller has waited for it or for a later one`() throws {
     let (backend, family) = try Self.open()
     backend.inject(.late)
     let first = try backend.commit(Self.batch(1, family), check: nil, durability: .process)
@@ -56,13 +56,13 @@ struct ToyBackendTests {
     #expect(Contract.code { try second.wait() } == .outcomeUnknown)
     let again = ToyBackend(backend.storage)
     #expect(try Contract.content(again, family) == [Pair([1], [1])])
-    // Not even when its number is passed.
+    // Not even once its number has been passed.
     _ = try again.commit(Self.batch(3, family), check: nil, durability: .process)
     #expect(!second.isDurable)
   }
 
   @Test(arguments: [false, true])
-  func `behind a commit that can't be made durable nothing is acknowledged`(isDurable: Bool) throws {
+  func `after a commit that can't be made durable nothing is acknowledged`(isDurable: Bool) throws {
     let (backend, family) = try Self.open()
     let before = try backend.commit(Self.batch(0, family), check: nil, durability: .process)
     backend.inject(.failing(isDurable: isDurable))
@@ -78,7 +78,7 @@ struct ToyBackendTests {
     #expect(try Contract.content(again, family).map { $0.key[0] } == (isDurable ? [0, 1] : [0]))
   }
 
-  @Test func `a snapshot grows too old by the clock, and each call takes its time`() throws {
+  @Test func `a snapshot expires by the clock, and each call takes its configured time`() throws {
     var limits = ToyBackend.smallLimits
     limits.snapshotAgeNanoseconds = 5 * ToyBackend.callNanoseconds
     let clock = ManualClock()
@@ -91,7 +91,7 @@ struct ToyBackendTests {
     #expect(clock.now() == 9 * ToyBackend.callNanoseconds)
   }
 
-  @Test func `a single delete of what was put twice is refused`() throws {
+  @Test func `a single delete of a key that was put twice is refused`() throws {
     let (backend, family) = try Self.open()
     try Contract.commit(backend) { batch in
       batch.put([1], [1], in: family)
@@ -102,7 +102,7 @@ struct ToyBackendTests {
     #expect(try Contract.content(backend, family) == [Pair([1], [2])])
   }
 
-  /// By seed, and about as often as the plan says.
+  /// Faults are drawn from the seed, about as often as the plan says.
   @Test func `the same seed and calls meet the same faults`() throws {
     func run(_ seed: UInt64) throws -> [String] {
       var faults = ToyFaults(seed: seed)

@@ -5,18 +5,18 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What happens to the catalog while it is read again.
+/// Changes to the catalog while it is reloaded.
 struct CatalogLoadTests {
   private struct Book: Codable, Sendable { var title: String }
 
-  @Test func `a definition that comes while the catalog is read again is kept`() throws {
+  @Test func `a definition that is added while the catalog is reloaded is kept`() throws {
     let database = try Database.inMemory()
     try database.write { tx in try tx.set(Book(title: "Emma"), key: 1, in: "books") }
     let catalog = database.core.catalog
     #expect(catalog.collection("books")?.definition == nil)
     let books = CollectionDefinition("books", Book.self, key: Int.self)
     let snapshot = InterruptedSnapshot(try database.core.backend.snapshot()) { key in
-      // Behind everything that is read of collections.
+      // After all collections have been read.
       if key == CatalogKey.nextCollection { try database.define(books) }
     }
     try catalog.load(snapshot)
@@ -26,10 +26,10 @@ struct CatalogLoadTests {
   }
 
   @Test(arguments: [1, 2, 3], [false, true])
-  func `a reader that is overtaken finds the collection that its instant has`(drops: Int, latestFirst: Bool) throws {
+  func `a reader that is overtaken finds the collection as of its snapshot`(drops: Int, latestFirst: Bool) throws {
     let database = try Database.inMemory()
     let backend = database.core.backend
-    /// What this process, which does not write, knows of the catalog.
+    /// The catalog of this process, which does not write.
     let follower = Catalog(backend: backend, families: database.core.catalog.families, definitions: [:])
     func fill() throws -> any StorageSnapshot {
       try database.write { tx in try tx.set("a", key: 1, in: "books") }
@@ -46,7 +46,7 @@ struct CatalogLoadTests {
       return try CollectionRecord(#require(record), name: "books").id
     }
     #expect(Set(ids).count == drops + 1)
-    // Another thread took a later instant, and was first.
+    // Another thread took a later snapshot and refreshed the catalog first.
     let later = try fill()
     try follower.refresh(later)
     let overtaken = Array(zip(instants, ids).dropFirst())
@@ -63,7 +63,7 @@ struct CatalogLoadTests {
   }
 }
 
-/// A snapshot that does something else before it gives a value.
+/// A snapshot that runs other work before it returns a value.
 private final class InterruptedSnapshot: StorageSnapshot {
   private let base: any StorageSnapshot
   private let body: @Sendable ([UInt8]) throws -> Void

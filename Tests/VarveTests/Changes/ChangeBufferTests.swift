@@ -18,7 +18,7 @@ struct ChangeBufferTests {
     FeedPage(events: versions.map { event($0) }, version: CommitVersion(version), isComplete: isComplete)
   }
 
-  /// What the buffer wants, as text.
+  /// The buffer's next action, as text.
   private func step(_ buffer: inout ChangeBuffer) -> String {
     switch buffer.next() {
     case .give(.changes(let changes)): "\(changes.version)"
@@ -34,24 +34,24 @@ struct ChangeBufferTests {
     (0..<count).map { _ in step(&buffer) }
   }
 
-  @Test func `what comes is given in order, and then it waits`() {
+  @Test func `events are returned in order, and then the buffer waits`() {
     var buffer = ChangeBuffer(behind: CommitVersion(10), capacity: 8)
     #expect(step(&buffer) == "wait")
     for version: UInt64 in [11, 14, 15] { buffer.add(Self.event(version)) }
     #expect(steps(&buffer, 4) == ["11", "14", "15", "wait"])
   }
 
-  @Test func `what is not behind its beginning is left out`() {
+  @Test func `events that are not after the start are left out`() {
     var buffer = ChangeBuffer(behind: CommitVersion(10), capacity: 8)
     for version: UInt64 in [9, 10, 12] { buffer.add(Self.event(version)) }
     #expect(steps(&buffer, 2) == ["12", "wait"])
   }
 
-  @Test func `what is too much is read from the feed behind what was kept`() {
+  @Test func `events past the capacity are read from the feed, after those that were kept`() {
     var buffer = ChangeBuffer(behind: CommitVersion(0), capacity: 2)
     for version: UInt64 in 1...5 { buffer.add(Self.event(version)) }
     #expect(steps(&buffer, 3) == ["1", "2", "read 2"])
-    // Kept again from here on; the page has some of it too.
+    // Events are kept again from here on; the page has some of them too.
     buffer.add(Self.event(6))
     buffer.add(Self.event(7))
     buffer.didRead(Self.page([3, 4, 5, 6], at: 6))
@@ -69,7 +69,7 @@ struct ChangeBufferTests {
     #expect(steps(&buffer, 3) == ["9", "10", "wait"])
   }
 
-  @Test func `too much that comes while a page is read leads back to the feed`() {
+  @Test func `an overflow while a page is read leads back to the feed`() {
     var buffer = ChangeBuffer(behind: CommitVersion(0), isBehind: true, capacity: 1)
     #expect(step(&buffer) == "read 0")
     for version: UInt64 in [2, 3] { buffer.add(Self.event(version)) }
@@ -77,7 +77,7 @@ struct ChangeBufferTests {
     #expect(steps(&buffer, 3) == ["1", "2", "read 2"])
   }
 
-  @Test func `without the feed one gap takes the place of what was too much`() {
+  @Test func `without the feed one gap replaces the events past the capacity`() {
     var buffer = ChangeBuffer(behind: CommitVersion(0), capacity: 2, readsFeed: false)
     for version: UInt64 in 1...5 { buffer.add(Self.event(version)) }
     #expect(steps(&buffer, 4) == ["1", "2", "gap 2 5", "wait"])
@@ -85,14 +85,14 @@ struct ChangeBufferTests {
     #expect(steps(&buffer, 2) == ["6", "wait"])
   }
 
-  @Test func `F10: without the feed a consumer that was behind and has caught up hears of no empty gap`() {
-    // Behind by its beginning alone: nothing was committed since.
+  @Test func `F10: without the feed a lagging consumer that has caught up receives no empty gap`() {
+    // Lagging only because of where it starts: nothing has been committed since.
     var fresh = ChangeBuffer(
       behind: CommitVersion(5), isBehind: true, newest: CommitVersion(5), capacity: 2, readsFeed: false)
     #expect(steps(&fresh, 2) == ["wait", "wait"])
     fresh.add(Self.event(6))
     #expect(steps(&fresh, 2) == ["6", "wait"])
-    // Behind by too much, of which the last that was kept reaches as far as what was left out.
+    // Lagging because of an overflow, where the last event kept reaches as far as those left out.
     var full = ChangeBuffer(behind: CommitVersion(5), capacity: 1, readsFeed: false)
     full.add(.gap(from: CommitVersion(5), to: CommitVersion(9)))
     full.add(Self.event(9))
@@ -102,14 +102,14 @@ struct ChangeBufferTests {
     #expect(steps(&full, 3) == ["10", "gap 10 11", "wait"])
   }
 
-  @Test func `a gap that was known in part is told of the rest`() {
+  @Test func `a gap that was reported in part is extended to the rest`() {
     var buffer = ChangeBuffer(behind: CommitVersion(5), capacity: 2)
     buffer.add(.gap(from: CommitVersion(1), to: CommitVersion(4)))
     buffer.add(.gap(from: CommitVersion(3), to: CommitVersion(8)))
     #expect(steps(&buffer, 2) == ["gap 5 8", "wait"])
   }
 
-  @Test func `a database that was put back is gone on with where it stands`() {
+  @Test func `a database that was restored to an earlier version is followed from there`() {
     var buffer = ChangeBuffer(behind: CommitVersion(100), isBehind: true, capacity: 2)
     #expect(step(&buffer) == "read 100")
     buffer.didRead(
@@ -118,7 +118,7 @@ struct ChangeBufferTests {
     #expect(steps(&buffer, 3) == ["gap 100 50", "51", "wait"])
   }
 
-  @Test func `rows are bounded too, but for one event that is larger`() {
+  @Test func `rows are bounded too, except for a single event that exceeds the limit`() {
     let most = ChangeLimits.bufferedRows
     var buffer = ChangeBuffer(behind: .zero, capacity: 100)
     buffer.add(Self.event(1, rows: most + 1))
@@ -129,7 +129,7 @@ struct ChangeBufferTests {
     #expect(steps(&buffer, 3) == ["2", "3", "wait"])
   }
 
-  @Test func `what is kept is still given behind the end, and behind a failure`() {
+  @Test func `events that were kept are still returned after the end, and after a failure`() {
     var ended = ChangeBuffer(behind: .zero, capacity: 2)
     ended.add(Self.event(1))
     ended.end()

@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What change sets say of transactions: the same to who listens and to who reads the feed later.
+/// Change sets of transactions: subscribers and later readers of the feed get the same.
 @Suite(.timeLimit(.minutes(2))) struct ChangeSetTests {
   private let time = ManualTime()
   private let database: Database
@@ -15,7 +15,7 @@ import Testing
     database = try Database.inMemory(options: options)
   }
 
-  /// The change set of a commit, as it is told and as it is stored.
+  /// The change set of a commit, as delivered and as stored.
   private func changes(
     label: String? = nil, _ body: (WriteTransaction) throws -> Void
   ) async throws -> [ChangeSet] {
@@ -36,9 +36,9 @@ import Testing
     }
   }
 
-  // MARK: - The table of questions
+  // MARK: - Queries on change sets
 
-  @Test func `collections of which something changed say so, and others don't`() async throws {
+  @Test func `collections with changes report them, and others don't`() async throws {
     try fill()
     for set in try await changes({ try $0.set(ChangedNote("1"), key: "a", in: "notes") }) {
       #expect(set.changedCollections == ["notes"])
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test func `a change of the object is none of the metadata, and the other way round`() async throws {
+  @Test func `a change of the object is not one of the metadata, and vice versa`() async throws {
     try fill()
     let object = try await changes { try $0.replaceObject(ChangedNote("1"), key: "x", in: "others") }
     let metadata = try await changes { try $0.replaceMetadata(2, key: "x", in: "others") }
@@ -100,7 +100,7 @@ import Testing
     }
   }
 
-  @Test func `any of no keys has not changed`() async throws {
+  @Test func `a query for any of no keys is false`() async throws {
     try fill()
     for set in try await changes({ try $0.remove(key: "a", in: "notes") }) {
       #expect(try set.hasChange(anyOf: [String](), in: "notes") == false)
@@ -109,7 +109,7 @@ import Testing
     }
   }
 
-  @Test func `all keys are listed by collection and key`() async throws {
+  @Test func `all changed keys are listed by collection and key`() async throws {
     try fill()
     let sets = try await changes { tx throws in
       try tx.set(ChangedNote(""), key: "z", in: "others")
@@ -160,7 +160,7 @@ import Testing
 
   // MARK: - Clearing
 
-  @Test func `REC 88: of a cleared collection every key has changed, and what was set behind that is inserted`()
+  @Test func `REC 88: every key of a cleared collection has changed, and rows set after that are inserted`()
     async throws
   {
     try fill()
@@ -180,7 +180,7 @@ import Testing
     }
   }
 
-  @Test func `where everything was cleared every question is answered with yes`() async throws {
+  @Test func `where everything was cleared every query returns true`() async throws {
     try fill()
     try database.change { try $0.set(ChangedNote(""), key: "gone", in: "empty") }
     try database.change { try $0.remove(key: "gone", in: "empty") }
@@ -197,7 +197,7 @@ import Testing
     }
   }
 
-  @Test func `clearing what is empty changes nothing`() async throws {
+  @Test func `clearing an empty collection changes nothing`() async throws {
     try fill()
     try database.change { tx in try tx.removeAll() }
     var told = database.changes().makeAsyncIterator()
@@ -209,10 +209,10 @@ import Testing
     #expect(try await told.next(1) == ["+a"])
   }
 
-  @Test func `a row that a hook changes while its collection is cleared is gone like the others`() async throws {
+  @Test func `a row that a hook changes while its collection is cleared is removed like the others`() async throws {
     try database.change { tx in for number in 0..<1_500 { try tx.set("note", key: number, in: "many") } }
     var hooks = Hooks()
-    // Told of the first thousand, it changes one of the rest.
+    // Called for one of the first thousand rows, it changes one of the rest.
     hooks.didRemove = { tx, change in
       if try change.key.key(as: Int.self) == 0 { try tx.replaceObject("late", key: 1_400, in: "many") }
     }
@@ -231,7 +231,7 @@ import Testing
     try database.registerReady(hooks, as: "hooks")
   }
 
-  @Test func `clearing that a hook refuses has changed nothing`() async throws {
+  @Test func `clearing that a hook refuses changes nothing`() async throws {
     try fill()
     var hooks = Hooks()
     hooks.willRemove = { _, change in
@@ -246,9 +246,9 @@ import Testing
     for set in sets { #expect(set.text == "+d") }
   }
 
-  // MARK: - What never happened
+  // MARK: - Work that was undone
 
-  @Test func `REC 86: nothing is told of what was rolled back or has thrown`() async throws {
+  @Test func `REC 86: work that was rolled back or has thrown is not reported`() async throws {
     var told = database.changes().makeAsyncIterator()
     #expect(throws: DatabaseError.self) {
       try database.change { tx throws in
@@ -267,7 +267,7 @@ import Testing
     #expect(try database.feedEvents().map(\.text) == ["+c"])
   }
 
-  @Test func `nothing is told of nested work that was undone, nor of its object`() async throws {
+  @Test func `nested work that was undone is not reported, nor is its object`() async throws {
     try fill()
     let sets = try await changes { tx throws in
       try tx.set(ChangedNote(""), key: "d", in: "notes")
@@ -293,7 +293,7 @@ import Testing
     }
   }
 
-  @Test func `REC 86: a commit that changes nothing is not told`() async throws {
+  @Test func `REC 86: a commit without changes is not reported`() async throws {
     try fill()
     var told = database.changes().makeAsyncIterator()
     try database.change { tx throws in
@@ -305,9 +305,9 @@ import Testing
     #expect(try await told.next(1) == ["+z"])
   }
 
-  // MARK: - What a transaction says of itself
+  // MARK: - Labels, objects and extensions
 
-  @Test func `label, object and time come along`() async throws {
+  @Test func `the label, object and time are delivered`() async throws {
     time.advance(60)
     let sets = try await changes(label: "import") { tx throws in
       try tx.setCustomObject(["a": 1])
@@ -328,7 +328,7 @@ import Testing
     }
   }
 
-  @Test func `what extensions tell comes along to who listens, not into the feed`() async throws {
+  @Test func `the changes of extensions are delivered to subscribers, and not stored in the feed`() async throws {
     let counting: ExtensionHandle<Counting> = try register(Counting())
     let sets = try await changes { tx throws in
       try tx.set(ChangedNote(""), key: "a", in: "notes")
@@ -340,7 +340,7 @@ import Testing
     #expect("\(sets[0].changes(of: ChangingProbe().named("counting")))" == "reload", "of another type")
   }
 
-  @Test func `R8: an extension is asked for its changes only where somebody observes`() throws {
+  @Test func `R8: an extension is asked for its changes only while there are observers`() throws {
     let asked = Lines()
     var scripted = Scripted(hears: .inserts)
     scripted.takeChanges = { tx in
@@ -362,7 +362,7 @@ import Testing
     try database.registerReady(counting, as: "counting")
   }
 
-  @Test func `registering an extension is told to nobody`() async throws {
+  @Test func `registering an extension is not reported`() async throws {
     try fill()
     var told = database.changes().makeAsyncIterator()
     let before = try database.lastVersion()
@@ -378,7 +378,7 @@ import Testing
   }
 }
 
-/// Tells how many rows a commit inserted.
+/// Reports how many rows a commit inserted.
 struct Counting: DatabaseExtension {
   static let kind = "test.counting"
   typealias Changes = Int
@@ -401,7 +401,7 @@ struct Counting: DatabaseExtension {
   func makeTransaction(_ context: ExtensionContext<Self>) -> Transaction { Transaction() }
 }
 
-/// Keeps something of each row, so that building it commits.
+/// Stores a value for each row, so that building it commits.
 struct WordTotal: DatabaseExtension {
   static let kind = "test.wordTotal"
   final class Transaction: ExtensionTransaction {

@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The changes of a transaction by collection, against a dictionary that is copied at each savepoint.
+/// The changes of a transaction by collection, checked against a dictionary that is copied at each savepoint.
 struct ChangedCollectionsTests {
   private typealias Model = [UInt32: [[UInt8]: RowState]]
 
@@ -25,7 +25,7 @@ struct ChangedCollectionsTests {
   }
 
   @Test(arguments: [1, 2, 8, 9, 30], 1...UInt64(6))
-  func `what is noted of few and of many collections is what a dictionary says, undone or not`(
+  func `the changes of few and of many collections equal those of a dictionary, undone or not`(
     count: Int, seed: UInt64
   ) throws {
     var random = seededRandom("changed collections", seed)

@@ -3,7 +3,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What a connection holds of the commits that it has not looked at.
+/// The inbox of a connection: the commits that it has not yet advanced to.
 struct ConnectionInboxTests {
   private static func changeSet(
     _ version: UInt64 = 1, rows: Int = 0, keySize: Int = 4, label: String? = nil
@@ -20,7 +20,7 @@ struct ConnectionInboxTests {
 
   // MARK: - The bounds
 
-  @Test func `256 change sets are held, and with one more none`() {
+  @Test func `256 change sets are kept, and with one more none`() {
     let inbox = ConnectionInbox()
     for version in 1...256 { inbox.add(Self.changeSet(UInt64(version), rows: 1)) }
     #expect(inbox.take()?.map(\.version.number) == Array(1...256))
@@ -34,8 +34,8 @@ struct ConnectionInboxTests {
   }
 
   @Test(arguments: [(rows: 100, keySize: 1_000), (rows: 10_000, keySize: 16)])
-  func `4 MiB are held, and not a change set more`(rows: Int, keySize: Int) throws {
-    // Their sizes differ by some bytes: arrays take what the allocator has.
+  func `4 MiB are kept, and not one change set more`(rows: Int, keySize: Int) throws {
+    // Their sizes differ by some bytes: an array's capacity is what the allocator returns.
     var sizes: [Int] = []
     let inbox = ConnectionInbox()
     while true {
@@ -51,17 +51,17 @@ struct ConnectionInboxTests {
     #expect(inbox.take() == nil)
   }
 
-  // MARK: - What is counted
+  // MARK: - Size accounting
 
   @Test(arguments: [1, 10, 1_000, 50_000], [4, 40, 900])
-  func `a change set counts its keys, and what holds them`(rows: Int, keySize: Int) {
+  func `the size of a change set includes its keys and their containers`(rows: Int, keySize: Int) {
     let counted = Self.changeSet(rows: rows, keySize: keySize).byteCount
-    // A row has its key, 10 bytes of entry, and 8 to 24 of slots. Arrays grow by doubling.
+    // A row has its key, 10 bytes of entry, and 8 to 24 bytes of slots. Arrays grow by doubling.
     #expect(counted >= rows * (keySize + 10 + 8))
     #expect(counted <= 1_024 + rows * (2 * keySize + 2 * 10 + 24))
   }
 
-  @Test func `a removed row counts, and the label and the object of a commit`() throws {
+  @Test func `a removed row counts, and so do the label and the object of a commit`() throws {
     var rows = ByteTable<RowState>()
     rows.set(RowState(.inserted, before: nil), for: [UInt8](repeating: 1, count: 1_000))
     rows.set(RowState(.inserted, before: nil), for: [2])
@@ -78,7 +78,7 @@ struct ConnectionInboxTests {
     #expect(try connection.advance().first?.changes?.byteCount ?? 0 > 5_000)
   }
 
-  /// Says of each commit a text of the size that the last row says.
+  /// Reports a text for each commit, of the size given by the last row.
   private struct Talker: DatabaseExtension {
     static let kind = "test.talker"
     typealias Changes = String
@@ -95,7 +95,7 @@ struct ConnectionInboxTests {
     func takeChanges() -> String? { String(repeating: "c", count: size) }
   }
 
-  @Test func `the changes of an extension count as it says, and else as the rows`() throws {
+  @Test func `the changes of an extension count with the size it reports, or else as much as the rows`() throws {
     for saysSize in [true, false] {
       let database = try Database.inMemory()
       let connection = database.connection()
@@ -108,12 +108,12 @@ struct ConnectionInboxTests {
       let alone = try bytes(1_000)
       let talker = try database.registerReady(Talker(saysSize: saysSize), as: "talker")
       for size in [20_000, 100_000] {
-        // Arrays may have more room than they asked for, and as they grow the more of it.
+        // Arrays may have more capacity than requested, and more so as they grow.
         let expected = saysSize ? alone + size : 2 * alone
         #expect(abs(try bytes(size) - expected) <= alone * 3 / 4 && alone > 2_000 && alone < 15_000)
       }
       guard saysSize else { continue }
-      // 3 and 2 MiB: the second is one too many.
+      // 3 and 2 MiB: the second exceeds the limit.
       for size in [3 << 20, 2 << 20] { try database.write { tx in try tx.set(size, key: 1, in: "rows") } }
       let changes = try connection.advance().compactMap(\.changes)
       #expect(changes.count == 2)
@@ -124,7 +124,7 @@ struct ConnectionInboxTests {
   // MARK: - A connection
 
   @Test(arguments: [256, 257])
-  func `advance has the changes of extensions of so many commits, and else the rows of the feed`(count: Int) throws {
+  func `advance has the changes of extensions for up to 256 commits, and past that only rows`(count: Int) throws {
     let database = try Database.inMemory()
     let probe = try database.registerReady(ChangingProbe(), as: "probe")
     let connection = database.connection()
@@ -134,12 +134,12 @@ struct ConnectionInboxTests {
     #expect(events.map(\.text) == (1...count).map { "+\($0)" })
     let said = events.compactMap(\.changes).map { "\($0.changes(of: probe))" }
     #expect(said == (1...count).map { count == 256 ? "exact(\"rows/\($0)\")" : "reload" })
-    // The next is exact again.
+    // The next one is exact again.
     try database.write { tx in try tx.set(0, key: 0, in: "rows") }
     #expect(try connection.advance().compactMap(\.changes).map { "\($0.changes(of: probe))" } == ["exact(\"rows/0\")"])
   }
 
-  @Test func `without a feed too many commits are a gap`() throws {
+  @Test func `without a feed commits past the limit are a gap`() throws {
     var options = DatabaseOptions()
     options.feed = nil
     let database = try Database.inMemory(options: options)
@@ -154,7 +154,7 @@ struct ConnectionInboxTests {
     #expect(last == connection.pinnedVersion)
   }
 
-  @Test func `the cache follows however many commits there were`() throws {
+  @Test func `the cache is current however many commits there were`() throws {
     let definition = DatabaseDefinition {
       CollectionDefinition("rows", ChangedNote.self, key: Int.self)
     }

@@ -6,7 +6,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The bounds of the feed.
+/// The limits of the feed.
 @Suite(.timeLimit(.minutes(2))) struct FeedTrimTests {
   private let time = ManualTime()
 
@@ -18,7 +18,7 @@ import VarveEngine
     return options
   }
 
-  /// What the family holds in truth.
+  /// The size and versions that are actually stored.
   private func storedSize(_ database: Database) throws -> (size: Int, versions: [CommitVersion]) {
     let snapshot = try database.core.backend.snapshot()
     var cursor = FamilyCursor(
@@ -34,7 +34,7 @@ import VarveEngine
 
   private static let text = String(repeating: "k", count: 400)
 
-  @Test func `the feed stays below its size, loses the oldest first, and knows how much it has`() throws {
+  @Test func `the feed stays below its size, drops the oldest first, and knows its size`() throws {
     let database = try Database.inMemory(options: options())
     var newest: [CommitVersion] = []
     for number in 0..<1_000 {
@@ -46,18 +46,18 @@ import VarveEngine
         #expect(versions == Array(newest.suffix(versions.count)))
       }
     }
-    // Three quarters at least: a segment is a sixteenth.
+    // At least three quarters: a segment is a sixteenth.
     #expect(try storedSize(database).size > 3 << 14)
   }
 
-  @Test func `what is too old goes with the next commit, and what isn't stays`() throws {
+  @Test func `events that are too old are dropped with the next commit, and others stay`() throws {
     let database = try Database.inMemory(options: options(age: .seconds(240)))
     try database.put("old")
     time.advance(150)
     try database.put("middle")
     #expect(try database.feedEvents().map(\.text) == ["+old", "+middle"])
     time.advance(100)
-    // The feed is older than it may be, and nobody has committed.
+    // The feed is past its age limit, and nothing has been committed.
     #expect(try database.feedEvents().map(\.text) == ["+old", "+middle"])
     try database.put("new")
     #expect(try database.feedEvents().map(\.text) == ["gap", "+middle", "+new"])
@@ -66,7 +66,7 @@ import VarveEngine
     #expect(try database.feedEvents().map(\.text) == ["gap", "+last"])
   }
 
-  @Test func `nothing gets older than it may, as long as there are commits`() throws {
+  @Test func `nothing exceeds the age limit as long as there are commits`() throws {
     var random = seededRandom("feed age", 0x5EED_0003)
     let database = try Database.inMemory(options: options(age: .seconds(480)))
     var now: Int64 = 0
@@ -81,7 +81,7 @@ import VarveEngine
     }
   }
 
-  @Test func `a lagging subscription gets one gap, and goes on behind it`() async throws {
+  @Test func `a lagging subscription receives one gap and continues after it`() async throws {
     let database = try await Database.inMemory(options: options())
     try database.put("first")
     var lagging = database.changes(after: .zero, buffer: 2).makeAsyncIterator()
@@ -98,7 +98,7 @@ import VarveEngine
     for version in versions { #expect(try await lagging.nextChanges().version == version) }
     try database.put("last")
     #expect(try await lagging.next(1) == ["+last"])
-    // The other one had two in its buffer, and then the same gap from there.
+    // The other one had two events in its buffer, and then the same gap from there.
     #expect(try await listening.next(3).last == "gap")
     for version in try storedSize(database).versions {
       #expect(try await listening.nextChanges().version == version)
@@ -107,7 +107,7 @@ import VarveEngine
     #expect(try await listening.next(1) == ["+very last"])
   }
 
-  @Test func `who has read up to where it was trimmed has no gap`() throws {
+  @Test func `a reader that has read up to where the feed was trimmed receives no gap`() throws {
     let database = try Database.inMemory(options: options(age: .seconds(240)))
     try database.put("a")
     let seen = try database.lastVersion()
@@ -117,7 +117,7 @@ import VarveEngine
     #expect(try database.feedEvents(after: CommitVersion(seen.number - 1)).map(\.text) == ["gap", "+b"])
   }
 
-  @Test func `behind a restart it is known what there is`() throws {
+  @Test func `after a restart the size of the feed is known`() throws {
     let kept = KeptDatabase(options: options())
     for round in 0..<30 {
       let database = try kept.open()
@@ -134,7 +134,7 @@ import VarveEngine
     }
   }
 
-  @Test func `a commit that is larger than the feed may be is told, and gone with the next`() throws {
+  @Test func `a commit larger than the feed may be is reported, and dropped with the next`() throws {
     let database = try Database.inMemory(options: options())
     try database.put("before")
     let before = try database.lastVersion()
@@ -145,7 +145,7 @@ import VarveEngine
     #expect(database.core.feed.size < 100)
   }
 
-  @Test func `a commit that is refused leaves the feed as it was`() throws {
+  @Test func `a commit that is refused does not change the feed`() throws {
     let database = try Database.inMemory(options: options())
     try database.put("a")
     let size = database.core.feed.size
@@ -164,7 +164,7 @@ import VarveEngine
 
   // MARK: - Clocks
 
-  @Test func `a clock that is put back or jumps keeps the record small, and the feed whole`() throws {
+  @Test func `a clock that is set back or jumps keeps the record small and the feed complete`() throws {
     var state = FeedState()
     var options = FeedOptions()
     options.ageMaximum = .seconds(1_000_000_000)
@@ -182,7 +182,7 @@ import VarveEngine
     #expect(try FeedRecord(state.record.bytes) == state.record)
   }
 
-  @Test func `what was made by a clock that was ahead goes with what is too old behind it`() {
+  @Test func `events from a clock that was ahead are dropped with the expired ones after them`() {
     var state = FeedState()
     var options = FeedOptions()
     options.ageMaximum = .seconds(240)
@@ -197,7 +197,7 @@ import VarveEngine
 
   // MARK: - On and off
 
-  @Test func `what was committed without a feed is a gap behind it was turned on again`() throws {
+  @Test func `commits made without a feed are a gap after it is turned on again`() throws {
     var kept = KeptDatabase(options: options())
     var database = try kept.open()
     try database.put("a")
@@ -221,7 +221,7 @@ import VarveEngine
     #expect(try database.feedEvents(after: last).map(\.text) == ["+c"])
   }
 
-  @Test func `parts that are missing are a gap, not less rows`() throws {
+  @Test func `missing parts are a gap, and not fewer rows`() throws {
     let kept = KeptDatabase(options: options(size: 64 << 20))
     let database = try kept.open()
     try database.change { tx in for number in 0..<25_000 { try tx.set(ChangedNote(""), key: number, in: "numbers") } }

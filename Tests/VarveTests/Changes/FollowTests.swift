@@ -5,7 +5,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Changes that another process makes: two databases over one directory, of which one follows.
+/// Changes that another process makes: two databases over one directory, one of which follows.
 @Suite(.timeLimit(.minutes(2))) struct FollowTests {
   private let directory: TemporaryDirectory
   private let writer: Database
@@ -33,7 +33,7 @@ import VarveEngine
     try writer.endNow()
   }
 
-  @Test func `a follower hears of each commit, in order, with all that the feed says`() async throws {
+  @Test func `a follower receives each commit, in order, with all that the feed has of it`() async throws {
     var changes = follower.changes().makeAsyncIterator()
     for number in 0..<20 {
       try writer.change("commit \(number)") { tx in
@@ -45,13 +45,13 @@ import VarveEngine
       #expect(told.label == "commit \(number)")
       #expect(try told.customObject(as: Int.self) == number)
       #expect(told.isFromFeed)
-      // What it tells can be read.
+      // Reported changes can be read.
       #expect(try follower.look { try $0.contains(key: "k\(number)", in: "notes") })
     }
     try end()
   }
 
-  @Test func `a burst is heard by several consumers, each at its pace`() async throws {
+  @Test func `a burst is received by several consumers, each at its own pace`() async throws {
     var iterators = (0..<3).map { _ in follower.changes(buffer: 3).makeAsyncIterator() }
     var expected: [String] = []
     for number in 0..<300 {
@@ -65,14 +65,14 @@ import VarveEngine
     #expect(try await iterators[2].next(301) == expected + ["+last"])
     iterators = []
     #expect(follower.core.changes.subscriptionCount == 0)
-    // Who comes later is told again.
+    // A later consumer receives them again.
     var late = follower.changes().makeAsyncIterator()
     try writer.put("later")
     #expect(try await late.next(1) == ["+later"])
     try end()
   }
 
-  @Test func `a collection that is made while it is followed is known when it is told of`() async throws {
+  @Test func `a collection that is created while followed is known when it is reported`() async throws {
     var changes = follower.changes().makeAsyncIterator()
     var row = follower.observe(ChangedNote.self, key: "a", in: "later").makeAsyncIterator()
     #expect(try await row.next() == .some(nil))
@@ -116,11 +116,11 @@ import VarveEngine
     try end()
   }
 
-  @Test func `a read of the follower in between takes nothing away`() async throws {
+  @Test func `a read of the follower in between does not consume changes`() async throws {
     var changes = follower.changes().makeAsyncIterator()
     for number in 0..<50 {
       try writer.put("k\(number)")
-      // Goes on with what is followed, perhaps before the one that waits.
+      // The read refreshes the follower, perhaps before the waiting consumer does.
       #expect(try follower.look { try $0.contains(key: "k\(number)", in: "notes") })
       #expect(try await changes.next(1) == ["+k\(number)"])
     }
@@ -155,7 +155,7 @@ import VarveEngine
     try writer.endNow()
   }
 
-  @Test func `a follower goes on with the next process that writes`() async throws {
+  @Test func `a follower continues with the next process that writes`() async throws {
     var changes = follower.changes().makeAsyncIterator()
     try writer.put("a")
     #expect(try await changes.next(1) == ["+a"])
@@ -167,7 +167,7 @@ import VarveEngine
     try next.endNow()
   }
 
-  @Test func `a process that writes no feed is heard as gaps`() async throws {
+  @Test func `commits of a process that writes no feed are received as gaps`() async throws {
     try writer.endNow()
     let silent = try Self.open("\(directory.path)/followed.varve", feed: nil)
     var row = follower.observe(ChangedNote.self, key: "a", in: "notes").makeAsyncIterator()
@@ -180,7 +180,7 @@ import VarveEngine
     try silent.endNow()
   }
 
-  @Test func `a read-only database that follows nobody tells nothing, and can be closed`() async throws {
+  @Test func `a read-only database without a writer reports nothing, and can be closed`() async throws {
     try writer.endNow()
     try follower.endNow()
     var options = DatabaseOptions()

@@ -17,7 +17,7 @@ import VarveEngine
 
   // MARK: - Rows
 
-  @Test func `a row is observed from what it is on, through every change`() async throws {
+  @Test func `a row is observed from its present value on, through every change`() async throws {
     try database.put("a", "1")
     var notes = observe("a")
     #expect(try await notes.next() == .some(ChangedNote("1")))
@@ -39,7 +39,7 @@ import VarveEngine
     #expect(try await notes.next() == .some(nil))
   }
 
-  @Test func `a row that is not there is nil, once, until it is`() async throws {
+  @Test func `a missing row is nil once, until it exists`() async throws {
     var notes = observe("a")
     #expect(try await notes.next() == .some(nil))
     try database.put("b")
@@ -52,7 +52,7 @@ import VarveEngine
     #expect(try await notes.next() == .some(ChangedNote("there")))
   }
 
-  @Test func `who is slower than commits gets the newest, not what was in between`() async throws {
+  @Test func `a consumer slower than the commits gets the newest value, and not those in between`() async throws {
     var notes = observe("a")
     for number in 0..<1_000 { try database.put("a", "\(number)") }
     #expect(try await notes.next() == .some(ChangedNote("999")))
@@ -61,7 +61,7 @@ import VarveEngine
     #expect(try await notes.next() == .some(ChangedNote("last")))
   }
 
-  @Test func `every consumer sees the last, and never something older than before`() async throws {
+  @Test func `every consumer sees the last value, and never an older one than before`() async throws {
     try database.change { try $0.set(0, key: "n", in: "counters") }
     let observation = database.observe(Int.self, key: "n", in: "counters")
     await withThrowingTaskGroup(of: Void.self) { group in
@@ -81,7 +81,7 @@ import VarveEngine
     }
   }
 
-  @Test func `other rows wake nobody`() async throws {
+  @Test func `changes of other rows wake no consumer`() async throws {
     for number in 0..<1_000 { try database.put("k\(number)", "0") }
     var observers = (0..<1_000).map { observe("k\($0)") }
     for index in observers.indices { #expect(try await observers[index].next() == .some(ChangedNote("0"))) }
@@ -94,7 +94,7 @@ import VarveEngine
     #expect(database.core.changes.subscriptionCount == 2)
   }
 
-  @Test func `a row that can't be decoded is thrown, and can be observed anew`() async throws {
+  @Test func `a row that can't be decoded is thrown, and can be observed again`() async throws {
     try database.put("a")
     let observation = database.observe(ChangedNote.self, key: "a", in: "notes")
     var notes = observation.makeAsyncIterator()
@@ -109,7 +109,7 @@ import VarveEngine
     #expect(try await anew.next() == .some(ChangedNote("again")))
   }
 
-  @Test func `a key that can't be one, or is of another type, is thrown`() async throws {
+  @Test func `an invalid key, or one of another type, is thrown`() async throws {
     try database.put("a")
     var nan = database.observe(ChangedNote.self, key: Double.nan, in: "notes").makeAsyncIterator()
     let invalid = await #expect(throws: DatabaseError.self) { try await nan.next() }
@@ -119,7 +119,7 @@ import VarveEngine
     #expect(other?.code == .keyTypeDiffers)
   }
 
-  @Test func `an observation that begins inside of a transaction sees it when it is committed`() async throws {
+  @Test func `an observation that begins inside a transaction sees its result after the commit`() async throws {
     try database.put("a", "before")
     var notes: ObjectObservation<ChangedNote>.Iterator?
     try database.change { tx in
@@ -131,14 +131,14 @@ import VarveEngine
 
   // MARK: - Ends
 
-  @Test func `what is dropped is forgotten, and closing ends the rest`() async throws {
+  @Test func `observations that are dropped are released, and closing ends the rest`() async throws {
     do {
       let row = observe("a")
       let collection = database.observe(in: "notes").makeAsyncIterator()
       #expect(database.core.changes.subscriptionCount == 1)
       withExtendedLifetime((row, collection)) {}
     }
-    // The task that told them lets go of its subscription as soon as it runs.
+    // The task that notified them releases its subscription as soon as it runs.
     while database.core.changes.subscriptionCount > 0 { await Task.yield() }
     var notes = observe("a")
     var changes = database.observe(in: "notes").makeAsyncIterator()
@@ -159,7 +159,7 @@ import VarveEngine
     #expect(try await late.next() == nil)
   }
 
-  @Test func `a task that is cancelled leaves at once, and another goes on`() async throws {
+  @Test func `a canceled task returns at once, and another continues`() async throws {
     let observation = database.observe(ChangedNote.self, key: "a", in: "notes")
     let task = Task { for try await _ in observation {} }
     var other = observe("a")
@@ -200,14 +200,14 @@ import VarveEngine
     #expect(second.version == (try database.lastVersion()))
   }
 
-  @Test func `several commits are one change, the last of a row counts`() async throws {
+  @Test func `several commits are one change, in which the last state of a row counts`() async throws {
     let sequence = database.observe(in: "notes")
     var changes = sequence.makeAsyncIterator()
     #expect(try await changes.next()?.isReload == true)
     var told = database.changes().makeAsyncIterator()
     for key in ["a", "b", "c"] { try database.put(key) }
     try database.change { try $0.remove(key: "b", in: "notes") }
-    // Whoever was asked behind them has heard of all before it.
+    // This subscriber is notified after the observations: once it has all four commits, so do they.
     #expect(try await told.next(4).count == 4)
     var seen: [String: Bool] = [:]
     while seen != ["a": false, "b": true, "c": false] {
@@ -217,7 +217,7 @@ import VarveEngine
     }
   }
 
-  @Test func `a change says all of several commits`() {
+  @Test func `a change combines all of several commits`() {
     typealias Row = ObservedChange.Row
     let (gone, here) = (Row(isRemoved: true), Row(isRemoved: false))
     let first: [[UInt8]: Row] = [[1]: here, [2]: Row(isRemoved: false, before: [7])]
@@ -226,7 +226,7 @@ import VarveEngine
       [1]: Row(isRemoved: false, before: [9]), [2]: Row(isRemoved: true, before: [8]), [3]: here,
     ]
     change.merge(ObservedChange(version: CommitVersion(5), rows: next))
-    // What a row was is what it was before the first of them, and unknown where that is.
+    // A row's former value is the one before the first of them, and unknown where that one is unknown.
     #expect(change.rows == [[1]: here, [2]: Row(isRemoved: true, before: [7]), [3]: here])
     #expect(change.version == CommitVersion(5) && !change.isReload)
     let many = Dictionary(uniqueKeysWithValues: (0..<4_095).map { (BigEndian.bytes(UInt16($0 + 1_000)), here) })
@@ -236,7 +236,7 @@ import VarveEngine
     #expect(change.isReload && change.rows.isEmpty && change.version == CommitVersion(7))
   }
 
-  @Test func `what has come together with later commits is compared with what was seen`() throws {
+  @Test func `changes merged with later commits are compared with what the consumer has seen`() throws {
     var state = ObservationState(.zero)
     _ = state.takeAll()
     for version in 1...40 {
@@ -246,7 +246,7 @@ import VarveEngine
     #expect(state.due(through: CommitVersion(5))?.rows[[1]]?.before == [0])
     state.didSee(CommitVersion(5), [[1]: [5], [2]: [5]])
     #expect(state.due(through: CommitVersion(30))?.rows[[1]]?.before == [5])
-    // The last sixteen commits and more are one by now, of which the consumer sees a part.
+    // More than the last sixteen commits are merged by now; the consumer has seen a part of them.
     state.didSee(CommitVersion(30), [[1]: [30]])
     let rest = try #require(state.due(through: CommitVersion(40)))
     #expect(rest.rows[[1]]?.before == [30] && rest.rows[[2]] == ObservedChange.Row(isRemoved: false))
@@ -254,7 +254,7 @@ import VarveEngine
     #expect(state.due(through: CommitVersion(99)) == nil)
   }
 
-  @Test func `clearing, and more rows than are worth a list, are a reload`() async throws {
+  @Test func `clearing, or more changed rows than are worth listing, is a reload`() async throws {
     try database.put("a")
     var changes = database.observe(in: "notes").makeAsyncIterator()
     #expect(try await changes.next()?.isReload == true)
@@ -273,7 +273,7 @@ import VarveEngine
     #expect(try await changes.next()?.isReload == true)
   }
 
-  @Test func `who follows the changes of a collection has its rows in the end`() async throws {
+  @Test func `a consumer that applies the changes of a collection ends with its rows`() async throws {
     let database = database
     let sequence = database.observe(in: "notes")
     let task = Task {
@@ -314,6 +314,6 @@ import VarveEngine
 }
 
 extension ObjectObservation.Iterator {
-  /// Whether the consumer has something to look at.
+  /// Whether the consumer has a change to read.
   fileprivate var isDue: Bool { (try? observation?.get())?.observation.isDue ?? false }
 }

@@ -6,13 +6,13 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// What is told, to see whether it is let go of.
+/// An object that is reported with commits, to see whether it is released.
 final class Canary: Sendable {
   struct Newest { weak var canary: Canary? }
   static let newest = Mutex(Newest(canary: nil))
 }
 
-/// Tells a canary of each commit.
+/// Reports a canary with each commit.
 struct CanaryExtension: DatabaseExtension {
   static let kind = "test.canaryExtension"
   typealias Changes = Canary

@@ -12,13 +12,13 @@ import VarveEngine
 @Suite(.timeLimit(.minutes(2))) struct SubscriptionTests {
   // MARK: - Order and pace
 
-  @Test func `eight writers are heard in the order of their commits, each once`() async throws {
+  @Test func `the commits of eight writers are received in order, each once`() async throws {
     let database = try await Database.inMemory()
     let sequence = database.changes(buffer: 4)
     let count = 8 * 50
     DispatchQueue.concurrentPerform(iterations: 8) { writer in
       for number in 0..<50 {
-        // A writer counts on what the one before it has left.
+        // Each writer increments what the one before it has left.
         try? database.change { tx throws in
           let next = (try tx.object(Int.self, key: "next", in: "counters") ?? 0) + 1
           try tx.set(next, key: "next", in: "counters")
@@ -39,7 +39,7 @@ import VarveEngine
     #expect(versions == versions.sorted() && Set(versions).count == count)
   }
 
-  @Test func `a slow consumer with a buffer of two misses nothing and delays nobody`() async throws {
+  @Test func `a slow consumer with a buffer of two misses nothing and delays no other`() async throws {
     let database = try await Database.inMemory()
     var slow = database.changes(buffer: 2).makeAsyncIterator()
     var fast = database.changes(buffer: 2).makeAsyncIterator()
@@ -48,7 +48,7 @@ import VarveEngine
       try database.put("k\(number)")
       expected.append("+k\(number)")
       #expect(try await fast.next(1) == [expected[number]])
-      // In between, a little: so it goes back and forth between buffer and feed.
+      // A few in between, so that it alternates between buffer and feed.
       if number % 50 == 49 { #expect(try await slow.next(7).count == 7) }
     }
     #expect(try await slow.next(200 - 28) == Array(expected[28...]))
@@ -57,7 +57,7 @@ import VarveEngine
     #expect(try await fast.next(1) == ["+last"])
   }
 
-  @Test func `a consumer that waits is woken by a commit`() async throws {
+  @Test func `a waiting consumer is woken by a commit`() async throws {
     let database = try await Database.inMemory()
     let sequence = database.changes()
     async let heard = Self.first(of: sequence)
@@ -70,9 +70,9 @@ import VarveEngine
     return nil
   }
 
-  // MARK: - Beginning
+  // MARK: - Start
 
-  @Test func `a sequence begins where it was made, however late it is iterated, and each time`() async throws {
+  @Test func `a sequence starts where it was made, however late and however often it is iterated`() async throws {
     for feed in [FeedOptions(), nil] {
       var options = DatabaseOptions()
       options.feed = feed
@@ -83,7 +83,7 @@ import VarveEngine
       try database.put("b")
       var first = sequence.makeAsyncIterator()
       #expect(try await first.next(2) == ["+a", "+b"])
-      // The second time it is not in memory any more.
+      // By the second time it is not in memory any more.
       var second = sequence.makeAsyncIterator()
       let again = feed == nil ? ["gap"] : ["+a", "+b"]
       #expect(try await second.next(again.count) == again)
@@ -93,7 +93,7 @@ import VarveEngine
     }
   }
 
-  @Test func `behind a version only what is behind it is heard`() async throws {
+  @Test func `after a version only later commits are received`() async throws {
     let database = try await Database.inMemory()
     try database.put("a")
     let seen = try database.lastVersion()
@@ -107,7 +107,7 @@ import VarveEngine
     #expect(try await all.next(4) == ["+a", "+b", "+c", "+d"])
   }
 
-  @Test func `a read and what is behind its version are everything, once`() async throws {
+  @Test func `a read and the commits after its version are everything, once`() async throws {
     let database = try await Database.inMemory()
     DispatchQueue.concurrentPerform(iterations: 4) { writer in
       for number in 0..<25 { _ = try? database.put("\(writer) \(number)") }
@@ -126,7 +126,7 @@ import VarveEngine
     #expect(known.count == 200)
   }
 
-  @Test func `one that is made inside of a transaction hears of all of it`() async throws {
+  @Test func `a sequence made inside a transaction receives all of it`() async throws {
     let database = try await Database.inMemory()
     try database.put("a")
     var sequence: ChangeSequence?
@@ -145,7 +145,7 @@ import VarveEngine
 
   // MARK: - Resuming
 
-  @Test func `a resume point is a number as JSON, and works behind a restart`() async throws {
+  @Test func `a resume point is a number in JSON, and works after a restart`() async throws {
     let kept = KeptDatabase()
     var database = try kept.open()
     try database.put("a")
@@ -170,7 +170,7 @@ import VarveEngine
     #expect(try await resumed.next(1) == ["+c"])
   }
 
-  @Test func `a resume point that the database has not reached is a gap back to where it stands`() async throws {
+  @Test func `a resume point that the database has not reached is a gap back to its current version`() async throws {
     for feed in [FeedOptions(), nil] {
       var options = DatabaseOptions()
       options.feed = feed
@@ -191,7 +191,7 @@ import VarveEngine
     }
   }
 
-  @Test func `without a feed what is too much is one gap, and then it goes on`() async throws {
+  @Test func `without a feed an overflow is one gap, and then the sequence continues`() async throws {
     var options = DatabaseOptions()
     options.feed = nil
     let database = try await Database.inMemory(options: options)
@@ -203,7 +203,7 @@ import VarveEngine
     #expect(try database.feedEvents().map(\.text) == ["gap"])
   }
 
-  @Test func `touches alone are told without a feed too`() async throws {
+  @Test func `touches alone are reported without a feed too`() async throws {
     var options = DatabaseOptions()
     options.feed = nil
     let database = try await Database.inMemory(options: options)
@@ -213,7 +213,7 @@ import VarveEngine
     #expect(try await iterator.next(3) == ["~a", "~a", "~a"])
   }
 
-  @Test func `an object of the program's is told and stored also where nothing else was changed`() async throws {
+  @Test func `a transaction's object is reported and stored even if nothing else was changed`() async throws {
     for feed in [FeedOptions(), nil] {
       var options = DatabaseOptions()
       options.feed = feed
@@ -222,7 +222,7 @@ import VarveEngine
       try database.change("first") { try $0.setCustomObject(1) }
       try database.besides { try $0.setCustomObject(2) }
       try await database.perform { try await database.write { try $0.setCustomObject(3) } }
-      // Neither of these has told anything.
+      // Neither of these has reported anything.
       try database.change { tx in
         try? tx.savepoint {
           try tx.setCustomObject(4)
@@ -256,19 +256,19 @@ import VarveEngine
     }
   }
 
-  @Test func `REC 87: a commit that is not acknowledged is told to nobody`() async throws {
+  @Test func `REC 87: a commit that is not acknowledged is not reported`() async throws {
     let gate = Gate()
     let engine = try Engine.open(at: "/gated", environment: .inMemory())
     let database = try await Database.open(GatedBackend(try EngineBackend(engine), gate), path: "/gated")
     try database.put("a")
     let sequence = database.changes()
     gate.shut()
-    // On threads of their own: they wait at the gate.
+    // On threads of their own, because they wait at the gate.
     Thread.detachNewThread {
       try? database.change(durability: .power) { try $0.set(ChangedNote(""), key: "b", in: "notes") }
     }
     gate.waitUntilHeld()
-    // Applied: the next writer reads it; nobody else does.
+    // Applied: the next writer reads it, and no other reader does.
     #expect(try database.feedEvents().map(\.text) == ["+a"])
     #expect(try database.look { try $0.contains(key: "b", in: "notes") } == false)
     Thread.detachNewThread {
@@ -284,9 +284,9 @@ import VarveEngine
     #expect(try await iterator.next(2) == ["+b", "+c"])
   }
 
-  // MARK: - Ending
+  // MARK: - End
 
-  @Test func `a task that is cancelled leaves at once, and its place is gone`() async throws {
+  @Test func `a canceled task returns at once, and its subscription is removed`() async throws {
     let database = try await Database.inMemory()
     let sequence = database.changes()
     #expect(database.core.changes.subscriptionCount == 1)
@@ -298,7 +298,7 @@ import VarveEngine
     await #expect(throws: CancellationError.self) { try await task.value }
   }
 
-  @Test func `what is dropped leaves nothing behind`() async throws {
+  @Test func `a dropped sequence leaves nothing allocated`() async throws {
     let database = try await Database.inMemory()
     weak var buffered: Canary?
     do {
@@ -324,7 +324,7 @@ import VarveEngine
     try database.registerReady(CanaryExtension(), as: "canary")
   }
 
-  @Test func `closing ends who waits and who is to come, behind what they have`() async throws {
+  @Test func `closing ends waiting consumers and later ones, after they have received what is buffered`() async throws {
     let database = try await Database.inMemory()
     let waiting = database.changes()
     let kept = database.changes()
@@ -362,7 +362,7 @@ import VarveEngine
     }
   }
 
-  @Test func `a limit of the feed counts events, the oldest first`() throws {
+  @Test func `a limit on the feed counts events, the oldest first`() throws {
     let database = try Database.inMemory()
     for number in 0..<5 { try database.put("k\(number)") }
     let two = try database.feedEvents(limit: 2)
@@ -371,7 +371,7 @@ import VarveEngine
     #expect(throws: DatabaseError.self) { try database.feedEvents(limit: 0) }
   }
 
-  @Test func `writers side by side are told and stored, and their conflicts leave nothing`() async throws {
+  @Test func `changes of concurrent writers are reported and stored, and their conflicts are not`() async throws {
     let database = try await Database.inMemory()
     try database.change { try $0.set(0, key: "n", in: "counters") }
     let sequence = database.changes(buffer: 2)

@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Connections: caches, and instants that are held.
+/// Connections: caches and long-lived reads.
 struct ConnectionTests {
   private struct Book: Codable, Hashable, Sendable { var title: String }
 
@@ -26,7 +26,7 @@ struct ConnectionTests {
     try connection.read { tx in try tx.object(Book.self, key: key, in: "books")?.title }
   }
 
-  @Test func `1.1: objects are kept until their row changes`() throws {
+  @Test func `1.1: objects are cached until their row changes`() throws {
     let connection = database.connection()
     try set("Emma", 1)
     try set("Ulysses", 2)
@@ -43,7 +43,7 @@ struct ConnectionTests {
     #expect(connection.cachedCount == 0)
   }
 
-  @Test func `1.1: the least recently used go first`() throws {
+  @Test func `1.1: the least recently used objects are evicted first`() throws {
     let connection = database.connection(cacheLimit: 2)
     for key in 1...3 { try set("t\(key)", key) }
     for key in [1, 2, 1, 3] { _ = try title(connection, key) }
@@ -53,7 +53,7 @@ struct ConnectionTests {
     #expect(none.cachedCount == 0)
   }
 
-  @Test func `1.1, REC 89: an instant that is held stays, and its cache with it`() throws {
+  @Test func `1.1, REC 89: a long-lived read keeps its snapshot and its cache`() throws {
     let connection = database.connection()
     try set("old", 1)
     try connection.beginLongLivedRead()
@@ -74,8 +74,8 @@ struct ConnectionTests {
     #expect(database.longLivedReads.isEmpty)
   }
 
-  @Test func `a cache never shows what a row is at another instant`() throws {
-    // Each commit sets all rows to one number: a read that sees two has mixed instants.
+  @Test func `a cache never returns a row of another snapshot`() throws {
+    // Each commit sets all rows to one number: a read that sees two numbers has mixed snapshots.
     let keys = 0..<8
     func commit(_ number: Int) throws {
       try database.write { tx in
@@ -114,7 +114,7 @@ struct ConnectionTests {
     try set("old", 1)
     try set("other", 2)
     let seen = try connection.read { tx in
-      // On another thread, or it would be part of this read: a commit, and a read that goes on to it.
+      // On another thread, because it would be part of this read otherwise: a commit, and a read that advances to it.
       Threads.run(1) { _ in
         try set("new", 1)
         _ = try title(connection, 2)
@@ -125,7 +125,7 @@ struct ConnectionTests {
     #expect(try title(connection, 1) == "new")
   }
 
-  @Test func `inside of a write the cache is passed`() throws {
+  @Test func `inside a write the cache is bypassed`() throws {
     let connection = database.connection()
     try set("a", 1)
     #expect(try title(connection, 1) == "a")
@@ -138,20 +138,20 @@ struct ConnectionTests {
     #expect(try title(connection, 1) == "b")
   }
 
-  @Test func `an advance that fails stays where it was, and the cache keeps nothing of there for later`() throws {
+  @Test func `an advance that fails stays at its snapshot, and the cache keeps nothing for a later one`() throws {
     let connection = database.connection()
     try set("Emma", 1)
     try connection.beginLongLivedRead()
     #expect(try title(connection, 1) == "Emma")
     try set("Ulysses", 1)
-    // More than a connection holds: what has changed is read from the feed.
+    // More than a connection buffers: the changes are read from the feed.
     for key in 0...ChangeLimits.heldChangeSets { try set("Dubliners", key + 2) }
     let feed = database.core.catalog.families.feed
     var cursor = FamilyCursor(
       FeedKey.range(behind: .zero), in: feed, of: try database.core.backend.snapshot(), isReverse: true)
     let last = try #require(try cursor.next())
     var batch = StorageBatch()
-    // Of a later version of the program: no damage, which would be a gap.
+    // Of a later version of the program: an error, and not corruption, which would be a gap.
     batch.put(last.key, [9, 9], in: feed)
     _ = try database.core.backend.commit(batch, check: nil, durability: .process)
     #expect(throws: DatabaseError.self) { try connection.advance() }
@@ -160,7 +160,7 @@ struct ConnectionTests {
     #expect(try title(connection, 1) == "Ulysses")
   }
 
-  // MARK: - What has changed in between
+  // MARK: - Changes in between
 
   @Test(arguments: [true, false])
   func `D11: advance has the changes of extensions, and needs no feed`(hasFeed: Bool) throws {
@@ -179,7 +179,7 @@ struct ConnectionTests {
     #expect(try connection.advance().isEmpty)
   }
 
-  @Test func `D13: what may wait for the disk has a form for tasks`() async throws {
+  @Test func `D13: calls that may wait for the disk have an asynchronous form`() async throws {
     let database = try await Database.inMemory()
     try await database.define(CollectionDefinition("numbers", Int.self, key: Int.self))
     let connection = database.connection()
@@ -193,7 +193,7 @@ struct ConnectionTests {
     }
   }
 
-  @Test func `D18g: a sequence of rows that is kept shows among the reads that are held`() async throws {
+  @Test func `D18g: a sequence of rows that is kept is listed among the open reads`() async throws {
     try set("Emma", 1)
     #expect(database.longLivedReads.isEmpty)
     var rows: Rows<FetchedRow>? = database.rows(in: "books")

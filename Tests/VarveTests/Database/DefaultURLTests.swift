@@ -4,7 +4,7 @@ import Testing
 
 @testable import Varve
 
-/// Where a program keeps a database that has no other place, and opening by URL.
+/// The default directory of databases, and opening by URL.
 struct DefaultURLTests {
   private let directory: TemporaryDirectory
   private let home: URL
@@ -24,19 +24,19 @@ struct DefaultURLTests {
       .path
   }
 
-  @Test func `it is in the data directory that is set, below the program's name`() throws {
+  @Test func `the default directory is in the configured data directory, below the program's name`() throws {
     let data = directory.path + "/some/data"
     #expect(try path(["XDG_DATA_HOME": data]) == data + "/reader/library")
     #expect(try path(["XDG_DATA_HOME": data], program: "writer") == data + "/writer/library")
   }
 
   @Test(arguments: [nil, "", "data", "./data", "~/data"])
-  func `without an absolute one it is below the user's directory`(setting: String?) throws {
+  func `without an absolute setting it is below the user's home directory`(setting: String?) throws {
     let environment = setting.map { ["XDG_DATA_HOME": $0] } ?? [:]
     #expect(try path(environment) == directory.path + "/.local/share/reader/library")
   }
 
-  @Test func `the directories above it are made, for the user alone, and nothing else`() throws {
+  @Test func `missing parent directories are created, for the user alone, and nothing else`() throws {
     let url = URL(fileURLWithPath: try path([:]))
     let folder = url.deletingLastPathComponent().path
     #expect(try FileManager.default.contentsOfDirectory(atPath: folder).isEmpty)
@@ -46,7 +46,7 @@ struct DefaultURLTests {
   }
 
   @Test(arguments: ["", ".", "..", "a/b", "/", "/a", "a/", "a\0b", "\0"])
-  func `a name that is no file of the folder is refused, and nothing is made`(name: String) throws {
+  func `a name that is not a file in the folder is refused, and nothing is created`(name: String) throws {
     let place = DefaultPlace(environment: [:], home: home, program: "reader")
     #expect(code { _ = try place.url(name: name, program: nil) } == .invalidArgument)
     #expect(code { _ = try place.url(name: "library", program: name) } == .invalidArgument)
@@ -55,14 +55,14 @@ struct DefaultURLTests {
   }
 
   @Test(arguments: ["...", ".library", "a b", "Bücher", "library.varve", "%2F"])
-  func `any other name is taken as it is`(name: String) throws {
+  func `any other name is used unchanged`(name: String) throws {
     let place = DefaultPlace(environment: [:], home: home, program: "reader")
     let url = try place.url(name: name, program: nil)
     #expect(url.isFileURL)
     #expect(url.path == directory.path + "/.local/share/reader/" + name)
   }
 
-  @Test func `a file where a directory should be is an error of the storage`() throws {
+  @Test func `a file where a directory should be is a storage error`() throws {
     try Data().write(to: home.appending(path: ".local"))
     let place = DefaultPlace(environment: [:], home: home, program: "reader")
     do {
@@ -74,13 +74,13 @@ struct DefaultURLTests {
     }
   }
 
-  @Test func `the program is called as its bundle or its process, and never nothing`() throws {
+  @Test func `the program's name is that of its bundle or process, and never empty`() throws {
     #expect(try DefaultPlace.current().program.isEmpty == false)
   }
 
   // MARK: - Opening by URL
 
-  @Test func `a database is opened by the URL, and is the one of the path`() throws {
+  @Test func `a database opened by URL is the one at the path`() throws {
     let url = try DefaultPlace(environment: [:], home: home, program: "a reader").url(name: "my library", program: nil)
     var database = try Database.open(at: url)
     #expect(database.path == directory.path + "/.local/share/a reader/my library")
@@ -97,12 +97,12 @@ struct DefaultURLTests {
     try await database.close()
   }
 
-  @Test func `a URL that names no file is refused`() async throws {
+  @Test func `a URL that does not name a file is refused`() async throws {
     let url = try #require(URL(string: "https://example.com/library"))
     #expect(code { _ = try Self.open(url) } == .invalidArgument)
     await #expect(throws: DatabaseError.self) { try await Database.open(at: url) }
   }
 
-  /// The form that waits, in a task.
+  /// Blocking form, callable in a task.
   private static func open(_ url: URL) throws -> Database { try Database.open(at: url) }
 }

@@ -31,7 +31,7 @@ struct DroppingTests {
   }
 
   @Test(arguments: [CollectionStorage.shared, .own()])
-  func `its rows are gone, others stay, and it is made again as it is defined`(storage: CollectionStorage) throws {
+  func `dropping removes one collection's rows, and its definition recreates it`(storage: CollectionStorage) throws {
     let database = try Self.database(storage)
     try fill(database)
     try fill(database, "others")
@@ -46,13 +46,13 @@ struct DroppingTests {
     try database.close()
   }
 
-  @Test func `a name that no definition has is free for keys of another type`() throws {
+  @Test func `a name without a definition is free for keys of another type`() throws {
     let database = try Database.inMemory()
     try fill(database, "loose")
     #expect(try database.dropCollection("loose"))
     try database.write { tx in try tx.set("a", key: "text", in: "loose") }
     #expect(try database.read { tx in try tx.keys(String.self, in: "loose") } == ["text"])
-    // What a type has said of it is forgotten with it.
+    // The name's binding to a type is forgotten with it.
     try database.write { tx in _ = try Item(id: "a", count: 1).persist(in: tx) }
     #expect(try database.dropCollection(Item.collection))
     try database.write { tx in try tx.set("a", key: 1, in: Item.collection) }
@@ -61,7 +61,7 @@ struct DroppingTests {
   }
 
   @Test(arguments: [CollectionStorage.shared, .own()])
-  func `an instant that is held goes on having it, also beside a new one of its name`(
+  func `an open snapshot keeps a dropped collection, even beside a new one of its name`(
     storage: CollectionStorage
   ) throws {
     let database = try Self.database(storage)
@@ -84,7 +84,7 @@ struct DroppingTests {
   }
 
   @Test(arguments: [CollectionStorage.shared, .own()])
-  func `it is gone behind a reopening, with its families, and the feed still names it`(
+  func `after reopening a dropped collection is gone, with its families, and the feed still names it`(
     storage: CollectionStorage
   ) throws {
     let directory = try TemporaryDirectory()
@@ -110,7 +110,7 @@ struct DroppingTests {
     try database.close()
   }
 
-  @Test func `a follower sees that it is gone, and what comes under its name`() throws {
+  @Test func `a follower sees that a collection was dropped, and what is created under its name`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let writer = try Database.open(at: path)
@@ -132,7 +132,7 @@ struct DroppingTests {
     try writer.close()
   }
 
-  @Test func `a follower goes on where one of another type of keys takes the name`() throws {
+  @Test func `a follower continues when a collection with keys of another type takes the name`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let definition = DatabaseDefinition {
@@ -161,7 +161,7 @@ struct DroppingTests {
 
   // MARK: - Writers
 
-  @Test func `a write side by side that has seen it is tried again`() throws {
+  @Test func `a concurrent write that has read the dropped collection is retried`() throws {
     let database = try Self.database()
     try fill(database)
     var attempts = 0
@@ -171,14 +171,14 @@ struct DroppingTests {
       if attempts == 1 { Threads.start { _ in _ = try database.dropCollection("books") }.join() }
       try tx.set(isThere ? "was there" : "was not there", key: 11, in: "books")
     }
-    // Who finds it missing and makes it meets that as well.
+    // A writer that finds it missing and creates it conflicts as well.
     #expect(attempts > 1)
     #expect(try keys(database) == [11])
     #expect(try database.read { tx in try tx.object(String.self, key: 11, in: "books") } == "was not there")
     try database.close()
   }
 
-  @Test func `what is written side by side with the drop of an empty one is in the one that there is then`() throws {
+  @Test func `a write concurrent with the drop of an empty collection lands in the current one`() throws {
     let database = try Self.database()
     try fill(database)
     try database.write { tx in _ = try tx.removeAll(in: "books") }
@@ -193,7 +193,7 @@ struct DroppingTests {
     try database.close()
   }
 
-  @Test func `what is written side by side to one that it made, and that is dropped meanwhile, is not lost`() throws {
+  @Test func `a concurrent write to a collection that it created, and that is dropped meanwhile, is not lost`() throws {
     let database = try Database.inMemory()
     var attempts = 0
     try database.writeConcurrently { tx in
@@ -208,7 +208,7 @@ struct DroppingTests {
     try database.close()
   }
 
-  @Test func `a store that had not been used makes nothing at an instant from before the drop`() throws {
+  @Test func `a store that had not been used creates nothing at a snapshot from before the drop`() throws {
     let database = try Database.inMemory()
     try database.write { tx in try tx.set(Item(id: "a", count: 1), key: "a", in: Item.collection) }
     let connection = database.connection()
@@ -216,7 +216,7 @@ struct DroppingTests {
     #expect(try database.dropCollection(Item.collection))
     #expect(errorCode { try connection.read { tx in _ = try Item.load("a", in: tx) } } == .snapshotTooOld)
     #expect(database.core.catalog.collection(Item.collection) == nil)
-    // Side by side it is an instant that was overtaken.
+    // For a concurrent write the snapshot is out of date.
     connection.endLongLivedRead()
     var found: [Int?] = []
     try database.write { tx in try tx.set(Item(id: "a", count: 1), key: "a", in: Item.collection) }
@@ -231,10 +231,10 @@ struct DroppingTests {
     try database.close()
   }
 
-  @Test func `who has found nothing in it side by side meets the one that takes its name`() throws {
+  @Test func `a concurrent write that found nothing in a dropped collection conflicts with its replacement`() throws {
     let database = try Self.database()
     try fill(database)
-    // Without rows a drop removes none, which would be met too.
+    // Without rows a drop removes none; removals would conflict too.
     try database.write { tx in _ = try tx.removeAll(in: "books") }
     var found: [String?] = []
     try database.writeConcurrently { tx in
@@ -253,7 +253,7 @@ struct DroppingTests {
     try database.close()
   }
 
-  @Test func `inside of a transaction it is refused`() async throws {
+  @Test func `dropping inside a transaction is refused`() async throws {
     let database = try Self.database()
     try fill(database)
     func drop() throws { try database.dropCollection("books") }
@@ -267,7 +267,7 @@ struct DroppingTests {
 
   // MARK: - Extensions
 
-  @Test func `hooks hear of its rows, and one that refuses keeps it`() throws {
+  @Test func `hooks receive the rows of a drop, and one that refuses keeps the collection`() throws {
     let database = try Self.database()
     try fill(database)
     let called = Called()
@@ -283,7 +283,7 @@ struct DroppingTests {
     try database.close()
   }
 
-  @Test func `rows that a hook writes to it meanwhile stay, and so does it`() throws {
+  @Test func `rows that a hook writes during a drop stay, and so does the collection`() throws {
     let database = try Self.database()
     try fill(database)
     var hooks = Hooks()
@@ -297,7 +297,7 @@ struct DroppingTests {
   private struct Refused: Error {}
 }
 
-/// The forms that wait, in a task.
+/// Blocking forms, callable in a task.
 private enum Blocking {
   static func write(_ database: Database, _ body: (WriteTransaction) throws -> Void) throws { try database.write(body) }
 }

@@ -6,7 +6,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What keeps a database from being opened has a code of its own, and is said once.
+/// Each reason for a failed opening has an error code of its own, and is described once.
 struct ErrorCodeTests {
   private static func error(_ body: () throws -> Void) -> DatabaseError? {
     do { try body() } catch { return error as? DatabaseError }
@@ -19,7 +19,7 @@ struct ErrorCodeTests {
     return error { try OpenDatabase.close(try Database.open(at: path, options: options)) }
   }
 
-  @Test func `F6: a database that another has open is locked`() throws {
+  @Test func `F6: a database that is open elsewhere is locked`() throws {
     let directory = try TemporaryDirectory()
     let first = try OpenDatabase.database(in: directory)
     let error = Self.open(directory.path + "/database")
@@ -33,7 +33,7 @@ struct ErrorCodeTests {
     #expect(Self.open(directory.path + "/database") == nil)
   }
 
-  @Test func `F6: a file at the path is in the way, for each way of opening`() throws {
+  @Test func `F6: a file at the path is reported by each way of opening`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/file"
     try Data("somebody's".utf8).write(to: URL(fileURLWithPath: path))
@@ -53,14 +53,14 @@ struct ErrorCodeTests {
     try Data().write(to: URL(fileURLWithPath: files + "/letter.txt"))
     #expect(Self.open(files)?.code == .notADatabase)
     #expect(Self.open(files) { $0.createsIfMissing = false }?.code == .notADatabase)
-    // An engine's database has no objects.
+    // A database of the engine alone has no objects.
     let engine = try Engine.open(at: directory.path + "/engine")
     try engine.close()
     #expect(Self.open(directory.path + "/engine") { $0.isReadOnly = true }?.code == .notADatabase)
     #expect(Self.open(directory.path + "/missing") { $0.createsIfMissing = false }?.code == .notFound)
   }
 
-  @Test func `F6: a limit of the engine has the code of what was too long`() throws {
+  @Test func `F6: a limit of the engine has the code of the value that was too long`() throws {
     let engine = try Engine.open(at: "/limits", environment: .inMemory())
     let family = try engine.createFamily("f")
     func refused(_ body: (inout WriteBatch) throws -> Void) -> DatabaseError? {
@@ -83,7 +83,7 @@ struct ErrorCodeTests {
     try engine.close()
   }
 
-  @Test func `F6: a description has the chain of causes once, wherever the error goes`() {
+  @Test func `F6: a description has the chain of causes once, however often the error is rethrown`() {
     let below = EngineError(.inputOutput, "write failed: no such device", file: "/db/3.log", offset: 17)
     let error = DatabaseError(EngineError(.readOnly, "an earlier write failed", cause: below, file: "/db"))
     let text = "an earlier write failed (/db); because inputOutput: write failed: no such device (/db/3.log at byte 17)"

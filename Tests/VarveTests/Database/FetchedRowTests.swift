@@ -34,7 +34,7 @@ struct FetchedRowTests {
   private func texts(_ numbers: some Sequence<Int>) -> [String] { numbers.map { "\"\(Self.key($0))\"" } }
 
   @Test(arguments: StorePlace.allCases)
-  func `rows come with key, object and metadata, each at its place`(place: StorePlace) async throws {
+  func `rows come with key, object and metadata, in order`(place: StorePlace) async throws {
     let open = try filled(place)
     defer { withExtendedLifetime(open) {} }
     var number = 0
@@ -49,7 +49,7 @@ struct FetchedRowTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `ranges, prefixes, directions and limits say which`(place: StorePlace) async throws {
+  func `ranges, prefixes, directions and limits select rows`(place: StorePlace) async throws {
     let open = try filled(place)
     defer { withExtendedLifetime(open) {} }
     let database = open.database
@@ -66,7 +66,7 @@ struct FetchedRowTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `a sequence keeps its instant, and its rows outlive it`(place: StorePlace) async throws {
+  func `a sequence keeps its snapshot, and its rows outlive it`(place: StorePlace) async throws {
     let open = try filled(place)
     let rows = open.database.rows(in: "books")
     try open.writing { tx in
@@ -83,10 +83,10 @@ struct FetchedRowTests {
     #expect(try await texts(open.database.rows()) == [])
   }
 
-  @Test func `nothing is decoded that nobody asks for`() async throws {
+  @Test func `values that are not asked for are not decoded`() async throws {
     let open = try filled(.memory)
     defer { withExtendedLifetime(open) {} }
-    // A type that the objects are not: only who asks for it meets the error.
+    // A type that the objects don't have: only a read of the object throws.
     var read = 0
     for try await row in open.database.rows(in: "books") where try row.key(as: String.self) == Self.key(5) {
       read += 1

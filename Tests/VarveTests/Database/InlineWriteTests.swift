@@ -6,7 +6,7 @@ import VarveTestSupport
 
 /// Where the closure of an asynchronous write runs: a hop costs more than most writes.
 struct InlineWriteTests {
-  @Test func `a write that waits for nothing runs where it is called, any other on threads of the database's own`()
+  @Test func `a write that waits for nothing runs on the calling thread, any other on the database's threads`()
     async throws
   {
     let backend = ToyBackend()
@@ -22,7 +22,7 @@ struct InlineWriteTests {
     }
   }
 
-  @Test func `a write that has to wait for the writer runs on threads of the database's own`() async throws {
+  @Test func `a write that has to wait for the writer runs on the database's threads`() async throws {
     let database = try await Database.open(ToyBackend(), path: "toy")
     let writer = database.core.writer
     #expect(try writer.tryAcquire(nil))
@@ -36,7 +36,7 @@ struct InlineWriteTests {
     #expect(try await isHere.value == false)
   }
 
-  @Test func `the closure of a perform, its calls and its commit run on threads of the database's own`() async throws {
+  @Test func `the closure of a perform, its calls and its commit run on the database's threads`() async throws {
     let called = Called()
     let database = try await Database.open(CommitPlaces(ToyBackend(), called), path: "toy")
     try await withTaskExecutorPreference(Caller()) { () async throws in
@@ -54,7 +54,7 @@ struct InlineWriteTests {
     #expect(called.all.suffix(2) == ["false", "false"])
   }
 
-  @Test func `in memory nothing waits for a disk`() async throws {
+  @Test func `in memory no write waits for a disk`() async throws {
     let database = try await Database.inMemory()
     try await withTaskExecutorPreference(Caller()) { () async throws in
       #expect(try await database.write(durability: .power) { _ in Caller.isHere })
@@ -63,7 +63,7 @@ struct InlineWriteTests {
   }
 }
 
-/// Notes whether commits are made where they are called.
+/// Records whether commits are made on the calling thread.
 private final class CommitPlaces: ForwardingBackend, @unchecked Sendable {
   private let called: Called
 

@@ -8,7 +8,7 @@ import VarveTestSupport
 
 @testable import ObjectFixtures
 
-/// How a database is opened, closed, copied, and what happens to a damaged one.
+/// Opening, closing and backing up a database, and collection definitions.
 struct OpeningTests {
   private struct Book: Codable, Sendable { var title: String }
   private struct Film: Codable, Sendable { var title: String }
@@ -32,7 +32,7 @@ struct OpeningTests {
     try database.close()
   }
 
-  @Test func `what was committed is there after a reopening, counts and numbers too`() throws {
+  @Test func `committed rows, counts and numbers are there after reopening`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     try fill(path)
@@ -92,13 +92,13 @@ struct OpeningTests {
     #expect(try keys(database, "films") == [1])
   }
 
-  @Test func `a collection is defined once, however many try at the same time`() throws {
+  @Test func `a collection is defined once, however many threads try at the same time`() throws {
     let database = try Database.inMemory()
     let defined = Mutex<[String: Int]>([:])
     Threads.run(4) { thread in
       for number in 0..<300 {
         let name = "c\(number)"
-        // Half of them with another type, so that each thread has its own opinion.
+        // Half of them with another type, so that they contradict each other.
         let isBook = thread % 2 == 0
         let definition =
           isBook
@@ -113,7 +113,7 @@ struct OpeningTests {
     #expect(defined.withLock { Set($0.values) } == [1] && defined.withLock { $0.count } == 300)
   }
 
-  @Test func `a follower takes one definition of a collection that its writer has not made yet`() throws {
+  @Test func `a follower accepts one definition of a collection that its writer has not created yet`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     try fill(path)
@@ -145,11 +145,11 @@ struct OpeningTests {
     let books = CollectionDefinition("books", Book.self, key: Int.self)
     #expect(code { try database.define(books.sanitized(before: { (film: Film) in film })) } == .invalidDefinition)
     #expect(code { try database.define(books.sanitized(after: { (_: Film) in })) } == .invalidDefinition)
-    // Nothing has come of it.
+    // The refused definition has left nothing.
     try database.define(books)
   }
 
-  @Test func `a collection with families of its own keeps its rows there, also behind a reopening`() throws {
+  @Test func `a collection with its own families keeps its rows there, even after reopening`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let definition = DatabaseDefinition {
@@ -191,7 +191,7 @@ struct OpeningTests {
     try database.close()
   }
 
-  @Test func `D9: a follower sees what the writer has committed by then`() throws {
+  @Test func `D9: a follower sees what the writer has committed so far`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     try fill(path)
@@ -211,7 +211,7 @@ struct OpeningTests {
     try writer.close()
   }
 
-  @Test func `a backup is a database of its own, as of one commit`() throws {
+  @Test func `a backup is an independent database as of one commit`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     try fill(path)
@@ -240,7 +240,7 @@ struct OpeningTests {
     try copy.write { tx in try tx.set("x", key: 77, in: "c") }
     #expect(try keys(database) == [])
     try copy.close()
-    // What is there goes on being there when the other is gone.
+    // The backup keeps its rows after the other is closed.
     try database.close()
     let again = try Database.open(at: directory.path + "/copy")
     #expect(try keys(again) == Array(0..<10) + [77])
@@ -255,7 +255,7 @@ struct OpeningTests {
     #expect(code { _ = try database.read { tx in try tx.count() } } == .closed)
   }
 
-  @Test func `options without meaning are refused by name`() throws {
+  @Test func `invalid options are refused by name`() throws {
     var options = DatabaseOptions()
     options.writerTimeout = .zero
     #expect(code { _ = try Database.inMemory(options: options) } == .invalidArgument)

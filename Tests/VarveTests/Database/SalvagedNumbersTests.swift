@@ -4,9 +4,9 @@ import VarveEngine
 
 @testable import Varve
 
-/// Numbers are given once, also where what says which are free was lost.
+/// Numbers are never reused, even where the record of the free ones was lost.
 struct SalvagedNumbersTests {
-  @Test func `where the catalog has lost which numbers are free none is given twice`() throws {
+  @Test func `where the catalog has lost its free numbers none is reused`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let database = try Database.open(at: path)

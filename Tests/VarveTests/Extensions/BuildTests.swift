@@ -6,9 +6,9 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// How an extension is built beside writers, and how a build ends before it is done.
+/// Building an extension while others write, and builds that end early.
 struct BuildTests {
-  /// Keeps the number of each row by its key, and runs a closure of the test's for each row.
+  /// Keeps the number of each row by its key, and runs a closure of the test for each row.
   private struct Mirror: DatabaseExtension {
     static let kind = "test.mirror"
     var dependencies: [String] = []
@@ -128,7 +128,7 @@ struct BuildTests {
         try? database.change { _ in
           holds.signal()
           while database.core.writer.waiterCount == 0 { sched_yield() }
-          // Its timeout is as long as that of the build would be, and begins later.
+          // Its timeout is as long as the build's would be, and starts later.
           let other = errorCode { try otherThread { try database.change { _ in } } }
           #expect(other == .writerBusy)
         }
@@ -141,11 +141,11 @@ struct BuildTests {
     try Self.expectRight(database, handle)
   }
 
-  @Test func `D18a: a task that is cancelled ends its wait, and not the build`() async throws {
+  @Test func `D18a: canceling a task ends its wait, and not the build`() async throws {
     let database = try Self.filled(5_000)
     let isCancelled = Mutex(false)
     let handle = try await database.register(Mirror(), as: "mirror") { _ in
-      // The build goes on when the wait has ended.
+      // The build continues after the wait has ended.
       while isCancelled.withLock({ !$0 }) { sched_yield() }
     }
     let task = Task { try await database.ready(handle) }
@@ -162,7 +162,7 @@ struct BuildTests {
     #expect(errorCode { _ = try database.registerReady(Mirror(), as: "mirror") as ExtensionHandle } == .alreadyDefined)
   }
 
-  @Test func `D2: an error of a hook drops what was built, also that of a flush`() throws {
+  @Test func `D2: an error of a hook, or of a flush, discards what was built`() throws {
     let database = try Self.filled(2_500)
     #expect(throws: Stop.self) {
       try database.registerReady(Mirror(didInsert: { _, key in if key == 2_000 { throw Stop() } }), as: "mirror")
@@ -213,7 +213,7 @@ struct BuildTests {
 
   // MARK: - Hooks
 
-  @Test func `hooks that keep nothing commit nothing when they are registered again`() throws {
+  @Test func `hooks without parts commit nothing when they are registered again`() throws {
     let kept = KeptDatabase()
     var versions: [CommitVersion] = []
     for _ in 0..<3 {
@@ -226,7 +226,7 @@ struct BuildTests {
     #expect(versions[1] == versions[2])
   }
 
-  @Test func `F9: hooks that write to each other without end are stopped`() throws {
+  @Test func `F9: hooks that write to each other endlessly are stopped`() throws {
     let database = try Database.inMemory()
     var hooks = Hooks(scope: .only(["left"]))
     hooks.didModify = { tx, _ in try tx.set(1, key: 1, in: "right") }

@@ -7,14 +7,14 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What an extension hears in a catch-up.
+/// A change that an extension receives in a catch-up.
 private enum Heard: Hashable {
   case inserted(Int)
   case missed(Int)
   case removesAll
 }
 
-/// The lengths of the notes, kept by their keys, and a list of what was heard.
+/// The lengths of the notes by their keys, and a log of the changes received.
 private struct Lengths: DatabaseExtension {
   static let kind = "test.lengths"
   final class Log: Sendable {
@@ -32,7 +32,7 @@ private struct Lengths: DatabaseExtension {
   var catchesUp = true
   var followsRemovals = true
   var stopsAt: String?
-  /// Writes a row itself whenever it is told of one that it missed.
+  /// Whether it writes a row itself whenever it receives one that it missed.
   var marks = false
   let log = Log()
   var configuration: ExtensionConfiguration {
@@ -53,7 +53,7 @@ private final class LengthsTransaction: ExtensionTransaction {
   private let definition: Lengths
   private let context: ExtensionContext<Lengths>
   private let lengths: Part
-  /// What is written at the flush, in order: the length of a row by its key, nil to delete it. Nil deletes all.
+  /// Writes for the flush, in order: the length of a row by its key, nil to delete it. A nil element deletes all.
   private var pending: [(key: RowKey, length: [UInt8]?)?] = []
 
   init(_ definition: Lengths, _ context: ExtensionContext<Lengths>) throws {
@@ -83,7 +83,7 @@ private final class LengthsTransaction: ExtensionTransaction {
   }
 
   func removesAll(in collection: String?) throws -> Bool {
-    // Written and pending, and yet not to be seen where it is built anew.
+    // Entries that are stored or pending must not be visible if the extension is rebuilt.
     pending.append(nil)
     try lengths.deleteRange(StorageRange())
     guard collection != nil else { return true }
@@ -111,7 +111,7 @@ private final class LengthsTransaction: ExtensionTransaction {
   }
 }
 
-/// An extension that nobody registered for a while comes up to date by the feed, or is built anew.
+/// An extension that was not registered for a while catches up by the feed, or is rebuilt.
 struct CatchUpTests {
   private let directory: TemporaryDirectory
   private var path: String { directory.path + "/db" }
@@ -131,7 +131,7 @@ struct CatchUpTests {
     try database.write { tx in for number in range { try tx.set(text, key: number, in: "notes") } }
   }
 
-  /// 100 rows that were heard of, and a program without the extension.
+  /// Writes 100 rows that the extension receives, then runs a program without the extension.
   private func begin(_ lengths: Lengths = Lengths(), _ body: (Database) throws -> Void) throws {
     try with { database in
       try fill(database, 0..<100)
@@ -141,7 +141,7 @@ struct CatchUpTests {
     try with(DatabaseOptions(), body)
   }
 
-  /// What the extension should keep of the rows as they are.
+  /// The contents that the extension should have for the current rows.
   private func expected(_ database: Database) throws -> [[UInt8]: [UInt8]] {
     try database.read { tx in
       var lengths: [[UInt8]: [UInt8]] = [:]
@@ -162,7 +162,7 @@ struct CatchUpTests {
     #expect(try kept == expected(database), sourceLocation: location)
   }
 
-  @Test func `only the rows that changed are told, as they are now`() throws {
+  @Test func `only the rows that changed are received, in their current state`() throws {
     try begin { database in
       try fill(database, 5..<7, "changed")
       try fill(database, 5..<6, "changed again")
@@ -185,7 +185,7 @@ struct CatchUpTests {
       #expect(heard.count == 5, "each once, as far as one chunk goes")
       try expectRight(database, handle)
       #expect(try database.read { tx in try tx[handle].all().count } == 99)
-      // And hears of changes in the ordinary way again.
+      // It receives changes in the ordinary way again.
       try fill(database, 300..<301)
       #expect(lengths.log.take() == [.inserted(300)])
       try expectRight(database, handle)
@@ -198,7 +198,7 @@ struct CatchUpTests {
     }
   }
 
-  @Test func `one that can't catch up is built anew`() throws {
+  @Test func `an extension that can't catch up is rebuilt`() throws {
     try begin { try fill($0, 5..<7, "changed") }
     try with { database in
       let lengths = Lengths(catchesUp: false)
@@ -208,7 +208,7 @@ struct CatchUpTests {
   }
 
   @Test(arguments: [true, false])
-  func `where the feed is trimmed or was off, it is built anew`(isTrimmed: Bool) throws {
+  func `where the feed was trimmed or off, the extension is rebuilt`(isTrimmed: Bool) throws {
     var options = DatabaseOptions()
     if isTrimmed { options.feed?.sizeMaximum = 1 << 16 } else { options.feed = nil }
     try with { database in
@@ -228,11 +228,11 @@ struct CatchUpTests {
   }
 
   @Test(arguments: [true, false])
-  func `a collection that was cleared in between is followed, or the extension is built anew`(
+  func `a collection that was cleared in between is followed, or the extension is rebuilt`(
     followsRemovals: Bool
   ) throws {
     try begin { database in
-      // Told before the removal as it is behind it.
+      // Changes from before the removal are received with the row's state after it.
       try fill(database, 5..<7, "before")
       try database.write { tx in try tx.removeAll(in: "notes") }
       try fill(database, 6..<8, "behind")
@@ -247,8 +247,8 @@ struct CatchUpTests {
     }
   }
 
-  @Test func `a collection that is dropped between two steps takes no other's rows out of the catch-up`() throws {
-    // Of the lower number.
+  @Test func `a collection dropped between two steps removes no rows of others from the catch-up`() throws {
+    // Has the lower number.
     try with { database in try database.write { tx in try tx.set("a", key: 0, in: "first") } }
     try begin { database in
       try database.write { tx in
@@ -260,7 +260,7 @@ struct CatchUpTests {
       let dropped = Mutex(false)
       let lengths = Lengths()
       let handle = try database.registerReady(lengths, as: "lengths") { _ in
-        // Behind the first step, somewhere in the one commit that there is.
+        // After the first step, somewhere within the only commit.
         guard
           !dropped.withLock({ isDropped in
             defer { isDropped = true }
@@ -275,7 +275,7 @@ struct CatchUpTests {
     }
   }
 
-  @Test func `the removal of everything is followed`() throws {
+  @Test func `the removal of all rows is followed`() throws {
     try begin { database in
       try database.write { tx in
         try tx.removeAll()
@@ -290,7 +290,7 @@ struct CatchUpTests {
   }
 
   @Test(arguments: ["version", "unfinished"])
-  func `with another version, or without a whole build before, it is built anew`(reason: String) throws {
+  func `with another version, or without a complete build before, it is rebuilt`(reason: String) throws {
     if reason == "version" {
       try begin { try fill($0, 5..<7, "changed") }
     } else {
@@ -317,9 +317,9 @@ struct CatchUpTests {
     }
   }
 
-  @Test func `writers go on between the chunks, and nothing of theirs is missed`() throws {
+  @Test func `writers continue between the chunks, and none of their changes is missed`() throws {
     try begin { database in
-      // One commit of more rows than a part of the feed has.
+      // One commit with more rows than one part of the feed has.
       try fill(database, 0..<12_000, "many")
       try fill(database, 12_000..<14_000)
     }
@@ -327,7 +327,7 @@ struct CatchUpTests {
       let lengths = Lengths()
       let rounds = Mutex(0)
       let handle = try database.registerReady(lengths, as: "lengths") { progress in
-        // Behind a chunk, on the thread that catches up. The last one leaves it ready.
+        // After a chunk, on the thread that catches up. The last chunk makes the extension ready.
         let round = rounds.withLock { rounds in
           rounds += 1
           return rounds
@@ -345,7 +345,7 @@ struct CatchUpTests {
     }
   }
 
-  @Test func `writers that write more than a short chunk reads do not keep it from its end`() throws {
+  @Test func `writers that write more than a short chunk reads do not keep it from finishing`() throws {
     try begin { try fill($0, 0..<6_000, "missed") }
     try with { database in
       let rounds = Mutex(0)
@@ -363,7 +363,7 @@ struct CatchUpTests {
     }
   }
 
-  /// From where on it has to be told what it missed.
+  /// The feed position from which it has missed changes.
   private func stalePosition(_ database: Database) throws -> FeedPosition {
     guard case .stale(let position?) = database.core.extensionCatalog.record("lengths")?.state else {
       throw BadWord()
@@ -371,7 +371,7 @@ struct CatchUpTests {
     return position
   }
 
-  @Test func `a crash between two chunks goes on where it was`() throws {
+  @Test func `after a crash between two chunks the catch-up continues where it was`() throws {
     try begin { try fill($0, 0..<5_000, "changed") }
     var told: Set<Heard> = []
     var rest = 0
@@ -380,13 +380,13 @@ struct CatchUpTests {
         let lengths = Lengths(stopsAt: attempt == 0 ? "stop" : nil)
         if attempt == 0 {
           let begin = try stalePosition(database)
-          // Each chunk is a commit: one that throws in the middle leaves what an end of the process would.
+          // Each chunk is a commit: one that throws in the middle leaves the same as an end of the process.
           try database.write { tx in try tx.set("stop", key: 9_000, in: "notes") }
           #expect(throws: BadWord.self) { try database.registerReady(lengths, as: "lengths") }
-          // How far depends on how fast this machine is: in the middle of the commit, or behind it.
+          // How far it got depends on the speed of the machine: within the commit, or past it.
           #expect(try begin.bytes.lexicographicallyPrecedes(stalePosition(database).bytes))
           told = Set(lengths.log.take())
-          // It is registered, and the feed has this.
+          // It is registered, and the feed has this change.
           try fill(database, 7_000..<7_001)
         } else {
           try expectRight(database, try database.registerReady(lengths, as: "lengths"))
@@ -417,7 +417,7 @@ struct CatchUpTests {
   }
 
   @Test(arguments: ["1", "2"])
-  func `wherever the machine stops in it, a later program finds it right`(version: String) throws {
+  func `after a crash at any step a later program brings it up to date`(version: String) throws {
     let disk = CrashFileSystem(seed: 3)
     var database = try Self.open(disk, seed: 3)
     try fill(database, 0..<100)
@@ -431,12 +431,12 @@ struct CatchUpTests {
       let point = capture()
       points.withLock { $0.append(point) }
     }
-    // Catches up, or as another version begins anew.
+    // Catches up, or is rebuilt if the version is another one.
     _ = try database.registerReady(Lengths(version: version), as: "lengths")
     disk.observe(nil)
     try database.close()
     let found = points.withLock { $0 }
-    // How many steps it takes depends on the machine: each is as long as a chunk may hold the writer.
+    // The number of steps depends on the machine: a step lasts as long as a chunk may keep the writer.
     #expect(found.count >= 2)
     for (index, point) in found.enumerated() {
       let policy: CrashPolicy = index % 2 == 0 ? .processKill : .keepRandomSectors
@@ -449,7 +449,7 @@ struct CatchUpTests {
     }
   }
 
-  @Test func `rows that it writes itself while it catches up are not missed`() throws {
+  @Test func `rows that the extension writes itself while it catches up are not missed`() throws {
     try begin { try fill($0, 5..<7, "changed") }
     try with { database in
       let lengths = Lengths(marks: true)
@@ -458,7 +458,7 @@ struct CatchUpTests {
     }
   }
 
-  @Test func `damage of the feed leads to a build, and to no wrong content`() throws {
+  @Test func `corruption of the feed leads to a rebuild, and not to wrong contents`() throws {
     try begin { database in
       try fill(database, 5..<7, "changed")
       try fill(database, 8..<9, "changed")

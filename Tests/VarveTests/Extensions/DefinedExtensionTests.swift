@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Extensions that the definition of a database names: registered when it is opened.
+/// Extensions that a database definition names: registered when the database is opened.
 struct DefinedExtensionTests {
   private let directory: TemporaryDirectory
   private var path: String { directory.path + "/db" }
@@ -15,7 +15,7 @@ struct DefinedExtensionTests {
     try database.read { tx in try tx[words].count(of: word) }
   }
 
-  @Test func `it hears of the first write, and has what was there before`() throws {
+  @Test func `a defined extension receives the first write, and has the rows from before`() throws {
     let plain = try Database.open(at: path)
     try plain.write { tx in for number in 0..<1_500 { try tx.set("sea", key: number, in: "notes") } }
     try plain.close()
@@ -33,7 +33,7 @@ struct DefinedExtensionTests {
     }
   }
 
-  @Test func `a database in memory has it too`() throws {
+  @Test func `a database in memory has its defined extensions too`() throws {
     let words = WordCount().named("words")
     let definition = DatabaseDefinition {
       words
@@ -43,7 +43,7 @@ struct DefinedExtensionTests {
     #expect(try count(database, words, "sea") == 1)
   }
 
-  @Test func `a database for tasks has it too, and one that is only read`() async throws {
+  @Test func `a database opened in a task has its defined extensions too, and so has a read-only one`() async throws {
     let words = WordCount().named("words")
     let definition = DatabaseDefinition {
       words
@@ -59,7 +59,7 @@ struct DefinedExtensionTests {
   }
 
   @Test
-  func `one whose build fails says so at each use, and one that can't be registered keeps the database from opening`()
+  func `a failed build is reported at each use, and a failed registration keeps the database closed`()
     throws
   {
     let plain = try Database.open(at: path)
@@ -79,21 +79,21 @@ struct DefinedExtensionTests {
     }
     #expect(errorCode { try Database.open(at: path, definition: refused) } == .extensionMismatch)
     #expect(hooks.name == "words")
-    // It was closed again.
+    // The database was closed again.
     let database = try Database.open(at: path)
     #expect(database.knownExtensions == ["words"])
     try database.unregister("words")
     try database.close()
     var options = DatabaseOptions()
     options.isReadOnly = true
-    // Who only reads can't build it: the rows are there, and each use of the extension says why it isn't.
+    // A read-only database can't build it: the rows are there, and each use of the extension throws the reason.
     let reading = try Database.open(at: path, definition: definition, options: options)
     #expect(try reading.read { tx in try tx.count(in: "notes") } == 1)
     #expect(errorCode { _ = try count(reading, words, "forbidden") } == .unknownExtension)
     try reading.close()
   }
 
-  @Test func `names are taken once, and what an extension depends on comes before it`() throws {
+  @Test func `names are unique, and what an extension depends on comes before it`() throws {
     struct Dependent: DatabaseExtension {
       static let kind = "test.dependent"
       var configuration: ExtensionConfiguration {

@@ -3,14 +3,14 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// When extensions receive a change, and what they see of the row.
+/// When extensions receive a change, and which state of the row they see.
 struct DeliveryTests {
   private struct Taken: Error {}
   private let database: Database
   private let lines = Lines()
   init() throws { database = try Database.inMemory() }
 
-  /// Keeps which row has a value, and refuses a second one: at once, or after the current change.
+  /// Records which row has a value, and refuses a second one: at once, or after the current change.
   private static func unique(_ delivery: ExtensionConfiguration.Delivery) -> Scripted {
     var unique = Scripted(delivery, hears: [.inserts, .updates, .removals], needs: [.before, .oldRows])
     unique.configuration.scope = .only(["books"])
@@ -29,7 +29,7 @@ struct DeliveryTests {
   }
 
   @Test(arguments: [ExtensionConfiguration.Delivery.immediate, .afterCurrent])
-  func `D5: uniqueness holds inside hooks for an immediate extension, and comes too late for another`(
+  func `D5: uniqueness holds inside hooks with immediate delivery, and is checked too late otherwise`(
     delivery: ExtensionConfiguration.Delivery
   ) throws {
     let index = try database.registerReady(Self.unique(delivery), as: "unique")
@@ -45,12 +45,12 @@ struct DeliveryTests {
     #expect(kept == 1)
     switch delivery {
     case .immediate: #expect(count == 1 && refused.take() == ["refused"])
-    // What the immediate delivery is for.
+    // The case that immediate delivery exists for.
     case .afterCurrent: #expect(count == 2 && refused.take() == [])
     }
   }
 
-  @Test func `D5: what a hook writes is in an immediate extension before the call returns`() throws {
+  @Test func `D5: an immediate extension has received a hook's write before the call returns`() throws {
     let index = try database.registerReady(Self.unique(.immediate), as: "unique")
     var hooks = Hooks(scope: .only(["orders"]))
     hooks.didModify = { [lines] tx, _ in
@@ -81,7 +81,7 @@ struct DeliveryTests {
     #expect(try database.look { tx in try tx.count() } == 0)
   }
 
-  @Test func `a row and the row before it are as the change left and found them, whatever came later`() throws {
+  @Test func `a row and its former state are as of the change, whatever came later`() throws {
     var first = Scripted(hears: .all)
     first.configuration.scope = .only(["c"])
     first.did = { tx, change in
@@ -134,7 +134,7 @@ struct DeliveryTests {
     #expect(lines.take() == ["invalidArgument", "invalidArgument"])
   }
 
-  @Test func `an extension receives the events that it names, of the collections of its scope`() throws {
+  @Test func `an extension receives the events that it names, from the collections of its scope`() throws {
     var some = Scripted(hears: [.metadata, .removals])
     some.configuration.scope = .except(["other"])
     some.did = { [lines] _, change in lines.add("\(change.event) \(change.key) \(change.collectionNumber > 0)") }
@@ -151,7 +151,7 @@ struct DeliveryTests {
     #expect(lines.take() == ["metadataReplaced c/1 true", "removed c/1 true"])
   }
 
-  @Test func `removals are asked for a batch of a thousand, and then received row by row`() throws {
+  @Test func `removals are announced in batches of a thousand, and then received row by row`() throws {
     var asked = Scripted(hears: .removals, needs: [.before, .oldRows])
     asked.will = { [lines] _, change in lines.add("will \(change.key.text)") }
     asked.did = { [lines] tx, change in
@@ -167,7 +167,7 @@ struct DeliveryTests {
     #expect(lines.take() == expected)
   }
 
-  @Test func `many keys are removed in their order, each once`() throws {
+  @Test func `many keys are removed in order, each once`() throws {
     var told = Scripted(hears: .removals, needs: .oldRows)
     told.did = { [lines] _, change in
       lines.add("\(change.key.text) \(try change.old?.object(as: Int.self) ?? -1)")
@@ -175,7 +175,7 @@ struct DeliveryTests {
     try database.registerReady(told, as: "told")
     try database.change { tx in for key in 0..<90 { try tx.set(key, key: key, in: "c") } }
     try database.change { tx in
-      // Rows of this transaction, of others, and none.
+      // Rows of this transaction, rows of others, and keys without a row.
       for key in 30..<60 { try tx.set(-key, key: key, in: "c") }
       #expect(try tx.remove(keys: [70, 3, 45, 3, 100, 45, 1], in: "c") == 4)
       #expect(lines.take() == ["1 1", "3 3", "45 -45", "70 70"])
@@ -183,7 +183,7 @@ struct DeliveryTests {
     }
   }
 
-  @Test func `a transaction and its snapshot go with its end, whatever its hooks have read`() throws {
+  @Test func `a transaction and its snapshot are released at its end, whatever its hooks have read`() throws {
     var reader = Scripted(needs: [.before, .oldRows])
     reader.will = { _, change in _ = (try change.row, try change.old, change.key) }
     reader.did = { _, change in _ = (try change.row, try change.old, change.key) }
@@ -213,9 +213,9 @@ struct DeliveryTests {
     #expect(ended == nil, "a removal")
   }
 
-  /// Rows in a row go by ranges; what hooks have written between them since is no part of these.
+  /// Adjacent rows are removed by ranges; what hooks have written between them since is not part of these.
   @Test(arguments: [false, true])
-  func `rows that a hook writes between those that go stay`(isAll: Bool) throws {
+  func `rows that a hook writes between removed ones stay`(isAll: Bool) throws {
     for number in [0, 700, 1_500, 2_499] {
       let database = try Database.inMemory()
       var writer = Scripted(hears: .removals)
@@ -243,7 +243,7 @@ struct DeliveryTests {
     }
   }
 
-  @Test func `a removal of many that is refused in its last batch removes nothing`() throws {
+  @Test func `a removal of many rows that is refused in its last batch removes none`() throws {
     var asked = Scripted(hears: .removals, needs: .before)
     asked.will = { _, change in if try change.key.key(as: Int.self) == 2_400 { throw Taken() } }
     try database.change { tx in for key in 0..<2_500 { try tx.set(key, key: key, in: "c") } }
@@ -257,7 +257,7 @@ struct DeliveryTests {
     #expect(try database.look { tx in try tx.count(in: "c") } == 2_500)
   }
 
-  @Test func `all rows go in one step for extensions that can do with it, and one by one for the others`() throws {
+  @Test func `all rows are removed in one step for extensions that support it, and one by one for others`() throws {
     func scripted(_ name: String, whole: Bool) -> Scripted {
       var it = Scripted(hears: .removals)
       it.did = { [lines] _, change in lines.add("\(name) \(change.key.text)") }
@@ -304,8 +304,7 @@ struct DeliveryTests {
     #expect(try database.look { tx in try tx[handle].texts("seen").map { String($0.prefix { $0 != "=" }) } }.count == 2)
   }
 
-  @Test func `a field goes back with an undone savepoint where the extension keeps state, and stays elsewhere`() throws
-  {
+  @Test func `a property is restored with an undone savepoint if the extension keeps state, else not`() throws {
     struct Stop: Error {}
     for keepsState in [true, false] {
       let database = try Database.inMemory()
@@ -328,7 +327,7 @@ struct DeliveryTests {
     }
   }
 
-  @Test func `one that was first asked for in an undone savepoint is made again, and receives what follows`() throws {
+  @Test func `an extension first used in an undone savepoint is created again, and receives later changes`() throws {
     struct Stop: Error {}
     let database = try Database.inMemory()
     var noting = Scripted(hears: .inserts)
@@ -338,7 +337,7 @@ struct DeliveryTests {
     }
     try database.registerReady(noting, as: "noting")
     try database.change { tx in
-      // Twice: the second change finds it ready.
+      // Twice: the second change finds it created.
       try? tx.savepoint {
         for key in 1...2 { try tx.set(key, key: key, in: "c") }
         throw Stop()
@@ -348,7 +347,7 @@ struct DeliveryTests {
     #expect(lines.take() == ["3 4"])
   }
 
-  @Test func `dependents are notified of a change that is none of rows, after the current change`() throws {
+  @Test func `dependents are notified of a change without rows, after the current change`() throws {
     var parent = Scripted(hears: .inserts)
     parent.did = { [lines] tx, change in
       try tx.context.notifyDependents("of \(change.key.text)")
@@ -364,7 +363,7 @@ struct DeliveryTests {
     #expect(lines.take() == ["notified 1", "child 1", "child: parent of 1"])
   }
 
-  @Test func `Hooks: what is returned before a change is given to the closure after it`() throws {
+  @Test func `Hooks: the value returned before a change is passed to the closure after it`() throws {
     var hooks = Hooks(scope: .only(["c", "log"]))
     hooks.aroundRemoval(
       will: { _, change in try change.old?.object(as: String.self) ?? "-" },
@@ -382,7 +381,7 @@ struct DeliveryTests {
     #expect(lines.take() == ["c/1 over nothing", "c/1 over a", "c/2 over b", "c/1 was b", "c/2 was z"])
   }
 
-  @Test func `a configuration that contradicts itself is refused before anything is written`() throws {
+  @Test func `a contradictory configuration is refused before anything is written`() throws {
     func code(_ change: (inout ExtensionConfiguration) -> Void) -> DatabaseError.Code? {
       var scripted = Scripted(.immediate)
       change(&scripted.configuration)

@@ -3,7 +3,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What an extension works with in a transaction, and what becomes of that after it.
+/// The context of an extension in a transaction, and its use after the transaction.
 struct ExtensionContextTests {
   private struct Raw: DatabaseExtension {
     static let kind = "test.raw"
@@ -58,7 +58,7 @@ struct ExtensionContextTests {
     }
   }
 
-  @Test func `D18c: a key or a value that is too long is refused where it is written`() throws {
+  @Test func `D18c: a key or a value that is too long is refused when it is written`() throws {
     let limits = database.core.limits
     try database.change { tx in
       let raw = try tx[raw]

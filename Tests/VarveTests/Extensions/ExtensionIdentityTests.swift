@@ -3,9 +3,9 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What makes an extension on disk the one that a program registers.
+/// Which properties identify an extension on disk with the one that a program registers.
 struct ExtensionIdentityTests {
-  /// Counts the rows that it was given.
+  /// Counts the rows that it received.
   private struct Counter: DatabaseExtension {
     static let kind = "test.counter"
     var version = "1"
@@ -60,7 +60,7 @@ struct ExtensionIdentityTests {
     }
   }
 
-  @Test func `D9: another kind under a name that is used is refused, and changes nothing`() throws {
+  @Test func `D9: another kind under a name in use is refused, and changes nothing`() throws {
     try fill()
     let count = try with { database in
       let handle = try database.registerReady(Counter(), as: "mine")
@@ -76,7 +76,7 @@ struct ExtensionIdentityTests {
     }
   }
 
-  @Test func `D9: another scope rebuilds it`() throws {
+  @Test func `D9: another scope rebuilds the extension`() throws {
     try fill()
     let scopes: [(CollectionScope, Int64)] = [
       (.all, 110), (.only(["others"]), 10), (.only(["others", "rows"]), 110), (.except(["others"]), 100),
@@ -89,7 +89,7 @@ struct ExtensionIdentityTests {
     }
   }
 
-  @Test func `D17: a name that is spelled otherwise and is equal is the same name`() throws {
+  @Test func `D17: a canonically equivalent spelling is the same name`() throws {
     let (composed, decomposed) = ("caf\u{E9}", "cafe\u{301}")
     #expect(composed == decomposed && Array(composed.utf8) != Array(decomposed.utf8))
     try fill()
@@ -113,7 +113,7 @@ struct ExtensionIdentityTests {
     }
   }
 
-  @Test func `D18d: names and versions that a record can't hold are refused`() throws {
+  @Test func `D18d: names and versions that do not fit into a record are refused`() throws {
     try with { database in
       for name in ["", "a=b", "a\u{1F}b"] {
         #expect(errorCode { try database.registerReady(Counter(), as: name) } == .invalidArgument, "\(name)")

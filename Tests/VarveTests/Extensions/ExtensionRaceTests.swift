@@ -14,14 +14,14 @@ import VarveTestSupport
   import Musl
 #endif
 
-/// Keeps the keys of the rows that it was told of.
+/// Keeps the keys of the rows that it received.
 private struct Keys: DatabaseExtension {
   static let kind = "test.keys"
   var version = "1"
   var isConcurrent = true
   var isPopulated = true
   var dependencies: [String] = []
-  /// What it was told of, in transactions that were committed or not.
+  /// The changes received, in transactions that were committed or not.
   var told = Called()
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: version)
@@ -71,7 +71,7 @@ private final class KeysTransaction: ExtensionTransaction {
 
 private struct TakenBack: Error {}
 
-/// Extensions that come and go while others write, and hooks that do what they shouldn't.
+/// Extensions that are registered and unregistered during writes, and hooks that break the rules.
 struct ExtensionRaceTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }
@@ -93,9 +93,9 @@ struct ExtensionRaceTests {
     try database.core.read { tx in try tx[handle].all() }
   }
 
-  // MARK: - Writers side by side
+  // MARK: - Concurrent writers
 
-  @Test func `a write side by side tells an extension that was registered while it ran`() throws {
+  @Test func `a concurrent write notifies an extension that was registered while it ran`() throws {
     try fill(0..<10)
     var attempts = 0
     try database.core.writeConcurrently(WriteTerms()) { tx in
@@ -106,7 +106,7 @@ struct ExtensionRaceTests {
     #expect(attempts == 2)
     let keys = Keys().named("keys")
     #expect(try kept(keys) == rows())
-    // One that goes meanwhile is not told either.
+    // One that is unregistered meanwhile is not notified.
     attempts = 0
     try database.core.writeConcurrently(WriteTerms()) { tx in
       attempts += 1
@@ -117,7 +117,7 @@ struct ExtensionRaceTests {
     #expect(try rows().count == 12)
   }
 
-  @Test func `a write side by side takes the writer for one that was registered while it ran and needs that`() throws {
+  @Test func `a concurrent write takes the writer if an extension registered meanwhile needs it`() throws {
     var attempts = 0
     try database.core.writeConcurrently(WriteTerms()) { tx in
       attempts += 1
@@ -126,12 +126,12 @@ struct ExtensionRaceTests {
         Threads.run(1) { [database] _ in _ = try database.registerReady(Keys(isConcurrent: false), as: "keys") }
       }
     }
-    // It was passed over, then needed, then received the change.
+    // It was missing at first, then needed, then received the change.
     #expect(attempts == 3 && database.statistics.writesThatTookTheWriter == 1)
     #expect(try rows().count == 1)
   }
 
-  @Test func `extensions that are built while many write side by side miss nothing`() throws {
+  @Test func `extensions that are built during many concurrent writes miss nothing`() throws {
     try fill(0..<3_000)
     let isDone = Mutex(false)
     let writers = Threads.start(2) { [database] thread in
@@ -139,7 +139,7 @@ struct ExtensionRaceTests {
       while !isDone.withLock({ $0 }) {
         try database.core.writeConcurrently(WriteTerms()) { tx in
           try tx.set("late", key: 10_000 * (thread + 1) + number, in: "notes")
-          // Before and behind the watermark.
+          // Before and after the watermark.
           try tx.remove(key: (number * 37 + thread) % 3_000, in: "notes")
         }
         number += 1
@@ -157,7 +157,7 @@ struct ExtensionRaceTests {
 
   // MARK: - Hooks
 
-  @Test func `what a hook writes and takes back is told to nobody`() throws {
+  @Test func `what a hook writes and undoes is not delivered`() throws {
     var hooks = Hooks()
     hooks.didModify = { tx, change in
       guard change.key.text == "1" else { return }
@@ -181,7 +181,7 @@ struct ExtensionRaceTests {
     #expect(try rows().count == 3)
   }
 
-  @Test func `a hook that is asked before a change can't write, and may go on reading`() throws {
+  @Test func `a hook called before a change can't write, but may read`() throws {
     try fill(0..<5)
     let codes = Mutex<[DatabaseError.Code?]>([])
     @Sendable func attempt(_ tx: WriteTransaction) {
@@ -212,10 +212,10 @@ struct ExtensionRaceTests {
     #expect(codes.withLock { $0 } == Array(repeating: .invalidArgument, count: 21))
   }
 
-  // MARK: - Registrations that are disturbed
+  // MARK: - Registrations that are interrupted
 
-  @Test func `who unregisters an extension while it is built ends the build, and leaves nothing`() throws {
-    // The next chunk writes nothing but the record.
+  @Test func `unregistering an extension while it is built ends the build, and leaves nothing`() throws {
+    // The next chunk writes only the record.
     try fill(0..<20)
     let building = Mutex<RegisteredExtension?>(nil)
     let code = errorCode {
@@ -231,7 +231,7 @@ struct ExtensionRaceTests {
     #expect(try kept(try database.registerReady(Keys(), as: "keys")) == rows())
   }
 
-  @Test func `who registers another by the name of one that is built meanwhile has the other`() throws {
+  @Test func `registering another under the name of one that is being built replaces it`() throws {
     try fill(0..<500)
     let isFirst = Mutex(true)
     let code = errorCode {
@@ -254,7 +254,7 @@ struct ExtensionRaceTests {
     #expect(try kept(Keys().named("keys")) == rows())
   }
 
-  @Test func `what is told to an extension that was given no rows stays, also right behind its registration`() throws {
+  @Test func `changes received by an extension without a build stay, even right after its registration`() throws {
     for round in 0..<40 {
       let name = "keys \(round)"
       let keys = Keys(isPopulated: false)
@@ -273,7 +273,7 @@ struct ExtensionRaceTests {
   }
 
   @Test(arguments: [StorageKind.memory, .toy])
-  func `one that begins again without rows loses nothing that it receives right after its registration`(
+  func `an extension that restarts without rows keeps everything received right after its registration`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -296,7 +296,7 @@ struct ExtensionRaceTests {
   }
 
   @Test(arguments: [StorageKind.memory, .toy])
-  func `all rows can be removed while a part is still to be built again`(kind: StorageKind) throws {
+  func `all rows can be removed while a part is yet to be rebuilt`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     for round in 0..<30 {
       let database = try Database.open(try site.open(), path: "removed")
@@ -316,7 +316,7 @@ struct ExtensionRaceTests {
     }
   }
 
-  @Test func `a read whose extension is unregistered says so, and a write side by side runs again`() throws {
+  @Test func `a read whose extension is unregistered throws, and a concurrent write runs again`() throws {
     try fill(0..<20)
     let handle = try database.registerReady(Keys(), as: "keys")
     try database.core.read { tx in
@@ -341,7 +341,7 @@ struct ExtensionRaceTests {
     #expect(try rows().count == 22)
   }
 
-  @Test func `a closure that a build calls can't wait for the build`() throws {
+  @Test func `a closure called by a build can't wait for the build`() throws {
     try fill(0..<20)
     let codes = Mutex<[DatabaseError.Code?]>([])
     try database.registerReady(Keys(), as: "keys") { [database] _ in
@@ -353,9 +353,9 @@ struct ExtensionRaceTests {
     #expect(found.count >= 2 && found.allSatisfy { $0 == .invalidArgument })
   }
 
-  // MARK: - What others made of it
+  // MARK: - Dependents
 
-  @Test func `what goes takes what was made of it along, also where that is not registered`() throws {
+  @Test func `unregistering also removes what dependents derived from it, even if those are not registered`() throws {
     let directory = try TemporaryDirectory()
     func with(_ body: (Database) throws -> Void) throws {
       let database = try Database.open(at: directory.path + "/db")
@@ -372,7 +372,7 @@ struct ExtensionRaceTests {
       #expect(try Set(database.unregister("base")) == ["base", "middle", "top"])
       #expect(database.knownExtensions == ["other"])
     }
-    // One whose base was made anew is, too.
+    // A dependent of one that was rebuilt is rebuilt, too.
     try with { database in
       try database.write { tx in try tx.set("note", key: 1, in: "notes") }
       try database.registerReady(Keys(), as: "base")

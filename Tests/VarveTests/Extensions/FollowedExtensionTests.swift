@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Extensions of a database that another one writes: looked at by each transaction that uses them.
+/// Extensions of a database that another one writes: each transaction that uses them refreshes them.
 struct FollowedExtensionTests {
   private static func pair(_ site: StorageSite) throws -> (writer: Database, follower: Database) {
     let writer = try Database.open(try site.open(), path: "writer")
@@ -23,7 +23,7 @@ struct FollowedExtensionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `parts that are made later are read, and so is what is built anew`(kind: StorageKind) throws {
+  func `parts that are created later are read, and so are rebuilt ones`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let (writer, follower) = try Self.pair(site)
     try writer.registerReady(WordCount(), as: "words")
@@ -31,7 +31,7 @@ struct FollowedExtensionTests {
     #expect(try Self.count(follower, "sea") == 0)
     try Self.put(writer, "sea", 1)
     #expect(try Self.count(follower, "sea") == 1)
-    // Dropped and made again, with other families.
+    // Dropped and created again, with other families.
     try writer.unregister("words")
     #expect(errorCode { _ = try Self.count(follower, "sea") } == .unknownExtension)
     try writer.registerReady(WordCount(), as: "words")
@@ -43,7 +43,7 @@ struct FollowedExtensionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `what another program leaves stale, or keeps otherwise, is not read as it were right`(kind: StorageKind) throws {
+  func `an extension that another program leaves stale, or stores differently, is not read`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     var (writer, follower) = try Self.pair(site)
     try writer.registerReady(WordCount(), as: "words")
@@ -70,7 +70,7 @@ struct FollowedExtensionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `D15: one transaction of a follower gets one answer, whatever other readers ask meanwhile`(
+  func `D15: one transaction of a follower gets one answer, whatever other readers do meanwhile`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -81,13 +81,13 @@ struct FollowedExtensionTests {
     try follower.core.read { tx in
       #expect(try tx[words].count(of: "sea") == 1)
       try otherThread {
-        // Dropped and made again, with other families, which a later reader asks for.
+        // Dropped and created again, with other families, which a later reader uses.
         try writer.unregister("words")
         try writer.registerReady(WordCount(), as: "words")
         try Self.put(writer, "sea", 2)
         #expect(try Self.count(follower, "sea") == 2)
       }
-      // What it had is gone: an error, and never the answer of another snapshot.
+      // Its families are gone: an error, and never the answer of another snapshot.
       #expect(errorCode { _ = try tx[words].count(of: "sea") } == .snapshotTooOld)
     }
     #expect(try Self.count(follower, "sea") == 2)
@@ -96,7 +96,7 @@ struct FollowedExtensionTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `one that is kept in the memory of each program has nothing to show to who only reads`() throws {
+  @Test func `an extension kept in each program's memory has no contents in a read-only program`() throws {
     struct InMemory: DatabaseExtension {
       static let kind = "test.inMemory"
       var configuration: ExtensionConfiguration {
@@ -145,7 +145,7 @@ struct FollowedExtensionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `whoever comes behind the end gets an error`(kind: StorageKind) throws {
+  func `calls after the database was closed throw`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let (writer, follower) = try Self.pair(site)
     try writer.registerReady(WordCount(), as: "words")

@@ -5,9 +5,9 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What extensions hear, and in which order.
+/// The calls that extensions receive, and their order.
 struct HookOrderTests {
-  /// What was heard, from all extensions of a test.
+  /// The calls received by all extensions of a test.
   final class Record: Sendable {
     private let heard = Mutex<[String]>([])
     func add(_ line: String) { heard.withLock { $0.append(line) } }
@@ -19,7 +19,7 @@ struct HookOrderTests {
     }
   }
 
-  /// Notes every hook, with what the row looks like in it.
+  /// Records every hook, with the state of the row in it.
   struct Recorder: DatabaseExtension {
     static let kind = "test.recorder"
     let name: String
@@ -83,7 +83,7 @@ struct HookOrderTests {
   init() throws { database = try Database.inMemory() }
 
   @Test
-  func `1.2, REC 95: every operation on a row calls its hooks, before and behind, with the row as it will be or is`()
+  func `1.2, REC 95: each operation on a row calls its hooks before and after, with the row's new state`()
     throws
   {
     try database.registerReady(Recorder(name: "r", record: record), as: "r")
@@ -108,7 +108,7 @@ struct HookOrderTests {
     #expect(record.take() == ["r will removed c/1: d 6, there is d", "r did removed c/1"])
   }
 
-  @Test func `REC 85: what does nothing calls no hook`() throws {
+  @Test func `REC 85: an operation without effect calls no hook`() throws {
     try database.registerReady(Recorder(name: "r", record: record), as: "r")
     try database.write { tx in
       try tx.replaceObject("a", key: 1, in: "c")
@@ -126,7 +126,7 @@ struct HookOrderTests {
     #expect(record.take() == [])
   }
 
-  @Test func `REC 95: many rows are told of one by one, all rows of all collections once`() throws {
+  @Test func `REC 95: many rows are delivered one by one, all rows of all collections at once`() throws {
     try database.registerReady(Recorder(name: "r", record: record), as: "r")
     try database.write { tx in
       for key in 1...4 { try tx.set("x", key: key, in: "c") }
@@ -141,11 +141,11 @@ struct HookOrderTests {
     #expect(record.take() == ["r removesAll everywhere", "r didRemoveAll everywhere"])
   }
 
-  @Test func `1.2, REC 100: dependencies hear first, then who was registered first, also behind a reopening`() throws {
+  @Test func `1.2, REC 100: dependencies are called first, then by registration, even after reopening`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     func register(_ database: Database, _ name: String, _ dependencies: [String] = []) throws {
-      // With a part it has a record on disk, which keeps its place.
+      // With a part it has a record on disk, which keeps its position.
       let recorder = Recorder(
         name: name, record: record, dependencies: dependencies, parts: [PartDefinition("unused")])
       try database.registerReady(recorder, as: name)
@@ -172,7 +172,7 @@ struct HookOrderTests {
     try database.close()
   }
 
-  @Test func `a row that a hook writes is there at once, and told of behind the change that caused it`() throws {
+  @Test func `a row that a hook writes is there at once, and delivered after the change that caused it`() throws {
     var first = Hooks(scope: .only(["c"]))
     first.didModify = { tx, change in
       try tx.set("echo", key: try change.key.key(as: Int.self) + 100, in: "echoes")
@@ -209,9 +209,9 @@ struct HookOrderTests {
     #expect(object == "good")
   }
 
-  @Test func `rows that a hook removes while all of a collection are removed are counted once`() throws {
+  @Test func `rows that a hook removes during the removal of a collection are counted once`() throws {
     var hooks = Hooks()
-    // Behind the first chunk of the removal, rows of a later one.
+    // After the first chunk of the removal, removes rows of a later one.
     hooks.didRemove = { tx, change in
       guard try change.key.key(as: Int.self) == 0 else { return }
       for key in 1_990..<2_000 { try tx.remove(key: key, in: "c") }
@@ -258,7 +258,7 @@ struct HookOrderTests {
     #expect(try database.read { tx throws in try tx.count() } == 0)
   }
 
-  @Test func `1.2: settings are kept by their kind, on disk or in memory`() throws {
+  @Test func `1.2: settings are stored by their kind, on disk or in memory`() throws {
     struct Keeper: DatabaseExtension {
       static let kind = "test.keeper"
       let configuration = ExtensionConfiguration(version: "1")

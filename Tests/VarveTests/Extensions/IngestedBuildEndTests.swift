@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// How a build by tables ends before it is done, and how it goes on.
+/// Builds by ingested tables that end early, and how they continue.
 struct IngestedBuildEndTests {
   private struct Broken: Error {}
   private final class Flag: Sendable {
@@ -21,7 +21,7 @@ struct IngestedBuildEndTests {
     try database.core.backend.families().map(\.name).filter { $0.hasPrefix("x.") || Base.isRun($0) }
   }
 
-  /// At a row, or where it is asked whether all is well.
+  /// The error comes from a row, or from the check at the end of the build.
   @Test(arguments: [Base.smallSpill, 1 << 20], [550, 1_150, Int.max])
   func `an error of the extension leaves nothing, and a retry builds all of it`(spill: Int, row: Int) throws {
     let site = try StorageSite(.memory)
@@ -63,7 +63,7 @@ struct IngestedBuildEndTests {
     return mark
   }
 
-  /// How many rows of "c" come after a watermark.
+  /// Number of rows of "c" after a watermark.
   private func left(_ database: Database, after mark: ExtensionRecord.IngestionMark) throws -> Int {
     try database.look { tx in
       var count = 0
@@ -78,7 +78,7 @@ struct IngestedBuildEndTests {
   }
 
   @Test(arguments: [StorageKind.disk, .memory], [true, false])
-  func `closed in the middle, it goes on after the rows that the record says`(
+  func `a build closed in the middle continues after the rows that the record names`(
     kind: StorageKind, isChanged: Bool
   ) throws {
     let site = try StorageSite(kind)
@@ -108,7 +108,7 @@ struct IngestedBuildEndTests {
     try site.close(database.core.backend)
   }
 
-  @Test func `a definition that has its parts in another order goes on with the runs`() throws {
+  @Test func `a definition that has its parts in another order continues with the runs`() throws {
     let site = try StorageSite(.memory)
     var kept = Kept()
     _ = try interrupted(site, kept)
@@ -123,9 +123,9 @@ struct IngestedBuildEndTests {
     try site.close(database.core.backend)
   }
 
-  @Test func `a process that ends after any family got tables loses nothing`() throws {
+  @Test func `a process that ends after the ingestion into any family loses nothing`() throws {
     let count = Mutex(0)
-    // One run more than there are, so that the last crash is none.
+    // One run more than there are steps, so that the last one does not crash.
     for crash in 0..<100 {
       let site = try StorageSite(.memory)
       let probe = IngestionProbe(try site.open())
@@ -151,7 +151,7 @@ struct IngestedBuildEndTests {
         break
       }
       if crash % 3 == 0 {
-        // The same session goes on.
+        // The same session continues.
         probe.whenIngested { _ in }
         try database.retry(handle)
         try database.waitReady(handle)
@@ -162,7 +162,7 @@ struct IngestedBuildEndTests {
       try site.abandon()
       try database.close()
       let again = try Base.open(try site.open(), spill: Base.smallSpill)
-      // An open leaves those that the record names.
+      // Opening keeps the runs that the record names.
       let record = again.core.extensionCatalog.record("kept")
       #expect(try families(again).filter(Base.isRun).allSatisfy { record?.keepsSpill($0) ?? false })
       try Base.expectRight(again, try again.registerReady(kept, as: "kept"))
@@ -172,7 +172,7 @@ struct IngestedBuildEndTests {
     }
   }
 
-  @Test func `where the feed is trimmed meanwhile the build begins again, once`() throws {
+  @Test func `where the feed is trimmed meanwhile the build starts again, once`() throws {
     for isReopened in [true, false] {
       let site = try StorageSite(.memory)
       var options = DatabaseOptions()
@@ -208,7 +208,7 @@ struct IngestedBuildEndTests {
     }
   }
 
-  @Test func `unregistered in the middle, nothing of it is left`() throws {
+  @Test func `an extension unregistered in the middle of its build leaves nothing`() throws {
     for phase in ["chunk", "run", "end"] {
       let probe = IngestionProbe(try StorageSite(.memory).open())
       let database = try Base.open(probe, spill: Base.smallSpill)
@@ -217,7 +217,7 @@ struct IngestedBuildEndTests {
       let unregister: @Sendable () throws -> Void = {
         guard isDue.isSet else { return }
         isDue.clear()
-        // From another thread, as a program does.
+        // From another thread, as a program would.
         #expect(Threads.start(1) { _ in _ = try database.core.unregister("kept") }.errorsAtEnd().isEmpty)
       }
       probe.whenIngested { name in if Base.isRun(name) == (phase == "run"), phase != "chunk" { try unregister() } }
@@ -260,7 +260,7 @@ struct IngestedBuildEndTests {
     try site.close(again.core.backend)
   }
 
-  @Test func `another version in the middle begins again, without the runs`() throws {
+  @Test func `another version in the middle starts again, without the runs`() throws {
     let site = try StorageSite(.memory)
     _ = try interrupted(site, Kept("1"))
     let database = try Base.open(try site.open())

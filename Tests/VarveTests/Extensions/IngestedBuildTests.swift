@@ -7,8 +7,8 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The first build of an extension over many rows, by tables: what it keeps is what it would keep by puts, whatever
-/// others write meanwhile.
+/// The first build of an extension over many rows, by ingested tables: the contents are those that puts would produce,
+/// whatever others write meanwhile.
 struct IngestedBuildTests {
   static let rows = 1_200
 
@@ -31,7 +31,7 @@ struct IngestedBuildTests {
 
   static func text(_ number: Int) -> String { "\(["a", "b", "c", "d"][number % 4])\(number)" }
 
-  /// The parts hold what the rows say.
+  /// Expects the parts to have the contents that follow from the rows.
   static func expectRight(
     _ database: Database, _ handle: ExtensionHandle<Kept>, location: SourceLocation = #_sourceLocation
   ) throws {
@@ -48,7 +48,7 @@ struct IngestedBuildTests {
     }
   }
 
-  /// No run is left.
+  /// Expects that no run is left.
   static func expectNoRuns(_ database: Database, location: SourceLocation = #_sourceLocation) throws {
     let runs = try database.core.backend.families().map(\.name).filter { $0.hasPrefix("spill.") }
     #expect(runs == [], sourceLocation: location)
@@ -57,7 +57,7 @@ struct IngestedBuildTests {
   static func isRun(_ name: String) -> Bool { name.hasPrefix("spill.") }
 
   @Test(arguments: StorageKind.allCases, [smallSpill, 1 << 20])
-  func `built by tables, the parts hold what puts make them hold`(kind: StorageKind, spill: Int) throws {
+  func `built by tables, the parts have the contents that puts produce`(kind: StorageKind, spill: Int) throws {
     let site = try StorageSite(kind)
     let probe = IngestionProbe(try site.open())
     let database = try Self.open(probe, spill: spill)
@@ -78,7 +78,7 @@ struct IngestedBuildTests {
     #expect(database.progress(of: "kept")?.rowsDone == Self.rows)
     try Self.expectRight(database, handle)
     try Self.expectNoRuns(database)
-    // It receives changes as any other.
+    // It receives changes like any other.
     try database.change { tx in
       try tx.set("z", key: 5, in: "c")
       try tx.remove(key: 6, in: "c")
@@ -93,9 +93,9 @@ struct IngestedBuildTests {
     try site.close(again.core.backend)
   }
 
-  // MARK: - Beside writers
+  // MARK: - Concurrent writers
 
-  /// Changes rows by chance.
+  /// Changes random rows.
   private static func stir(_ database: Database, _ random: inout SeededRandom) throws {
     let (kind, begin) = (random.below(12), random.below(rows))
     var others = random
@@ -114,12 +114,12 @@ struct IngestedBuildTests {
     }
     _ = random.next()
     if kind == 3 { try database.dropCollection("c") }
-    // Always many, so that no build is too small.
+    // Always many rows, so that every build is large enough.
     if kind < 4 { try fill(database, begin..<(begin + 300)) }
   }
 
   @Test(arguments: [StorageKind.memory, .disk], 1...6)
-  func `what others write in every phase of the build is not missed`(kind: StorageKind, seed: Int) throws {
+  func `what others write in any phase of the build is not missed`(kind: StorageKind, seed: Int) throws {
     let site = try StorageSite(kind)
     let probe = IngestionProbe(try site.open())
     let database = try Self.open(probe, spill: seed % 2 == 0 ? Self.smallSpill : 1 << 20)
@@ -134,7 +134,7 @@ struct IngestedBuildTests {
       else { return }
       try random.withLock { random in for _ in 0...random.below(2) { try Self.stir(database, &random) } }
     }
-    // After each family that got tables, and after each chunk, that of the catch-up too.
+    // After each family's ingestion, and after each chunk, including those of the catch-up.
     probe.whenIngested { _ in try stir() }
     var kept = Kept()
     kept.followsRemovals = seed != 6
@@ -152,7 +152,7 @@ struct IngestedBuildTests {
     try site.close(probe)
   }
 
-  @Test func `while it is built it is not ready, for nobody`() throws {
+  @Test func `an extension is not ready for any reader while it is built`() throws {
     let site = try StorageSite(.disk)
     let database = try Self.open(try site.open(), spill: Self.smallSpill)
     try Self.fill(database)
@@ -166,7 +166,7 @@ struct IngestedBuildTests {
     #expect(mark.runCount > 0)
     let error = #expect(throws: DatabaseError.self) { try database.look { tx in _ = try tx[handle] } }
     #expect(error?.code == .notReady && error?.message.contains("of about 1200") == true)
-    // A row that was given, and one that was not.
+    // One row that the build has passed, and one that it has not.
     try database.change { tx in
       try tx.set("n1", key: 1, in: "c")
       try tx.set("n2", key: Self.rows - 1, in: "c")
@@ -216,7 +216,7 @@ struct IngestedBuildTests {
   ]
 
   @Test(arguments: refused.keys.sorted(), [true, false])
-  func `an extension that does more than put is built by puts, also where it hides that`(
+  func `an extension that does more than put is built by puts, even if it hides that`(
     what: String, isHidden: Bool
   ) throws {
     let site = try StorageSite(.memory)
@@ -237,7 +237,7 @@ struct IngestedBuildTests {
   }
 
   @Test(arguments: ["few rows", "no feed", "does not catch up", "a dependency", "a volatile part"])
-  func `builds go by puts where they can't go by tables`(reason: String) throws {
+  func `builds use puts where they can't use tables`(reason: String) throws {
     let probe = IngestionProbe(try StorageSite(.memory).open())
     var options = DatabaseOptions()
     if reason == "no feed" { options.feed = nil }
@@ -261,10 +261,10 @@ struct IngestedBuildTests {
     try database.close()
   }
 
-  // MARK: - The door
+  // MARK: - The backend's API
 
   @Test(arguments: [StorageKind.disk, .memory])
-  func `tables go whole into an empty family, in order, or not at all`(kind: StorageKind) throws {
+  func `tables are ingested into an empty family entirely and in order, or not at all`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let backend = try site.open()
     let family = try backend.createFamily("f", options: StorageFamilyOptions())
@@ -273,7 +273,7 @@ struct IngestedBuildTests {
     func put(_ ingestion: any StorageIngestion, _ entry: (key: [UInt8], value: [UInt8])) throws {
       unsafe try ingestion.put(entry.key.span.bytes, entry.value.span.bytes)
     }
-    // Nothing stays of one that is not finished.
+    // An ingestion that is not finished leaves nothing.
     let dropped = try backend.beginIngestion(into: family)
     for entry in entries.prefix(10) { try put(dropped, entry) }
     let ingestion = try backend.beginIngestion(into: family)

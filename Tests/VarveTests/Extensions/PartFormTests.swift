@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Each form of a part against a dictionary, with savepoints, commits and reopenings at random, over three storages.
+/// Each form of a part against a dictionary, with random savepoints, commits and reopenings, on three backends.
 struct PartFormTests {
   private struct Stop: Error {}
   private typealias Model = [[UInt8]: [UInt8]]
@@ -31,7 +31,7 @@ struct PartFormTests {
 
   private static func rule(_ form: String) -> CounterRule { form == "sums" ? .sum : .maximum }
 
-  /// One change of one part and of its model; returns what it was.
+  /// Makes one change to a part and its model; returns its description.
   private static func step(_ form: String, _ part: Part, _ model: inout Model, _ random: inout SeededRandom) throws
     -> String
   {
@@ -58,7 +58,7 @@ struct PartFormTests {
         model[key] = rule.bytes(rule.taking(number, into: model[key].flatMap(rule.number)))
         return "add"
       }
-      // A second put is a mistake there.
+      // A second put would be an error in this form.
       if form == "once", model[key] != nil { try part.delete(key) }
       try part.put(key, value)
       model[key] = value
@@ -67,7 +67,7 @@ struct PartFormTests {
   }
 
   @Test(arguments: StorageKind.allCases, forms.map(\.name))
-  func `R5: a part of each form is as a dictionary, through savepoints, commits and reopenings`(
+  func `R5: a part of each form equals a dictionary, through savepoints, commits and reopenings`(
     kind: StorageKind, form: String
   ) throws {
     let seed = UInt64.random(in: .min ... .max)
@@ -78,7 +78,7 @@ struct PartFormTests {
     var committed: Model = [:]
     var kinds: [String: Int] = [:]
     for round in 0..<TestScale.atMost(40) {
-      // A scratch part is empty at the beginning of each.
+      // A scratch part is empty at the start of each transaction.
       var model = form == "scratch" ? [:] : committed
       try? database.change { tx throws in
         let part = try tx[handle].part(form)
@@ -92,7 +92,7 @@ struct PartFormTests {
             if isUndone { throw Stop() }
           }
           if isUndone { model = before }
-          // Undone or not: what was appended before the savepoint is still there to be refused.
+          // Undone or not: entries appended before the savepoint still cause a refusal.
           if form != "log" { #expect(try Self.content(part) == model, "seed \(seed), round \(round)") }
         }
         if random.oneIn(5) { throw Stop() }
@@ -112,7 +112,7 @@ struct PartFormTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `a part that is appended to is not read in that transaction, unless the appending is undone`(
+  func `a part that is appended to is not readable in that transaction, unless the append is undone`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -142,7 +142,7 @@ struct PartFormTests {
   }
 
   @Test(arguments: StorageKind.allCases, ["values", "once", "log"])
-  func `a stamp reads as 0xFF until the commit, and is the commit's number after it`(
+  func `a stamp reads as 0xFF until the commit, and as the commit's number after it`(
     kind: StorageKind, form: String
   ) throws {
     let site = try StorageSite(kind)
@@ -174,7 +174,7 @@ struct PartFormTests {
     let (version, content) = try database.look { tx in (tx.version, try Self.content(try tx[handle].part(form))) }
     let number = BigEndian.bytes(version.number)
     var expected: Model = [[1, 5]: [], [1] + number + [2]: [2], [1] + number + [3]: [3], [2]: [7] + number + [8]]
-    // What is appended is not known by its pending bytes: only the put itself is.
+    // Pending bytes don't identify an appended entry: only the put itself does.
     if form == "log" { expected[[1] + number + [4]] = [4] }
     #expect(content == expected)
     try database.endNow()
@@ -200,7 +200,7 @@ struct PartFormTests {
     try database.endNow()
   }
 
-  @Test func `a second put of a write-once key stops debug builds, and in others the later one wins`() async throws {
+  @Test func `a second put of a write-once key traps in debug builds, and otherwise the later one wins`() async throws {
     var isChecked = false
     assert(
       {
@@ -231,7 +231,7 @@ struct PartFormTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `a part of another form is built again, and a scratch part is never built`(kind: StorageKind) throws {
+  func `a part of another form is rebuilt, and a scratch part is never built`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     var database = try Database.open(try site.open(), path: "change")
     try database.change { tx in for key in 1...5 { try tx.set(key, key: key, in: "c") } }
@@ -267,7 +267,7 @@ struct PartFormTests {
     try database.endNow()
   }
 
-  @Test func `scratch parts and appended entries count for the limit of a transaction`() throws {
+  @Test func `scratch parts and appended entries count towards the limit of a transaction`() throws {
     let site = try StorageSite(.toy)
     let database = try Database.open(try site.open(), path: "limit")
     let handle = try database.registerReady(Self.scripted(), as: "scripted")
@@ -283,8 +283,7 @@ struct PartFormTests {
     try database.endNow()
   }
 
-  @Test func `the size of memtables reaches the storage, and changes at the next registration without a build`() throws
-  {
+  @Test func `the memtable size is passed to the storage, and changes when registered again, without a build`() throws {
     let site = try StorageSite(.disk)
     var sizes: [Int?] = []
     for size in [64 << 10, 1 << 20, nil, 1 << 30] as [Int?] {
@@ -303,7 +302,7 @@ struct PartFormTests {
     #expect(sizes == [64 << 10, 1 << 20, nil, 1 << 30])
   }
 
-  @Test func `options that contradict themselves are refused before anything is written`() throws {
+  @Test func `contradictory options are refused before anything is written`() throws {
     let database = try Database.inMemory()
     var small = PartDefinition("p")
     small.memtableSize = (64 << 10) - 1
@@ -314,7 +313,7 @@ struct PartFormTests {
     }
   }
 
-  @Test func `a part says which calls its form does not take`() throws {
+  @Test func `a part names the calls that its form does not support`() throws {
     let database = try Database.inMemory()
     let handle = try database.registerReady(Self.scripted(), as: "scripted")
     try database.change { tx throws in
@@ -334,7 +333,7 @@ struct PartFormTests {
     }
   }
 
-  @Test func `numbers of counters that keep the maximum sort as they are`() {
+  @Test func `the encoding of maximum counters sorts by their numbers`() {
     let numbers: [Int64] = [.min, -2, -1, 0, 1, 255, 256, .max]
     let bytes = numbers.map { CounterRule.maximum.bytes($0) }
     #expect(bytes == bytes.sorted { $0.lexicographicallyPrecedes($1) })

@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What a part returns, by key and by order, over what is committed and what is pending.
+/// Reads of a part, by key and in order, over committed and pending entries.
 struct PartTests {
   private static func scripted() -> Scripted {
     var scripted = Scripted(hears: [])
@@ -19,7 +19,7 @@ struct PartTests {
     (0..<span.byteCount).map { unsafe span.unsafeLoad(fromByteOffset: $0, as: UInt8.self) }
   }
 
-  /// Every look that a part offers, compared with a dictionary.
+  /// Compares every read of a part with a dictionary.
   private static func compare(
     _ part: Part, _ model: [[UInt8]: [UInt8]], _ random: inout SeededRandom
   ) throws {
@@ -40,7 +40,7 @@ struct PartTests {
     func copy(_ key: RawSpan, _ value: RawSpan) -> Entry { (Self.bytes(key), Self.bytes(value)) }
     while let entry = try cursor.withNext(copy) { entries.append(entry) }
     #expect(entries.map(\.key) == expected.map(\.key) && entries.map(\.value) == expected.map(\.value))
-    // A seek continues where it is told to, forwards and backwards.
+    // A cursor continues from where it seeks to, forwards and backwards.
     for _ in 0..<4 {
       let key = [UInt8(random.below(64)), UInt8(random.below(3))]
       try cursor.seek(to: key)
@@ -62,7 +62,7 @@ struct PartTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R2: looks by key and by order agree with a dictionary, whatever is pending`(kind: StorageKind) throws {
+  func `R2: reads by key and in order agree with a dictionary, whatever is pending`(kind: StorageKind) throws {
     let seed = UInt64.random(in: .min ... .max)
     var random = seededRandom("parts", seed)
     let site = try StorageSite(kind)
@@ -117,7 +117,7 @@ struct PartTests {
     try database.endNow()
   }
 
-  @Test func `a part says what it is not for`() throws {
+  @Test func `a part refuses the calls that it does not support`() throws {
     let database = try Database.inMemory()
     let handle = try database.registerReady(Self.scripted(), as: "scripted")
     try database.change { tx throws in

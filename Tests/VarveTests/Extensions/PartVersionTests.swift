@@ -6,12 +6,12 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Parts with versions of their own: what is built when one of them changes, and what the others keep.
+/// Parts with their own versions: which are rebuilt when one of them changes, and what the others keep.
 struct PartVersionTests {
   private struct Interrupted: Error {}
   private let lines = Lines()
 
-  /// Keeps each row's value in every part, and notes for which parts a row was received.
+  /// Keeps each row's value in every part, and records the parts for which a row was received.
   private func mirror(_ parts: [PartDefinition], failsAt: Int? = nil) -> Scripted {
     var mirror = Scripted(hears: [.inserts, .updates, .removals])
     mirror.configuration.parts = parts
@@ -24,7 +24,7 @@ struct PartVersionTests {
       for part in parts {
         let value = try change.row?.object(as: Int.self)
         let bytes = Array(key.utf8)
-        // To all of them: what does not count goes nowhere.
+        // To all of them: a put to a part that is not concerned has no effect.
         if let value {
           try tx.part(part.name).put(bytes, Array("\(part.version):\(value)".utf8))
         } else {
@@ -46,7 +46,7 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R5: another version of a part rebuilds that part, and the others stay as they are`(kind: StorageKind) throws {
+  func `R5: another version of a part rebuilds that part, and the others do not change`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     var database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<4)
@@ -55,7 +55,7 @@ struct PartVersionTests {
     try database.close()
     database = try Database.open(try site.open(), path: "parts")
     let handle = try database.registerReady(mirror([part("b", "2"), part("a"), part("new")]), as: "mirror")
-    // "b" is at another index now, and comes with "new".
+    // "b" is at another index now, and is built along with "new".
     #expect(lines.take() == ["1 bnew", "2 bnew", "3 bnew"])
     let kept = try database.look { tx in try ["a", "b", "new"].map { try tx[handle].texts($0) } }
     #expect(kept[0] == ["1=1:1", "2=1:2", "3=1:3"])
@@ -68,7 +68,7 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R5: a part that the definition has not any more is dropped, and begins again when it returns`(kind: StorageKind)
+  func `R5: a part missing from the definition is dropped, and rebuilt when it returns`(kind: StorageKind)
     throws
   {
     let site = try StorageSite(kind)
@@ -90,7 +90,7 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R5: another form of a part, or one in memory, begins again`(kind: StorageKind) throws {
+  func `R5: another form of a part, or one in memory, is rebuilt`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     var database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<3)
@@ -119,7 +119,7 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R5: parts at different watermarks receive each row once, and live changes as far as each is built`(
+  func `R5: parts at different watermarks receive each row once, and live changes up to their own`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -129,7 +129,7 @@ struct PartVersionTests {
     try database.close()
     database = try Database.open(try site.open(), path: "parts")
     _ = lines.take()
-    // "b" comes, and its build is interrupted after a chunk.
+    // "b" is added, and its build is interrupted after a chunk.
     #expect(throws: CancellationError.self) {
       try database.registerReady(mirror([part("a"), part("b")], failsAt: 2_500), as: "mirror")
     }
@@ -138,7 +138,7 @@ struct PartVersionTests {
     let stored = try #require(database.core.extensionCatalog.record("mirror"))
     #expect(stored.frontier != nil && stored.parts[0].watermark == nil)
     _ = lines.take()
-    // "c" comes: it is built up to where "b" is, and then both.
+    // "c" is added: it is built up to the watermark of "b", and then both.
     let parts = [part("a"), part("b"), part("c")]
     let handle = try database.registerReady(mirror(parts), as: "mirror")
     let received = lines.take()
@@ -151,7 +151,7 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `while a part is built, a change counts for the parts that have the row, and each set is flushed`(
+  func `while a part is built, a change applies to the parts with the row, and each set is flushed`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -163,7 +163,7 @@ struct PartVersionTests {
     var building = mirror([part("a"), part("b")])
     let did = building.did
     let flushed = Lines()
-    // Rows that have all parts, and rows that the build has not come to, in one transaction.
+    // Rows that all parts have, and rows that the build has not reached, in one transaction.
     building.did = { tx, change in
       try did(tx, change)
       if change.event == .updated { flushed.add("\(change.parts.rawValue)") }
@@ -186,16 +186,16 @@ struct PartVersionTests {
       }
     }
     let live = lines.take().filter { $0.hasPrefix("live") }
-    // Part "a" has all rows; "b" some of the first.
+    // Part "a" has all rows; "b" has some of the first ones.
     #expect(live == ["live 3 3 flush 1 flush 3", #"live ["1:-3", "none"]"#])
     let kept = try again.look { tx in try ["a", "b"].map { try tx[handle].texts($0) } }
     #expect(kept[0] == kept[1] && kept[0].count == 2_000)
     try again.close()
   }
 
-  /// In one transaction: a row that counts for one of two parts, and then the removal of all.
+  /// In one transaction: a row that only one of two parts receives, and then the removal of all.
   @Test(arguments: StorageKind.allCases)
-  func `all rows that go while a part is built go from that part, too`(kind: StorageKind) throws {
+  func `removing all rows while a part is built removes them from that part, too`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<2_001)
@@ -225,7 +225,7 @@ struct PartVersionTests {
     try again.endNow()
   }
 
-  /// Keeps what the part "a" of another extension has of a row.
+  /// Copies a row's entry in the part "a" of another extension.
   private func copy() -> Scripted {
     var copy = Scripted(hears: .inserts)
     copy.configuration.dependencies = ["mirror"]
@@ -240,7 +240,7 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `what was made of an old part is built again, in whichever session that part changed`(kind: StorageKind) throws {
+  func `dependents of an old part are rebuilt, in whichever session that part changed`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     var database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<4)
@@ -248,7 +248,7 @@ struct PartVersionTests {
     var handle = try database.registerReady(copy(), as: "copy")
     #expect(try database.look { tx in try tx[handle].texts("copy") } == ["1=1:1", "2=1:2", "3=1:3"])
     try database.close()
-    // A program that knows the first alone, and writes no row.
+    // A program that knows only the first, and writes no row.
     database = try Database.open(try site.open(), path: "parts")
     try database.registerReady(mirror([part("a", "2")]), as: "mirror")
     try database.close()
@@ -259,7 +259,7 @@ struct PartVersionTests {
     try database.endNow()
   }
 
-  @Test func `one is not ready before what it depends on, also where a build was cut between the two`() throws {
+  @Test func `an extension is not ready before its dependency, even if a build was cut between the two`() throws {
     let site = try StorageSite(.memory)
     var database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<3_001)
@@ -274,7 +274,7 @@ struct PartVersionTests {
     database = try Database.open(try site.open(), path: "parts")
     try database.register(mirror([part("a", "2")]), as: "mirror")
     let handle = try database.register(copy(), as: "copy")
-    // No write meets one that is ready before the other.
+    // No write finds one ready before the other.
     for key in 1..<50 { try database.change { tx in try tx.set(key, key: -key, in: "c") } }
     try database.ready(handle)
     #expect(try database.look { tx in try tx[handle].texts("copy").allSatisfy { $0.contains("=2:") } })
@@ -284,7 +284,7 @@ struct PartVersionTests {
 }
 
 extension RegisteredExtension {
-  /// What a part has for a key, also while it is built.
+  /// A part's value for a key, even while the part is built.
   fileprivate func value(of key: String, in part: String, _ transaction: WriteTransaction) throws -> String? {
     guard let index = traits.parts.firstIndex(where: { $0.name == part }), let family = families[index] else {
       return nil

@@ -8,7 +8,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// An extension from its first registration to its last.
+/// The life of an extension, from its first registration to its last.
 struct RegistrationTests {
   private func fill(_ database: Database, _ range: Range<Int>) throws {
     try database.write { tx in
@@ -20,7 +20,7 @@ struct RegistrationTests {
     try database.read { tx in try tx[words].count(of: word) }
   }
 
-  @Test func `a handle of another type is not waited for`() async throws {
+  @Test func `waiting for a handle of another type throws`() async throws {
     let database = try await Database.inMemory()
     try await database.ready(try await database.register(WordCount(), as: "words"))
     await #expect(throws: DatabaseError.self) {
@@ -32,7 +32,7 @@ struct RegistrationTests {
     }
   }
 
-  @Test func `what is there when it is registered is given to it, in chunks, with progress`() throws {
+  @Test func `existing rows are delivered at registration, in chunks, with progress`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<3_500)
     let heard = Mutex<[BuildProgress]>([])
@@ -47,11 +47,11 @@ struct RegistrationTests {
     #expect(progress.map(\.rowsDone) == progress.map(\.rowsDone).sorted())
   }
 
-  @Test func `rows that others change while it is built are counted once, as they are at the end`() throws {
+  @Test func `rows that others change during a build are counted once, in their final state`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<5_000)
     let words = try database.registerReady(WordCount(), as: "words") { progress in
-      // Between two chunks, on the thread that builds: one row in front of the watermark, one behind it.
+      // Between two chunks, on the building thread: one row on either side of the watermark.
       let done = progress.rowsDone
       guard done > 0, done < 5_000 else { return }
       try? database.write { tx in
@@ -75,7 +75,7 @@ struct RegistrationTests {
     for (word, wanted) in expected { #expect(try count(database, words, word) == wanted, "\(word)") }
   }
 
-  @Test func `1.2: another version builds it anew, the same one keeps it`() throws {
+  @Test func `1.2: another version rebuilds the extension, the same one keeps it`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     for (version, isBuilt) in [("1", true), ("1", false), ("2", true), ("2", false)] {
@@ -92,7 +92,7 @@ struct RegistrationTests {
     }
   }
 
-  @Test func `1.2: one that missed a commit is stale, and built anew`() throws {
+  @Test func `1.2: an extension that missed a commit is stale, and rebuilt`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     var database = try Database.open(at: path)
@@ -109,7 +109,7 @@ struct RegistrationTests {
     try database.close()
   }
 
-  @Test func `1.2, R11: a build that throws leaves nothing but its error, also after a restart, until it is asked for`()
+  @Test func `1.2, R11: a failed build leaves only its error, even after a restart, until a retry`()
     throws
   {
     let kept = KeptDatabase()
@@ -122,7 +122,7 @@ struct RegistrationTests {
     let error = #expect(throws: DatabaseError.self) { try database.read { tx in _ = try tx[words] } }
     #expect(error?.code == .notReady && error?.message.contains("BadWord") == true)
     #expect(try database.core.backend.families().allSatisfy { !$0.name.hasPrefix("x.") })
-    // It receives nothing, and no change makes it stale.
+    // It receives nothing, and changes do not make it stale.
     try database.write { tx in try tx.set("forbidden", key: 2_501, in: "notes") }
     try database.close()
     database = try kept.open()
@@ -141,7 +141,7 @@ struct RegistrationTests {
     try database.close()
   }
 
-  @Test func `R11: another version takes the position of one whose build has failed`() throws {
+  @Test func `R11: another version replaces an extension whose build has failed`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<100)
     try database.write { tx in try tx.set("forbidden", key: 200, in: "notes") }
@@ -152,7 +152,7 @@ struct RegistrationTests {
     #expect(database.registeredExtensions == ["words"])
   }
 
-  @Test func `R11: dependents of one whose build failed wait, and are built when that succeeds`() throws {
+  @Test func `R11: dependents of an extension whose build failed wait, and are built when that succeeds`() throws {
     let database = try Database.inMemory()
     try database.change { tx in for key in 0..<300 { try tx.set(key, key: key, in: "c") } }
     let isBroken = Mutex(true)
@@ -183,7 +183,7 @@ struct RegistrationTests {
     #expect(try database.read { tx in try tx[child].part("keys").count() } == 300)
   }
 
-  @Test func `R11: what an extension throws when all rows were given ends its build`() throws {
+  @Test func `R11: an error thrown once all rows were delivered ends the build`() throws {
     let database = try Database.inMemory()
     try database.change { tx in for key in 0..<1_500 { try tx.set(key % 1_400, key: key, in: "c") } }
     struct Twice: Error { let count: Int }
@@ -209,7 +209,7 @@ struct RegistrationTests {
     #expect(try database.read { tx in try tx[handle].part("values").count() } == 1_400)
   }
 
-  @Test func `R11: a definition's extension is built after the open, and close ends its build between two chunks`()
+  @Test func `R11: a definition's extension is built after the open, and close ends its build between chunks`()
     throws
   {
     let kept = KeptDatabase()
@@ -223,7 +223,7 @@ struct RegistrationTests {
     database = try kept.open(definition: definition)
     let error = errorCode { _ = try database.read { tx in try tx[words].count(of: "word") } }
     #expect(error == .notReady, "twenty thousand rows are not built by then")
-    // The build is no transaction that close would refuse.
+    // The build is not a transaction that close would refuse.
     try database.close()
     database = try kept.open(definition: definition)
     try database.ready(words)
@@ -232,7 +232,7 @@ struct RegistrationTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `progress begins with what a build had before a restart, and is told to the call that continues it`(
+  func `progress starts with what a build had before a restart, and is reported to the continuing call`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -248,7 +248,7 @@ struct RegistrationTests {
       mirror.configuration.build = .background
       mirror.configuration.parts = [PartDefinition("keys")]
       mirror.did = { tx, change in
-        // What the storage throws ends a build without failing it.
+        // An error of the storage ends a build without failing it.
         if change.collection == "notes", try change.key.key(as: Int.self) == stops.withLock({ $0 }) {
           throw CancellationError()
         }
@@ -264,7 +264,7 @@ struct RegistrationTests {
     database = try Database.open(try site.open(), path: "words")
     stops.withLock { $0 = 3_500 }
     #expect(throws: CancellationError.self) { try register(1) }
-    // In the same program: the call that continues is the one that is told.
+    // In the same program: the call that continues the build receives its progress.
     stops.withLock { $0 = nil }
     try register(2)
     let calls = told.withLock { $0 }
@@ -281,7 +281,7 @@ struct RegistrationTests {
     try database.close()
   }
 
-  @Test func `1.2: unregistering drops what it keeps, and a second registration begins anew`() throws {
+  @Test func `1.2: unregistering drops an extension's contents, and a second registration builds it again`() throws {
     let database = try Database.inMemory()
     try fill(database, 0..<70)
     let words = try database.registerReady(WordCount(), as: "words")

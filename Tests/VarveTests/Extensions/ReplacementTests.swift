@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Definitions that are replaced at run time, where the rows are few: in the transaction that says so.
+/// Definitions replaced at run time where there are few rows: within the replacing transaction.
 struct ReplacementTests {
   @Test func `R6: a reader of an earlier commit finds the old definition at every moment of a replacement`() throws {
     let database = try Database.inMemory()
@@ -52,7 +52,7 @@ struct ReplacementTests {
   private func open(_ site: StorageSite) throws -> Database { try Database.open(try site.open(), path: "replaced") }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: the new definition counts from the call on, for others with the commit, and after a restart`(
+  func `R6: the new definition is used from the call on, by others from the commit, and after a restart`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -90,7 +90,7 @@ struct ReplacementTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: an undone savepoint brings the old definition back, and so does a transaction that throws`(
+  func `R6: an undone savepoint restores the old definition, and so does a transaction that throws`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -106,7 +106,7 @@ struct ReplacementTests {
       }
       try tx.set(102, key: 3, in: "c")
       #expect(try mirrored.isRight(tx, handle, "1"))
-      // One of two stays.
+      // One of two replacements stays.
       try tx.replaceDefinition(of: handle, by: mirrored.definition("3"))
       try? tx.savepoint {
         try tx.replaceDefinition(of: handle, by: mirrored.definition("4"))
@@ -181,7 +181,7 @@ struct ReplacementTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: 10,000 rows are built in the transaction, one more beside it`() throws {
+  @Test func `R6: 10,000 rows are built in the transaction, one more row outside of it`() throws {
     let database = try Database.inMemory()
     try mirrored.fill(database, 0..<10_000)
     let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
@@ -227,7 +227,7 @@ struct ReplacementTests {
     try database.close()
   }
 
-  @Test func `R6: the same version is another definition of what is kept`() throws {
+  @Test func `R6: the same version is another definition of the existing contents`() throws {
     let database = try Database.inMemory()
     try mirrored.fill(database, 0..<20)
     let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
@@ -251,7 +251,7 @@ struct ReplacementTests {
     try database.close()
   }
 
-  @Test func `R6: observers are notified to read again what is kept`() throws {
+  @Test func `R6: observers are notified to read the parts again`() throws {
     let database = try Database.inMemory()
     try mirrored.fill(database, 0..<3)
     let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
@@ -267,9 +267,9 @@ struct ReplacementTests {
     try database.close()
   }
 
-  // MARK: - What is refused
+  // MARK: - Refusals
 
-  @Test func `R6: a hook, a concurrent write and a circle are refused, and nothing has changed`() throws {
+  @Test func `R6: a hook, a concurrent write and a cycle are refused, and nothing has changed`() throws {
     let database = try Database.inMemory()
     try mirrored.fill(database, 0..<3)
     let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
@@ -301,7 +301,7 @@ struct ReplacementTests {
     try database.close()
   }
 
-  @Test func `R6: what didFinishBuild throws has changed nothing`() throws {
+  @Test func `R6: an error thrown by didFinishBuild leaves everything unchanged`() throws {
     let database = try Database.inMemory()
     try mirrored.fill(database, 0..<3)
     let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
@@ -318,7 +318,7 @@ struct ReplacementTests {
 
   // MARK: - Dependents
 
-  /// Keeps how often it was given a row, and says of a replaced dependency whether it has dealt with it.
+  /// Counts how often it received a row, and returns whether it has handled a replaced dependency.
   private func dependent(on name: String, keeps: Bool, _ lines: Lines) -> Scripted {
     var dependent = Scripted(hears: [.inserts])
     dependent.configuration.parts = [PartDefinition("rows")]
@@ -336,7 +336,7 @@ struct ReplacementTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: a dependent that deals with the new definition stays, another is built again`(kind: StorageKind) throws {
+  func `R6: a dependent that handles the new definition stays, another is rebuilt`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     var database = try open(site)
     try mirrored.fill(database, 0..<2)
@@ -372,7 +372,7 @@ struct ReplacementTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: after a replacement that a savepoint undoes, a dependent that was to be built again receives each change`(
+  func `R6: after an undone replacement, a dependent that would have been rebuilt gets each change`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -398,7 +398,7 @@ struct ReplacementTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: a reader of an earlier commit keeps a dependent that has dealt with the new definition`(
+  func `R6: a reader of an earlier commit keeps a dependent that has handled the new definition`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)

@@ -7,11 +7,11 @@ import Varve
 @testable import ObjectFixtures
 
 /// The examples of extensions and of plain rows in the documents that the project grew from: they compile, run, and are
-/// as short, or shorter. Views, indexes, relationships and tasks have theirs where those are tested.
+/// no longer than there. Views, indexes, relationships and tasks have theirs in their own test suites.
 struct SeedExtensionTests {
   // MARK: - Writing an extension
 
-  /// What an extension of that document is shown to do: it hears whether a row is new, keeps row ids, and settings.
+  /// The features that the document shows of an extension: it knows whether a row is new, keeps row ids, and settings.
   struct Sauce: DatabaseExtension {
     static let kind = "test.sauce"
     var version = "1"
@@ -50,7 +50,7 @@ struct SeedExtensionTests {
     }
   }
 
-  @Test func `hooks are told an insert from an update, with key, object, metadata and a number that stays`() throws {
+  @Test func `hooks distinguish inserts from updates, with key, object, metadata and a stable number`() throws {
     let database = try Database.inMemory()
     let sauce = try database.registerReady(Sauce(), as: "awesome_sauce")
     func look(_ key: String) throws -> (heard: String?, id: String?) {
@@ -63,7 +63,7 @@ struct SeedExtensionTests {
     let updated = try look("c/\"foo\"")
     #expect(updated.heard == "updated baz m")
     #expect(updated.id == inserted.id && inserted.id != nil, "a row keeps its number")
-    // A number is not given again, not even to a row of the same key.
+    // A number is not reused, not even for a row of the same key.
     try database.write { tx in
       try tx.remove(key: "foo", in: "c")
       try tx.set("anew", key: "foo", in: "c")
@@ -73,7 +73,7 @@ struct SeedExtensionTests {
     #expect(try look("c/\"foo\"").id == id.map { "\($0)" })
   }
 
-  @Test func `registering gives it what is there, at the first start, and another version again`() throws {
+  @Test func `registering delivers existing rows at the first start, and again for another version`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     for (version, expected) in [("1", "inserted bar -"), ("1", "kept"), ("2", "inserted bar -")] {
@@ -84,7 +84,7 @@ struct SeedExtensionTests {
       let sauce = try database.registerReady(Sauce(version: version), as: "awesome_sauce")
       let heard = try database.read { tx in try tx[sauce].heard("c/\"foo\"") }
       #expect(heard == expected, "version \(version)")
-      // Where it is not built anew, this is still there at the next start.
+      // If it is not rebuilt, this is still there at the next start.
       try database.write { tx in try tx[sauce].lines.put(Array("c/\"foo\"".utf8), Array("kept".utf8)) }
       try database.close()
     }
@@ -128,7 +128,7 @@ struct SeedExtensionTests {
     try database.close()
   }
 
-  // MARK: - Objects that name each other
+  // MARK: - Objects that refer to each other
 
   struct Song: Codable, Sendable {
     var title: String
@@ -137,7 +137,7 @@ struct SeedExtensionTests {
   }
   struct Album: Codable, Sendable, Hashable { var title: String }
 
-  @Test func `an object's relatives are read by the keys that it holds, and are there until they are removed`() throws {
+  @Test func `an object's relatives are read by the keys that it holds, and exist until they are removed`() throws {
     let database = try Database.inMemory()
     let artist = UUID()
     try database.write { tx in

@@ -6,10 +6,10 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Definitions that are replaced at run time, where the rows are many: built beside the one in force, which answers.
+/// Definitions replaced at run time where there are many rows: built beside the one in force, which stays readable.
 struct ShadowTests {
   private struct Undone: Error {}
-  /// Taken once.
+  /// Can be taken once.
   private final class Removed: Sendable {
     private let isTaken = Atomic<Bool>(false)
     func take() -> Bool { !isTaken.exchange(true, ordering: .sequentiallyConsistent) }
@@ -47,7 +47,7 @@ struct ShadowTests {
   // MARK: - While it is built
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: while the new definition is built both receive each change, and the old one answers`(
+  func `R6: while the new definition is built both receive each change, and the old one is read`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -60,7 +60,7 @@ struct ShadowTests {
           $0 += 1; return $0 < 5
         })
       else { return }
-      // On both sides of the watermark, in a savepoint that stays and in one that is undone.
+      // On both sides of the watermark, in a savepoint that is kept and in one that is undone.
       try? database.change { tx in
         for key in [done - 1, 1_199 - done, done + 10, 5_000 + done] { try tx.set(-done, key: key, in: "c") }
         try tx.remove(key: done - 3, in: "c")
@@ -73,7 +73,7 @@ struct ShadowTests {
       }
     }
     try database.waitReady(handle)
-    // A fast build takes few chunks.
+    // A fast build has few chunks.
     #expect(checks.withLock { $0 } >= 1)
     #expect(try mirrored.isRight(database, handle, "2"))
     #expect(shadow(database) == nil)
@@ -84,7 +84,7 @@ struct ShadowTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: all rows can go while the new definition is built`(kind: StorageKind) throws {
+  func `R6: all rows can be removed while the new definition is built`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let (database, handle) = try filled(site)
     let wasRemoved = Removed()
@@ -104,7 +104,7 @@ struct ShadowTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: a reader over the switch keeps what it had`() throws {
+  @Test func `R6: a reader that spans the switch keeps its contents`() throws {
     let site = try StorageSite(.disk)
     let (database, handle) = try filled(site)
     let held = HeldBuild(after: 600)
@@ -126,7 +126,7 @@ struct ShadowTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: another replacement ends the build, and so does the definition that is in force`(kind: StorageKind) throws {
+  func `R6: another replacement ends the build, and so does the definition in force`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let (database, handle) = try filled(site)
     for next in ["3", "1"] {
@@ -148,7 +148,7 @@ struct ShadowTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: an undone savepoint begins no build, and a failed one leaves the old definition in force`() throws {
+  @Test func `R6: an undone savepoint starts no build, and a failed build leaves the old definition in force`() throws {
     let site = try StorageSite(.memory)
     let (database, handle) = try filled(site)
     try database.change { tx in
@@ -176,7 +176,7 @@ struct ShadowTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: where the old definition is being built the new one is built in its stead`() throws {
+  @Test func `R6: while the old definition is being built the new one is built instead`() throws {
     let site = try StorageSite(.memory)
     let database = try open(try site.open())
     try mirrored.fill(database, 0..<rows)
@@ -194,12 +194,12 @@ struct ShadowTests {
 
   // MARK: - After a restart
 
-  /// What a program registers when it is started again.
+  /// The definitions that a program registers when it is started again.
   enum Restart: String, CaseIterable, Sendable {
     case inForce, shadow, both
   }
 
-  /// Starts again, registers, and compares at once and at the end.
+  /// Opens again, registers, and compares at once and at the end.
   private func checkAfter(_ restart: Restart, _ backend: any StorageBackend, wasSwitched: Bool) throws {
     let database = try open(backend)
     #expect(try mirrored.families(database).count == (wasSwitched ? 1 : 2), "an open drops what is left over")
@@ -230,7 +230,7 @@ struct ShadowTests {
   }
 
   @Test(arguments: StorageKind.allCases, Restart.allCases)
-  func `R6: a crash at each step of the build is followed by any registration`(
+  func `R6: after a crash at any step of the build each registration succeeds`(
     kind: StorageKind, restart: Restart
   ) throws {
     // After the first chunk, further on, after the last row, and after the switch.
@@ -271,7 +271,7 @@ struct ShadowTests {
     }
     _ = mirrored.lines.take()
     database = try open(try site.open())
-    // The build may have come to its end before the close.
+    // The build may have finished before the close.
     let record = try #require(database.core.extensionCatalog.record("mirror"))
     let isSwitched = record.shadow == nil
     handle = try database.core.register(
@@ -283,7 +283,7 @@ struct ShadowTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: a program that registers neither while rows change makes both of no use`() throws {
+  @Test func `R6: a program that registers neither while rows change makes both unusable`() throws {
     let site = try StorageSite(.disk)
     var (database, handle) = try filled(site)
     let held = HeldBuild(after: 600)
@@ -303,10 +303,10 @@ struct ShadowTests {
     withExtendedLifetime(site) {}
   }
 
-  // MARK: - Elsewhere
+  // MARK: - Followers and records
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: a follower reads what is in force; at a commit whose families are gone, it says so`(
+  func `R6: a follower reads the one in force; a snapshot whose families are gone throws`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -336,7 +336,7 @@ struct ShadowTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: the record of a shadow comes back from its bytes, and damaged ones are refused`() throws {
+  @Test func `R6: the record of a shadow survives encoding, and damaged ones are refused`() throws {
     var record = ExtensionRecord(
       number: 3, state: .stale(FeedPosition([UInt8](0..<16))), ExtensionTraits(mirrored.definition("1")),
       versionTag: "1")
@@ -348,7 +348,7 @@ struct ShadowTests {
     let bytes = record.bytes
     #expect(try ExtensionRecord(bytes, name: "mirror") == record)
     for count in 0..<bytes.count {
-      // Without its position a stale record is one that has none.
+      // Without its position a stale record is a valid one without a position.
       let isWhole = count == bytes.count - FeedPosition.size
       let cut = Array(bytes.prefix(count))
       #expect(errorCode { _ = try ExtensionRecord(cut, name: "mirror") } == (isWhole ? nil : .corruption), "\(count)")

@@ -14,16 +14,17 @@ import VarveTestSupport
   import Musl
 #endif
 
-/// What the transactions of an extension share: it stands at the last acknowledged commit, and has every delta once.
+/// The state that an extension's transactions share: it is as of the last acknowledged commit, and has every delta
+/// once.
 struct SharedStateTests {
-  /// A sum of all rows, in memory and in a part, and what was called.
+  /// A sum of all rows, in memory and in a part, and a record of the calls.
   private struct Sum: DatabaseExtension {
     static let kind = "test.sum"
     typealias Delta = Int
     var build = ExtensionConfiguration.Build.background
     var version = "1"
     var isBroken = false
-    /// Whether each row that is built throws, and each move without deltas.
+    /// Whether building any row throws, and whether each move without deltas throws.
     var failsToBuild = false
     var failsToSkip: @Sendable () -> Bool = { false }
     /// Called while the sum moves.
@@ -96,7 +97,7 @@ struct SharedStateTests {
   private struct Unmoved: Error {}
   private struct Stop: Error {}
 
-  /// What memory and the part say, in one transaction.
+  /// The sums in memory and in the part, in one transaction.
   private static func sums(_ database: Database, _ handle: ExtensionHandle<Sum>) throws -> (shared: Int, part: Int) {
     try database.look { tx in
       let sum = try tx[handle]
@@ -104,7 +105,8 @@ struct SharedStateTests {
     }
   }
 
-  @Test func `R7: it begins with what the parts have, and receives each commit once, in order`() throws {
+  @Test
+  func `R7: the shared state starts with the contents of the parts, and receives each commit once, in order`() throws {
     let database = try Database.inMemory()
     try database.change { tx in for key in 1...2_500 { try tx.set(key, key: key, in: "c") } }
     let handle = try database.registerReady(Sum(), as: "sum")
@@ -125,7 +127,7 @@ struct SharedStateTests {
         throw Stop()
       }
     }
-    // One that does not ask for it counts as well: the version moves on.
+    // A transaction that does not use it counts as well: the version advances.
     try database.change { tx in try tx.setCustomObject(1) }
     let (shared, version, now) = try database.look { tx in
       let context = try tx[handle].context
@@ -152,7 +154,7 @@ struct SharedStateTests {
   }
 
   @Test(arguments: [false, true])
-  func `R7: a commit that can't be made durable, or may have been lost, does not reach it`(isLost: Bool) throws {
+  func `R7: a commit that can't be made durable, or may have been lost, is not received`(isLost: Bool) throws {
     let backend = ToyBackend()
     let database = try Database.open(backend, path: "toy")
     let handle = try database.registerReady(Sum(), as: "sum")
@@ -163,7 +165,7 @@ struct SharedStateTests {
     #expect(try Self.sums(database, handle) == (1, 1))
   }
 
-  @Test func `R7: many writers leave what one made from scratch would have`() throws {
+  @Test func `R7: many writers leave the same state as a rebuild`() throws {
     let database = try Database.inMemory()
     let handle = try database.registerReady(Sum(), as: "sum")
     let rounds = TestScale.atMost(60)
@@ -183,7 +185,7 @@ struct SharedStateTests {
     #expect(try Self.sums(database, handle) == (expected, expected))
   }
 
-  /// A skip has what the acknowledged commit adds already: the two must not meet.
+  /// A skip already includes what the acknowledged commit adds: the two must not overlap.
   @Test func `R7: a skip to a later commit waits for one that is being received`() throws {
     let (isInside, isOpen) = (Flag(), Flag())
     var sum = Sum(build: .none)
@@ -204,7 +206,7 @@ struct SharedStateTests {
       try registered.share(core)
       isSkipped.set()
     }
-    // Time enough for one that does not wait.
+    // Enough time for a skip that does not wait.
     for _ in 0..<200_000 where !isSkipped.isSet { sched_yield() }
     #expect(!isSkipped.isSet)
     isOpen.set()
@@ -219,7 +221,7 @@ struct SharedStateTests {
     func set(_ isSet: Bool = true) { value.withLock { $0 = isSet } }
   }
 
-  @Test func `R7: a registration whose shared state can't be made fails, and a later one succeeds`() throws {
+  @Test func `R7: a registration whose shared state can't be created fails, and a later one succeeds`() throws {
     let database = try Database.inMemory()
     try database.change { tx in try tx.set(4, key: 1, in: "c") }
     #expect(throws: Broken.self) { try database.registerReady(Sum(isBroken: true), as: "sum") }
@@ -229,7 +231,7 @@ struct SharedStateTests {
     #expect(try Self.sums(database, handle) == (7, 7))
   }
 
-  @Test func `R7: what didSkip throws when a build has failed is in the error of ready`() throws {
+  @Test func `R7: an error of didSkip after a failed build is part of the error of ready`() throws {
     let database = try Database.inMemory()
     try database.change { tx in try tx.set(4, key: 1, in: "c") }
     let fails = Flag()
@@ -238,12 +240,12 @@ struct SharedStateTests {
     let error = try #require(throws: DatabaseError.self) { try database.registerReady(broken, as: "sum") }
     #expect(error.code == .extensionFailed && error.cause is Stop)
     #expect(error.message.contains("Stop()") && error.message.contains("Unmoved()"))
-    // Alone the error of the build is thrown as it is.
+    // Alone, the error of the build is thrown unchanged.
     let other = Sum(failsToBuild: true)
     #expect(throws: Stop.self) { try database.registerReady(other, as: "other") }
   }
 
-  @Test func `R7: what didSkip throws where a build is asked for again ends that build`() throws {
+  @Test func `R7: an error of didSkip during a retried build ends that build`() throws {
     let database = try Database.inMemory()
     try database.change { tx in try tx.set(4, key: 1, in: "c") }
     let fails = Flag()
@@ -261,7 +263,7 @@ struct SharedStateTests {
     #expect(throws: Stop.self) { try database.waitReady(handle) }
   }
 
-  @Test func `R7: after another version was built it is that of the new parts`() throws {
+  @Test func `R7: after another version was built the shared state is that of the new parts`() throws {
     let site = try StorageSite(.memory)
     for version in ["1", "2", "2"] {
       let database = try Database.open(try site.open(), path: "sum")
@@ -274,7 +276,7 @@ struct SharedStateTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R7: where another program writes it skips to the commit that is read`(kind: StorageKind) throws {
+  func `R7: where another program writes, the state skips to the commit that is read`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let writer = try Database.open(try site.open(), path: "writer")
     let handle = try writer.registerReady(Sum(), as: "sum")
@@ -304,7 +306,7 @@ struct SharedStateTests {
     let shared = try database.read { tx in try tx[handle].context.shared }
     try database.write { [next] tx in
       try tx.replaceDefinition(of: handle, by: next) { progress in
-        // Of a row that exists: one after the last would be another row of the build, and so on without end.
+        // Changes an existing row: one after the last would be another row to build, endlessly.
         try? database.write { tx in try tx.set(-progress.rowsDone, key: progress.rowsDone % 2_500, in: "c") }
       }
       try tx.set(7, key: 3, in: "c")

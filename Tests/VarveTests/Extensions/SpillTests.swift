@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What a build collects, sorts and merges, against a dictionary.
+/// The collected, sorted and merged entries of a build, against a dictionary.
 struct SpillTests {
   private static func key(_ random: inout SeededRandom, _ prefix: [UInt8]) -> [UInt8] {
     prefix + (0..<random.below(12)).map { _ in UInt8(random.below(3)) &* 127 }
@@ -52,7 +52,7 @@ struct SpillTests {
   }
 
   @Test(arguments: [CounterRule.sum, .maximum], 1...10)
-  func `counters are taken together within runs and over them`(rule: CounterRule, seed: Int) throws {
+  func `counters are combined within runs and across them`(rule: CounterRule, seed: Int) throws {
     var random = SeededRandom(seed: UInt64(seed))
     let backend = try StorageSite(.memory).open()
     var model: [[UInt8]: Int64] = [:]
@@ -83,7 +83,7 @@ struct SpillTests {
   }
 
   @Test(arguments: 1...20)
-  func `of a key that several runs have the latest counts`(seed: Int) throws {
+  func `the latest value of a key in several runs wins`(seed: Int) throws {
     var random = SeededRandom(seed: UInt64(seed))
     let backend = try StorageSite(.memory).open()
     var model: [[UInt8]: [UInt8]] = [:]

@@ -5,10 +5,10 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// What programs that come from YapDatabase rely on, by the numbers of the study's sections and recommendations:
-/// extensions. Other suites have what their tests' names say, and `YapRowTests` the rows.
+/// The behavior of extensions that programs coming from YapDatabase rely on, by the numbers of the study's sections and
+/// recommendations. Other suites cover what their tests' names say, and `YapRowTests` the rows.
 struct YapExtensionTests {
-  /// What was heard, in order.
+  /// The lines recorded, in order.
   final class Record: Sendable {
     private let lines = Mutex<[String]>([])
     func add(_ line: String) { lines.withLock { $0.append(line) } }
@@ -20,7 +20,7 @@ struct YapExtensionTests {
     }
   }
 
-  /// Says of the end of each write how it ended, refuses neighbours, and can fail to begin.
+  /// Records how each write ended, refuses neighbors, and can fail to begin.
   struct Probe: DatabaseExtension {
     static let kind = "test.probe"
     typealias Shared = Record
@@ -86,7 +86,7 @@ struct YapExtensionTests {
 
   // MARK: - 1.2
 
-  @Test func `1.2: each write that has asked for an extension ends it once, as committed or as not`() throws {
+  @Test func `1.2: each write that has used an extension ends it once, as committed or as not`() throws {
     let probe = try database.registerReady(Probe(record: record), as: "probe")
     _ = record.take()
     try set(1)
@@ -112,7 +112,7 @@ struct YapExtensionTests {
     #expect(record.take() == [], "a read, and a write that has not asked for it")
   }
 
-  @Test func `1.2: a write side by side that does not get the writer ends as not committed`() throws {
+  @Test func `1.2: a concurrent write that does not get the writer ends as not committed`() throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(20)
     let database = try Database.inMemory(options: options)
@@ -128,7 +128,7 @@ struct YapExtensionTests {
     #expect(record.take() == ["inserted c/1", "not committed"])
   }
 
-  @Test func `1.2: a write side by side that meets a conflict ends as not committed, and its repetition as committed`()
+  @Test func `1.2: a concurrent write that conflicts ends as not committed, and its retry as committed`()
     throws
   {
     let database = try Database.inMemory()
@@ -150,7 +150,7 @@ struct YapExtensionTests {
       ])
   }
 
-  @Test func `1.2: a name is given once, and an extension may refuse its neighbours`() throws {
+  @Test func `1.2: a name is used once, and an extension may refuse its neighbors`() throws {
     try database.registerReady(Probe(record: record), as: "probe")
     #expect(errorCode { try database.registerReady(Probe(record: record), as: "probe") } == .alreadyDefined)
     #expect(errorCode { try database.registerReady(Probe(record: record), as: "") } == .invalidArgument)
@@ -165,9 +165,9 @@ struct YapExtensionTests {
     }
   }
 
-  @Test func `1.2: one that is asked for while it is built says so, and how far it is`() throws {
+  @Test func `1.2: using an extension while it is built throws, with the progress`() throws {
     try database.write { tx in for key in 0..<3_000 { try tx.set("a word", key: key, in: "notes") } }
-    // The handle is the name: it stands for the next registration too.
+    // The handle is the name: it is valid for the next registration too.
     let words = try database.registerReady(WordCount(), as: "words")
     try database.unregister("words")
     let errors = Mutex<[DatabaseError]>([])
@@ -187,7 +187,7 @@ struct YapExtensionTests {
 
   // MARK: - Recommendations
 
-  @Test func `REC 97: an extension that can't begin throws why, and is never just not there`() throws {
+  @Test func `REC 97: an extension that can't begin throws the reason, and is never silently absent`() throws {
     let isBroken = Mutex(false)
     let probe = try database.registerReady(
       Probe(record: record, isBroken: { isBroken.withLock { $0 } }), as: "probe")
@@ -203,8 +203,7 @@ struct YapExtensionTests {
     #expect(errorCode { _ = try database.read { tx in _ = try tx[probe] } } == .unknownExtension)
   }
 
-  @Test func `REC 98: a connection that holds an instant before the registration gets an error until it moves`() throws
-  {
+  @Test func `REC 98: a connection pinned before the registration throws until it advances`() throws {
     try set(1, in: "notes")
     let connection = database.connection()
     try connection.beginLongLivedRead()
@@ -216,7 +215,7 @@ struct YapExtensionTests {
     #expect(try count(connection) == 1)
   }
 
-  @Test func `REC 99: an extension is given rows that nobody can decode, too`() throws {
+  @Test func `REC 99: an extension also receives rows that can't be decoded`() throws {
     try database.write { tx in
       try tx.set("text", key: 1, in: "c")
       try tx.set([1, 2], key: 2, in: "c")
@@ -240,7 +239,7 @@ struct YapExtensionTests {
     #expect(record.take() == ["c/1 text", "c/2 undecoded"])
   }
 
-  /// Writes a row at the end of a transaction in which rows of a collection came.
+  /// Writes a row at the end of a transaction that inserted rows of a collection.
   struct Echo: DatabaseExtension {
     static let kind = "test.echo"
     let name: String
@@ -277,7 +276,7 @@ struct YapExtensionTests {
     }
   }
 
-  @Test func `REC 100: at the end extensions write in the order of their registration, until none does any more`()
+  @Test func `REC 100: at the end extensions write in the order of registration, until none writes any more`()
     throws
   {
     // By name it would be the other way round: "a" feeds "z", which was registered first.
@@ -290,7 +289,7 @@ struct YapExtensionTests {
     #expect(rows == ["a", "z"])
   }
 
-  @Test func `1.2: what is pending in an extension goes back with a savepoint`() throws {
+  @Test func `1.2: pending writes of an extension are undone with a savepoint`() throws {
     try database.registerReady(Echo(name: "e", hears: "first", writes: "last", record: record), as: "e")
     _ = record.take()
     try database.write { tx in

@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Indexes through the versions of a format.
+/// Indexes across the versions of a format.
 @Suite(.timeLimit(.minutes(2))) struct FormatIndexTests {
   fileprivate struct Song: Codable, Identifiable, Hashable, Sendable {
     var id: Int
@@ -15,7 +15,7 @@ import VarveTestSupport
     var length = 0
   }
 
-  /// What a start of the program says of its songs.
+  /// The format of songs as one start of the program defines it.
   fileprivate protocol Program: Sendable {
     associatedtype Version: RawRepresentable & Hashable & CaseIterable & Sendable where Version.RawValue == Int
     static var current: Version { get }
@@ -24,7 +24,7 @@ import VarveTestSupport
     static func song(_ stored: StoredValue, _ version: Version) throws -> Song
   }
 
-  /// The versions of two starts.
+  /// The versions of two starts of the program.
   fileprivate enum One: Int, CaseIterable { case first = 1 }
   fileprivate enum Two: Int, CaseIterable { case first = 1, second }
 
@@ -34,7 +34,7 @@ import VarveTestSupport
     static func song(_ stored: StoredValue, _ version: One) throws -> Song { try stored.decode() }
   }
 
-  /// Names become upper case.
+  /// Converts names to upper case.
   fileprivate enum Renamed: Program {
     typealias Version = Two
     static let current = Two.second
@@ -45,7 +45,7 @@ import VarveTestSupport
     }
   }
 
-  /// A field that no index has is computed.
+  /// Computes a field that is in no index.
   fileprivate enum Lengthened: Program {
     typealias Version = Two
     static let current = Two.second
@@ -57,14 +57,14 @@ import VarveTestSupport
     }
   }
 
-  /// The same, by a program that does not say so.
+  /// Computes the same field without declaring it.
   fileprivate enum LengthenedQuietly: Program {
     typealias Version = Two
     static let current = Two.second
     static func song(_ stored: StoredValue, _ version: Two) throws -> Song { try Lengthened.song(stored, version) }
   }
 
-  /// Says that it changes no key, and does.
+  /// Declares that it changes no key, and changes one.
   fileprivate enum Mistaken: Program {
     typealias Version = Two
     static let current = Two.second
@@ -72,7 +72,7 @@ import VarveTestSupport
     static func song(_ stored: StoredValue, _ version: Two) throws -> Song { try Renamed.song(stored, version) }
   }
 
-  /// Reads rows of the same version in another way.
+  /// Decodes rows of the same version differently.
   fileprivate enum Unversioned: Program {
     typealias Version = One
     static let current = One.first
@@ -83,7 +83,7 @@ import VarveTestSupport
     }
   }
 
-  /// Takes no row whose number ends in 7, and no build that meets one.
+  /// Rejects rows whose number ends in 7, and any build that meets one.
   fileprivate enum Strict: Program {
     typealias Version = One
     static let current = One.first
@@ -133,7 +133,7 @@ import VarveTestSupport
     }
   }
 
-  /// What `warm` notified of.
+  /// The progress that `warm` reported.
   private func warm<Format: StoreFormat>(_ store: Store<Format>) throws -> [WarmProgress] {
     let seen = Mutex<[WarmProgress]>([])
     try store.warm { progress in seen.withLock { $0.append(progress) } }
@@ -146,7 +146,7 @@ import VarveTestSupport
     try store.verifyIndexes(sample: sample)
   }
 
-  @Test func `a version whose conversion changes keys has them in the index after the review, without a migration`()
+  @Test func `a version whose conversion changes keys has them in the index after the review, not a migration`()
     throws
   {
     try fill(40)
@@ -161,11 +161,11 @@ import VarveTestSupport
       #expect(try migrate(songs) == 40)
       #expect(try differences(songs).isEmpty)
     }
-    // It is reviewed once: the next start finds it whole.
+    // It is reviewed once: the next start finds it complete.
     try run(Renamed.self) { _, songs throws in #expect(try warm(songs) == [.evaluating, .complete(total: 40)]) }
   }
 
-  @Test func `a version whose conversion changes no key is reviewed too, and nothing of the index is written`() throws {
+  @Test func `a version whose conversion changes no key is reviewed too, without writes to the index`() throws {
     try fill(40)
     func entries(_ database: Database) throws -> [[UInt8]] {
       let family = try #require(try database.core.backend.families().first { $0.name.hasSuffix(".i.name") })
@@ -196,7 +196,7 @@ import VarveTestSupport
   }
 
   @Test
-  func `a conversion that changes keys, and says that it does not, is found by a comparison and mended by rebuild`()
+  func `an undeclared change of keys by a conversion is found by a comparison and repaired by rebuild`()
     throws
   {
     try fill(40)
@@ -210,7 +210,7 @@ import VarveTestSupport
     }
   }
 
-  @Test func `a conversion that has changed without a version is found, row by row`() throws {
+  @Test func `a conversion that changed without a version is found, row by row`() throws {
     try fill(40)
     try run(Unversioned.self) { _, songs throws in
       #expect(try warm(songs) == [.evaluating, .complete(total: 40)])
@@ -222,7 +222,7 @@ import VarveTestSupport
     }
   }
 
-  @Test func `a sample compares about so many rows, and one without rows is refused`() throws {
+  @Test func `a sample compares about as many rows as requested, and one without rows is refused`() throws {
     try fill(200)
     try run(Mistaken.self) { _, songs throws in
       #expect(try differences(songs).count { $0.kind == .missing } == 200)
@@ -234,7 +234,7 @@ import VarveTestSupport
     }
   }
 
-  @Test func `a build that may meet no row without keys fails at the first, and is tried again`() throws {
+  @Test func `a build that may not skip rows without keys fails at the first one, and is retried`() throws {
     let database = try shared.open(DatabaseDefinition { BareSongs.self })
     let bare = Store<BareSongs>(in: database)
     try database.change { tx throws in for id in 1...20 { try bare.persist(Song(id: id, name: "n\(id)"), in: tx) } }
@@ -248,7 +248,7 @@ import VarveTestSupport
         #expect(error.code == .decodingFailed && error.key == "7" && error.cause is Stop, "\(error)")
       }
       #expect(errorCode { _ = try database.look { tx in try songs.count("n1", from: \.name, in: tx) } } == .notReady)
-      // Rows are written all the same.
+      // Rows are written nevertheless.
       try database.change { tx in _ = try songs.persist(Song(id: 100, name: "n100"), in: tx) }
       Strict.takesAll.withLock { $0 = true }
       try database.core.retry(IndexesName.name(for: "songs"))

@@ -54,7 +54,7 @@ import VarveTestSupport
     } catch { return error as? DatabaseError }
   }
 
-  @Test func `a changed key finds the rows of before, and their indexes, which are not built again`() throws {
+  @Test func `a changed key finds the former rows, and their indexes, which are not rebuilt`() throws {
     try makeOld()
     let families = try shared.families().map(\.name).sorted()
     for _ in 0..<2 {
@@ -96,7 +96,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `where both are there, or two former ones, the definition is refused and names them`() throws {
+  @Test func `where the present and a former collection exist, or two former ones, the definition is refused`() throws {
     try makeOld()
     let plain = try shared.open()
     try fill(plain, "volumes", 1)
@@ -116,7 +116,7 @@ import VarveTestSupport
     #expect(try names() == ["books", "titles"])
   }
 
-  @Test func `a collection that is not what the definition says keeps its name`() throws {
+  @Test func `a collection that does not match the definition keeps its name`() throws {
     struct TextKeys: StoreFormat {
       struct Instance: Codable, Identifiable, Sendable { var id: String }
       static let collection = "volumes"
@@ -147,7 +147,7 @@ import VarveTestSupport
     #expect(try names() == [])
   }
 
-  @Test func `a plain definition takes over by its former names`() throws {
+  @Test func `a plain definition renames a collection by its former names`() throws {
     let first = try shared.open()
     try first.change { tx throws in for key in 0..<5 { try tx.set("text \(key)", key: key, in: "mails") } }
     try first.endNow()
@@ -158,7 +158,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `a store that the database was not opened with is never an empty one`() throws {
+  @Test func `a store that the database was not opened with never appears empty`() throws {
     struct Bare: StoreFormat {
       typealias Instance = Volume
       static let collection = "volumes"
@@ -179,14 +179,14 @@ import VarveTestSupport
       errorCode {
         try database.define(CollectionDefinition("volumes", Volume.self, key: Int.self).formerly("books"))
       } == .invalidDefinition)
-    // In a collection that is not the format's own the former names do not count.
+    // In a collection other than the format's own the former names do not apply.
     let others = Store(Bare.self, in: database, collection: "others")
     try database.change { tx in _ = try others.persist(Volume(id: 1, title: ""), in: tx) }
     try database.endNow()
     #expect(try names() == ["books", "others"])
   }
 
-  @Test func `a program that only reads is refused by name until one that writes has renamed it`() throws {
+  @Test func `a read-only program is refused by name until a writing one has renamed the collection`() throws {
     try makeOld()
     let definition = DatabaseDefinition { NewFormat.self }
     let reader = try shared.readOnly().open(definition)
@@ -205,7 +205,7 @@ import VarveTestSupport
     #expect(try again.look { tx in try found.count("t1", from: \.title, in: tx) } == 8)
   }
 
-  @Test func `a follower that has the new format reads as soon as the other program was updated`() throws {
+  @Test func `a follower that has the new format reads once the writer was updated`() throws {
     let directory = try TemporaryDirectory()
     let writer = try OpenDatabase.database(in: directory, DatabaseDefinition { OldFormat.self })
     try fill(writer)
@@ -222,7 +222,7 @@ import VarveTestSupport
     try updated.endNow()
   }
 
-  @Test func `who resumes a subscription from before receives a gap`() async throws {
+  @Test func `a subscription resumed from before receives a gap`() async throws {
     try makeOld()
     let database = try shared.open(DatabaseDefinition { NewFormat.self })
     let events = try database.feedEvents()

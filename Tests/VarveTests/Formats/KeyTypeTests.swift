@@ -5,7 +5,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Formats whose identifiers are of another type than those on disk.
+/// Formats whose identifiers have another type than the stored keys.
 struct KeyTypeTests {
   private struct Numbered: StoreFormat {
     struct Instance: Codable, Identifiable, Sendable { var id: Int }
@@ -33,7 +33,7 @@ struct KeyTypeTests {
     return nil
   }
 
-  @Test func `opening names the type that was found and the one that is expected, and changes nothing`() throws {
+  @Test func `opening names the stored type and the expected one, and changes nothing`() throws {
     let shared = try SharedBackend()
     let database = try shared.open(DatabaseDefinition { Numbered.self })
     try database.change { tx in _ = try Store<Numbered>(in: database).persist(Numbered.Instance(id: 7), in: tx) }
@@ -46,7 +46,7 @@ struct KeyTypeTests {
     try again.endNow()
   }
 
-  @Test func `so does a store that the database was not opened with`() throws {
+  @Test func `a store that the database was not opened with names both types too`() throws {
     let database = try Database.inMemory()
     try database.change { tx in _ = try Store<Numbered>(in: database).persist(Numbered.Instance(id: 7), in: tx) }
     try database.endNow()

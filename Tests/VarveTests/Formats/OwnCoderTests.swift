@@ -6,14 +6,14 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Coders of a program's own: what they write, and collections in which they come after another.
+/// Custom coders: the bytes they write, and collections in which one coder succeeds another.
 @Suite(.timeLimit(.minutes(2))) struct OwnCoderTests {
   private struct Note: Codable, Identifiable, Hashable, Sendable {
     var id: Int
     var text: String
   }
 
-  /// What a start of the program says of its notes.
+  /// The coders of notes as one start of the program defines them.
   private protocol Start: Sendable {
     static var coder: CoderKind { get }
     static var formerCoders: [CoderKind] { get }
@@ -57,7 +57,7 @@ import VarveEngine
 
   init() throws { shared = try SharedBackend() }
 
-  /// One start of the program.
+  /// Runs one start of the program.
   private func run<Program: Start>(
     _ program: Program.Type, _ body: (Database, Store<Notes<Program>>) throws -> Void
   ) throws {
@@ -83,7 +83,7 @@ import VarveEngine
     } catch { return error as? DatabaseError }
   }
 
-  /// What the rows say of their coders, by key, and what their metadata say.
+  /// The coder marks of the rows, by key, and those of their metadata.
   private func marks(_ database: Database) throws -> [Int: [UInt8?]] {
     let info = try #require(database.core.catalog.collection("notes"))
     return try database.look { tx in
@@ -103,7 +103,7 @@ import VarveEngine
   // MARK: - One coder
 
   @Test(arguments: [CollectionStorage.shared, .own()])
-  func `rows and metadata are the bytes that it returned, and are read again after a reopening`(
+  func `rows and metadata are the coder's bytes, and are read again after reopening`(
     storage: CollectionStorage
   ) throws {
     let definition = DatabaseDefinition {
@@ -118,7 +118,7 @@ import VarveEngine
         #expect(try row.metadata(as: [String].self) == ["m"])
         #expect(row.objectBytes == (try MaskedCoder.encode(Note(id: 1, text: "a"))))
         #expect(try row.metadataBytes() == MaskedCoder.encode(["m"]))
-        // It is the coder that the collection was made with: rows say nothing of it.
+        // The collection's first coder: rows do not store its number.
         #expect(row.storedBytes[0] == 1)
       }
       #expect(try marks(database) == [1: [nil, nil]])
@@ -146,7 +146,7 @@ import VarveEngine
     #expect(try open([.json, masked, second]) == [2, 16, 17])
   }
 
-  @Test func `a number that rows may have, and whose name the catalog has lost, is not given again`() throws {
+  @Test func `a number that rows may use, and whose name the catalog has lost, is not reused`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/database"
     let definition = DatabaseDefinition { Notes<Binary>.self }
@@ -171,7 +171,7 @@ import VarveEngine
     try saved.endNow()
   }
 
-  @Test func `what it throws is the cause of the error, which names the row`() throws {
+  @Test func `an error that it throws is the cause of the error, which names the row`() throws {
     let database = try Database.inMemory(
       definition: DatabaseDefinition {
         CollectionDefinition("notes", Note.self, key: Int.self, coder: .own(MaskedCoder.self))
@@ -199,7 +199,7 @@ import VarveEngine
     try database.endNow()
   }
 
-  @Test func `collections that no definition names take that of the options`() throws {
+  @Test func `collections without a definition use the coder of the options`() throws {
     var options = DatabaseOptions()
     options.coder = .own(MaskedCoder.self)
     let database = try Database.inMemory(options: options)
@@ -209,7 +209,7 @@ import VarveEngine
     try database.endNow()
   }
 
-  @Test func `names that are not possible, and two types of one name, are refused`() throws {
+  @Test func `invalid names, and two types of one name, are refused`() throws {
     struct Nameless: ObjectCoder {
       static let storedName = ""
       static func encode<Value: Encodable>(_ value: Value) throws -> [UInt8] { [] }
@@ -247,9 +247,9 @@ import VarveEngine
     try database.endNow()
   }
 
-  // MARK: - One after the other
+  // MARK: - Successive coders
 
-  @Test func `rows of the former coder are read beside those of the present one, and indexes have both`() throws {
+  @Test func `rows of the former coder are read beside those of the present one, and both are in the indexes`() throws {
     try run(Binary.self) { database, notes throws in try put(database, notes, 1...6, "old") }
     for _ in 0..<2 {
       try run(MaskedAfterBinary.self) { database, notes throws in
@@ -276,7 +276,7 @@ import VarveEngine
     }
   }
 
-  @Test func `a migration rewrites what the former coder wrote, and then the program may forget it`() throws {
+  @Test func `a migration rewrites rows of the former coder, and then the program may drop that coder`() throws {
     try run(Binary.self) { database, notes throws in try put(database, notes, 1...6, "old") }
     try run(MaskedAfterBinary.self) { database, notes throws in
       try put(database, notes, 5...6, "new")
@@ -325,7 +325,7 @@ import VarveEngine
     }
   }
 
-  @Test func `archives that were taken over as raw bytes are read by the first version, and migrated into structures`()
+  @Test func `archives imported as raw bytes are read by the first version, and migrated into structures`()
     throws
   {
     struct Archived: StoreFormat {
@@ -365,7 +365,7 @@ import VarveEngine
     try database.endNow()
   }
 
-  // MARK: - Programs without it
+  // MARK: - Programs without the coder
 
   @Test func `a program that has not named it opens the database, and gets its name where a row needs it`() throws {
     try run(Masked.self) { database, notes throws in try put(database, notes, 1...2, "a") }
@@ -389,13 +389,13 @@ import VarveEngine
       #expect(try tx.keys(Int.self, in: "notes") == [1, 2] && tx.count(in: "notes") == 2)
       try tx.remove(key: 2, in: "notes")
     }
-    // A definition that comes later names it, for other collections of it too.
+    // A later definition names it, and makes it known for other collections too.
     try database.define(CollectionDefinition("more", Note.self, key: Int.self, coder: .own(MaskedCoder.self)))
     #expect(try database.look { tx in try tx.object(Note.self, key: 1, in: "notes") } == Note(id: 1, text: "a 1"))
     try database.endNow()
   }
 
-  @Test func `rows of a coder that was named once and is not any more are refused, and others are read`() throws {
+  @Test func `rows of a coder that is not named any more are refused, and others are read`() throws {
     try run(Masked.self) { database, notes throws in try put(database, notes, 1...1, "first") }
     try run(SecondAfterMasked.self) { database, notes throws in try put(database, notes, 2...2, "second") }
     try run(SecondAlone.self) { database, notes throws in
@@ -405,7 +405,7 @@ import VarveEngine
     }
   }
 
-  @Test func `a follower reads what the other program writes after a switch`() throws {
+  @Test func `a follower reads rows that the other program writes after a change of coder`() throws {
     let directory = try TemporaryDirectory()
     let writer = try OpenDatabase.database(in: directory, DatabaseDefinition { Notes<Binary>.self })
     try put(writer, Store<Notes<Binary>>(in: writer), 1...2, "old")
@@ -428,7 +428,7 @@ import VarveEngine
 
   // MARK: - Damage
 
-  @Test func `a row whose coder no catalog names is refused by its number, and never read by another`() throws {
+  @Test func `a row whose coder is not in the catalog is refused by number, and never read by another`() throws {
     let definition = DatabaseDefinition { CollectionDefinition("notes", Note.self, key: Int.self) }
     let database = try shared.open(definition)
     try database.change { tx in try tx.set(Note(id: 1, text: "a"), key: 1, in: "notes", metadata: ["m"]) }

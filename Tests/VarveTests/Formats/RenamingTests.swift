@@ -8,7 +8,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Giving a collection another name while the database is open.
+/// Renaming a collection while the database is open.
 @Suite(.timeLimit(.minutes(2))) struct RenamingTests {
   private func fill(_ database: Database, _ collection: String = "books", _ keys: Range<Int> = 0..<10) throws {
     try database.change { tx in
@@ -28,7 +28,7 @@ import VarveTestSupport
     try database.renameCollection(name, to: newName)
   }
 
-  @Test func `its rows, their numbers and their metadata are there by the new name alone, also after a reopening`()
+  @Test func `a renamed collection has its rows, numbers and metadata under the new name alone, even after reopening`()
     throws
   {
     let directory = try TemporaryDirectory()
@@ -57,7 +57,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `a collection with families of its own keeps them`() throws {
+  @Test func `a renamed collection with its own families keeps them`() throws {
     let shared = try SharedBackend()
     let definition = DatabaseDefinition {
       CollectionDefinition("books", String.self, key: Int.self, storage: .own())
@@ -73,7 +73,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `what can't be renamed is refused, and nothing has changed`() async throws {
+  @Test func `an invalid renaming is refused, and nothing has changed`() async throws {
     let shared = try SharedBackend()
     let definition = DatabaseDefinition { CollectionDefinition("defined", String.self, key: Int.self) }
     let database = try shared.open(definition)
@@ -99,7 +99,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `snapshots that are held have it by the name that it had then, however often it was renamed`() throws {
+  @Test func `open snapshots keep its name as of their version, however often it was renamed`() throws {
     let database = try Database.inMemory()
     try fill(database)
     var held: [(connection: Connection, name: String)] = []
@@ -126,7 +126,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `a write side by side that has seen it by the former name is tried again`() throws {
+  @Test func `a concurrent write that has read it by the former name is retried`() throws {
     let database = try Database.inMemory()
     try fill(database)
     var attempts = 0
@@ -142,7 +142,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `what a type alone has said of it is forgotten, and holds for the new name where that is used`() throws {
+  @Test func `a renamed collection is not bound to its type any more, and the former name is free`() throws {
     let database = try Database.inMemory()
     try database.change { tx in _ = try Item(id: "a", count: 1).persist(in: tx) }
     try rename(database, Item.collection, to: "kept")
@@ -154,7 +154,7 @@ import VarveTestSupport
 
   // MARK: - Observers
 
-  @Test func `subscriptions and observations receive a gap, and a feed that is read again begins with one`()
+  @Test func `subscriptions and observations receive a gap, and a feed that is read again starts with one`()
     async throws
   {
     let database = try inMemory()
@@ -180,7 +180,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `without a feed a subscription receives the gap all the same`() async throws {
+  @Test func `without a feed a subscription receives the gap as well`() async throws {
     var options = DatabaseOptions()
     options.feed = nil
     let database = try inMemory(options)
@@ -193,7 +193,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `a connection keeps no object of what had the name before`() throws {
+  @Test func `a connection keeps no cached object of the former name`() throws {
     let database = try Database.inMemory()
     try fill(database)
     let connection = database.connection()
@@ -206,8 +206,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `a follower has it by the new name, its held snapshots by the former, and it receives a gap`() async throws
-  {
+  @Test func `a follower uses the new name, its open snapshots use the former, and it receives a gap`() async throws {
     let directory = try TemporaryDirectory()
     let writer = try OpenDatabase.database(in: directory)
     try fill(writer)
@@ -234,8 +233,7 @@ import VarveTestSupport
     try writer.endNow()
   }
 
-  @Test func `a reader of a follower that is overtaken by later ones finds each name where its snapshot has it`() throws
-  {
+  @Test func `a follower's reader overtaken by later ones finds each name as of its snapshot`() throws {
     let database = try Database.inMemory()
     let backend = database.core.backend
     let follower = Catalog(backend: backend, families: database.core.catalog.families, definitions: [:])
@@ -247,7 +245,7 @@ import VarveTestSupport
     let after = try backend.snapshot()
     try rename(database, "volumes", to: "titles")
     let last = try backend.snapshot()
-    // The latest is read first, then those that were taken before it.
+    // The latest is read first, then the earlier ones.
     for snapshot in [last, after, before] { try follower.refresh(snapshot) }
     for (snapshot, name) in [(before, "books"), (last, "titles")] {
       for other in ["books", "volumes", "titles"] {
@@ -260,7 +258,7 @@ import VarveTestSupport
 
   // MARK: - Extensions
 
-  @Test func `indexes of a program that is not there stay with the rows, and are not built again`() throws {
+  @Test func `indexes that the program has not registered stay with the rows, and are not rebuilt`() throws {
     let shared = try SharedBackend()
     let first = try shared.open(DatabaseDefinition { VolumeFormat.self })
     let volumes = Store<VolumeFormat>(in: first)
@@ -273,7 +271,7 @@ import VarveTestSupport
 
     let plain = try shared.open()
     try rename(plain, "volumes", to: "moved")
-    // What it writes then is caught up as elsewhere.
+    // Rows that it writes then are caught up as usual.
     try plain.change { tx in try tx.set(Volume(id: 70, title: "t1"), key: 70, in: "moved") }
     try plain.endNow()
 
@@ -290,7 +288,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `an extension that keeps names of collections is built again, one that receives neither stays`() throws {
+  @Test func `an extension that stores collection names is rebuilt, one that receives neither name stays`() throws {
     let database = try Database.inMemory()
     try fill(database)
     try fill(database, "others")
@@ -312,7 +310,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `a build that runs while a dependency of it begins again waits for that`() throws {
+  @Test func `a build that runs while a dependency of it restarts waits for that`() throws {
     let database = try Database.inMemory()
     try fill(database, "books", 0..<3_000)
     let first = try database.registerReady(NamesOfRows(), as: "first")
@@ -337,7 +335,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `an extension of the disk that is not registered is built again when it is`() throws {
+  @Test func `an extension on disk that is not registered is rebuilt when it is`() throws {
     let shared = try SharedBackend()
     let first = try shared.open()
     try fill(first)
@@ -352,7 +350,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `hooks receive changes by the new name, and numbers lead to rows by it`() throws {
+  @Test func `hooks receive changes by the new name, and row numbers lead to rows by it`() throws {
     let database = try Database.inMemory()
     let called = Called()
     var hooks = Hooks()
@@ -376,7 +374,7 @@ import VarveTestSupport
     try connection.read(body)
   }
 
-  /// What it notified of.
+  /// The progress that it reported.
   @discardableResult
   private func warm<Format: StoreFormat>(_ store: Store<Format>) throws -> [WarmProgress] {
     let seen = Mutex<[WarmProgress]>([])

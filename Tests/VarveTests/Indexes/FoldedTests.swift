@@ -4,9 +4,9 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Strings without case and marks, and indexes of them.
+/// Case- and diacritic-insensitive strings, and indexes of them.
 struct FoldedTests {
-  @Test func `case and marks of letters are left out`() {
+  @Test func `case and diacritics of letters are removed`() {
     for (text, form) in [
       ("Émile", "emile"), ("EMILE", "emile"), ("e\u{301}", "e"), ("Straße", "strasse"), ("ΣΊΣΥΦΟΣ", "σισυφοσ"),
       ("σίσυφος", "σισυφοσ"),
@@ -19,11 +19,11 @@ struct FoldedTests {
     }
   }
 
-  @Test func `what the standard library says of case is in the form`() {
+  @Test func `the folded form agrees with the case mappings of the standard library`() {
     for value in UInt32(0)...0x1_ffff {
       guard let scalar = Unicode.Scalar(value) else { continue }
       let text = String(scalar)
-      // Both cases of a character have one form, with few exceptions that have no simple case.
+      // Both cases of a character have one form, with a few exceptions that have no simple case mapping.
       if text.uppercased().lowercased() == text.lowercased() {
         #expect(text.uppercased().folded == text.lowercased().folded)
       }
@@ -43,7 +43,7 @@ struct FoldedTests {
     let nick = Index({ $0.nick.folded })
   }
 
-  @Test func `an index of the form needs no version, and queries find by it`() throws {
+  @Test func `an index of the folded form needs no version, and queries use it`() throws {
     let indexes = try FormatIndexes<PersonFormat>.found().list
     #expect(indexes.map(\.definition).contains { $0.contains("|name.folded17") })
     #expect(indexes.map(\.definition).contains { $0.contains("|nick.folded17") })

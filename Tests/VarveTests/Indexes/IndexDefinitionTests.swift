@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What a format may declare as its indexes, and what is refused before anything is written.
+/// Index declarations of a format, and those that are refused before anything is written.
 struct IndexDefinitionTests {
   private func message<Format: StoreFormat>(_ format: Format.Type) throws -> String? {
     do {
@@ -16,7 +16,7 @@ struct IndexDefinitionTests {
     }
   }
 
-  @Test func `a path that is computed needs a version, and one with a question mark another spelling`() throws {
+  @Test func `a computed key path needs a version, and an optional chain the closure form`() throws {
     struct Computed: StoreFormat {
       typealias Instance = Volume
       static let collection = "volumes"
@@ -50,7 +50,7 @@ struct IndexDefinitionTests {
     #expect(try message(Versioned.self) == nil)
   }
 
-  @Test func `an index that can't be found is missed, and a format may say itself where they are`() throws {
+  @Test func `an index that can't be found is an error, and a format may list its indexes itself`() throws {
     struct InTuple: StoreFormat {
       typealias Instance = Volume
       static let collection = "volumes"
@@ -80,7 +80,7 @@ struct IndexDefinitionTests {
     }
   }
 
-  @Test func `two indexes of one name, an empty name, and indexes of another type`() throws {
+  @Test func `two indexes of one name, an empty name, and indexes of another type are refused`() throws {
     struct Twice: StoreFormat {
       typealias Instance = Volume
       static let collection = "volumes"
@@ -102,7 +102,7 @@ struct IndexDefinitionTests {
     #expect(try message(Foreign.self) == "index \"city\" of Foreign is of instances of another type than Volume")
   }
 
-  @Test func `a value that can't be a key is refused by the call, and so is one that is too long`() throws {
+  @Test func `a call with a value that is invalid or too long as a key is refused`() throws {
     struct Strict: StoreFormat {
       typealias Instance = Volume
       static let collection = "volumes"
@@ -124,7 +124,7 @@ struct IndexDefinitionTests {
     #expect(try database.read { tx in try volumes.count(..., from: \.title, in: tx) } == 1)
   }
 
-  @Test func `a store whose format has indexes works where the database was opened with it, and says so elsewhere`()
+  @Test func `a store with indexes works where the database was opened with it, and throws elsewhere`()
     throws
   {
     let database = try Database.inMemory()
@@ -136,7 +136,7 @@ struct IndexDefinitionTests {
     #expect(error?.message.contains("add the format to the definition") == true)
   }
 
-  @Test func `the definition on disk has kind, types, names of properties and the condition, not the name of the type`()
+  @Test func `the stored definition has kind, types, property names and condition, not the type's name`()
     throws
   {
     let list = try FormatIndexes<VolumeFormat>.found().list

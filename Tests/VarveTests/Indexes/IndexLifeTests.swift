@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Indexes that come, change and go between two starts of a program.
+/// Indexes that are added, changed and removed between two starts of a program.
 struct IndexLifeTests {
   private let shared: SharedBackend
 
@@ -29,7 +29,7 @@ struct IndexLifeTests {
     return (database, Store(in: database))
   }
 
-  @Test func `an index that is new has the rows that were there, and those that came beside its build`() throws {
+  @Test func `a new index has the rows from before, and those written during its build`() throws {
     try fill(3_000)
     let (database, volumes) = try open(VolumeFormat.self)
     try database.write { tx in try volumes.persist(Volume(id: 5_000, title: "title 1"), in: tx) }
@@ -43,7 +43,7 @@ struct IndexLifeTests {
     try database.close()
   }
 
-  @Test func `an index whose definition changed, and one that is gone, leave others as they are`() throws {
+  @Test func `an index that changed, and one that was removed, leave others unchanged`() throws {
     try fill(100)
     for _ in 0..<2 {
       let (database, volumes) = try open(VolumeFormat.self)
@@ -53,12 +53,12 @@ struct IndexLifeTests {
       try database.close()
       let (again, others) = try open(OtherVolumeFormat.self)
       try warm(others)
-      // The same name is another field now.
+      // The same name refers to another field now.
       #expect(try again.read { tx in try others.count(1_991, from: \.title, in: tx) } == 4)
       #expect(try again.read { tx in try others.indexDifferences(in: tx) }.isEmpty)
       try again.close()
     }
-    // Without any, nothing is left of them.
+    // Without any index, nothing is left of them.
     let (database, _) = try open(BareVolumeFormat.self)
     #expect(try shared.families().filter { $0.name.hasPrefix("x.") }.isEmpty)
     try database.close()
@@ -87,13 +87,13 @@ struct IndexLifeTests {
   }
 
   @Test
-  func `an observed closure that meets an index that is being built runs again when that has all rows`() async throws {
+  func `an observed closure that uses an index being built runs again when that has all rows`() async throws {
     try fill(3_000)
     let (database, volumes) = try open(VolumeFormat.self)
     try warm(volumes)
     let name = IndexesName.name(for: VolumeFormat.collection)
     let registered = try #require(database.core.extensions.list[name])
-    // The build stands still between its first chunk, with which the entries have their family, and the last.
+    // The build stops between its first chunk, which gives the entries their family, and the last.
     let gate = Gate()
     gate.shut()
     defer { gate.open() }
@@ -113,7 +113,7 @@ struct IndexLifeTests {
       #expect(found == 300)
       break
     }
-    // From then on only what it reads wakes it.
+    // From then on only changes of what it reads wake it.
     try await volumes.warm()
     try await database.write { tx in _ = try volumes.delete(1, in: tx) }
     while let found = try await counts.next(), found != 299 { #expect(found == 300) }
@@ -121,7 +121,7 @@ struct IndexLifeTests {
   }
 
   @Test
-  func `a cursor that is over entries of an index that is built again says that its snapshot is too old`() throws {
+  func `a cursor over an index that is rebuilt throws that its snapshot is too old`() throws {
     try fill(1_000)
     let (database, volumes) = try open(VolumeFormat.self)
     try warm(volumes)
@@ -135,7 +135,7 @@ struct IndexLifeTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `in a follower the other indexes answer while one is built again`(kind: StorageKind) throws {
+  func `in a follower the other indexes answer while one is rebuilt`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let definition = try DatabaseDefinition { SlowVolumeFormat.self }
     let writer = try Database.open(try site.open(), path: "writer", definition: definition)
@@ -154,7 +154,7 @@ struct IndexLifeTests {
     }
     SlowVolumeFormat.gate.shut()
     defer { SlowVolumeFormat.gate.open() }
-    // What `rebuild` does before it waits.
+    // The first step of `rebuild`, before it waits.
     try writer.core.rebuild([0], of: IndexesName.name(for: "volumes")) { _ in }
     try follower.core.read { tx throws in
       #expect(tx.version > before)
@@ -169,7 +169,7 @@ struct IndexLifeTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `a part that is built again has a family of its own, and the old one is gone`() throws {
+  @Test func `a part that is rebuilt gets a new family, and the old one is dropped`() throws {
     try fill(50)
     let (database, volumes) = try open(VolumeFormat.self)
     try warm(volumes)
@@ -183,7 +183,7 @@ struct IndexLifeTests {
     try database.close()
   }
 
-  @Test func `while one index is built the others answer, and rows of all of them are kept`() throws {
+  @Test func `while one index is built the others answer, and the rows are entered into all of them`() throws {
     try fill(50)
     let (first, volumes) = try open(TitleFormat.self)
     try warm(volumes)
@@ -193,7 +193,7 @@ struct IndexLifeTests {
     try database.read { tx throws in
       #expect(try slow.count("title 1", from: \.title, in: tx) == 5)
       #expect(errorCode { _ = try slow.count("title 1", from: \.slow, in: tx) } == .notReady)
-      // A query that it alone would serve says so, too.
+      // A query that only this index serves throws as well.
       #expect(errorCode { _ = try slow.query.filter { $0.slowTitle == "title 1" }.count(in: tx) } == .notReady)
       #expect(errorCode { _ = try slow.query.filter { $0.price == 1 }.count(in: tx) } == .notIndexed)
     }
@@ -236,7 +236,7 @@ struct IndexLifeTests {
     try database.close()
   }
 
-  @Test func `a row that can't be decoded any more goes from the indexes when it is removed or set`() throws {
+  @Test func `a row that can't be decoded any more leaves the indexes when it is removed or set`() throws {
     // The rows of a program that had the index and another type.
     let (database, volumes) = try open(TitleFormat.self)
     try database.write { tx throws in
@@ -266,7 +266,7 @@ struct IndexLifeTests {
     try first.write { tx throws in for id in 1...30 { try old.persist(Shout(id: id, text: "word \(id % 3)"), in: tx) } }
     try first.close()
     let (database, new) = try open(ShoutFormat<SecondShout>.self)
-    // What was read in another way once goes with a row that is changed before it is reviewed.
+    // Former entries of a row are removed if it is changed before it is reviewed.
     try database.write { tx throws in
       _ = try new.delete(1, in: tx)
       try new.persist(Shout(id: 2, text: "other"), in: tx)
@@ -304,7 +304,7 @@ struct IndexLifeTests {
     try database.close()
   }
 
-  @Test func `rebuild makes an index from the rows, and verify finds what differs`() throws {
+  @Test func `rebuild recreates an index from the rows, and verify finds differences`() throws {
     let (database, shouts) = try open(ShoutFormat<FirstShout>.self)
     try database.write { tx throws in for id in 1...50 { try shouts.persist(Shout(id: id, text: "x\(id)"), in: tx) } }
     // A computation that changes without a version.
@@ -320,7 +320,7 @@ struct IndexLifeTests {
   }
 
   @Test
-  func `a reader of another process that knows more indexes, or fewer, uses those that it shares with the writer`()
+  func `a reader process that knows more indexes, or fewer, uses those it shares with the writer`()
     throws
   {
     let (database, volumes) = try open(TitleFormat.self)
@@ -344,7 +344,7 @@ struct IndexLifeTests {
     try again.close()
   }
 
-  @Test func `a build that an error of the storage has ended is continued by warm, and by rebuild`() throws {
+  @Test func `a build that a storage error has ended is continued by warm, and by rebuild`() throws {
     try fill(3_000)
     let failing = FailingCommits(shared)
     let database = try Database.open(failing, path: "failing", definition: DatabaseDefinition { TitleFormat.self })
@@ -371,7 +371,7 @@ struct IndexLifeTests {
     try database.close()
   }
 
-  @Test func `a reader of another process uses the indexes that are ready there`() throws {
+  @Test func `a reader process uses the indexes that are ready in the writer`() throws {
     let (database, volumes) = try open(VolumeFormat.self)
     try database.write { tx in try volumes.persist(Volume(id: 1, title: "one", isbn: "i"), in: tx) }
     let reader = try shared.readOnly().open(DatabaseDefinition { VolumeFormat.self })
@@ -390,7 +390,7 @@ private func warm<Format: StoreFormat>(
   try store.warm(progress)
 }
 
-/// Takes no commit while it is full, but those that it lets pass.
+/// Refuses commits while it is full, except those that it lets pass.
 private final class FailingCommits: ForwardingBackend, @unchecked Sendable {
   let isFull = Atomic(false)
   let passes = Atomic(0)
@@ -411,7 +411,7 @@ private struct TitleFormat: StoreFormat {
   let title = Index(\.title)
 }
 
-/// An index that is built as slowly as the gate says.
+/// An index whose build waits at a gate.
 private struct SlowVolumeFormat: StoreFormat {
   typealias Instance = Volume
   static let collection = "volumes"
@@ -429,7 +429,7 @@ extension Volume {
 
 private struct TitleOnly: Codable { var title: String }
 
-/// A volume with a field that rows of before don't have.
+/// A volume with a field that older rows don't have.
 private struct StrictVolume: Codable, Identifiable {
   var id: Int
   var title: String
@@ -447,7 +447,7 @@ private struct Shout: Codable, Identifiable {
   var text: String
 }
 
-/// How a start of the program reads shouts.
+/// How one start of the program reads shouts.
 private protocol ShoutReading: Sendable {
   associatedtype Version: RawRepresentable & Hashable & CaseIterable & Sendable where Version.RawValue == Int
   static var current: Version { get }

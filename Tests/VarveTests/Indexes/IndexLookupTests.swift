@@ -36,7 +36,7 @@ struct IndexLookupTests {
     #expect(try await volumes.load(4, from: \.codes) == nil)
   }
 
-  @Test func `values and ranges come in the order of the index, and then of the identifiers`() async throws {
+  @Test func `values and ranges are in the order of the index, and then of the identifiers`() async throws {
     #expect(try ids { try volumes.load("Emma", from: \.title, in: $0) } == [1, 3])
     #expect(try ids { try volumes.load("Emma", from: \.title, descending: true, in: $0) } == [3, 1])
     #expect(try ids { try volumes.load("Emma", from: \.direct, in: $0) } == [1, 3])
@@ -49,19 +49,19 @@ struct IndexLookupTests {
     #expect(errorCode { _ = try ids { try volumes.load(..., from: \.title, limit: -1, in: $0) } } == .invalidArgument)
   }
 
-  @Test func `an index of several fields is asked by all of them, or by the first ones`() async throws {
+  @Test func `an index of several fields is looked up by all of them, or by the first ones`() async throws {
     #expect(try ids { try volumes.load(Compound(2009, "Emma"), from: \.byYear, in: $0) } == [3])
     #expect(try ids { try volumes.load(prefix: 2009, from: \.byYear, in: $0) } == [3, 4])
     #expect(try ids { try volumes.load(prefix: 2009, from: \.byYear, descending: true, in: $0) } == [4, 3])
     #expect(try ids { try volumes.load(.beginning(with: 1816...1999), from: \.byYear, in: $0) } == [2, 5])
     #expect(try ids { try volumes.load(Compound(1815, "F")..., from: \.byYear, limit: 2, in: $0) } == [2, 5])
-    // Descending in the year.
+    // Descending by year.
     #expect(try ids { try volumes.load(prefix: Volume.Shelf.science, from: \.byShelf, in: $0) } == [3, 4, 5])
     #expect(try ids { try volumes.load(prefix: Volume.Shelf.fiction, from: \.byShelf, in: $0) } == [2, 1])
     #expect(try await volumes.count(prefix: 2009, from: \.byYear) == 2)
   }
 
-  @Test func `an index of an optional field takes values and ranges of the type that it wraps`() async throws {
+  @Test func `an index of an optional field takes values and ranges of the wrapped type`() async throws {
     let (isbn, city) = ("a", "Bath")
     #expect(try await volumes.load(isbn, from: \.isbn)?.id == 1)
     #expect(try await database.read { tx in try volumes.load(isbn, from: \.isbn, in: tx)?.id } == 1)
@@ -79,7 +79,7 @@ struct IndexLookupTests {
     #expect(try await database.read { tx in try volumes.count(..."M", from: \.city, in: tx) } == 2)
   }
 
-  @Test func `optional and nested fields, decimals, conditions and values that are no keys`() throws {
+  @Test func `optional and nested fields, decimals, conditions and values that aren't keys`() throws {
     #expect(try ids { try volumes.load("Bath", from: \.city, in: $0) } == [2])
     #expect(try ids { try volumes.load(nil, from: \.city, in: $0) } == [1, 4, 5])
     #expect(try ids { try volumes.load(Decimal(string: "2.50")!, from: \.price, in: $0) } == [4, 5])
@@ -88,7 +88,7 @@ struct IndexLookupTests {
     #expect(try ids { try volumes.load(..., from: \.weight, in: $0) } == [1, 2, 4, 5])
   }
 
-  @Test func `an instance with several values comes once, with the first of them`() async throws {
+  @Test func `an instance with several values is returned once, for the first of them`() async throws {
     #expect(try ids { try volumes.load("love", from: \.tags, in: $0) } == [1, 2])
     #expect(try ids { try volumes.load(..., from: \.tags, in: $0) } == [1, 2, 5])
     #expect(try ids { try volumes.load(..., from: \.tags, descending: true, in: $0) } == [1, 5, 2])
@@ -111,7 +111,7 @@ struct IndexLookupTests {
     }
   }
 
-  @Test func `a transaction finds what it has written, and a savepoint takes it back`() throws {
+  @Test func `a transaction finds its own writes, and an undone savepoint removes them`() throws {
     try database.write { tx throws in
       try volumes.modify(1, in: tx) { $0.title = "Zoe" }
       try volumes.delete(3, in: tx)

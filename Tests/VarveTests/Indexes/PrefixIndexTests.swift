@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Indexes that keep the beginnings of texts.
+/// Indexes that store prefixes of texts.
 struct PrefixIndexTests {
   fileprivate struct Note: Codable, Hashable, Identifiable, Sendable {
     var id: Int
@@ -32,7 +32,7 @@ struct PrefixIndexTests {
     return (database, store)
   }
 
-  @Test func `the key of a text ends with the character at the size, and never changes the order`() throws {
+  @Test func `a text's key ends with the character at the size limit, and never changes the order`() throws {
     let size = 4
     func key(_ text: String) throws -> [UInt8] {
       var encoder = KeyEncoder()
@@ -58,14 +58,14 @@ struct PrefixIndexTests {
       )
       #expect(cut == 0 || cut.signum() == whole.signum())
       #expect(ByteOrder.compare(try key(left), try left.encoded()) <= 0)
-      // A range that begins at a text has the prefixes of all texts that are not before it.
+      // A range from a text includes the prefixes of all texts that are not before it.
       if whole >= 0 {
         #expect(!ByteOrder.precedes(try key(left), KeyPrefix(size: size).lower(try right.encoded(), after: 0)))
       }
     }
   }
 
-  @Test func `texts that differ after their beginnings are distinguished by their rows`() async throws {
+  @Test func `texts that differ only after their prefixes are distinguished by their rows`() async throws {
     let texts = ["abcd", "abcde", "abcdf", "abc", "b", "abcdeé"]
     let (database, notes) = try Self.filled(texts.enumerated().map { Note(id: $0, text: $1, more: $0 == 4 ? nil : $1) })
     func ids(_ cursor: (ReadTransaction) throws -> StoreCursor<Note>) throws -> [Int] {
@@ -90,7 +90,7 @@ struct PrefixIndexTests {
     #expect(try await notes.verifyIndexes().isEmpty)
   }
 
-  @Test func `queries use them for conditions, and not for orders and values`() throws {
+  @Test func `queries use prefix indexes for conditions, and not for orders and values`() throws {
     let texts = ["abcd", "abcde", "abcdf", "abc", "b", "abcdeé"]
     let (database, notes) = try Self.filled(texts.enumerated().map { Note(id: $0, text: $1, more: $1) })
     try database.read { tx throws in
@@ -112,7 +112,7 @@ struct PrefixIndexTests {
     }
   }
 
-  @Test func `a prefix of what is not text, or of no bytes, is refused`() {
+  @Test func `a prefix of a type other than text, or of zero bytes, is refused`() {
     struct YearFormat: StoreFormat {
       typealias Instance = Note
       static let collection = "notes"

@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Indexes of collections of rows, by closures.
+/// Indexes of collections of rows, defined by closures.
 struct RowIndexTests {
   private struct Song: Codable, Hashable, Sendable {
     var title: String
@@ -117,7 +117,7 @@ struct RowIndexTests {
     #expect(try database.verifyIndexes(of: "songs").isEmpty)
   }
 
-  @Test func `metadata alone change an index of rows`() throws {
+  @Test func `metadata alone changes an index of rows`() throws {
     let database = try Database.inMemory {
       try CollectionDefinition("songs", Song.self, key: String.self).indexed(by: Self.byPlays)
     }
@@ -141,7 +141,7 @@ struct RowIndexTests {
     #expect(try database.read { tx in try tx.contains(key: "z", in: "songs") } == false)
   }
 
-  @Test func `indexes come and go with the definition, and are built again where one is asked for`() throws {
+  @Test func `indexes are added and removed with the definition, and rebuilt on request`() throws {
     let shared = try SharedBackend()
     let plain = try DatabaseDefinition { CollectionDefinition("songs", Song.self, key: String.self) }
     var database = try shared.open(plain)
@@ -158,7 +158,7 @@ struct RowIndexTests {
     #expect(try database.verifyIndexes(of: "songs", sample: 2).isEmpty)
     #expect(try database.read { tx in try tx.unindexedRows(in: "songs") }.isEmpty)
     try database.close()
-    // Who does not name them leaves them stale, and who names none drops them.
+    // A program that does not name them leaves them stale, and one that names none drops them.
     database = try shared.open(plain)
     try database.write { tx in try tx.set(Song(title: "Ex", artist: "Y", genres: ["jazz"]), key: "e", in: "songs") }
     try database.close()
@@ -173,7 +173,7 @@ struct RowIndexTests {
   }
 
   @Test
-  func `a closure that finds other values under another version is built again, and another definition is refused`()
+  func `a closure with other values under another version is rebuilt, another definition refused`()
     throws
   {
     let shared = try SharedBackend()
@@ -195,7 +195,7 @@ struct RowIndexTests {
     try database.close()
   }
 
-  @Test func `definitions that can't be are refused`() {
+  @Test func `invalid definitions are refused`() {
     func code(_ body: () throws -> CollectionDefinition) -> DatabaseError.Code? { errorCode { _ = try body() } }
     let songs = CollectionDefinition("songs", Song.self, key: String.self)
     #expect(
@@ -212,7 +212,7 @@ struct RowIndexTests {
       } == .invalidDefinition)
   }
 
-  @Test func `a closure that throws refuses the change, and a row that it can't read is listed by a build`() throws {
+  @Test func `a closure that throws refuses the change, and a build lists the rows it can't read`() throws {
     struct Refused: Error {}
     let shared = try SharedBackend()
     let picky = RowIndex("picky", in: "songs", version: 1) { row -> String? in

@@ -5,7 +5,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// The examples with indexes of the document on CodableDatastore that the project grew from, in its own spelling; the
+/// The examples with indexes from the CodableDatastore document that the project grew from, in its own spelling; the
 /// others are in `SeedTests`.
 struct SeedIndexTests {
   struct SortableTitle: RawRepresentable, Codable, Hashable, Comparable, Sendable, KeyCodable,
@@ -20,7 +20,7 @@ struct SeedIndexTests {
   struct AuthorID: RawRepresentable, Codable, Hashable, Sendable, KeyCodable { var rawValue: String }
   struct ISBN: RawRepresentable, Codable, Hashable, Sendable, KeyCodable {
     var rawValue: String
-    /// Of a book that had none.
+    /// The ISBN of a book that had none.
     static func generate(for id: UUID) -> ISBN { ISBN(rawValue: "none \(id)") }
   }
 

@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// That a value of a unique index has one row.
+/// Uniqueness of the values of a unique index.
 struct UniqueIndexTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>
@@ -19,7 +19,7 @@ struct UniqueIndexTests {
     }
   }
 
-  @Test func `a call that would break it changes nothing, says which row has the value, and may be caught`() throws {
+  @Test func `a call that would violate it changes nothing, names the row with the value, and may be caught`() throws {
     try database.write { tx throws in
       let error = #expect(throws: DatabaseError.self) {
         try volumes.persist(Volume(id: 3, title: "C", isbn: "a"), in: tx)
@@ -36,7 +36,7 @@ struct UniqueIndexTests {
     #expect(try database.read { tx in try volumes.indexDifferences(in: tx) }.isEmpty)
   }
 
-  @Test func `a row may set its own value back, take one that was given up, and have nil as others do`() throws {
+  @Test func `a row may set its own value again, take a released one, and share nil with others`() throws {
     try database.write { tx throws in
       try volumes.persist(Volume(id: 1, title: "A again", isbn: "a", codes: [2, 1]), in: tx)
       try volumes.modify(1, in: tx) { $0.isbn = "c" }
@@ -51,7 +51,7 @@ struct UniqueIndexTests {
     #expect(try database.read { tx in try volumes.count(nil, from: \.isbn, in: tx) } == 3)
   }
 
-  @Test func `a savepoint that is undone gives a value up, and one that is kept does not`() throws {
+  @Test func `undoing a savepoint releases a value, and keeping one does not`() throws {
     try database.write { tx throws in
       try? database.write { tx throws in
         try volumes.persist(Volume(id: 3, title: "C", isbn: "c"), in: tx)
@@ -64,7 +64,7 @@ struct UniqueIndexTests {
     }
   }
 
-  @Test func `a deferred index lets rows trade their values, and refuses the commit where two have one`() throws {
+  @Test func `a deferred index lets rows swap values, and refuses a commit in which two share one`() throws {
     let database = try Database.inMemory { OtherVolumeFormat.self }
     let volumes = Store<OtherVolumeFormat>(in: database)
     try database.write { tx throws in
@@ -81,7 +81,7 @@ struct UniqueIndexTests {
     #expect(try database.read { tx in try volumes.load("b", from: \.late, in: tx)?.id } == 1)
   }
 
-  @Test func `rows that had one value before the index leave it unusable, and say which; writes go on`() throws {
+  @Test func `duplicates from before the index make it unusable and are named; writes continue`() throws {
     let shared = try SharedBackend()
     let plain = try shared.open(DatabaseDefinition { BareVolumeFormat.self })
     try plain.write { tx throws in
@@ -117,7 +117,7 @@ struct UniqueIndexTests {
     try database.close()
   }
 
-  @Test func `the next start tries an index again that could not be used`() throws {
+  @Test func `the next start retries an index that could not be used`() throws {
     let shared = try SharedBackend()
     let plain = try shared.open(DatabaseDefinition { BareVolumeFormat.self })
     try plain.write { tx throws in
@@ -137,7 +137,7 @@ struct UniqueIndexTests {
     }
   }
 
-  @Test func `eight writers beside each other enter a value once`() async throws {
+  @Test func `of eight concurrent writers one enters a value`() async throws {
     let wins = try await withThrowingTaskGroup(of: Int.self) { group in
       for writer in 0..<8 {
         group.addTask { [database, volumes] in
@@ -170,12 +170,12 @@ struct BareVolumeFormat: StoreFormat {
   static let collection = "volumes"
 }
 
-/// The blocking forms, for where the others would be meant.
+/// Blocking forms, where overload resolution would pick the asynchronous ones.
 func warm<Format: StoreFormat>(_ store: Store<Format>) throws { try store.warm() }
 
 func rebuild<Format: StoreFormat, Index: StoreIndex>(_ store: Store<Format>, _ index: KeyPath<Format, Index>) throws {
   try store.rebuild(index)
 }
 
-/// The form that waits.
+/// Blocking form.
 private func rebuild(_ volumes: Store<VolumeFormat>) throws { try volumes.rebuild(\.isbn) }

@@ -15,7 +15,7 @@ import VarveTestSupport
   import Musl
 #endif
 
-/// Readers see what was acknowledged, all of it, and nothing else; writers build on what was applied.
+/// Readers see exactly what was acknowledged; writers build on what was applied.
 struct AcknowledgementTests {
   private static func open(_ fileSystem: any FileSystem) throws -> Database {
     var environment = EngineEnvironment.system
@@ -30,10 +30,10 @@ struct AcknowledgementTests {
 
   private static func code(_ body: () throws -> Void) -> DatabaseError.Code? { Contract.code(body) }
 
-  // MARK: - Durable later
+  // MARK: - Delayed durability
 
-  /// The first waits for its sync, the second asks for none, but has read what the first wrote.
-  @Test func `nobody reads a commit before it is durable, nor one that builds on it`() throws {
+  /// The first commit waits for its sync, the second requests none, but has read what the first wrote.
+  @Test func `a commit, or one that builds on it, is not readable before it is durable`() throws {
     let fileSystem = GatedFileSystem(MemoryFileSystem())
     let database = try Self.open(fileSystem)
     try database.write { try $0.set(0, key: 0, in: "rows") }
@@ -43,7 +43,7 @@ struct AcknowledgementTests {
       try database.write(durability: .power) { try $0.set(1, key: 1, in: "rows") }
       done.add("first")
     }
-    // The sync that is held may be one that the engine makes by itself: only a writer knows that it is applied.
+    // The sync at the gate may be one of the engine's own: only a writer can find out that the commit is applied.
     func waitUntilApplied(_ key: Int) throws {
       while try !database.core.write(WriteTerms(), { try $0.contains(key: key, in: "rows") }) { sched_yield() }
     }
@@ -70,9 +70,9 @@ struct AcknowledgementTests {
     try database.close()
   }
 
-  /// A writer that is done finds its own row at once, whoever else commits.
+  /// A writer whose commit has returned finds its own row at once, whatever others commit.
   @Test(arguments: StorageKind.allCases)
-  func `a writer that is done reads what it wrote`(kind: StorageKind) throws {
+  func `a writer whose commit has returned reads what it wrote`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     site.faults.lateOneIn = 2
     site.faults.yieldMaximum = 2
@@ -91,10 +91,10 @@ struct AcknowledgementTests {
     withExtendedLifetime(site) {}
   }
 
-  // MARK: - Never known
+  // MARK: - Unknown outcome
 
   @Test(arguments: [false, true])
-  func `a commit whose answer was lost is seen by nobody, and nobody builds on it`(isApplied: Bool) throws {
+  func `a commit whose answer was lost is not visible, and nothing builds on it`(isApplied: Bool) throws {
     let backend = ToyBackend()
     let database = try Database.open(backend, path: "toy")
     let told = Called()
@@ -125,7 +125,7 @@ struct AcknowledgementTests {
   }
 
   @Test(arguments: [false, true])
-  func `a commit that can't be made durable is seen by nobody, and nobody builds on it`(isDurable: Bool) throws {
+  func `a commit that can't be made durable is not visible, and nothing builds on it`(isDurable: Bool) throws {
     let backend = ToyBackend()
     let database = try Database.open(backend, path: "toy")
     try database.write { try $0.set(0, key: 0, in: "rows") }
@@ -140,9 +140,9 @@ struct AcknowledgementTests {
     try again.close()
   }
 
-  /// A collection, and its first row: the number that it was given is given to nothing else.
+  /// A collection and its first row: the number that it was given is never given to another.
   @Test(arguments: [false, true])
-  func `a collection of which nobody knows whether it was made shares its rows with no other`(
+  func `a collection whose creation is uncertain shares its rows with no other`(
     isApplied: Bool
   ) throws {
     let backend = ToyBackend()
@@ -165,9 +165,9 @@ struct AcknowledgementTests {
     try again.close()
   }
 
-  /// Not an error of encoding: the object is well.
+  /// Not an encoding error: the object itself can be encoded.
   @Test(arguments: [false, true])
-  func `a storage that takes no new shape is not the object's fault, and no row has a shape that is not there`(
+  func `a storage that refuses a new shape does not fail encoding, and no row refers to a missing shape`(
     isApplied: Bool
   ) throws {
     struct Point: Codable, Hashable { var x: Int }

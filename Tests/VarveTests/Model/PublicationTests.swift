@@ -4,7 +4,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Which instant readers get, and in which order commits are told.
+/// The snapshot that readers get, and the order in which commits are reported.
 struct PublicationTests {
   private final class Fixture {
     let backend = ToyBackend()
@@ -33,7 +33,7 @@ struct PublicationTests {
     }
   }
 
-  @Test func `readers get the instant before the oldest commit that is not acknowledged`() throws {
+  @Test func `readers get the snapshot before the oldest commit that is not acknowledged`() throws {
     let fixture = try Fixture()
     #expect(try fixture.seen == [])
     let first = try fixture.apply(1)
@@ -49,7 +49,7 @@ struct PublicationTests {
     #expect(fixture.told.all == ["1", "2", "3"])
   }
 
-  @Test func `a commit that was refused leaves the others as they are`() throws {
+  @Test func `a commit that was refused leaves the others unchanged`() throws {
     let fixture = try Fixture()
     let first = try fixture.apply(1)
     let refused = try fixture.publication.begin().number
@@ -63,8 +63,8 @@ struct PublicationTests {
     #expect(fixture.told.all == ["1", "2"])
   }
 
-  /// Also for who comes between a commit that is refused and the instant of the database without any in flight.
-  @Test func `with nothing in flight readers get what the storage has`() throws {
+  /// Also after a commit was refused.
+  @Test func `with nothing in flight readers get the state of the storage`() throws {
     let fixture = try Fixture()
     let refused = try fixture.publication.begin().number
     #expect(try fixture.seen == [])
@@ -73,7 +73,7 @@ struct PublicationTests {
     #expect(try fixture.seen == [1])
   }
 
-  @Test func `behind a failure nothing is acknowledged, told or begun`() throws {
+  @Test func `after a failure nothing is acknowledged, reported or begun`() throws {
     struct Lost: Error {}
     let fixture = try Fixture()
     try fixture.publication.acknowledge(try fixture.apply(1).number)
@@ -88,7 +88,7 @@ struct PublicationTests {
     #expect(fixture.told.all == ["1"])
   }
 
-  @Test func `readers between two commits see a version and what was told of it, and nothing behind`() throws {
+  @Test func `readers between two commits see a version and its reported changes, and nothing later`() throws {
     let fixture = try Fixture()
     try fixture.publication.acknowledge(try fixture.apply(1).number)
     _ = try fixture.apply(2)

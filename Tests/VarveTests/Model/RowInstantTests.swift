@@ -4,7 +4,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// A row and a walk show what was there when they were made, whatever the transaction writes meanwhile.
+/// A row and a cursor show the state in which they were made, whatever the transaction writes meanwhile.
 struct RowInstantTests {
   private struct Note: Codable, Hashable, Sendable { var text: String }
 
@@ -27,7 +27,7 @@ struct RowInstantTests {
 
   /// Whether the row was written by the transaction itself, or before it.
   @Test(arguments: changes.indices, [false, true])
-  func `a row keeps its object and metadata behind later changes`(index: Int, isOwn: Bool) throws {
+  func `a row keeps its object and metadata after later changes`(index: Int, isOwn: Bool) throws {
     let database = try Database.open(try StorageSite(.toy).open(), path: "toy")
     if !isOwn { try database.write { try $0.set("old", key: 1, in: "rows", metadata: Self.old) } }
     try database.write { tx in
@@ -49,7 +49,7 @@ struct RowInstantTests {
     try database.close()
   }
 
-  @Test func `what a nested write undid shows in no walk that is made behind it`() throws {
+  @Test func `undone nested writes are not visible to a later cursor`() throws {
     struct Stop: Error {}
     let database = try Database.open(try StorageSite(.toy).open(), path: "toy")
     try database.write { tx in
@@ -69,7 +69,7 @@ struct RowInstantTests {
     try database.close()
   }
 
-  @Test func `a nested write that throws takes its object of the change set and its callbacks along`() throws {
+  @Test func `a nested write that throws also undoes its change set object and its callbacks`() throws {
     struct Stop: Error {}
     let database = try Database.open(try StorageSite(.toy).open(), path: "toy")
     let called = Called()

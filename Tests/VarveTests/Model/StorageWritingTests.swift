@@ -6,9 +6,8 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What a transaction writes, against dictionaries: what it reads of a key, what a cursor shows that is held while it goes
-/// on, what undoing a savepoint leaves, and what its commit does to the storage. In the engine, and in a storage without
-/// writing of its own.
+/// Writes of a transaction against dictionaries: reads of keys, cursors that stay open during writes, savepoints that
+/// are undone, and the effect of the commit. In the engine, and in a storage without its own writing.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter StorageWritingTests
 struct StorageWritingTests {
@@ -31,7 +30,7 @@ struct StorageWritingTests {
   private static let stepCount = 150
 
   @Test(arguments: Kind.allCases)
-  func `what is written reads, iterates, is undone and committed as in dictionaries`(kind: Kind) throws {
+  func `reads, iteration, undo and commit of writes equal those of dictionaries`(kind: Kind) throws {
     let clock = ContinuousClock()
     let start = clock.now
     var kinds: [String: Int] = [:]
@@ -54,9 +53,9 @@ struct StorageWritingTests {
     #expect(kinds.count == 10)
   }
 
-  // MARK: - By hand
+  // MARK: - Single cases
 
-  @Test(arguments: Kind.allCases) func `a key that was put, undone and put again is there once`(kind: Kind) throws {
+  @Test(arguments: Kind.allCases) func `a key that was put, undone and put again exists once`(kind: Kind) throws {
     let (backend, values, _) = try kind.make()
     let writing = try backend.begin(at: try backend.snapshot())
     writing.setSavepoint()
@@ -68,7 +67,7 @@ struct StorageWritingTests {
     #expect(try cursor.next() == nil)
   }
 
-  @Test(arguments: Kind.allCases) func `what is undone leaves no trace, also of its size`(kind: Kind) throws {
+  @Test(arguments: Kind.allCases) func `undone writes leave no trace, including their size`(kind: Kind) throws {
     let (backend, values, counters) = try kind.make()
     let writing = try backend.begin(at: try backend.snapshot())
     #expect(writing.isEmpty && writing.byteCount == 0)
@@ -89,7 +88,7 @@ struct StorageWritingTests {
     #expect(try Contract.rows(try backend.snapshot(), values).isEmpty && before <= backend.snapshot().version)
   }
 
-  @Test(arguments: Kind.allCases) func `stamped keys are read as they will sort, and get the commit's version`(
+  @Test(arguments: Kind.allCases) func `stamped keys are read in their final order, and get the commit's version`(
     kind: Kind
   ) throws {
     let (backend, values, _) = try kind.make()
@@ -108,7 +107,7 @@ struct StorageWritingTests {
         == [BigEndian.bytes(version.number) + [2], [5]])
   }
 
-  @Test(arguments: Kind.allCases) func `the first entry of a range is what is written or below it`(kind: Kind) throws {
+  @Test(arguments: Kind.allCases) func `the first entry of a range is a written or a stored one`(kind: Kind) throws {
     let (backend, values, _) = try kind.make()
     var batch = StorageBatch()
     for key in [UInt8(10), 20, 30] { batch.put([key], [key], in: values) }
@@ -135,7 +134,7 @@ struct StorageWritingTests {
   }
 
   @Test(arguments: Kind.allCases)
-  func `what was begun in one storage is not committed in another`(kind: Kind) throws {
+  func `writes begun in one storage are not committed in another`(kind: Kind) throws {
     let (backend, _, _) = try kind.make()
     let (other, values, _) = try (kind == .engine ? Kind.arrays : .engine).make()
     let writing = try other.begin(at: try other.snapshot())
@@ -163,7 +162,7 @@ struct StorageWritingTests {
 
 /// One run of the model of pending writes.
 private struct WritingRun {
-  /// What a family holds, as the transaction sees it: the model, and also what the storage is expected to become.
+  /// The contents of a family as the transaction sees it: the model, and also the expected contents of the storage.
   typealias Content = [[UInt8]: [UInt8]]
 
   private struct Savepoint {
@@ -181,7 +180,7 @@ private struct WritingRun {
   private var model: Content = [:]
   private var counters: Content = [:]
   private var savepoints: [Savepoint] = []
-  /// Walks that go on while it is written.
+  /// Cursors that stay open during writes.
   private var walks: [(cursor: FamilyCursor, rest: [Pair], depth: Int)] = []
   private(set) var trace: [String] = []
   private(set) var kinds: [String: Int] = [:]
@@ -298,7 +297,7 @@ private struct WritingRun {
     guard value == model[key], counter == counters[key] else {
       throw ContractBroken("\(key): \(value ?? []) and \(counter ?? [])")
     }
-    // What is decided does not come from the snapshot; what is not decided and no counter is there as in the snapshot.
+    // A decided value does not come from the snapshot; one that is neither decided nor a counter equals the snapshot's.
     if !writing.decides(key, in: values), value != (try snapshot.value(of: key, in: values)) {
       throw ContractBroken("\(key) is not decided, and not as in the snapshot")
     }
@@ -347,7 +346,7 @@ private struct WritingRun {
 
   private mutating func endSavepoint(isUndone: Bool) throws {
     let savepoint = savepoints.removeLast()
-    // What was made inside of it has become part of the one around it, or is gone.
+    // Cursors made inside of it now belong to the enclosing savepoint, or are gone.
     for index in walks.indices where walks[index].depth > savepoints.count && !isUndone {
       walks[index].depth = savepoints.count
     }

@@ -13,7 +13,7 @@ struct PredicateTests {
       tags: id % 2 == 0 ? ["x"] : ["y", "z"], home: id % 5 == 0 ? nil : Volume.Home(city: "Bath"))
   }
 
-  /// The predicate as a condition holds for the same volumes as it does itself.
+  /// Checks that the predicate and its condition match the same volumes.
   private func check(_ predicate: Predicate<Volume>, _ sourceLocation: SourceLocation = #_sourceLocation) throws {
     let condition = try Condition(predicate)
     for volume in volumes {
@@ -23,7 +23,7 @@ struct PredicateTests {
     }
   }
 
-  @Test func `a predicate says the same as the condition that is made of it`() throws {
+  @Test func `a predicate and the condition made of it match the same rows`() throws {
     let (year, isbn, years): (Int, String?, [Int]) = (1995, "i7", [1991, 1999])
     try check(#Predicate { $0.year == year })
     try check(#Predicate { year != $0.year && $0.title == "Emma" })
@@ -38,7 +38,7 @@ struct PredicateTests {
     try check(#Predicate { $0.title.contains("e") && $0.title.starts(with: "The") })
   }
 
-  @Test func `a query takes it, by its indexes`() throws {
+  @Test func `a query accepts a predicate, and uses its indexes`() throws {
     let database = try Database.inMemory { VolumeFormat.self }
     let store = Store<VolumeFormat>(in: database)
     try database.write { [volumes] tx in try store.persist(contentsOf: volumes, in: tx) }
@@ -50,7 +50,7 @@ struct PredicateTests {
     }
   }
 
-  @Test func `what has no condition is refused, and named`() throws {
+  @Test func `a predicate without a condition is refused, and named`() throws {
     func refused(_ predicate: Predicate<Volume>) -> String? {
       do { _ = try Condition(predicate) } catch let error as DatabaseError {
         return error.code == .invalidArgument ? error.message : nil

@@ -7,7 +7,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Queries and reads as their results change.
+/// Observations of queries and reads.
 @Suite(.timeLimit(.minutes(5)))
 struct QueryObservationTests {
   private let database: Database
@@ -24,19 +24,19 @@ struct QueryObservationTests {
 
   // MARK: - Changes of a query
 
-  @Test func `changes begin with the result, and then say what came, went and changed`() async throws {
+  @Test func `changes start with the result, and then report insertions, removals and updates`() async throws {
     try await set(Volume(id: 1, title: "a", year: 1990), Volume(id: 2, title: "b", year: 2005))
     var changes = volumes.query.filter { $0.year >= 2000 }.changes().makeAsyncIterator()
     let first = try #require(try await changes.next())
     #expect(first.isReload && first.ids == [2] && first.positions == nil)
-    // One goes in, one changes, and one does not concern the query.
+    // One is inserted, one changes, and one does not concern the query.
     try await set(
       Volume(id: 1, title: "a", year: 2001), Volume(id: 2, title: "c", year: 2005), Volume(id: 3, title: "x"))
     let second = try #require(try await changes.next())
     #expect(second.inserted == [1, 3] && second.updated == [2] && second.removed.isEmpty && !second.isReload)
     try await set(Volume(id: 2, title: "c", year: 1999))
     try await volumes.delete(3)
-    // Commits that nobody has looked at are one difference.
+    // Commits that were not read yet are one difference.
     let third = try #require(try await changes.next())
     #expect(third.inserted.isEmpty && third.updated.isEmpty)
     let last = third.removed == [2, 3] ? third : try #require(try await changes.next())
@@ -47,7 +47,7 @@ struct QueryObservationTests {
     #expect(cleared.ids.isEmpty)
   }
 
-  /// Queries whose results are known in different ways.
+  /// Queries whose changes are determined in different ways.
   enum Observed: String, CaseIterable {
     case all
     case windowThatIsSorted
@@ -73,7 +73,7 @@ struct QueryObservationTests {
     let query = observed.query(volumes)
     var changes = query.changes().makeAsyncIterator()
     var shown: [Int] = []
-    // As the observer has seen them.
+    // The observer's view.
     var seen: [Int: Volume] = [:]
     var isFirst = true
     for step in 0..<300 {
@@ -94,7 +94,7 @@ struct QueryObservationTests {
         }
       }
       let after = try await query.ids()
-      // Where nothing of the result has changed, nothing comes.
+      // If nothing in the result has changed, no difference is sent.
       let isOther = observed.hasPositions ? before != after : Set(before) != Set(after)
       let isChanged = isOther || !touched.isDisjoint(with: before) && !touched.isDisjoint(with: after)
       guard isFirst || isChanged else { continue }
@@ -140,7 +140,7 @@ struct QueryObservationTests {
       return change.changedFields[id]
     }
     let (database, volumes) = (database, volumes)
-    // Twice in one transaction, and back to what it was.
+    // Changed twice in one transaction, back to the first value.
     #expect(
       try await fields { tx in
         try volumes.persist(Volume(id: 1, title: "x", year: 2000), in: tx)
@@ -158,7 +158,7 @@ struct QueryObservationTests {
         try volumes.insert(Volume(id: 1, title: "y", year: 2000, tags: ["t"]), in: tx)
       } == ["tags"])
     #expect(try await fields { tx in try tx.touchObject(key: 1, in: "volumes") } == [])
-    // What a nested write has undone does not count.
+    // Changes undone by a nested write do not count.
     #expect(
       try await fields { tx in
         try? database.write { inner in
@@ -169,7 +169,7 @@ struct QueryObservationTests {
       } == ["year"])
     #expect(try await fields(of: 2) { tx in try volumes.modify(2, in: tx) { $0.isbn = "1" } } == ["isbn"])
     #expect(try await fields(of: 2) { tx in try volumes.modify(2, in: tx) { $0.isbn = nil } } == ["isbn"])
-    // Commits that the consumer has not looked at are one difference.
+    // Commits that the consumer has not read are one difference.
     try await set(Volume(id: 2, title: "c", year: 2000))
     try await set(Volume(id: 2, title: "d", year: 2001))
     try await set(Volume(id: 2, title: "b", year: 2001))
@@ -178,7 +178,7 @@ struct QueryObservationTests {
     #expect(change.updated == [2] && change.changedFields[2] == ["year"])
   }
 
-  @Test func `of what a transaction replaces beyond a limit no fields are known`() async throws {
+  @Test func `fields changed past a transaction's limit are unknown`() async throws {
     let text = String(repeating: "x", count: 1_000)
     try await volumes.persist(contentsOf: (0..<400).map { Volume(id: $0, title: text) })
     var changes = volumes.query.changes().makeAsyncIterator()
@@ -191,7 +191,7 @@ struct QueryObservationTests {
     #expect(change.changedFields.values.allSatisfy { $0 == ["year"] })
   }
 
-  @Test func `changed fields are not known of rows that another coder has written`() async throws {
+  @Test func `changed fields are unknown for rows that another coder has written`() async throws {
     struct Page: Codable, Identifiable, Sendable { var id: Int, text: String }
     struct PageFormat: StoreFormat {
       typealias Instance = Page
@@ -244,7 +244,7 @@ struct QueryObservationTests {
     #expect(shown == Set(try await query.ids()))
   }
 
-  @Test func `observers in a program that follows have every change of the writer in the end`() async throws {
+  @Test func `observers in a following program have every change of the writer in the end`() async throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let writer = try await Database.open(at: path) { VolumeFormat.self }
@@ -269,7 +269,7 @@ struct QueryObservationTests {
       }
       var random = SeededRandom(seed: 14)
       for number in 0..<1_500 {
-        // Few commits change much: their reads take long.
+        // A few commits change many rows: their reads take long.
         let volumes = (0..<(number % 50 == 0 ? 150 : 2)).map { _ in
           Volume(id: random.below(200), title: "\(number)", year: 1998 + random.below(4))
         }
@@ -302,7 +302,7 @@ struct QueryObservationTests {
 
   // MARK: - Reads
 
-  @Test func `a read is made again when what it has read has changed, and equal values are left out`() async throws {
+  @Test func `a read is repeated when something it has read has changed, and equal values are left out`() async throws {
     try await set(Volume(id: 1, title: "a"), Volume(id: 2, title: "b"))
     let runs = Mutex(0)
     let reads = database.observe { [volumes] tx in
@@ -323,8 +323,7 @@ struct QueryObservationTests {
     #expect(try await titles.next() == .some(nil))
   }
 
-  @Test func `a read of what is not there yet, of a range, and of an index is made again when it changes`() async throws
-  {
+  @Test func `a read of a missing row, of a range, and of an index is repeated when it changes`() async throws {
     var notes = database.observe { tx in try tx.object(String.self, key: 1, in: "notes") }.makeAsyncIterator()
     var early = database.observe { [volumes] tx in try volumes.load(..<10, in: tx).count() }.makeAsyncIterator()
     var named = database.observe { [volumes] tx in try volumes.count("x", from: \.title, in: tx) }.makeAsyncIterator()
@@ -339,7 +338,7 @@ struct QueryObservationTests {
     #expect(try await notes.next() == "note")
   }
 
-  @Test func `a read of an extension is made again when rows of its scope change`() async throws {
+  @Test func `a read of an extension is repeated when rows of its scope change`() async throws {
     let database = try await Database.inMemory()
     let words = try registered(WordCount(), in: database)
     var counts = database.observe { tx in try tx[words].count(of: "sea") }.makeAsyncIterator()
@@ -348,7 +347,7 @@ struct QueryObservationTests {
     #expect(try await counts.next() == 1)
   }
 
-  /// The form that waits.
+  /// Blocking form.
   private func registered(_ words: WordCount, in database: Database) throws -> ExtensionHandle<WordCount> {
     try database.registerReady(words, as: "words")
   }
@@ -371,11 +370,11 @@ struct QueryObservationTests {
     await withCheckedContinuation { continuation in
       withObservationTracking(read) { continuation.resume() }
     }
-    // The change is announced before it is made: it is there in the next turn.
+    // The change is announced before it is made: it is visible in the next turn.
     await Task.yield()
   }
 
-  @MainActor @Test func `a live query and a live item show what commits make of them`() async throws {
+  @MainActor @Test func `a live query and a live item show the results of commits`() async throws {
     let live = LiveQuery(volumes.query.filter { $0.year >= 2000 }.sorted(by: \.title))
     let item = LiveItem(2, of: volumes)
     #expect(!live.isLoaded && live.instances.isEmpty && !item.isLoaded)
@@ -428,7 +427,7 @@ struct QueryObservationTests {
 }
 
 extension Volume {
-  /// The coding keys of the fields that the tests here set.
+  /// The coding keys of the fields that these tests set.
   fileprivate func fieldsThatDiffer(from other: Volume) -> Set<String> {
     var fields: Set<String> = []
     if title != other.title { fields.insert("title") }

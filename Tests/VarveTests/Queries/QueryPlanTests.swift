@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Which of several plans a query takes, of many rows.
+/// The plan that a query chooses, with many rows.
 struct QueryPlanTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>
@@ -30,7 +30,7 @@ struct QueryPlanTests {
     try database.read { tx in try query.ids(in: tx) }
   }
 
-  @Test func `two terms that have indexes are answered by seeks into both in turn, and no row is asked`() throws {
+  @Test func `two indexed terms are answered by seeks into both in turn, and no row is read`() throws {
     let query = volumes.query.filter { $0.tags.contains("m1") && $0.tags.contains("n2") }
     #expect(try plan(query) == "index \"tags\", 1 range of 1 field\nand index \"tags\", 1 range of 1 field")
     #expect(try ids(query) == (0..<2_000).filter { $0 % 2 == 1 && $0 % 3 == 2 })
@@ -40,13 +40,13 @@ struct QueryPlanTests {
     #expect(try ids(three) == ids(query))
   }
 
-  @Test func `of a range with few entries and one with many, the few are read and asked`() throws {
+  @Test func `of a range with few entries and one with many, the smaller is read and filtered`() throws {
     let query = volumes.query.filter { $0.tags.contains("m1") && $0.id.isIn(10..<30) }
     #expect(try plan(query) == "rows by identifier, 1 range of 1 field, filtered")
     #expect(try ids(query) == Array(stride(from: 11, to: 30, by: 2)))
   }
 
-  @Test func `branches with one order are merged, and a row of several branches comes once`() throws {
+  @Test func `branches with one order are merged, and a row of several branches is returned once`() throws {
     let query = volumes.query.filter { $0.tags.contains("m1") || $0.tags.contains("n2") }
     #expect(try plan(query).hasSuffix("merged"))
     #expect(try ids(query) == (0..<2_000).filter { $0 % 2 == 1 || $0 % 3 == 2 })
@@ -59,7 +59,7 @@ struct QueryPlanTests {
   }
 
   @Test(arguments: [false, true])
-  func `branches that fix the field of the order to different values are merged by it`(isDescending: Bool) throws {
+  func `branches that fix the ordering field to different values are merged by it`(isDescending: Bool) throws {
     let query = volumes.query.filter { ($0.title == "title 1" && $0.year > 1_991) || $0.title == "title 0" }
     let sorted = query.sorted(by: \.title, descending: isDescending).limit(150)
     #expect(try plan(sorted).hasSuffix("merged\nin order"))
@@ -67,13 +67,13 @@ struct QueryPlanTests {
     #expect(try ids(sorted) == Array((isDescending ? (zero + one).reversed() : zero + one).prefix(150)))
   }
 
-  @Test func `the order comes from one index while the condition is asked, where a limit makes that short`() throws {
+  @Test func `the order comes from an index and the condition is filtered, where a limit makes that short`() throws {
     let query = volumes.query.filter { $0.tags.contains("m1") }.sorted(by: \.year).sorted(by: \.title)
     #expect(try plan(query.limit(5)) == "index \"byYear\", all of it, filtered\nin order")
     #expect(try plan(query) == "index \"tags\", 1 range of 1 field\nsorted in memory")
     #expect(try ids(query.limit(5)) == Array(ids(query).prefix(5)))
   }
-  @Test func `an index with a field the other way bounds ranges of it`() throws {
+  @Test func `an index with a field in descending order bounds ranges of it`() throws {
     struct Page: Codable, Identifiable, Sendable, Equatable {
       var id: Int
       var text: String

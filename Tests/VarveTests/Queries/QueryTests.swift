@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What a query says of itself, and by which plan it is answered.
+/// Descriptions of queries, and the plans that answer them.
 struct QueryTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>
@@ -24,7 +24,7 @@ struct QueryTests {
     try database.read { tx in try query.explain(in: tx).description }
   }
 
-  @Test func `explain names the index, its ranges and fields, and how the order is made`() throws {
+  @Test func `explain names the index, its ranges and fields, and how the order is produced`() throws {
     let query = volumes.query
     #expect(try plan(query.filter { $0.isbn == "i7" }) == "index \"isbn\", 1 range of 1 field")
     #expect(
@@ -53,7 +53,7 @@ struct QueryTests {
     #expect(try plan(volumes.query.filter { $0.tags.contains("none") && $0.year == 1999 }).hasPrefix("index \"tags\""))
   }
 
-  @Test func `a condition that no index bounds is refused, and the message names its fields`() throws {
+  @Test func `a condition that is not bounded by an index is refused, and the message names its fields`() throws {
     let query = volumes.query.filter { $0.title.contains("x") || $0.year == 3 }
     let error = #expect(throws: DatabaseError.self) { try database.read { tx in try query.count(in: tx) } }
     #expect(error?.code == .notIndexed && error?.collection == "volumes")
@@ -62,7 +62,7 @@ struct QueryTests {
     #expect(errorCode { _ = try database.read { tx in try volumes.query.limit(-1).fetch(in: tx) } } == .invalidArgument)
   }
 
-  @Test func `queries that ask the same are equal, and a value asks again`() async throws {
+  @Test func `equivalent queries are equal, and a query value can be run again`() async throws {
     let one = volumes.query.filter { $0.year > 2000 && $0.title == "title 1" }.sorted(by: \.title).limit(3)
     let other = volumes.query.filter { $0.year > 2000 }.filter { $0.title == "title 1" }.sorted(by: \.title).limit(3)
     #expect(one == other && one.hashValue == other.hashValue)
@@ -113,7 +113,7 @@ struct QueryTests {
     }
   }
 
-  @Test func `what a transaction needs of indexes ends with it`() throws {
+  @Test func `the indexes that a transaction uses are released at its end`() throws {
     weak var indexes: IndexesTransaction<Volume>?
     try database.core.write(WriteTerms()) { tx in
       try volumes.persist(Volume(id: 1, title: "other"), in: tx)
@@ -124,8 +124,7 @@ struct QueryTests {
     #expect(indexes == nil)
   }
 
-  @Test func `a format whose identifier is not the id says so, and a condition on the id is not one on the key`() throws
-  {
+  @Test func `a format may have an identifier other than id, and conditions on id are not ones on the key`() throws {
     struct Swapped: StoreFormat {
       typealias Instance = Volume
       static let collection = "swapped"

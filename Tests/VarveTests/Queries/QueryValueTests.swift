@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Pages, values, groups, sums, changes, and what belongs to instances. The models of `VarveModelTests` have the same by chance.
+/// Pages, values, groups, sums, changes and included instances. The models of `VarveModelTests` test these at random.
 struct QueryValueTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>
@@ -40,11 +40,11 @@ struct QueryValueTests {
 
   // MARK: - Pages
 
-  @Test func `pages hold what is strictly after their cursor, whatever changes meanwhile`() async throws {
+  @Test func `pages contain what is strictly after their cursor, whatever changes meanwhile`() async throws {
     let query = volumes.query.sorted(by: \.year, descending: true).sorted(by: \.title)
     let first = try await query.page(size: 10)
     #expect(first.instances.map(\.id) == [9, 19, 29, 39, 49, 59, 69, 79, 89, 99] && first.hasMore)
-    // The instance of the cursor goes, and one comes before it.
+    // The cursor's instance is removed, and one is inserted before it.
     try await volumes.delete(99)
     try await volumes.persist(Volume(id: 0, title: "title 0", year: 1999))
     let second = try await query.page(after: first.lastCursor, size: 4)
@@ -56,7 +56,7 @@ struct QueryValueTests {
     #expect(try await !query.page(after: last.lastCursor, size: 2).hasMore)
   }
 
-  @Test func `a cursor is of one query, and survives as bytes`() async throws {
+  @Test func `a cursor belongs to one query, and survives encoding as bytes`() async throws {
     let query = volumes.query.filter { $0.year > 1991 }.sorted(by: \.year)
     let cursor = try #require(try await query.page(size: 3).lastCursor)
     let same = volumes.query.filter { $0.year > 1991 }.sorted(by: \.year)
@@ -67,7 +67,7 @@ struct QueryValueTests {
     }
     for size in 0..<cursor.bytes.count - 1 {
       let bytes = Array(cursor.bytes.prefix(size))
-      // What is cut in the key of the row is another key.
+      // A cut within the row's key yields another key.
       if let cut = try? QueryCursor<VolumeFormat>(bytes: bytes) { #expect(cut != cursor) }
     }
     #expect(try await code { _ = try await query.page(size: 0) } == .invalidArgument)
@@ -109,7 +109,7 @@ struct QueryValueTests {
 
   // MARK: - Values
 
-  @Test func `values, ends, groups and sums come from the index where it has them, and else from instances`()
+  @Test func `values, ends, groups and sums come from an index that has them, else from instances`()
     async throws
   {
     let query = volumes.query.filter { $0.year >= 1998 }
@@ -128,15 +128,15 @@ struct QueryValueTests {
     #expect(try await volumes.query.distinct(\.isbn).first == .some(nil))
   }
 
-  @Test func `a sum that its type does not have is an error`() async throws {
+  @Test func `a sum outside the range of its type is an error`() async throws {
     try await volumes.persist(Volume(id: 1_000, title: "", year: .max))
     #expect(try await code { _ = try await volumes.query.sum(of: \.year) } == .sumTooLarge)
   }
 
   // MARK: - Changes
 
-  @Test func `update and delete find all rows first, and say how many the query named`() async throws {
-    // A row that is changed so that it would be found again is changed once.
+  @Test func `update and delete find all rows first, and return how many matched the query`() async throws {
+    // A row that would match again after its change is changed once.
     #expect(try await volumes.query.filter { $0.year >= 1995 }.update { $0.year += 10 } == 50)
     #expect(try await volumes.query.filter { $0.year >= 2005 }.count() == 50)
     #expect(try await volumes.query.filter { $0.year >= 2005 }.sorted(by: \.id).limit(20).delete() == 20)
@@ -148,9 +148,9 @@ struct QueryValueTests {
     #expect(try await code { _ = try await volumes.query.delete(inBatchesOf: 0) } == .invalidArgument)
   }
 
-  // MARK: - What belongs to instances
+  // MARK: - Included instances
 
-  @Test func `including brings what an identifier names, and what names an instance, at one instant`() async throws {
+  @Test func `including follows identifiers in both directions, in one snapshot`() async throws {
     let reviews = Store<ReviewFormat>(in: database)
     for id in 1...6 {
       try await reviews.persist(

@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What an observer of a query with a limit keeps of the result.
+/// The part of the result that an observer of a query with a limit keeps.
 struct QueryWindowTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>
@@ -35,7 +35,7 @@ struct QueryWindowTests {
   func `a window is filled by one seek after its last instance`(isDescending: Bool) throws {
     let query = volumes.query.filter { $0.title >= "1" }.sorted(by: \.title, descending: isDescending).limit(1_000)
     let first = try read { tx, _ in try QueryWindow(query, tx) }
-    // Two leave it, by a removal and by moving after its end, one comes into it, and one changes where it is.
+    // Two leave it, by a removal and by moving past its end, one enters it, and one changes without moving.
     let (gone, moved) = isDescending ? (2_900, 2_500) : (100, 500)
     let (came, same) = isDescending ? (5, 2_700) : (2_995, 300)
     try database.write { [volumes] tx in
@@ -60,11 +60,11 @@ struct QueryWindowTests {
     }
     #expect(next.entries.map(\.key) == (try read { tx, _ in try QueryWindow(query, tx) }).entries.map(\.key))
     #expect(next.entries.map(\.key) != first.entries.map(\.key))
-    // The four rows, the collection's, and of the index what a seek reads at once.
+    // The four rows, the collection's, and the entries that a seek in the index reads at once.
     #expect(reads < 100, "\(reads) entries were read")
   }
 
-  @Test func `what was delivered after a snapshot is not seen with it`() async throws {
+  @Test func `changes delivered after a snapshot are not seen with it`() async throws {
     let snapshot = try database.core.publication.snapshot()
     try await volumes.persist(Self.volume(1, at: 2))
     let last = database.core.changes.last
@@ -73,7 +73,7 @@ struct QueryWindowTests {
     #expect(QueryDifferences<VolumeFormat>.seen(at: last, delivered: snapshot.version) == snapshot.version)
   }
 
-  @Test func `a window that is whole is read no more`() throws {
+  @Test func `a complete window is not read again`() throws {
     let query = volumes.query.filter { $0.title < "10500" }.sorted(by: \.title).limit(1_000)
     let first = try read { tx, _ in try QueryWindow(query, tx) }
     #expect(first.entries.count == 500)

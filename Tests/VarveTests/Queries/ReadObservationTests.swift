@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What wakes a closure that is observed: the keys that it has read, of rows and of the parts of extensions.
+/// What wakes an observed closure: the keys that it has read, of rows and of the parts of extensions.
 @Suite(.timeLimit(.minutes(5)))
 struct ReadObservationTests {
   private let database: Database
@@ -22,7 +22,7 @@ struct ReadObservationTests {
     try await self.volumes.persist(contentsOf: volumes)
   }
 
-  /// Returns when every observer has heard of all that was committed.
+  /// Returns when every observer has received all commits.
   private func deliver() async {
     let core = database.core
     await core.observations.delivered(through: core.changes.last)
@@ -36,7 +36,7 @@ struct ReadObservationTests {
     return scripted
   }
 
-  /// The form that waits.
+  /// Blocking form.
   private func registered<Definition: DatabaseExtension>(
     _ definition: Definition, as name: String
   ) throws -> ExtensionHandle<Definition> {
@@ -45,7 +45,7 @@ struct ReadObservationTests {
 
   // MARK: - Parts
 
-  @Test func `a read of an index is made again for the entries that it has read, and for no others`() async throws {
+  @Test func `a read of an index is repeated for the entries that it has read, and for no others`() async throws {
     try await set(Volume(id: 1, title: "a", year: 2001), Volume(id: 2, title: "b", year: 1900))
     let runs = Mutex(0)
     let recent = volumes.query.filter { $0.year >= 2000 && $0.year < 2010 }
@@ -54,7 +54,7 @@ struct ReadObservationTests {
       return try recent.count(in: tx)
     }.makeAsyncIterator()
     #expect(try await counts.next() == 1)
-    // Outside of the range; within it, where no entry of the index is another; an index of other fields.
+    // Outside of the range; within it, but without a change to an index entry; an index of other fields.
     try await set(Volume(id: 2, title: "b", year: 1950), Volume(id: 3, title: "c", year: 2010))
     try await set(Volume(id: 1, title: "a", year: 2001, tags: ["new"]))
     try await volumes.delete(3)
@@ -69,7 +69,7 @@ struct ReadObservationTests {
     #expect(try await counts.next() == 0)
   }
 
-  @Test func `a read of an index that is built again in another family is made again as before`() async throws {
+  @Test func `a read of an index that is rebuilt in another family is repeated as before`() async throws {
     try await set(Volume(id: 1, title: "a", year: 2001))
     var counts = database.observe { [volumes] tx in try volumes.count("a", from: \.title, in: tx) }.makeAsyncIterator()
     #expect(try await counts.next() == 1)
@@ -80,7 +80,7 @@ struct ReadObservationTests {
     #expect(try await counts.next() == 3)
   }
 
-  @Test func `commits that change no row wake those who have read what they write to parts`() async throws {
+  @Test func `commits without changed rows wake readers of the part entries that they write`() async throws {
     let handle = try registered(Self.scripted(), as: "jobs")
     let runs = Mutex(0)
     var values = database.observe { tx in
@@ -112,7 +112,7 @@ struct ReadObservationTests {
     #expect(runs.withLock { $0 } == before + 1)
   }
 
-  /// It has noted nothing of what it writes.
+  /// The transaction has recorded nothing of what it writes.
   @Test(arguments: [false, true])
   func `a transaction that began before the observation wakes it`(changesRows: Bool) async throws {
     var scripted = Self.scripted()
@@ -123,7 +123,7 @@ struct ReadObservationTests {
     let (hasWritten, mayEnd) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
     let writer = Threads.start { _ in
       try database.core.write(WriteTerms()) { tx in
-        // The rows are none of the extension's scope.
+        // The rows are outside the extension's scope.
         if changesRows { try tx.set("a", key: 1, in: "others") }
         try tx[handle].part("own").put([1], [7])
         hasWritten.signal()
@@ -139,7 +139,7 @@ struct ReadObservationTests {
     #expect(try await database.read { tx in try tx[handle].part("own").get([1]) } == [7])
   }
 
-  @Test func `transactions note nothing where nobody observes a part`() async throws {
+  @Test func `transactions record no keys while no part is observed`() async throws {
     let handle = try registered(Self.scripted(), as: "jobs")
     let notes: @Sendable () async throws -> Bool = { [database] in
       try await database.write { tx in tx.partWrites != nil }
@@ -170,7 +170,7 @@ struct ReadObservationTests {
 
   // MARK: - Rows
 
-  @Test func `a read of how many rows there are is made again beside a read of one of them`() async throws {
+  @Test func `a read of the number of rows is repeated beside a read of one of them`() async throws {
     try await set(Volume(id: 1, title: "a"))
     var counts = database.observe { tx in
       _ = try tx.contains(key: 1, in: "volumes")
@@ -183,7 +183,7 @@ struct ReadObservationTests {
 
   // MARK: - Several observers
 
-  @Test func `observers of equal queries have one read in common`() async throws {
+  @Test func `observers of equal queries share one read`() async throws {
     try await set(Volume(id: 1, title: "a"))
     let runs = Mutex(0)
     let core = database.core
@@ -203,21 +203,21 @@ struct ReadObservationTests {
       for try await count in group { #expect(count == 2) }
     }
     #expect(runs.withLock { $0 } == 2)
-    // Queries that ask the same, and another.
+    // Two equal queries, and another one.
     let query = volumes.query.filter { $0.year > 1900 }
     let shared = core.observations.sharedReads
     #expect(shared.read(query, of: Int.self) === shared.read(volumes.query.filter { $0.year > 1900 }, of: Int.self))
     #expect(shared.read(query, of: Int.self) !== shared.read(query, of: Bool.self))
   }
 
-  /// Hands an iterator to one task.
+  /// Passes an iterator to one task.
   private final class Held: @unchecked Sendable {
     private var iterator: ReadObservation<Int>.Iterator
     init(_ iterator: ReadObservation<Int>.Iterator) { self.iterator = iterator }
     func next() async throws -> Int? { try await iterator.next() }
   }
 
-  @Test func `an observer of a query that begins late sees what was committed before`() async throws {
+  @Test func `an observer of a query that starts late sees what was committed before`() async throws {
     try await set(Volume(id: 1, title: "a"))
     var first = volumes.query.filter { $0.title == "a" }.observeCount().makeAsyncIterator()
     #expect(try await first.next() == 1)
@@ -229,9 +229,9 @@ struct ReadObservationTests {
     while let count = try await first.next(), count < 39 {}
   }
 
-  @Test func `an observer that comes late to a shared read misses no commit`() async throws {
+  @Test func `an observer that joins a shared read late misses no commit`() async throws {
     try await set(Volume(id: 1, title: "one"), Volume(id: 2, title: "two"))
-    // What is read depends on what the first row says.
+    // What is read depends on the first row.
     let observation = ReadObservation(database.core, sharedBy: "both", isSame: ==) { [volumes] tx in
       let first = try volumes.load(1, in: tx)?.title
       return first == "both" ? try volumes.load(2, in: tx)?.title : first
@@ -249,7 +249,7 @@ struct ReadObservationTests {
     #expect(try await early.next() == "three")
   }
 
-  @Test func `observers of queries outlive that an index is built again`() async throws {
+  @Test func `observers of queries outlive the rebuild of an index`() async throws {
     for id in 0..<600 { try await set(Volume(id: id, title: "title \(id % 10)")) }
     let query = volumes.query.filter { $0.title == "title 1" }.sorted(by: \.id)
     let sawLast = try await withThrowingTaskGroup(of: Bool.self) { group in
@@ -304,7 +304,7 @@ struct ReadObservationTests {
 
   // MARK: - Keys
 
-  @Test func `ranges of keys meet where one key is in both`() {
+  @Test func `ranges of keys intersect if they share a key`() {
     var random = SeededRandom(seed: 7)
     let all: [[UInt8]] = (0..<4).flatMap { first in [[first]] + (0..<3).map { [first, $0] } } + [[]]
     func draw() -> TouchedKeys {
@@ -323,7 +323,7 @@ struct ReadObservationTests {
     for _ in 0..<2_000 {
       let (one, two) = (draw(), draw())
       let isExpected = all.contains { one.contains($0) && two.contains($0) }
-      // Two ranges can have a key in common that is none of these: then they overlap all the same.
+      // Two ranges can share a key that is not in `all`: then they overlap as well.
       if isExpected { #expect(one.intersects(two) && two.intersects(one)) }
       if !one.intersects(two) { #expect(!isExpected) }
       #expect(one.intersects(two) == two.intersects(one))

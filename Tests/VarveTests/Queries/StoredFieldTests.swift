@@ -6,7 +6,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Rows that are asked without being decoded, and those that must be decoded.
+/// Rows that are filtered without being decoded, and those that must be decoded.
 struct StoredFieldTests {
   /// Counts how often it is decoded.
   struct Counted: Codable, Identifiable, Sendable {
@@ -51,7 +51,7 @@ struct StoredFieldTests {
     static let collection = "counted"
   }
 
-  @Test func `rows that don't fulfil a condition on stored fields are not decoded`() throws {
+  @Test func `rows that don't match a condition on stored fields are not decoded`() throws {
     let database = try Database.inMemory { CountedFormat.self }
     let store = Store<CountedFormat>(in: database)
     try database.write { tx in for id in 0..<1_000 { try store.persist(Counted(id), in: tx) } }
@@ -62,7 +62,7 @@ struct StoredFieldTests {
         let query = store.query.filter(condition).scan()
         let expected = (0..<1_000).map { Counted($0) }.filter(holds).map(\.id)
         #expect(try query.ids(in: tx) == expected, "line \(line)")
-        // Some were decoded to find out that decoding keeps the fields. Now only those that are returned are.
+        // Some were decoded to find out that decoding preserves the fields. Now only those that are returned are.
         _ = try query.count(in: tx)
         Counted.decoded.withLock { $0 = 0 }
         #expect(try query.fetch(in: tx).map(\.id) == expected, "line \(line)")
@@ -85,9 +85,9 @@ struct StoredFieldTests {
     }
   }
 
-  // MARK: - Types that don't keep what is stored
+  // MARK: - Types that don't preserve what is stored
 
-  /// Decodes its text in capitals, and a number that is never negative.
+  /// Decodes its text in capitals, and clamps its number to 0 or more.
   struct Changing: Codable, Identifiable, Sendable {
     var id: Int
     var text: String
@@ -113,13 +113,13 @@ struct StoredFieldTests {
     static let readsStoredFields = false
   }
 
-  /// It does not say that it changes values.
+  /// Does not declare that it changes values.
   struct SilentFormat: StoreFormat {
     typealias Instance = Changing
     static let collection = "changing"
   }
 
-  @Test func `a format that says so is asked by its instances`() throws {
+  @Test func `a format that declares changes is filtered by its instances`() throws {
     let database = try Database.inMemory { ChangingFormat.self }
     let store = Store<ChangingFormat>(in: database)
     try database.write { tx in
@@ -133,7 +133,7 @@ struct StoredFieldTests {
     }
   }
 
-  @Test func `of a format that does not, the first rows show it, or a later one is an error`() throws {
+  @Test func `undeclared changes are detected in the first rows, or a later one is an error`() throws {
     let database = try Database.inMemory { SilentFormat.self }
     let store = Store<SilentFormat>(in: database)
     try database.write { tx in
@@ -151,7 +151,7 @@ struct StoredFieldTests {
     }
   }
 
-  @Test func `rows of an older version are asked as they are read now`() throws {
+  @Test func `rows of an older version are filtered by their present form`() throws {
     struct Old: Codable, Identifiable, Sendable {
       var id: Int
       var size: Int

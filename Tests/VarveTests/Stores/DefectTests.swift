@@ -6,15 +6,15 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// What goes wrong in CodableDatastore, by the numbers of the study, as far as it concerns stores: here it goes right.
+/// The defects of CodableDatastore, by the numbers of the study, as far as they concern stores: none exists here.
 ///
-/// Left to the tests of indexes, because there is no index here yet:
+/// Left to the tests of indexes, because there are no indexes here yet:
 /// - D2, an index whose key path means something else than before;
 /// - D1, D4, D5, D7 and D8 of indexes: a date as an indexed value, an index whose first use is in a transaction that
-///   throws or in a read, a long indexed value, an emptied index that is walked backwards;
-/// - the one-to-one index that is no constraint, and the forced rebuilding that does nothing, which have no number.
+///   throws or in a read, a long indexed value, an emptied index that is iterated backwards;
+/// - the one-to-one index that is not a constraint, and the forced rebuild that does nothing, which have no number.
 ///
-/// `NumberedTests` holds the suites to it that every number has a test.
+/// `NumberedTests` checks that every number has a test.
 struct DefectTests {
   @Test(arguments: StorePlace.allCases)
   func `D1: dates are keys with their full precision`(place: StorePlace) async throws {
@@ -67,7 +67,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `D4: a store that is used first in a transaction that throws is as if it never was`(place: StorePlace)
+  func `D4: a store first used in a transaction that throws leaves nothing`(place: StorePlace)
     async throws
   {
     let open = try place.open()
@@ -94,7 +94,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `D5: a store that is used first in a read goes on behind it`(place: StorePlace) async throws {
+  func `D5: a store first used in a read can be used after it`(place: StorePlace) async throws {
     let open = try place.open()
     let books = Store<BookFormat>(in: open.database)
     #expect(try open.reading { tx in try books.count(in: tx) } == 0)
@@ -105,7 +105,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `D6: a write inside of a read throws, and is not shown and lost`(place: StorePlace) async throws {
+  func `D6: a write inside a read throws, and is not shown and then lost`(place: StorePlace) async throws {
     let open = try place.open()
     let notes = Store<NoteFormat>(in: open.database)
     try open.reading { tx throws in
@@ -118,7 +118,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `D7: a long key is stored, one that is too long refused before anything is written`(
+  func `D7: a long key is stored, and one that is too long is refused before anything is written`(
     place: StorePlace
   ) async throws {
     let open = try place.open()
@@ -151,7 +151,7 @@ struct DefectTests {
     #expect(try await notes.count == 0)
   }
 
-  @Test func `D9: a reader beside a writer sees each new commit`() async throws {
+  @Test func `D9: a reader sees each new commit of a writer`() async throws {
     let directory = try TemporaryDirectory()
     let writer = try OpenDatabase.database(in: directory)
     let written = Store<NoteFormat>(in: writer)
@@ -166,7 +166,7 @@ struct DefectTests {
       #expect(try await read.load(...).collect() == [Note(id)])
       #expect(try await read.load(id) == Note(id))
     }
-    // Also one that is written first while the reader is open, by each way to read it.
+    // Also a collection that is written first while the reader is open, by each way to read it.
     try await Store<NoteFormat>(in: writer, collection: "later").persist(Note(9))
     #expect(try await Store<NoteFormat>(in: reader, collection: "later").load(...).collect() == [Note(9)])
     try await Store(of: Data.self, key: Int.self, in: writer, collection: "last").persist(Data([1]), for: 1)
@@ -177,7 +177,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `D10: two stores in one read are of one instant`(place: StorePlace) async throws {
+  func `D10: two stores in one read share a snapshot`(place: StorePlace) async throws {
     let open = try place.open()
     let first = Store<NoteFormat>(in: open.database, collection: "first")
     let second = Store<NoteFormat>(in: open.database, collection: "second")
@@ -190,7 +190,7 @@ struct DefectTests {
     try await write("old")
     let gate = Gate()
     gate.shut()
-    // The read waits on a thread of its own between the two stores.
+    // The read waits on a separate thread between the two stores.
     let seen = Mutex<[String?]>([])
     let reading = Thread {
       do {
@@ -214,7 +214,7 @@ struct DefectTests {
     #expect(try await second.load(1)?.text == "new")
   }
 
-  @Test func `D11: collect gives as many as it was asked for`() async throws {
+  @Test func `D11: collect returns as many as requested`() async throws {
     let open = try StorePlace.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(contentsOf: (1...5).map(Note.init))
@@ -230,7 +230,7 @@ struct DefectTests {
     #expect(await errorCode { _ = try await books.load(UUID()) } == .alreadyDefined)
     #expect(await errorCode { try await books.persist(Book(id: UUID(), title: "", authors: [])) } == .alreadyDefined)
     #expect(await errorCode { try await books.delete(...) } == .alreadyDefined)
-    // The same format twice is one.
+    // Adding the same format twice is allowed.
     #expect(try await Store<NoteFormat>(in: open.database, collection: "shared").load(1) == Note(1))
   }
 
@@ -247,7 +247,7 @@ struct DefectTests {
     #expect(try await notes.load(...).collect() == [Note(1)])
   }
 
-  @Test func `D14: a sequence is iterated as often as one likes`() async throws {
+  @Test func `D14: a sequence can be iterated any number of times`() async throws {
     let open = try StorePlace.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(contentsOf: (1...5).map(Note.init))
@@ -286,7 +286,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `D16: who begins to listen inside of a transaction hears all of it, the first as the second`(
+  func `D16: observers that start inside a transaction receive all of it, the first like the second`(
     place: StorePlace
   ) async throws {
     let open = try place.open()
@@ -310,7 +310,7 @@ struct DefectTests {
     }
   }
 
-  @Test func `D17: a task that goes on behind its transaction gets an error`() async throws {
+  @Test func `D17: a task that continues after its transaction gets an error`() async throws {
     let open = try StorePlace.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     let (ended, end) = AsyncStream.makeStream(of: Void.self)
@@ -326,7 +326,7 @@ struct DefectTests {
     #expect(try await notes.count == 1)
   }
 
-  // MARK: - What has no number there
+  // MARK: - Defects without a number
 
   @Test func `reads write nothing`() async throws {
     let backend = try SharedBackend()
@@ -345,7 +345,7 @@ struct DefectTests {
     #expect(backend.asked.commits == 0)
   }
 
-  @Test func `two databases inside of each other keep apart`() async throws {
+  @Test func `two nested databases are independent`() async throws {
     let outer = Store<NoteFormat>(in: try await Database.inMemory())
     let inner = Store<NoteFormat>(in: try await Database.inMemory())
     await #expect(throws: StoreStop.self) {
@@ -361,7 +361,7 @@ struct DefectTests {
     #expect(try await inner.load(...).collect() == [Note(2)])
   }
 
-  @Test func `what is read first and slowly does not undo what was written meanwhile`() async throws {
+  @Test func `a slow read does not undo what was written meanwhile`() async throws {
     let notes = Store<NoteFormat>(in: try await Database.inMemory())
     try await notes.persist(contentsOf: (0..<600).map(Note.init))
     var slow = notes.load(...).makeAsyncIterator()
@@ -375,7 +375,7 @@ struct DefectTests {
     #expect(try await notes.load(1)?.text == "written meanwhile")
   }
 
-  // MARK: - What was right, and stays
+  // MARK: - Behavior that was right, and stays
 
   @Test func `identifiers of strings compare as strings do`() async throws {
     let open = try StorePlace.memory.open()
@@ -386,7 +386,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `fifty changes of one instance at once are fifty`(place: StorePlace) async throws {
+  func `fifty concurrent changes of one instance all apply`(place: StorePlace) async throws {
     let open = try place.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(Note(id: 1, text: ""))
@@ -405,7 +405,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `rows are removed and moved under an iteration that does not notice`(place: StorePlace) async throws {
+  func `rows are removed and moved during an iteration without affecting it`(place: StorePlace) async throws {
     let open = try place.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(contentsOf: (0..<300).map(Note.init))

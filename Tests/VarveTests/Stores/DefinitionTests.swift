@@ -6,9 +6,9 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// What is wrong with a format, a type or a key, and when that is said.
+/// Errors of a format, a type or a key, and when they are reported.
 struct FormatDefinitionTests {
-  /// The same collection as notes, with other identifiers.
+  /// The collection of notes with another type of identifier.
   private struct OtherKeys: StoreFormat {
     static let collection = "notes"
     struct Instance: Codable, Identifiable, Sendable { var id: String }
@@ -59,7 +59,7 @@ struct FormatDefinitionTests {
     #expect(try await Store<NoteFormat>(in: try backend.open()).load(1) == Note(1))
   }
 
-  @Test func `a format is added once`() throws {
+  @Test func `adding a format twice is an error`() throws {
     let first = try DatabaseDefinition {
       NoteFormat.self
       try CollectionDefinition(NoteFormat.self, collection: "other notes")
@@ -85,7 +85,7 @@ struct FormatDefinitionTests {
     #expect(code { if false { NoteFormat.self } } == nil)
   }
 
-  @Test func `a definition has branches and loops, and what its closure throws is thrown`() async throws {
+  @Test func `a definition may branch and loop, and throws what its closure throws`() async throws {
     let names = ["a", "b", "c"]
     let isLarge = names.count > 2
     let database = try await Database.inMemory {
@@ -110,7 +110,7 @@ struct FormatDefinitionTests {
     }
   }
 
-  /// In a function that is not asynchronous the forms that wait are meant.
+  /// In a synchronous function the blocking forms are called.
   private func openWaiting(_ backend: SharedBackend, _ path: String) throws -> Int {
     let databases = [
       try Database.inMemory { NoteFormat.self }, try Database.inMemory(),
@@ -121,11 +121,11 @@ struct FormatDefinitionTests {
     return databases.count
   }
 
-  @Test func `databases are opened in tasks and in functions that wait, by the same words`() async throws {
+  @Test func `databases are opened in tasks and in synchronous functions by the same calls`() async throws {
     let backend = try SharedBackend()
     let directory = try TemporaryDirectory()
     #expect(try openWaiting(backend, directory.path + "/waiting") == 4)
-    // Without the asynchronous forms the compiler would warn of each `await`.
+    // If these were not the asynchronous forms, the compiler would warn of each `await`.
     let databases = [
       try await Database.inMemory { NoteFormat.self }, try await Database.inMemory(),
       try await Database.open(backend, path: "shared") { NoteFormat.self },
@@ -137,7 +137,7 @@ struct FormatDefinitionTests {
     try await Database.open(at: url) { NoteFormat.self }.close()
   }
 
-  @Test func `a definition that contradicts itself is refused, and the store of it too`() async throws {
+  @Test func `a contradictory definition is refused, and so is a store of it`() async throws {
     struct Nameless: StoreFormat {
       static let collection = ""
       typealias Instance = Note
@@ -195,7 +195,7 @@ struct FormatDefinitionTests {
     #expect(try open.reading { tx in try tx.collections() }.isEmpty)
   }
 
-  /// Counts how often its table is asked for, which the check of a definition does once.
+  /// Counts the calls of its table, which the check of a definition makes once.
   private struct Counted: DecoderTableFormat {
     static let collection = "counted"
     enum Version: String, CaseIterable, Sendable { case first, second }
@@ -210,7 +210,7 @@ struct FormatDefinitionTests {
     }
   }
 
-  @Test func `F3: the first call finds it, also where that is a read of a collection that does not exist yet`()
+  @Test func `F3: the first call finds the defect, even a read of a collection that does not exist yet`()
     async throws
   {
     let open = try StorePlace.memory.open()
@@ -231,7 +231,7 @@ struct FormatDefinitionTests {
     #expect(
       await errorCode { _ = try await Store(of: Data.self, key: Int.self, in: open.database, collection: "").count }
         == .invalidDefinition)
-    // One that is whole is examined once for each collection, and no more.
+    // A valid definition is checked once for each collection.
     Counted.isWhole.store(true, ordering: .relaxed)
     Counted.asked.store(0, ordering: .relaxed)
     for _ in 0..<3 { #expect(try await store.count == 0) }
@@ -242,7 +242,7 @@ struct FormatDefinitionTests {
   }
 
   @Test(arguments: CoderKind.allCases.filter { $0 != .raw }, [CollectionStorage.shared, .own()])
-  func `instances and metadata are kept by each coder and in each storage`(
+  func `instances and metadata are stored by each coder and in each storage`(
     coder: CoderKind, storage: CollectionStorage
   ) async throws {
     let backend = try SharedBackend()
@@ -264,7 +264,7 @@ struct FormatDefinitionTests {
     }
   }
 
-  @Test func `a type that is not in the definition takes the coder and the storage of its collection`() async throws {
+  @Test func `a type that is not in the definition uses the coder and the storage of its collection`() async throws {
     let backend = try SharedBackend()
     let definition = try DatabaseDefinition {
       try CollectionDefinition(Item.self, coder: .json, storage: .own())
@@ -281,7 +281,7 @@ struct FormatDefinitionTests {
         == Array(#"{"count":1,"id":"a"}"#.utf8))
   }
 
-  @Test func `a new collection of a type that is not in the definition has the coder of the options`() async throws {
+  @Test func `a new collection of a type that is not in the definition uses the coder of the options`() async throws {
     var options = DatabaseOptions()
     options.coder = .json
     let database = try await Database.inMemory(options: options)
@@ -335,7 +335,7 @@ struct FormatDefinitionTests {
   }
 
   @Test(arguments: [true, false])
-  func `a type and its store work in whichever order they are used first`(typeComesFirst: Bool) async throws {
+  func `a type and its store work in either order of first use`(typeComesFirst: Bool) async throws {
     struct Plain: Persistable, Hashable {
       static let collection = "plain"
       var id: Int

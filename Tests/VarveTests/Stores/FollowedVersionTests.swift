@@ -4,9 +4,9 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// A process that follows another which learns new versions of a format meanwhile.
+/// A follower of a process that learns new versions of a format meanwhile.
 struct FollowedVersionTests {
-  /// Both know both versions; which one is written is what a program that was updated would change.
+  /// The format before the update of the program, with one version.
   private struct Before: StoreFormat {
     static let collection = "letters"
     enum Version: String, CaseIterable, Sendable { case first }
@@ -42,7 +42,7 @@ struct FollowedVersionTests {
   }
 
   @Test(arguments: [true, false])
-  func `a follower reads rows of a version that its writer numbered since, in a collection that it knows`(
+  func `a follower reads rows of a version its writer numbered since, in a known collection`(
     isDefined: Bool
   ) async throws {
     let directory = try TemporaryDirectory()
@@ -51,7 +51,7 @@ struct FollowedVersionTests {
     let reader = try Self.followed(directory, isDefined: isDefined)
     let read = Store<After>(in: reader)
     #expect(try await read.load(1)?.text == "of the first")
-    // The program that writes is updated: no collection is new, only a version.
+    // The writing program is updated: there is a new version, and no new collection.
     try await writer.close()
     writer = try OpenDatabase.database(in: directory)
     try await Store<After>(in: writer).persist(Note(2), metadata: Stars(stars: 2))
@@ -67,7 +67,7 @@ struct FollowedVersionTests {
     try await writer.close()
   }
 
-  @Test func `a connection of a follower learns them too`() async throws {
+  @Test func `a connection of a follower learns new versions too`() async throws {
     let directory = try TemporaryDirectory()
     let writer = try OpenDatabase.database(in: directory)
     try await Store<Before>(in: writer).persist(Note(1))
@@ -83,7 +83,7 @@ struct FollowedVersionTests {
     try await updated.close()
   }
 
-  @Test func `a version that the follower's program does not know is refused by its name`() async throws {
+  @Test func `a version unknown to the follower's program is refused by name`() async throws {
     let directory = try TemporaryDirectory()
     let writer = try OpenDatabase.database(in: directory)
     let written = Store<After>(in: writer)

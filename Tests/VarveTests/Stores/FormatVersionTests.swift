@@ -6,9 +6,9 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Formats with versions: what a newer program reads of an older one's rows, and the other way round.
+/// Formats with versions: how newer programs read rows of older ones, and vice versa.
 struct FormatVersionTests {
-  // Three programs, one behind the other. Their versions are out of the order of their texts on purpose.
+  // Three successive programs. The order of their versions differs from that of their texts on purpose.
   fileprivate struct First: StoreFormat {
     static let collection = "cars"
     enum Version: String, CaseIterable, Sendable { case v9 }
@@ -72,7 +72,7 @@ struct FormatVersionTests {
     }
   }
 
-  /// One program behind the other on one storage.
+  /// Runs one of the successive programs on a storage.
   private static func run<Format: StoreFormat>(
     _ format: Format.Type, on backend: SharedBackend, defined isDefined: Bool,
     _ body: (Store<Format>) async throws -> Void
@@ -99,7 +99,7 @@ struct FormatVersionTests {
   }
 
   @Test(arguments: [true, false])
-  func `reads convert from each version that is declared`(isDefined: Bool) async throws {
+  func `reads convert from each declared version`(isDefined: Bool) async throws {
     let backend = try SharedBackend()
     try await Self.history(backend, isDefined)
     try await Self.run(Third.self, on: backend, defined: isDefined) { cars async throws in
@@ -112,7 +112,7 @@ struct FormatVersionTests {
   }
 
   @Test(arguments: [true, false])
-  func `a row of a version that the program does not know is refused, and the others are not`(
+  func `a row of a version unknown to the program is refused, and the others are not`(
     isDefined: Bool
   ) async throws {
     let backend = try SharedBackend()
@@ -148,17 +148,17 @@ struct FormatVersionTests {
   }
 
   @Test(arguments: [true, false])
-  func `F4: a newer row, or newer metadata of an older one, is replaced by no door`(hasRule: Bool) async throws {
+  func `F4: no call replaces a newer row, or newer metadata of an older one`(hasRule: Bool) async throws {
     let backend = try SharedBackend()
     try await Self.history(backend, true)
     try await Self.run(Third.self, on: backend, defined: true) { cars async throws in
       try await cars.database.write { tx in
-        // The object stays as an older program has written it.
+        // The object stays as an older program wrote it.
         _ = try tx.replaceMetadata("newer", key: 3, in: "cars")
       }
     }
     var collection = try CollectionDefinition(Second.self)
-    // A rule that removes would otherwise be a way to lose the row.
+    // Otherwise a rule that removes would be a way to lose the row.
     if hasRule {
       collection = collection.sanitized(before: { (car: Second.Instance) in car.maker.isEmpty ? nil : car })
     }
@@ -194,7 +194,7 @@ struct FormatVersionTests {
         #expect(error?.code == .unsupportedVersion, "call \(number): \(error as Any)")
         #expect(error?.collection == "cars" && error?.key == (number < 14 ? "4" : "3"), "call \(number)")
       }
-      // It replaces what it knows, and keeps the metadata.
+      // It replaces rows of known versions, and keeps the metadata.
       try cars.persist(car(3), in: tx)
       try tx.set(car(1), key: 1, in: "cars")
     }
@@ -205,7 +205,7 @@ struct FormatVersionTests {
     }
   }
 
-  @Test func `F4: a newer row is removed by all doors that need not return it`() async throws {
+  @Test func `F4: a newer row is removed by all calls that need not return it`() async throws {
     let backend = try SharedBackend()
     try await Self.history(backend, true)
     let definition = DatabaseDefinition {
@@ -213,7 +213,7 @@ struct FormatVersionTests {
     }
     let open = OpenDatabase(try backend.open(definition), nil)
     let cars = Store<Second>(in: open.database)
-    // What each returns: how many rows went, or nil for what can't be decoded.
+    // Each call and what it returns: the number of rows removed, or nil for one that can't be decoded.
     let calls: [((WriteTransaction) throws -> Int?, Int?)] = [
       ({ try cars.deleteIfPresent(4, in: $0)?.id }, nil),
       ({ try cars.delete(ids: [4], in: $0) }, 1),
@@ -240,7 +240,7 @@ struct FormatVersionTests {
     #expect(try await cars.count == 4)
   }
 
-  @Test func `a program that only reads knows the versions too, and those that it would number itself`() async throws {
+  @Test func `a read-only program knows the versions too, and those that it would number itself`() async throws {
     let backend = try SharedBackend()
     try await Self.run(First.self, on: backend, defined: true) { cars async throws in
       try await cars.persist(First.Instance(id: 1, name: "Saab 900"), metadata: 17)
@@ -255,7 +255,7 @@ struct FormatVersionTests {
     }
   }
 
-  @Test func `rows that no format with versions wrote are of the first`() async throws {
+  @Test func `rows written without a versioned format have the first version`() async throws {
     struct Plain: StoreFormat {
       static let collection = "cars"
       typealias Instance = First.Instance
@@ -281,7 +281,7 @@ struct FormatVersionTests {
     }
   }
 
-  @Test func `the rows door reads and writes versions as the store does`() async throws {
+  @Test func `the row API reads and writes versions as the store does`() async throws {
     let backend = try SharedBackend()
     try await Self.history(backend, true)
     let definition = DatabaseDefinition {
@@ -298,7 +298,7 @@ struct FormatVersionTests {
     #expect(try await cars.migrate() == 3)
   }
 
-  @Test func `a closure of the program that throws is the cause of the error`() async throws {
+  @Test func `an error thrown by the program's closure is the cause of the error`() async throws {
     struct Broken: StoreFormat {
       static let collection = "cars"
       enum Version: String, CaseIterable, Sendable { case v9, next }
@@ -326,7 +326,7 @@ struct FormatVersionTests {
     }
   }
 
-  @Test func `versions of integers are versions`() async throws {
+  @Test func `versions may be integers`() async throws {
     struct Numbered: StoreFormat {
       static let collection = "numbered"
       enum Version: Int, CaseIterable, Sendable { case old = 20, new = 3 }

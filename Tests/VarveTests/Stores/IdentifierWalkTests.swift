@@ -4,10 +4,10 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Identifiers and keys without the rows behind them, metadata of several, and bytes that are observed.
+/// Identifiers and keys without their rows, metadata of several rows, and observed bytes.
 struct IdentifierWalkTests {
   @Test(arguments: StorePlace.allCases)
-  func `identifiers are walked in order, both ways, in ranges, and with what the transaction has pending`(
+  func `identifiers are iterated in order, both ways, in ranges, and with pending writes`(
     place: StorePlace
   ) throws {
     let open = try place.open()
@@ -36,7 +36,7 @@ struct IdentifierWalkTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `identifiers and keys are asynchronous sequences of one instant`(place: StorePlace) async throws {
+  func `identifiers and keys are asynchronous sequences of one snapshot`(place: StorePlace) async throws {
     let open = try place.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(contentsOf: (0..<600).map { Note($0) })
@@ -55,7 +55,7 @@ struct IdentifierWalkTests {
     #expect(try open.reading { tx in try Array(bytes.identifiers(..<"c", in: tx)) } == ["a", "b"])
   }
 
-  @Test func `a row that can't be decoded has an identifier all the same`() throws {
+  @Test func `a row that can't be decoded still has an identifier`() throws {
     let backend = try SharedBackend()
     let before = OpenDatabase(try backend.open(), nil)
     try before.writing { tx in try tx.set(["no", "note"], key: 2, in: "notes") }
@@ -69,7 +69,7 @@ struct IdentifierWalkTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `metadata of several is in the order of what was asked for, with nil where there is none`(
+  func `metadata of several rows is in the requested order, with nil where there is none`(
     place: StorePlace
   ) async throws {
     let open = try place.open()

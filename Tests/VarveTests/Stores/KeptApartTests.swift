@@ -4,11 +4,11 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Metadata that stays out of the encoding of its object.
+/// Metadata that is excluded from the encoding of its object.
 struct KeptApartTests {
   private static let photo = Photo(id: 1, name: "one", metadata: Photo.Size(width: 7))
 
-  @Test func `a property that is kept apart is no field, and nil when it is decoded`() throws {
+  @Test func `an excluded property is not a field, and nil when it is decoded`() throws {
     let encoder = JSONEncoder()
     encoder.outputFormatting = .sortedKeys
     let data = try encoder.encode(Self.photo)
@@ -20,12 +20,12 @@ struct KeptApartTests {
     #expect(try PropertyListDecoder().decode(Photo.self, from: list) == Photo(id: 1, name: "one"))
   }
 
-  @Test func `a property that is kept apart is compared and hashed`() {
+  @Test func `an excluded property is compared and hashed`() {
     #expect(Self.photo != Photo(id: 1, name: "one"))
     #expect(Set([Self.photo, Self.photo, Photo(id: 1, name: "one")]).count == 2)
   }
 
-  @Test func `the object's bytes don't have it, those of the metadata do`() async throws {
+  @Test func `the object's bytes don't include it, and those of the metadata do`() async throws {
     let definition = try DatabaseDefinition {
       try CollectionDefinition(Photo.self, coder: .json)
     }
@@ -39,7 +39,7 @@ struct KeptApartTests {
   }
 
   #if DEBUG
-    @Test func `builds for debugging refuse metadata that is encoded with its object`() async throws {
+    @Test func `debug builds refuse metadata that is encoded with its object`() async throws {
       struct Careless: Persistable {
         static let collection = "careless"
         var id: Int
@@ -93,7 +93,7 @@ struct KeptApartTests {
       #expect(try await Careful.load(..., in: database).collect().map(\.metadata) == [1])
       try await Numeric(id: 1, metadata: 2).persist(in: database)
       #expect(try await Numeric.load(..., in: database).collect().map(\.metadata) == [2])
-      // One without metadata can't be told from one that keeps it apart.
+      // Without metadata it can't be distinguished from one that excludes it.
       try await Careless(id: 2, metadata: nil).persist(in: database)
     }
   #endif

@@ -5,7 +5,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Ranges whose ends belong to them or don't, at each door that takes a range.
+/// Intervals with open or closed ends, in each call that takes a range.
 struct KeyIntervalTests {
   private static let ids = [-3, 0, 1, 2, 5, 8, 13]
 
@@ -17,7 +17,7 @@ struct KeyIntervalTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `what is behind a key, and up to another, is loaded in both directions`(place: StorePlace) async throws {
+  func `keys after a bound, and up to another, are loaded in both directions`(place: StorePlace) async throws {
     let (open, notes) = try filled(place)
     defer { withExtendedLifetime(open) {} }
     #expect(try await notes.load(1 ..> 8).collect().map(\.id) == [2, 5, 8])
@@ -33,7 +33,7 @@ struct KeyIntervalTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `it is counted and deleted as it is loaded`(place: StorePlace) async throws {
+  func `an interval is counted and deleted as it is loaded`(place: StorePlace) async throws {
     let (open, notes) = try filled(place)
     defer { withExtendedLifetime(open) {} }
     #expect(try await notes.count(1 ..> 8) == 3)
@@ -45,7 +45,7 @@ struct KeyIntervalTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `one whose end is before its beginning, or that is empty, holds nothing and harms nothing`(
+  func `an interval that is empty, or ends before it begins, contains nothing and has no effect`(
     place: StorePlace
   ) async throws {
     let (open, notes) = try filled(place)
@@ -65,7 +65,7 @@ struct KeyIntervalTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `the rows door and stores of bytes take it too`(place: StorePlace) async throws {
+  func `the row API and stores of bytes accept intervals too`(place: StorePlace) async throws {
     let (open, _) = try filled(place)
     try open.writing { tx throws in
       #expect(try tx.remove(in: "notes", 8..>) == 1)
@@ -79,14 +79,14 @@ struct KeyIntervalTests {
     }
     let data = Store(of: Data.self, key: String.self, in: open.database, collection: "bytes")
     for key in ["a", "a\0", "aa", "b"] { try await data.persist(Data(key.utf8), for: key) }
-    // Nothing that is behind "a" is passed, however near it is.
+    // Nothing after "a" is left out, however close it is.
     #expect(try await data.load("a" ..> "b").collect() == ["a\0", "aa", "b"].map { Data($0.utf8) })
     #expect(try await data.load("a\0"..>).collect() == ["aa", "b"].map { Data($0.utf8) })
     #expect(try await data.count(KeyInterval(from: .excluding("a"), to: .excluding("b"))) == 2)
   }
 
   @Test(arguments: 1...UInt64(3))
-  func `any interval holds what a filter of sorted keys holds`(seed: UInt64) throws {
+  func `any interval contains what a filter of sorted keys contains`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     let (open, notes) = try filled(.memory)
     for step in 0..<300 {

@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Values whose keys are given at each call: plain bytes, and others.
+/// Values whose keys are passed to each call: plain bytes, and others.
 struct KeyedStoreTests {
   private struct Size: Codable, Hashable, Sendable { var width: Int }
   private static let bytes = Data((0..<300).map { UInt8(truncatingIfNeeded: $0) })
@@ -43,7 +43,7 @@ struct KeyedStoreTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `bytes are set, read, changed and removed by calls of their own`(place: StorePlace) async throws {
+  func `bytes are set, read, changed and removed by single calls`(place: StorePlace) async throws {
     let open = try place.open()
     let store = Store(of: Data.self, key: Int.self, in: open.database, collection: "bytes")
     #expect(try await store.persist(Self.bytes, for: 1) == nil)
@@ -94,7 +94,7 @@ struct KeyedStoreTests {
     #expect(try await store.metadata(of: 3) == Size(width: 14))
   }
 
-  @Test func `bytes are stored as they are`() async throws {
+  @Test func `bytes are stored unchanged`() async throws {
     let open = try StorePlace.memory.open()
     let store = Store(of: Data.self, key: Int.self, in: open.database, collection: "bytes")
     try await store.persist(Self.bytes, for: 1)
@@ -106,7 +106,7 @@ struct KeyedStoreTests {
     #expect(try await store.load(3) == Data([5]))
   }
 
-  @Test func `bytes and metadata outlive the database's being open`() async throws {
+  @Test func `bytes and metadata persist after the database is closed`() async throws {
     let backend = try SharedBackend()
     for isLast in [false, true] {
       let definition = try DatabaseDefinition {
@@ -130,7 +130,7 @@ struct KeyedStoreTests {
     #expect(await errorCode { _ = try await keyed.load("1") } == .definitionDiffers)
   }
 
-  @Test func `a sequence of bytes is set whole or not at all`() throws {
+  @Test func `a sequence of bytes is set entirely or not at all`() throws {
     let open = try StorePlace.memory.open()
     let store = Store(of: Data.self, key: Double.self, in: open.database, collection: "bytes")
     try open.writing { tx throws in
@@ -140,7 +140,7 @@ struct KeyedStoreTests {
   }
 
   @Test(arguments: [0, 1, 250_000, 5 << 20])
-  func `bytes of each size come back`(size: Int) async throws {
+  func `bytes of each size are read back`(size: Int) async throws {
     let open = try StorePlace.disk.open()
     let store = Store(of: Data.self, key: Int.self, in: open.database, collection: "bytes")
     let bytes = Data(repeating: 0xa5, count: size)

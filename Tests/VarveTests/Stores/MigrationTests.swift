@@ -6,7 +6,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Rewriting what older versions have written.
+/// Rewriting rows of older versions.
 struct MigrationTests {
   fileprivate struct Old: StoreFormat {
     static let collection = "things"
@@ -47,7 +47,7 @@ struct MigrationTests {
     }
   }
 
-  /// The same as the last one in what it stores; reads what the last one wrote, and nothing older.
+  /// Stores the same as `Middle`; reads what `Middle` wrote, and nothing older.
   fileprivate struct New: StoreFormat {
     static let collection = "things"
     enum Version: String, CaseIterable, Sendable { case old = "z", middle = "y", new = "x" }
@@ -76,7 +76,7 @@ struct MigrationTests {
     return backend
   }
 
-  /// Everything by a format that can't read what was not migrated.
+  /// Checks all rows by a format that can't read rows that were not migrated.
   private static func checkNew(_ backend: SharedBackend, _ count: Int) async throws {
     let store = Store<New>(in: try backend.open())
     #expect(try await store.load(...).collect().map(\.text) == (0..<count).map(String.init))
@@ -85,7 +85,7 @@ struct MigrationTests {
     #expect(try await store.metadata(of: count - count % 3) == (count % 3 == 0 ? nil : "\(count - count % 3)"))
   }
 
-  @Test func `every row of an older version is rewritten once, a thousand a transaction, and progress told`()
+  @Test func `each row of an older version is rewritten once, a thousand a transaction, with progress`()
     async throws
   {
     let backend = try Self.filled(2_500)
@@ -106,11 +106,11 @@ struct MigrationTests {
     try await Self.checkNew(backend, 2_500)
   }
 
-  @Test func `a migration that waits on its thread does the same`() throws {
+  @Test func `a blocking migration does the same`() throws {
     let backend = try Self.filled(1_200)
     let open = OpenDatabase(try backend.open(), nil)
     let store = Store<Middle>(in: open.database)
-    // The versions and the shape are numbered by commits of their own.
+    // The versions and the shape are numbered by separate commits.
     try open.writing { tx in try store.insert(Middle.Instance(id: 5_000, text: ""), in: tx) }
     backend.setBack()
     #expect(try store.migrate() == 1_200)
@@ -120,7 +120,7 @@ struct MigrationTests {
     #expect(try OpenDatabase(new.database, nil).reading { tx in try Array(new.load(..., in: tx)).count } == 1_201)
   }
 
-  @Test func `one that was interrupted keeps what it has done, and the next one goes on`() async throws {
+  @Test func `an interrupted migration keeps what it has done, and the next one continues`() async throws {
     let backend = try Self.filled(3_300)
     let interrupted = Store<Middle>(in: try backend.open())
     let task = Task {
@@ -136,7 +136,7 @@ struct MigrationTests {
     try await Self.checkNew(backend, 3_300)
   }
 
-  @Test func `a row that can't be converted is named, and what was rewritten before stays`() async throws {
+  @Test func `a row that can't be converted is named, and rows rewritten before it stay`() async throws {
     let backend = try Self.filled(2_500)
     let old = Store<Old>(in: try backend.open())
     try await old.modify(1_700) { $0.number = -1 }
@@ -153,7 +153,7 @@ struct MigrationTests {
     try await Self.checkNew(backend, 2_500)
   }
 
-  @Test func `others write in between, and what they wrote stays`() async throws {
+  @Test func `others write in between, and their rows stay`() async throws {
     let backend = try Self.filled(2_500)
     let open = OpenDatabase(try backend.open(), nil)
     let store = Store<Middle>(in: open.database)
@@ -176,7 +176,7 @@ struct MigrationTests {
         Issue.record(error)
       }
     }
-    // Of what is left, 2,000 is gone. 2,100 is current, but its metadata is not.
+    // Of the remaining rows, 2,000 is gone. 2,100 is current, but its metadata is not.
     #expect(rewritten == 2_499)
     #expect(try await store.migrate() == 0)
     let new = Store<New>(in: try backend.open())
@@ -186,17 +186,17 @@ struct MigrationTests {
     #expect(try await new.load(...).collect().count == 2_499)
   }
 
-  /// Another writer between the read that finds outdated rows and the write that rewrites them.
+  /// Runs a writer between the read that finds outdated rows and the write that rewrites them.
   private static func writeBetween(
     _ open: OpenDatabase, _ backend: SharedBackend, _ body: @escaping @Sendable (WriteTransaction) throws -> Void
   ) {
     backend.whenPaged {
-      // The thread that reads can't write.
+      // The reading thread can't write.
       do { try otherThread { try open.writing(body) } } catch { Issue.record(error) }
     }
   }
 
-  @Test func `what is written between the look and the rewriting is not undone`() async throws {
+  @Test func `a write between the read and the rewrite is not undone`() async throws {
     let backend = try Self.filled(10)
     let open = OpenDatabase(try backend.open(), nil)
     let store = Store<Middle>(in: open.database)
@@ -213,7 +213,7 @@ struct MigrationTests {
     #expect(try await store.migrate() == 0)
   }
 
-  @Test func `a collection that takes the name of the one that is migrated is migrated alone`() async throws {
+  @Test func `a collection that takes the name of the migrated one is migrated alone`() async throws {
     let backend = try Self.filled(2_500)
     let open = OpenDatabase(try backend.open(), nil)
     let store = Store<Middle>(in: open.database)
@@ -227,7 +227,7 @@ struct MigrationTests {
       else { return }
       do {
         try otherThread {
-          // Others come to stand between the two in the families that they share.
+          // Rows of others lie between the two in the families that they share.
           try open.writing { tx in for key in 0..<50 { try tx.set("\(key)", key: key, in: "between") } }
           try open.database.dropCollection("things")
           try open.writing { tx in for id in 0..<20 { try store.persist(Middle.Instance(id: id, text: "new"), in: tx) }
@@ -243,13 +243,13 @@ struct MigrationTests {
     }
   }
 
-  @Test func `an older program that writes between the look and the rewriting is not undone either`() async throws {
+  @Test func `a write by an older program between the read and the rewrite is not undone either`() async throws {
     let backend = try Self.filled(6)
     let open = OpenDatabase(try backend.open(), nil)
     let store = Store<Middle>(in: open.database)
     let older = OpenDatabase(try backend.open(), nil)
     let oldStore = Store<Old>(in: older.database)
-    // Outdated before and behind it: what is there when it is rewritten counts.
+    // Outdated before and after it: the rewrite converts the current row.
     Self.writeBetween(older, backend) { tx in try oldStore.persist(Old.Instance(id: 2, number: 222), in: tx) }
     #expect(try await store.migrate() == 6)
     #expect(try await store.load(2)?.text == "222")
@@ -257,7 +257,7 @@ struct MigrationTests {
     #expect(try await store.migrate() == 0)
   }
 
-  @Test func `metadata that is older than its object is rewritten too`() async throws {
+  @Test func `metadata older than its object is rewritten too`() async throws {
     let backend = try Self.filled(6)
     let store = Store<Middle>(in: try backend.open())
     try await store.persist(contentsOf: (0..<6).map { Middle.Instance(id: $0, text: "\($0)") })
@@ -268,7 +268,7 @@ struct MigrationTests {
     #expect(try await new.metadata(of: 3) == "3")
   }
 
-  @Test func `with a limit, what versions declared before it wrote is rewritten, and the others stay`() async throws {
+  @Test func `with a limit, rows of versions declared before it are rewritten, and the others stay`() async throws {
     let backend = try Self.filled(4)
     let middle = Store<Middle>(in: try backend.open())
     try await middle.persist(contentsOf: [Middle.Instance(id: 10, text: "10"), Middle.Instance(id: 11, text: "11")])
@@ -295,7 +295,7 @@ struct MigrationTests {
     }
   }
 
-  @Test func `inside of perform it is a part of that, and undone with it`() async throws {
+  @Test func `inside perform a migration is part of it, and undone with it`() async throws {
     let backend = try Self.filled(1_500)
     let store = Store<Middle>(in: try backend.open())
     await #expect(throws: StoreStop.self) {
@@ -345,7 +345,7 @@ struct MigrationTests {
     #expect(backend.asked.commits == 3 + 1)
   }
 
-  @Test func `a database on disk is migrated over its starts`() async throws {
+  @Test func `a database on disk is migrated across starts`() async throws {
     let directory = try TemporaryDirectory()
     do {
       let database = try OpenDatabase.database(in: directory)
@@ -365,7 +365,7 @@ struct MigrationTests {
     }
   }
 
-  @Test func `extensions hear of what is rewritten`() async throws {
+  @Test func `extensions receive the rows that are rewritten`() async throws {
     let backend = try Self.filled(5)
     let open = OpenDatabase(try backend.open(), nil)
     let store = Store<Middle>(in: open.database)

@@ -6,9 +6,9 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// The rules that a definition has for what formats and types with a collection write.
+/// The rules of a definition for the objects that formats and types with a collection write.
 struct ObjectRuleTests {
-  /// Notes are trimmed; a note without text is none; one that is too long is refused.
+  /// Trims notes; removes a note without text; refuses one that is too long.
   private static func rule(_ note: Note) throws -> Note? {
     if note.text.count > 20 { throw TooLong() }
     return note.text == "" ? nil : Note(id: note.id, text: note.text.lowercased())
@@ -24,7 +24,7 @@ struct ObjectRuleTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `every write of a store goes through the rule of its format`(place: StorePlace) async throws {
+  func `every write of a store applies the rule of its format`(place: StorePlace) async throws {
     let heard = Mutex<[Note]>([])
     let open = try place.open(try Self.notes { note in heard.withLock { $0.append(note) } })
     let notes = Store<NoteFormat>(in: open.database)
@@ -35,7 +35,7 @@ struct ObjectRuleTests {
     #expect(try await notes.modify(3) { $0.text += " AND MORE" } == Note(id: 3, text: "three and more"))
     #expect(try await notes.load(...).collect().map(\.text) == ["one", "deux", "three and more"])
     #expect(heard.withLock { $0.map(\.text) } == ["one", "two", "three", "deux", "three and more"])
-    // What the rule removes goes with its metadata.
+    // A row that the rule removes loses its metadata too.
     try await notes.persist(Note(id: 1, text: ""))
     #expect(try await notes.load(1) == nil)
     #expect(try await notes.metadata(of: 1) == nil)
@@ -57,7 +57,7 @@ struct ObjectRuleTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `metadata that an item has itself is that of what the rule makes of it`(place: StorePlace) throws {
+  func `an item's own metadata is that of the rule's result`(place: StorePlace) throws {
     let definition = try DatabaseDefinition {
       try CollectionDefinition(Photo.self).sanitized(before: { (photo: Photo) in
         var photo = photo
@@ -92,7 +92,7 @@ struct ObjectRuleTests {
 
   private final class Dog: Animal, @unchecked Sendable {}
 
-  @Test func `a rule for a class that gives another class than was written fails, and removes nothing`() throws {
+  @Test func `a rule that replaces an object by one of another class fails, and removes nothing`() throws {
     let definition = DatabaseDefinition {
       CollectionDefinition("animals", Dog.self, key: Int.self)
         .sanitized(before: { (animal: Animal) in animal.name == "Rex" ? animal : Animal(name: "Rex") })

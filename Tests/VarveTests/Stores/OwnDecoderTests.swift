@@ -6,7 +6,7 @@ import Varve
 
 /// A format with one version that decodes its rows itself.
 struct OwnDecoderTests {
-  /// Rows without a rating have been written, too.
+  /// Also reads rows that were written without a rating.
   private struct RatedFormat: StoreFormat {
     static let collection = "rated"
     struct Instance: Codable, Identifiable, Hashable, Sendable {
@@ -21,7 +21,7 @@ struct OwnDecoderTests {
     }
   }
 
-  @Test func `a format with one version and a decoder of its own is asked by every door`() throws {
+  @Test func `every call uses the custom decoder of a format with one version`() throws {
     let backend = try SharedBackend()
     let before = OpenDatabase(try backend.open(), nil)
     try before.writing { tx in try tx.set(RatedFormat.Unrated(id: 1), key: 1, in: "rated") }

@@ -5,7 +5,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Types with a collection: the calls of stores, in front of the type.
+/// Types with a collection: the calls of stores as methods of the type.
 struct PersistableTests {
   private static let items = (1...5).map { Item(id: "k\($0)", count: $0) }
   private static let photos = [
@@ -92,7 +92,7 @@ struct PersistableTests {
     }
   }
 
-  @Test func `2.3: an item is set as it is: without metadata its row has none then`() throws {
+  @Test func `2.3: an item is set as given: without metadata its row has none afterwards`() throws {
     let open = try filled()
     try open.writing { tx throws in
       var photo = try #require(try Photo.load(1, in: tx))
@@ -111,7 +111,7 @@ struct PersistableTests {
     }
   }
 
-  @Test func `metadata is read beside its items in both directions`() async throws {
+  @Test func `metadata is read with its items in both directions`() async throws {
     let open = try StorePlace.memory.open()
     let photos = (0..<700).map { id in
       Photo(id: id, name: "", metadata: id % 7 < 3 ? Photo.Size(width: id) : nil)
@@ -129,10 +129,10 @@ struct PersistableTests {
     }
   }
 
-  // MARK: - By itself
+  // MARK: - Outside of transactions
 
   @Test(arguments: StorePlace.allCases)
-  func `2.3, 2.4: each call has a form that is a transaction by itself`(place: StorePlace) async throws {
+  func `2.3, 2.4: each call has a form that is its own transaction`(place: StorePlace) async throws {
     let open = try place.open()
     let database = open.database
     #expect(try await Self.items[0].persist(in: database) == nil)
@@ -166,7 +166,7 @@ struct PersistableTests {
     #expect(try await Photo.delete(..., in: database) == 2)
   }
 
-  @Test func `a call by itself is as durable as it says, in both vocabularies`() async throws {
+  @Test func `a single call has the durability that it requests, in both vocabularies`() async throws {
     let backend = try SharedBackend()
     let database = try backend.open()
     let items = Item.store(in: database)
@@ -181,7 +181,7 @@ struct PersistableTests {
     #expect(backend.asked.durabilities.last == .process)
   }
 
-  @Test func `2.4: a sequence is one transaction: where one item can't be written, none is`() async throws {
+  @Test func `2.4: a sequence is one transaction: if one item can't be written, none is`() async throws {
     struct Measure: Persistable {
       static let collection = "measures"
       var id: Double
@@ -203,7 +203,7 @@ struct PersistableTests {
     #expect(backend.asked.commits == 2)
   }
 
-  @Test func `calls inside of perform belong to it`() async throws {
+  @Test func `calls inside perform belong to it`() async throws {
     let open = try StorePlace.memory.open()
     let database = open.database
     await #expect(throws: StoreStop.self) {
@@ -216,7 +216,7 @@ struct PersistableTests {
     #expect(try await Item.count(in: database) == 0)
   }
 
-  @Test func `2.5: closures of connections read and write items, at the instant that the connection holds`()
+  @Test func `2.5: closures of connections read and write items, at the connection's snapshot`()
     async throws
   {
     let open = try StorePlace.memory.open()
@@ -251,7 +251,7 @@ struct PersistableTests {
     #expect(await errorCode { try await photos.insert(Self.photos[2]) } == .alreadyExists)
   }
 
-  @Test func `2.2: items of classes are items`() async throws {
+  @Test func `2.2: items may be classes`() async throws {
     let open = try StorePlace.memory.open()
     try await Keeper(id: 1, metadata: "first").persist(in: open.database)
     let keeper = try #require(try await Keeper.load(1, in: open.database))

@@ -9,7 +9,7 @@ import Varve
 
 /// Instances as an asynchronous sequence.
 struct RowsTests {
-  /// Counts what is decoded: it tells what was fetched.
+  /// Counts decodings, and so what was fetched.
   private struct CountedFormat: StoreFormat {
     static let collection = "counted"
     struct Instance: Codable, Identifiable, Sendable {
@@ -42,7 +42,7 @@ struct RowsTests {
   // MARK: - Which rows
 
   @Test(arguments: StorePlace.allCases)
-  func `all and ranges come in order, in both directions, as many as the limit says`(place: StorePlace) async throws {
+  func `all and ranges come in order, in both directions, up to the limit`(place: StorePlace) async throws {
     let (open, notes) = try filled(1_000, place)
     defer { withExtendedLifetime(open) {} }
     #expect(try await ids(notes.load(...)) == Array(0..<1_000))
@@ -57,7 +57,7 @@ struct RowsTests {
     #expect(await errorCode { _ = try await notes.load(..., limit: -1).first } == .invalidArgument)
   }
 
-  @Test func `it is a sequence as any other`() async throws {
+  @Test func `a sequence of rows works like any other`() async throws {
     let (open, notes) = try filled(10)
     defer { withExtendedLifetime(open) {} }
     #expect(try await notes.load(...).first { $0.id > 3 }?.id == 4)
@@ -65,7 +65,7 @@ struct RowsTests {
     #expect(try await notes.load(...).map(\.id).contains(7))
   }
 
-  @Test func `first and collect give exactly what was asked for`() async throws {
+  @Test func `first and collect return exactly what was requested`() async throws {
     let (open, notes) = try filled(600)
     defer { withExtendedLifetime(open) {} }
     #expect(try await notes.load(...).first == Note(0))
@@ -82,7 +82,7 @@ struct RowsTests {
   // MARK: - When
 
   @Test(arguments: StorePlace.allCases)
-  func `it shows the database as of the call that made it`(place: StorePlace) async throws {
+  func `a sequence shows the database as of the call that made it`(place: StorePlace) async throws {
     let (open, notes) = try filled(5, place)
     defer { withExtendedLifetime(open) {} }
     let rows = notes.load(...)
@@ -94,12 +94,12 @@ struct RowsTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `items and their metadata stay as they were, over many pages and in both directions`(
+  func `items and their metadata do not change, over many pages and in both directions`(
     place: StorePlace
   ) async throws {
     let open = try place.open()
     let photos = Photo.store(in: open.database)
-    // Every second one has metadata; names are long, so that there are pages.
+    // Every second one has metadata; names are long, so that there are several pages.
     func photo(_ id: Int, _ round: Int) -> Photo {
       let size = (id + round).isMultiple(of: 2) ? Photo.Size(width: id + 1_000 * round) : nil
       return Photo(id: id, name: "\(round) " + String(repeating: "x", count: 200), metadata: size)
@@ -123,7 +123,7 @@ struct RowsTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `it may be iterated again, at once too, with the same answer`(place: StorePlace) async throws {
+  func `a sequence may be iterated again, even concurrently, with the same result`(place: StorePlace) async throws {
     let (open, notes) = try filled(700, place)
     defer { withExtendedLifetime(open) {} }
     let rows = notes.load(...)
@@ -142,7 +142,7 @@ struct RowsTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `made inside of a write it shows what that has written until then, also behind its end`(
+  func `a sequence made inside a write shows what that has written until then, even after its end`(
     place: StorePlace
   ) async throws {
     let (open, notes) = try filled(3, place)
@@ -167,7 +167,7 @@ struct RowsTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `made inside of perform it shows what that has written until then`(place: StorePlace) async throws {
+  func `a sequence made inside perform shows what that has written until then`(place: StorePlace) async throws {
     let (open, notes) = try filled(3, place)
     let made = try await open.database.perform {
       try await notes.delete(0)
@@ -187,12 +187,12 @@ struct RowsTests {
     #expect(try await notes.count == 0)
   }
 
-  @Test func `made while a child task has its turn it is of the moment of the call`() async throws {
+  @Test func `a sequence made while a child task has its turn is as of the call`() async throws {
     let (open, notes) = try filled(2)
     let gate = Gate()
     gate.shut()
     let (begun, begin) = AsyncStream.makeStream(of: Void.self)
-    // The child task waits on a thread: not on one that this test needs.
+    // The child task waits on a thread other than those this test needs.
     let executor = QueueExecutor()
     let database = open.database
     try await database.perform {
@@ -209,14 +209,14 @@ struct RowsTests {
         group.addTask(executorPreference: executor) { try await notes.insert(Note(60)) }
         gate.open()
         try await group.waitForAll()
-        // The slow call had begun before, the other one behind: in between it has its place.
+        // The slow call had begun before, and the other one after: the sequence is ordered between them.
         #expect(try await ids(rows) == [0, 1, 50])
         #expect(try await ids(notes.load(...)) == [0, 1, 50, 60])
       }
     }
   }
 
-  @Test func `made after the end of its perform, they are rows of the committed state`() async throws {
+  @Test func `a sequence made after the end of its perform has rows of the committed state`() async throws {
     let (open, notes) = try filled(2)
     let (ended, end) = AsyncStream.makeStream(of: Void.self)
     let late = try await open.database.perform {
@@ -229,7 +229,7 @@ struct RowsTests {
     #expect(try await late.value?.id == 0)
   }
 
-  @Test func `the rows of one that was closed are not read`() async throws {
+  @Test func `the rows of a closed database are not read`() async throws {
     let database = try await Database.inMemory()
     let notes = Store<NoteFormat>(in: database)
     try await notes.persist(contentsOf: (0..<1_000).map(Note.init))
@@ -242,7 +242,7 @@ struct RowsTests {
     #expect(await errorCode { _ = try await notes.load(...).first } == .closed)
   }
 
-  // MARK: - What it costs
+  // MARK: - Cost
 
   @Test(arguments: [true, false])
   func `rows are fetched 256 at a time, and one alone for the first`(isInMemory: Bool) async throws {
@@ -271,7 +271,7 @@ struct RowsTests {
   }
 
   @Test(arguments: [true, false])
-  func `its instant goes with it and its iterators`(isInMemory: Bool) async throws {
+  func `the snapshot is released with the sequence and its iterators`(isInMemory: Bool) async throws {
     let backend = try SharedBackend(isInMemory: isInMemory)
     let notes = Store<NoteFormat>(in: try backend.open())
     try await notes.persist(contentsOf: (0..<1_000).map(Note.init))
@@ -288,10 +288,10 @@ struct RowsTests {
     #expect(backend.asked.snapshots == before)
   }
 
-  // MARK: - How it ends
+  // MARK: - End
 
   @Test(arguments: StorePlace.allCases)
-  func `a cancelled task gets CancellationError, and hinders nobody`(place: StorePlace) async throws {
+  func `a canceled task gets CancellationError, and blocks no other`(place: StorePlace) async throws {
     let (open, notes) = try filled(1_000, place)
     defer { withExtendedLifetime(open) {} }
     let (reached, reach) = AsyncStream.makeStream(of: Void.self)
@@ -316,7 +316,7 @@ struct RowsTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `a row that can't be decoded is thrown when it is its turn, and ends the iteration`(
+  func `a row that can't be decoded is thrown at its turn, and ends the iteration`(
     place: StorePlace
   ) async throws {
     let open = try place.open()
@@ -354,7 +354,7 @@ struct RowsTests {
   }
 }
 
-/// Threads of a test's own, which may wait.
+/// Separate threads, which may block.
 private final class QueueExecutor: TaskExecutor {
   private let queue = DispatchQueue(label: "test", attributes: .concurrent)
 

@@ -5,9 +5,9 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// The examples of the documents that the project grew from, as far as they concern typed doors: they compile, run, and
-/// are as short, or shorter. Those of extensions and of plain rows are in `SeedExtensionTests`; the articles
-/// *Coming from YapDatabase* and *Coming from CodableDatastore* have the list.
+/// The examples of the documents that the project grew from, as far as they concern typed APIs: they compile, run, and
+/// are no longer than there. Those of extensions and of plain rows are in `SeedExtensionTests`; the articles *Coming
+/// from YapDatabase* and *Coming from CodableDatastore* list them.
 struct SeedTests {
   // MARK: - CodableDatastore
 
@@ -126,7 +126,7 @@ struct SeedTests {
     #expect(try await library.authors.load(newAuthor.id) == newAuthor)
   }
 
-  @Test func `a book of the first version is read as one of the current`() async throws {
+  @Test func `a book of the first version is read as one of the current version`() async throws {
     struct FirstStore: StoreFormat {
       static let collection = "BooksStore"
       enum Version: String, CaseIterable, Sendable { case v1 = "2024-04-01" }
@@ -143,7 +143,7 @@ struct SeedTests {
     let old = FirstStore.Instance(id: id, title: "Emma", author: "Austen")
     try await Store<FirstStore>(in: try backend.open()).persist(old)
 
-    // The program that knows both tells how far it is, and converts once.
+    // The program that knows both versions reports its progress, and converts once.
     let books = Store<BookStore>(in: try backend.open())
     #expect(try await books.load(id)?.authors == [AuthorID(rawValue: "Austen")])
     let rewritten = try await books.migrate { progress in
@@ -162,7 +162,7 @@ struct SeedTests {
     @KeptApart var metadata: MyCustomMetadata? = nil
   }
 
-  /// `read.byKey`, `byKeys`, `all`, `filterExisting`, `atIndex`, `write`, `remove`, with the words of this project.
+  /// `read.byKey`, `byKeys`, `all`, `filterExisting`, `atIndex`, `write`, `remove`, by the calls of this project.
   private func inTransactions(_ db: Database, _ item: MyCustomValue, _ items: [MyCustomValue]) throws {
     try db.write { transaction in
       try item.persist(in: transaction)
@@ -199,7 +199,7 @@ struct SeedTests {
     #expect(try await MyCustomValue.load(..., in: db).collect().count == 3)
     #expect(try await MyCustomValue.load(item.id, in: db)?.metadata?.isRead == true)
 
-    // Write when a queue of the program's says so.
+    // Write in an operation of the program's queue.
     let failure = Mutex<(any Error)?>(nil)
     let writing = BlockOperation {
       do {
@@ -216,7 +216,7 @@ struct SeedTests {
     #expect(failure.withLock { $0 == nil } && writing.isFinished)
   }
 
-  @Test func `persistable items work on a connection, waiting and with completions`() async throws {
+  @Test func `persistable items work on a connection, blocking and with completions`() async throws {
     let db = try await Database.inMemory()
     let item = MyCustomValue(id: UUID(), metadata: MyCustomMetadata(isRead: true))
     let items = [MyCustomValue(id: UUID()), MyCustomValue(id: UUID(), metadata: MyCustomMetadata(isRead: false))]

@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Walking instances inside of a transaction.
+/// Iterating instances inside a transaction.
 struct StoreCursorTests {
   private let open: OpenDatabase
   private let notes: Store<NoteFormat>
@@ -19,7 +19,7 @@ struct StoreCursorTests {
     try open.reading { tx in try Array(load(tx)).map(\.id) }
   }
 
-  @Test func `all and ranges come in order, in both directions, as many as the limit says`() throws {
+  @Test func `all and ranges come in order, in both directions, up to the limit`() throws {
     #expect(try ids { try notes.load(..., in: $0) } == Array(1...9))
     #expect(try ids { try notes.load(..., descending: true, in: $0) } == (1...9).reversed())
     #expect(try ids { try notes.load(3..<5, in: $0) } == [3, 4])
@@ -34,7 +34,7 @@ struct StoreCursorTests {
     #expect(errorCode { _ = try ids { try notes.load(..., limit: -1, in: $0) } } == .invalidArgument)
   }
 
-  @Test func `next, forEach, compactMap and collect go on where the last one was`() throws {
+  @Test func `next, forEach, compactMap and collect continue where the last one ended`() throws {
     try open.reading { tx throws in
       var cursor = try notes.load(..., in: tx)
       #expect(try cursor.next()?.id == 1)
@@ -51,7 +51,7 @@ struct StoreCursorTests {
   @Test func `cursors of rows, instances and identifiers seek and count alike, in both directions`() throws {
     let names = Store(of: String.self, key: Int.self, in: open.database, collection: "names")
     try open.writing { tx throws in
-      // Pending rows are among those that are sought.
+      // A seek finds pending rows, too.
       try notes.delete(4, in: tx)
       try names.persist("late", for: 1, in: tx)
       let expected = [1, 2, 3, 5, 6, 7, 8, 9].filter { $0 > 1 }
@@ -63,7 +63,7 @@ struct StoreCursorTests {
           var instances = try notes.load(2..., descending: isDescending, in: tx)
           var ids = try notes.identifiers(2..., descending: isDescending, in: tx)
           if key % 2 == 0 {
-            // One that is at its end seeks, too.
+            // A cursor at its end seeks, too.
             try rows.forEach { _ in }
             try instances.forEach { _ in }
             try ids.forEach { _ in }
@@ -88,7 +88,7 @@ struct StoreCursorTests {
     }
   }
 
-  @Test func `a cursor over all collections seeks a row, and one that is not there`() throws {
+  @Test func `a cursor over all collections seeks a row, and a missing one`() throws {
     try open.writing { tx throws in
       try tx.set("a", key: "k", in: "letters")
       try tx.set("z", key: "k", in: "zeros")
@@ -113,7 +113,7 @@ struct StoreCursorTests {
     }
   }
 
-  @Test func `a cursor shows what was there when it was made, with what its transaction had written`() throws {
+  @Test func `a cursor shows the state in which it was made, including its transaction's writes`() throws {
     try open.writing { tx throws in
       try notes.delete(2, in: tx)
       try notes.insert(Note(20), in: tx)

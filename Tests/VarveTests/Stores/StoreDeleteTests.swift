@@ -22,7 +22,7 @@ struct StoreDeleteTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `delete returns what was there, and throws where nothing was`(place: StorePlace) async throws {
+  func `delete returns the removed instance, and throws if there was none`(place: StorePlace) async throws {
     let (open, notes) = try filled(place)
     #expect(try await notes.delete(1) == Note(1))
     #expect(await errorCode { try await notes.delete(1) } == .notFound)
@@ -76,7 +76,7 @@ struct StoreDeleteTests {
     #expect(try await others.count == 1)
   }
 
-  @Test func `what is deleted in a savepoint that throws is back`() throws {
+  @Test func `a deletion in a savepoint that throws is undone`() throws {
     let (open, notes) = try filled(.memory)
     try open.writing { tx throws in
       for body: () throws -> Void in [

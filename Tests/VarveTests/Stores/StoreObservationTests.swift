@@ -3,9 +3,9 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Instances that are observed through their store.
+/// Instances observed through their store.
 struct StoreObservationTests {
-  @Test func `an instance is observed with its versions converted, through every change, and when it is gone`()
+  @Test func `an instance is observed with converted versions, through every change, and after its removal`()
     async throws
   {
     struct Old: StoreFormat {
@@ -59,7 +59,7 @@ struct StoreObservationTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `an item is observed by its type, with its metadata, and its collection by the keys that change`(
+  func `an item is observed by its type, with its metadata, and its collection by the changed keys`(
     place: StorePlace
   ) async throws {
     let open = try place.open()

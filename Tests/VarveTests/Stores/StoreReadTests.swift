@@ -36,7 +36,7 @@ struct StoreReadTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `an instance is loaded, counted and found by calls of their own`(place: StorePlace) async throws {
+  func `an instance is loaded, counted and found by single calls`(place: StorePlace) async throws {
     let (open, notes) = try filled(place)
     defer { withExtendedLifetime(open) {} }
     #expect(try await notes.load(3) == Note(3))
@@ -50,7 +50,7 @@ struct StoreReadTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `several instances come in the order of their identifiers, with nil for those that are not there`(
+  func `several instances come in the order of their identifiers, with nil for missing ones`(
     place: StorePlace
   ) async throws {
     let (open, notes) = try filled(place)
@@ -60,7 +60,7 @@ struct StoreReadTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `several instances of a write are those that it has written`(place: StorePlace) throws {
+  func `several instances in a write include its own writes`(place: StorePlace) throws {
     let (open, notes) = try filled(place)
     try open.writing { tx throws in
       try notes.delete(3, in: tx)
@@ -72,7 +72,7 @@ struct StoreReadTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `a store of a collection that was never written to is empty, and makes none`(place: StorePlace) async throws {
+  func `a store of a collection never written to is empty, and reads do not create it`(place: StorePlace) async throws {
     let open = try place.open()
     let notes = Store<NoteFormat>(in: open.database)
     #expect(try await notes.load(1) == nil)
@@ -91,7 +91,7 @@ struct StoreReadTests {
     #expect(try open.reading { tx in try tx.collections() }.isEmpty)
   }
 
-  @Test func `two stores of one format keep apart by their key`() async throws {
+  @Test func `two stores of one format are separated by their key`() async throws {
     let open = try StorePlace.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     let others = Store<NoteFormat>(in: open.database, collection: "other notes")
@@ -119,7 +119,7 @@ struct StoreReadTests {
     #expect(errorCode { _ = try notes.count(in: ended) } == .transactionEnded)
   }
 
-  @Test func `rows that the rows door wrote are instances, and instances are rows`() throws {
+  @Test func `rows written by the row API are instances, and instances are rows`() throws {
     let (open, notes) = try filled(.memory)
     try open.writing { tx throws in
       try tx.set(Note(id: 7, text: "by key"), key: 7, in: "notes", metadata: Stars(stars: 1))

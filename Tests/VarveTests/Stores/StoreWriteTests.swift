@@ -10,7 +10,7 @@ struct StoreWriteTests {
   private static let changed = Note(id: 1, text: "changed")
 
   @Test(arguments: StorePlace.allCases)
-  func `persist sets an instance, and returns what was there`(place: StorePlace) async throws {
+  func `persist sets an instance, and returns the former one`(place: StorePlace) async throws {
     let open = try place.open()
     let notes = Store<NoteFormat>(in: open.database)
     #expect(try await notes.persist(Note(1)) == nil)
@@ -25,7 +25,7 @@ struct StoreWriteTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `persist keeps stored metadata, with metadata it sets it, and the rows door's set clears it`(
+  func `persist keeps stored metadata, or sets it if given, and set of the row API clears it`(
     place: StorePlace
   ) async throws {
     let open = try place.open()
@@ -47,7 +47,7 @@ struct StoreWriteTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `insert refuses what is there, update what is not`(place: StorePlace) async throws {
+  func `insert refuses an existing instance, and update a missing one`(place: StorePlace) async throws {
     let open = try place.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.insert(Note(1))
@@ -78,7 +78,7 @@ struct StoreWriteTests {
     #expect(try await notes.count == 3)
   }
 
-  @Test func `what is not there, or is already, is named by the error`() async throws {
+  @Test func `the error names the instance that is missing or exists already`() async throws {
     let open = try StorePlace.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.insert(Note(42))
@@ -97,7 +97,7 @@ struct StoreWriteTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `modify changes what is there, keeps its metadata, and returns what it is then`(place: StorePlace) async throws {
+  func `modify changes an instance, keeps its metadata, and returns the result`(place: StorePlace) async throws {
     let open = try place.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(Note(1), metadata: Stars(stars: 3))
@@ -111,7 +111,7 @@ struct StoreWriteTests {
     #expect(await errorCode { try await notes.modify(2) { _ in } } == .notFound)
   }
 
-  @Test func `modify that throws, or gives another identifier, changes nothing`() async throws {
+  @Test func `modify that throws, or returns another identifier, changes nothing`() async throws {
     let open = try StorePlace.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(Note(1))
@@ -125,7 +125,7 @@ struct StoreWriteTests {
     #expect(try await notes.load(...).collect() == [Note(1)])
   }
 
-  @Test func `modify of a row that its own closure has removed sets it anew`() throws {
+  @Test func `modify of a row that its own closure has removed sets it again`() throws {
     let open = try StorePlace.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try open.writing { tx throws in
@@ -151,7 +151,7 @@ struct StoreWriteTests {
     #expect(try await notes.metadata(of: 1) == Stars(stars: 9))
   }
 
-  @Test func `a sequence that can't be persisted whole is not persisted at all, and its transaction goes on`() throws {
+  @Test func `a sequence is persisted entirely or not at all, and its transaction continues`() throws {
     struct Number: Codable, Identifiable, Sendable {
       var id: Double
     }
@@ -201,7 +201,7 @@ struct StoreWriteTests {
     #expect(try await store.load(1) != nil)
   }
 
-  @Test func `calls inside of perform are one transaction, and undone together`() async throws {
+  @Test func `calls inside perform are one transaction, and undone together`() async throws {
     let open = try StorePlace.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await open.database.perform {
@@ -221,7 +221,7 @@ struct StoreWriteTests {
     #expect(try await notes.load(...).collect() == [Note(1), Note(2)])
   }
 
-  @Test func `a call that throws inside of perform is undone alone`() async throws {
+  @Test func `a call that throws inside perform is undone alone`() async throws {
     let open = try StorePlace.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await open.database.perform {

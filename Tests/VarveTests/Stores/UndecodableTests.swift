@@ -4,9 +4,9 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Rows that the program can't decode: whoever wants to be rid of them can be.
+/// Rows that the program can't decode, and how they can be removed.
 struct UndecodableTests {
-  /// What another program has kept under the same name.
+  /// The format of another program under the same name.
   private struct Other: StoreFormat {
     static let collection = "notes"
     struct Instance: Codable, Identifiable, Sendable {
@@ -16,7 +16,7 @@ struct UndecodableTests {
     typealias Metadata = NoteFormat.Metadata
   }
 
-  /// Six rows that are no notes, and one that is.
+  /// Stores six rows that can't be decoded as notes, and one that can.
   private static func filled() async throws -> SharedBackend {
     let backend = try SharedBackend()
     let others = Store<Other>(in: try backend.open())
@@ -31,7 +31,7 @@ struct UndecodableTests {
     return nil
   }
 
-  @Test func `persist replaces them, keeps their metadata, and returns nil for what was there`() async throws {
+  @Test func `persist replaces them, keeps their metadata, and returns nil for the former instance`() async throws {
     let notes = Store<NoteFormat>(in: try await Self.filled().open())
     #expect(try await notes.persist(Note(1)) == nil)
     #expect(try await notes.load(1) == Note(1))
@@ -43,7 +43,7 @@ struct UndecodableTests {
     #expect(try await notes.count == 7)
   }
 
-  @Test func `deleteIfPresent removes them, and returns nil for what was there`() async throws {
+  @Test func `deleteIfPresent removes them, and returns nil for the former instance`() async throws {
     let notes = Store<NoteFormat>(in: try await Self.filled().open())
     #expect(try await notes.deleteIfPresent(1) == nil)
     #expect(try await notes.deleteIfPresent(Note(2)) == nil)
@@ -54,7 +54,7 @@ struct UndecodableTests {
     #expect(try await notes.deleteIfPresent(7) == Note(7))
   }
 
-  @Test func `calls that have to return what was there throw, name it, say what does without, and change nothing`()
+  @Test func `calls that return the former instance throw, name it and an alternative, and change nothing`()
     async throws
   {
     let notes = Store<NoteFormat>(in: try await Self.filled().open())
@@ -73,7 +73,7 @@ struct UndecodableTests {
     #expect(await Self.error { try await notes.delete(9) }?.code == .notFound)
   }
 
-  @Test func `calls with several, a range or all of them decode none`() async throws {
+  @Test func `calls with several rows, a range or all of them decode none`() async throws {
     let notes = Store<NoteFormat>(in: try await Self.filled().open())
     #expect(try await notes.delete(1...2) == 2)
     #expect(try await notes.delete(ids: [3]) == 1)
@@ -82,7 +82,7 @@ struct UndecodableTests {
     #expect(try await notes.delete(...) == 4)
   }
 
-  @Test func `items and the rows door replace and remove them too`() async throws {
+  @Test func `items and the row API replace and remove them too`() async throws {
     struct OtherItem: Persistable {
       static let collection = Item.collection
       var id: String
@@ -99,7 +99,7 @@ struct UndecodableTests {
     #expect(try await Item.load(..., in: database).collect() == [Item(id: "a", count: 1)])
   }
 
-  @Test func `an extension that needs what was there refuses, and the error names the row`() async throws {
+  @Test func `an extension that needs the former row refuses, and the error names the row`() async throws {
     let open = OpenDatabase(try await Self.filled().open(), nil)
     let notes = Store<NoteFormat>(in: open.database)
     var hooks = Hooks(scope: .only(["notes"]))

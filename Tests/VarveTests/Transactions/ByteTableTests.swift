@@ -3,10 +3,10 @@ import Testing
 
 @testable import Varve
 
-/// The table of a transaction's keys, against a dictionary.
+/// The key table of a transaction, against a dictionary.
 struct ByteTableTests {
   @Test(arguments: 1...UInt64(20))
-  func `a table says what a dictionary says, and keeps the order in which keys came`(seed: UInt64) throws {
+  func `a table equals a dictionary, and keeps the order in which keys were added`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     let all = Self.keys(&random)
     // The first keys are found without slots.
@@ -20,7 +20,7 @@ struct ByteTableTests {
       if random.oneIn(3) {
         let removed = table.remove(key)
         try #require(removed == model.removeValue(forKey: key), "seed \(seed), step \(step), key \(key)")
-        // The newest entry goes with its value.
+        // The newest entry is removed with its value.
         if order.last == key { order.removeLast() }
       } else {
         let before = model[key]
@@ -48,7 +48,7 @@ struct ByteTableTests {
     #expect(table[[]] == 1 && table[[0]] == nil)
   }
 
-  @Test func `what is undone from the last to the first takes no memory`() {
+  @Test func `changes undone from the last to the first use no memory`() {
     var table = ByteTable<UInt8>()
     func key(_ number: Int) -> [UInt8] { BigEndian.bytes(UInt64(number)) + BigEndian.bytes(UInt64(number)) }
     for number in 0..<100 { table.set(1, for: key(number)) }
@@ -79,7 +79,7 @@ struct ByteTableTests {
     #expect(table.byteCount <= 48_000 * (10 + 32) + (1 << 16) * 8 + 1_024)
   }
 
-  @Test func `copies go their own ways`() {
+  @Test func `copies are independent`() {
     var table = ByteTable<Int>()
     for number in UInt8(0)..<100 { table.set(Int(number), for: [number]) }
     let copy = table
@@ -89,7 +89,7 @@ struct ByteTableTests {
     #expect(copy[[150]] == nil && table[[150]] == -1)
   }
 
-  /// A hash that ignores some byte, or the length, would be right and slow: nothing else notices.
+  /// A hash that ignores some byte, or the length, would be correct but slow: no other test would notice.
   @Test func `every byte and the length of a key change its hash`() {
     for length in 0...70 {
       let key = [UInt8](repeating: 0, count: length)
@@ -104,8 +104,8 @@ struct ByteTableTests {
     }
   }
 
-  /// Searches of a table that is filled with keys in a row stay short.
-  @Test func `neighbouring keys spread over the slots`() {
+  /// Lookups in a table that is filled with consecutive keys stay short.
+  @Test func `neighboring keys spread over the slots`() {
     let slots = 1 << 12
     var counts = [Int](repeating: 0, count: slots)
     for number in UInt32(0)..<UInt32(slots) {

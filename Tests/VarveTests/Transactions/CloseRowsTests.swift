@@ -3,7 +3,7 @@ import Testing
 
 @testable import Varve
 
-/// Rows that are removed together, close to each other and far apart.
+/// Rows that are removed together, adjacent to each other and far apart.
 struct CloseRowsTests {
   @Test(arguments: 1...20) func `rows that are removed together go, and those between them stay`(seed: Int) throws {
     var random = SeededRandom(seed: UInt64(seed))
@@ -18,7 +18,7 @@ struct CloseRowsTests {
       let chance = 1 + random.below(6)
       var left: Set<Int> = []
       try database.write { tx in
-        // Some that the transaction itself has set, and some that are not there.
+        // Some that the transaction itself has set, and some that are missing.
         for _ in 0..<50 { try tx.set("set", key: random.below(2 * count), in: "rows") }
         var cursor = try tx.rows(in: "rows")
         while let row = try cursor.next() { left.insert(try row.key(as: Int.self)) }
@@ -59,7 +59,7 @@ struct CloseRowsTests {
     #expect(try database.read { tx in try tx.count() } == 3)
   }
 
-  @Test func `collections have numbers that stay with another name, and rows are found by them`() throws {
+  @Test func `collections keep their numbers when they are renamed, and rows are found by them`() throws {
     let database = try Database.inMemory()
     try database.write { tx in try tx.set("a", key: 5, in: "old") }
     let number = try #require(try database.read { tx in try tx.collectionNumber(of: "old") })
@@ -74,7 +74,7 @@ struct CloseRowsTests {
       #expect(try key.withBytes { try tx.contains($0, inCollection: number) })
       #expect(try key.withBytes { try tx.contains($0, inCollection: 999) } == false)
     }
-    // One that is made by its first reference has keys of that kind.
+    // A collection created by its first reference has keys of that type.
     try database.write { tx in
       _ = try tx.collectionNumber(making: RowKey("text", in: "made"))
       #expect(throws: DatabaseError.self) { try tx.set("b", key: 5, in: "made") }

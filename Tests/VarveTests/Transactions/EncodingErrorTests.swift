@@ -4,11 +4,11 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// What a type throws when it is encoded or decoded is the cause of the error, with nothing between.
+/// An error that a type throws when it is encoded or decoded is the direct cause of the reported error.
 struct EncodingErrorTests {
   private struct Refusal: Error, Equatable { var text: String }
 
-  /// A type that refuses to be encoded, or to be decoded, at the top or in a field.
+  /// A type that refuses to be encoded, or to be decoded, at the top level or in a field.
   private struct Picky: Codable, Sendable {
     var text: String
     private enum CodingKeys: CodingKey { case text, refuses }
@@ -70,13 +70,13 @@ struct EncodingErrorTests {
     }
   }
 
-  @Test func `F2: the cause of an object or metadata that can't be encoded is what its type threw`() throws {
+  @Test func `F2: the cause of an object or metadata that can't be encoded is its type's error`() throws {
     try Self.run(Binary.self)
     try Self.run(JSON.self)
     try Self.run(PropertyList.self)
   }
 
-  @Test func `F2: the cause of a change set's object that can't be encoded or decoded is what its type threw`()
+  @Test func `F2: the cause of a change set object that can't be encoded or decoded is its type's error`()
     async throws
   {
     let open = try StorePlace.memory.open()

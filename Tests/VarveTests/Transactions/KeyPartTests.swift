@@ -11,7 +11,7 @@ struct KeyPartTests {
   private static func filled(_ place: StorePlace) throws -> (OpenDatabase, [Place]) {
     let open = try place.open()
     var keys: [Place] = []
-    // Texts that begin alike are other values: "a", and what continues it.
+    // Texts with a common prefix are different values: "a", and its continuations.
     for text in ["", "a", "a\0", "a\0b", "ab", "b", "é"] {
       for number in [-1, 0, 1, 300] { for last in ["", "x"] { keys.append(Compound(text, number, last)) } }
     }
@@ -30,7 +30,7 @@ struct KeyPartTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `they are walked, counted and removed by their first value, or several`(place: StorePlace) async throws {
+  func `rows are iterated, counted and removed by their first value, or several`(place: StorePlace) async throws {
     let (open, keys) = try Self.filled(place)
     for text in ["", "a", "a\0", "ab", "é", "nowhere"] {
       let wanted = keys.filter { $0.values.0 == text }.sorted()
@@ -70,7 +70,7 @@ struct KeyPartTests {
     #expect(try code("texts", "a") == .keyTypeDiffers)
   }
 
-  @Test func `types of keys know what they begin with`() {
+  @Test func `key types know the types of their first parts`() {
     let type = KeyType.compound(.integer, .optional(.string), .uuid)
     #expect(type.begins(with: .integer) && type.begins(with: .compound(.integer, .optional(.string))))
     #expect(type.begins(with: type))

@@ -5,11 +5,11 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Ranges over the first part of compound keys, whatever the types of the others, against an array.
+/// Ranges over the first part of compound keys, whatever the types of the other parts, against an array.
 struct KeysBeginningTests {
   private typealias Key<Second: KeyCodable> = Compound<Int, Second>
 
-  /// Ranges of each kind between two numbers, as bounds and as a rule.
+  /// Ranges of each kind between two numbers, as bounds and as a predicate.
   private static func ranges(_ low: Int, _ high: Int) -> [(bounds: KeyInterval<Int>, holds: (Int) -> Bool)] {
     [
       (KeyInterval(from: .including(low), to: .including(high)), { $0 >= low && $0 <= high }),
@@ -26,7 +26,7 @@ struct KeysBeginningTests {
     let open = try place.open()
     let database = open.database
     let store = Store(of: String.self, key: Compound<Int, Second>.self, in: database, collection: "entries")
-    // Neighbours in the same families stay out.
+    // Adjacent collections in the same families are not included.
     try await Store(of: Int.self, key: Int.self, in: database, collection: "before").persist(1, for: 1)
     var keys: [Key<Second>] = []
     for group in -3...6 where group != 2 {
@@ -70,7 +70,7 @@ struct KeysBeginningTests {
   }
 
   @Test(arguments: StorePlace.allCases)
-  func `groups from 1 to 3 are said whatever comes after the group`(place: StorePlace) async throws {
+  func `groups from 1 to 3 are selected whatever comes after the group`(place: StorePlace) async throws {
     let seed = UInt64.random(in: 0...9_999)
     var random = SeededRandom(seed: seed)
     try await check(["", "a", "a\0", "\u{10FFFF}", "zz"], place, seed)
@@ -79,8 +79,8 @@ struct KeysBeginningTests {
     try await check([nil, true, false] as [Bool?], place, seed)
   }
 
-  @Test func `several first parts are a range, too, and others are not those of the collection`() async throws {
-    // Its end closes the database.
+  @Test func `several first parts form a range, too, and parts of other types are refused`() async throws {
+    // The database is closed when `open` is released.
     let open = try StorePlace.memory.open()
     defer { withExtendedLifetime(open) {} }
     let verses = Store(of: String.self, key: Compound<String, Int, Int>.self, in: open.database, collection: "verses")

@@ -20,18 +20,18 @@ struct PerformTests {
     try database.read { tx in try tx.object(Int.self, key: key, in: collection) }
   }
 
-  @Test func `calls inside of perform belong to one transaction`() async throws {
+  @Test func `calls inside perform belong to one transaction`() async throws {
     try await database.perform {
       try await database.write { tx in try tx.set("a", key: 1, in: "c") }
       #expect(try await database.read { tx in try tx.keys(Int.self, in: "c") } == [1])
-      // Nobody else sees it: a thread of its own has no task-local.
+      // It is not visible elsewhere: a detached task has no task-local.
       #expect(try await Task.detached { try await database.read { tx in try tx.count(in: "c") } }.value == 0)
       try await database.write { tx in try tx.set("b", key: 2, in: "c") }
     }
     #expect(try keys() == [1, 2])
   }
 
-  @Test func `synchronous code inside of perform belongs to it, too`() async throws {
+  @Test func `synchronous code inside perform belongs to it, too`() async throws {
     let connection = database.connection()
     @Sendable func put(_ number: Int) throws { try database.write { tx in try tx.set("a", key: number, in: "c") } }
     func seen() throws -> [[Int]] {
@@ -57,7 +57,7 @@ struct PerformTests {
       #expect(try seen() == [[1, 2, 3], [1, 2, 3]])
       #expect(throws: Stop.self) { try putAndFail() }
       #expect(refused() == [.invalidArgument, .invalidArgument])
-      // Elsewhere nothing is there yet.
+      // Elsewhere nothing is visible yet.
       Threads.run(1) { _ throws in #expect(try keys() == []) }
     }
     #expect(try seen() == [[1, 2, 3], [1, 2, 3]])
@@ -80,7 +80,7 @@ struct PerformTests {
     #expect(try keys() == [])
   }
 
-  @Test func `a perform inside of another is undone alone`() async throws {
+  @Test func `a perform inside another is undone alone`() async throws {
     try await database.perform {
       try await database.write { tx in try tx.set("a", key: 1, in: "c") }
       await #expect(throws: Stop.self) {
@@ -94,7 +94,7 @@ struct PerformTests {
     #expect(try keys() == [1, 3])
   }
 
-  @Test func `calls of child tasks take turns and all land`() async throws {
+  @Test func `calls of child tasks take turns and all succeed`() async throws {
     try await database.perform {
       try await withThrowingTaskGroup(of: Void.self) { group in
         for number in 0..<50 {
@@ -127,7 +127,7 @@ struct PerformTests {
     #expect(try keys() == [])
   }
 
-  @Test func `D13: a detached write that is waited for inside of perform fails, and nothing hangs`() async throws {
+  @Test func `D13: a detached write that is awaited inside perform fails, and nothing hangs`() async throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(20)
     let database = try await Database.inMemory(options: options)
@@ -141,7 +141,7 @@ struct PerformTests {
     try await database.write { tx in try tx.set("x", key: 1, in: "c") }
   }
 
-  @Test func `a task that is cancelled while it waits for the writer leaves at once`() async throws {
+  @Test func `a task that is canceled while it waits for the writer returns at once`() async throws {
     let begun = AsyncStream<Void>.makeStream()
     let end = AsyncStream<Void>.makeStream()
     let holder = Task {
@@ -171,7 +171,7 @@ struct PerformTests {
     }
   }
 
-  @Test func `writers of many tasks come one after the other`() async throws {
+  @Test func `writers of many tasks run one after the other`() async throws {
     try await withThrowingTaskGroup(of: Void.self) { group in
       for _ in 0..<200 {
         group.addTask {
@@ -185,14 +185,14 @@ struct PerformTests {
     #expect(try number("n", in: "c2") == 200)
   }
 
-  @Test func `a database is not closed inside of perform, and goes on`() async throws {
+  @Test func `a database can't be closed inside perform, and stays open`() async throws {
     func closeHere() throws { try database.close() }
     try await database.perform {
       try await database.write { tx in try tx.set("a", key: 1, in: "c") }
       #expect(errorCode { try closeHere() } == .writerBusy)
       #expect(await errorCode { try await database.close() } == .writerBusy)
       try await database.perform { #expect(await errorCode { try await database.close() } == .writerBusy) }
-      // Nobody is kept out.
+      // Other tasks are not kept out.
       #expect(try await Task.detached { try await database.read { tx in try tx.count(in: "c") } }.value == 0)
       try await database.write { tx in try tx.set("b", key: 2, in: "c") }
     }
@@ -202,7 +202,7 @@ struct PerformTests {
     try await database.close()
   }
 
-  @Test func `closing waits for what runs, and what comes later is refused`() async throws {
+  @Test func `closing waits for running calls, and later ones are refused`() async throws {
     let database = database
     try await withThrowingTaskGroup(of: Void.self) { group in
       for number in 0..<20 { group.addTask { try await database.write { tx in try tx.set(1, key: number, in: "c") } } }
@@ -214,9 +214,9 @@ struct PerformTests {
     #expect(error?.code == .closed)
   }
 
-  // MARK: - Its end
+  // MARK: - End
 
-  @Test func `D16: a perform that iterates while close begins comes to its end`() async throws {
+  @Test func `D16: a perform that iterates while close begins runs to its end`() async throws {
     let database = try await Database.inMemory()
     try database.change { tx in for key in 0..<2_000 { try tx.set(key, key: key, in: "rows") } }
     let closing = Mutex<Task<Void, any Error>?>(nil)
@@ -235,7 +235,7 @@ struct PerformTests {
     try await closing.withLock { $0 }?.value
   }
 
-  @Test func `D18e: a task that outlives its perform reads as any other, and its writes say why they fail`()
+  @Test func `D18e: a task that outlives its perform reads normally, and its writes throw the reason`()
     async throws
   {
     let database = try await Database.inMemory()

@@ -5,9 +5,9 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Rows by what change sets and hooks give: without the type of the key.
+/// Rows by the keys of change sets and hooks, without the key's type.
 struct RowKeyTests {
-  @Test func `R12: a key that a change gives is the same as one of its bytes, and hashes so`() throws {
+  @Test func `R12: a key from a change equals one made of its bytes, and hashes the same`() throws {
     let database = try Database.inMemory()
     let lines = Lines()
     let seen = Mutex<[RowKey]>([])
@@ -61,7 +61,7 @@ struct RowKeyTests {
     #expect(try open.reading { tx in try tx.count() } == 2)
   }
 
-  @Test func `a hook that is asked sees the metadata that comes, and not what was`() throws {
+  @Test func `a hook called before a change sees the new metadata, and not the former`() throws {
     let definition = DatabaseDefinition {
       CollectionDefinition("notes", String.self, key: Int.self, coder: .json)
       CollectionDefinition("files", Data.self, key: Int.self, coder: .raw)

@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// What the rows door does.
+/// The row API.
 struct RowTests {
   struct Book: Codable, Hashable, Sendable {
     var title: String
@@ -16,7 +16,7 @@ struct RowTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }
 
-  /// The synchronous doors, by a name that has no other form.
+  /// The synchronous form of `read`, by a name without overloads.
   private func reading<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
     try database.read(body)
   }
@@ -55,7 +55,7 @@ struct RowTests {
     #expect(try writing { try $0.replaceObject(Self.moby, key: "none", in: "books") } == false)
   }
 
-  @Test func `a closure that throws leaves nothing, a nested one undoes itself alone`() throws {
+  @Test func `a closure that throws leaves nothing, and a nested one is undone alone`() throws {
     struct Stop: Error {}
     #expect(throws: Stop.self) {
       try database.write { tx in

@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import ObjectFixtures
 
-/// Rows that the storage is too small for: the error names the row, and nothing of it is written.
+/// Rows that exceed the storage's limits: the error names the row, and nothing of it is written.
 struct SizeErrorTests {
   private let open: OpenDatabase
 
@@ -29,7 +29,7 @@ struct SizeErrorTests {
     }
   }
 
-  @Test func `an object or metadata that is too long is named with its collection and its key`() throws {
+  @Test func `an object or metadata that is too long is reported with its collection and its key`() throws {
     let long = String(repeating: "x", count: 1_000)
     try check(.valueTooLong, key: "\"b\"") { tx in try tx.set(long, key: "b", in: "texts") }
     try check(.valueTooLong, key: "\"b\"") { tx in try tx.set("b", key: "b", in: "texts", metadata: long) }
@@ -37,14 +37,14 @@ struct SizeErrorTests {
     try check(.valueTooLong, key: "\"a\"") { tx in try tx.replaceMetadata(long, key: "a", in: "texts") }
   }
 
-  @Test func `a key that is too long is named with its collection`() throws {
+  @Test func `a key that is too long is reported with its collection`() throws {
     let long = String(repeating: "k", count: 40)
     try check(.keyTooLong, key: nil) { tx in try tx.set("b", key: long, in: "texts") }
     try check(.keyTooLong, key: nil) { tx in _ = try tx.object(String.self, key: long, in: "texts") }
     try check(.keyTooLong, key: nil) { tx in try tx.remove(key: long, in: "texts") }
   }
 
-  @Test func `a transaction that is too large for a commit is told at the row that is too much`() throws {
+  @Test func `a transaction too large for a commit is refused at the row that exceeds the limit`() throws {
     let value = String(repeating: "x", count: 900)
     try open.writing { tx throws in
       for round in 0..<3 { try tx.set(value, key: "full \(round)", in: "texts", metadata: value) }
@@ -52,7 +52,7 @@ struct SizeErrorTests {
         try tx.set(value, key: "more", in: "texts", metadata: value)
       }
       #expect(error?.code == .batchTooLarge && error?.collection == "texts" && error?.key == "\"more\"")
-      // What there was room for is committed.
+      // The rows that fit are committed.
       try tx.set("end", key: "end", in: "texts")
     }
     let keys = try open.reading { tx in try tx.keys(String.self, in: "texts") }

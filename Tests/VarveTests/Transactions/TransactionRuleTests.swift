@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 import Varve
 
-/// The rules of transactions on threads.
+/// The rules of blocking transactions.
 struct TransactionRuleTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }
@@ -17,7 +17,7 @@ struct TransactionRuleTests {
     }
   }
 
-  @Test func `a cursor of an undone savepoint has ended, and one from before it never saw what was undone`() throws {
+  @Test func `a cursor of an undone savepoint has ended, and an earlier one never saw what was undone`() throws {
     try database.write { tx in for key in 0..<3 { try tx.set(key, key: key, in: "c") } }
     try database.write { tx in
       try tx.set(3, key: 3, in: "c")
@@ -39,7 +39,7 @@ struct TransactionRuleTests {
     }
   }
 
-  @Test func `a transaction can't be used behind its closure`() throws {
+  @Test func `a transaction can't be used after its closure`() throws {
     var kept: ReadTransaction?
     try database.read { tx in kept = tx }
     #expect(code { _ = try kept?.count() } == .transactionEnded)
@@ -54,14 +54,14 @@ struct TransactionRuleTests {
     #expect(code { _ = try rows?.next() } == .transactionEnded)
   }
 
-  @Test func `D6: a write inside of a read on the same thread is refused`() throws {
+  @Test func `D6: a write inside a read on the same thread is refused`() throws {
     try database.read { _ in
       #expect(code { try database.write { tx in try tx.set(1, key: 1, in: "c") } } == .writeInsideRead)
     }
     try database.write { tx in try tx.set(1, key: 1, in: "c") }
   }
 
-  @Test func `a read inside of a write sees what that has written`() throws {
+  @Test func `a read inside a write sees what that has written`() throws {
     var seen: [Int] = []
     try database.write { tx in
       try tx.set(1, key: 7, in: "c")
@@ -100,13 +100,13 @@ struct TransactionRuleTests {
     #expect(try database.read { tx in try tx.keys(Int.self, in: "c") } == [1, 3])
   }
 
-  @Test func `a rollback that the closure catches undoes its write all the same, and no other`() throws {
+  @Test func `a rollback that the closure catches still undoes its write, and no other`() throws {
     let outermost = code {
       try database.write { tx in
         try tx.set(1, key: 1, in: "c")
         do { try tx.rollback() } catch {}
         try tx.set(2, key: 2, in: "c")
-        // A nested one after it is kept by itself, and goes with the outer one.
+        // A nested one after it is independent, and is undone with the outer one.
         try database.write { inner in try inner.set(3, key: 3, in: "c") }
       }
     }
@@ -140,7 +140,7 @@ struct TransactionRuleTests {
     #expect(try await database.read { tx in try tx.keys(Int.self, in: "c") } == [4])
   }
 
-  @Test func `whoever waits too long learns who holds the writer`() throws {
+  @Test func `the error of a writer that times out names the transaction that has the writer`() throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(10)
     let database = try Database.inMemory(options: options)
@@ -162,7 +162,7 @@ struct TransactionRuleTests {
     #expect(error?.message.contains("the long one") == true)
   }
 
-  @Test func `readers see whole commits, and one instant`() throws {
+  @Test func `readers see complete commits, and one snapshot`() throws {
     try database.write { tx in
       for key in 0..<10 { try tx.set(0, key: key, in: "c") }
     }
@@ -194,7 +194,7 @@ struct TransactionRuleTests {
     #expect(failures.withLock { $0 } == [])
   }
 
-  @Test func `concurrent writers that meet do it again, and none is lost`() throws {
+  @Test func `concurrent writers that conflict retry, and no change is lost`() throws {
     let attempts = Atomic<Int>(0)
     let failures = Mutex<[String]>([])
     DispatchQueue.concurrentPerform(iterations: 4) { _ in
@@ -216,10 +216,10 @@ struct TransactionRuleTests {
     #expect(attempts.load(ordering: .relaxed) >= 400)
   }
 
-  @Test func `concurrent writers that don't meet do not conflict by counts and row numbers`() throws {
+  @Test func `concurrent writers of different rows do not conflict by counts and row numbers`() throws {
     let attempts = Atomic<Int>(0)
     let failures = Mutex<[String]>([])
-    // Making the collection is a change that two of them may meet in.
+    // Creating the collection is a change on which two of them may conflict.
     try database.write { tx in try tx.set(0, key: -1, in: "c") }
     DispatchQueue.concurrentPerform(iterations: 4) { writer in
       for number in 0..<100 {

@@ -4,11 +4,11 @@ import Testing
 
 @testable import Varve
 
-/// Who gets the writer, and when.
+/// The order in which waiters get the writer.
 @Suite(.timeLimit(.minutes(1))) struct WriterQueueTests {
   private static let long = Duration.seconds(3_600)
 
-  /// Waits in a task, and is in the line when this returns.
+  /// Starts a waiting task, and returns once it is in the queue.
   private func waiter(
     _ queue: WriterQueue, _ timeout: Duration = long, _ body: @escaping @Sendable () -> Void = {}
   ) async -> Task<Void, any Error> {
@@ -22,7 +22,7 @@ import Testing
     return task
   }
 
-  /// Where the time limit ends the test, the waits end too: a queue that forgets somebody fails, and does not hang.
+  /// If the time limit ends the test, the waits end too: a queue that loses a waiter fails, and does not hang.
   private func withQueue(_ body: (WriterQueue) async throws -> Void) async throws {
     let queue = WriterQueue()
     try await withTaskCancellationHandler {
@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  @Test func `tasks get it in the order in which they came, and one timer does for all of them`() async throws {
+  @Test func `tasks get it in the order of arrival, and share one timer`() async throws {
     try await withQueue { queue in
       let order = Mutex<[Int]>([])
       #expect(try queue.tryAcquire(nil))
@@ -49,7 +49,7 @@ import Testing
     }
   }
 
-  @Test func `a wait that is over ends, and the others keep their place`() async throws {
+  @Test func `a wait that times out ends, and the others keep their order`() async throws {
     try await withQueue { queue in
       let order = Mutex<[Int]>([])
       #expect(try queue.tryAcquire("holder"))
@@ -74,7 +74,7 @@ import Testing
     }
   }
 
-  @Test func `no wait outlives the queue's closing`() async throws {
+  @Test func `no wait outlives the closing of the queue`() async throws {
     try await withQueue { queue in
       #expect(try queue.tryAcquire(nil))
       var tasks: [Task<Void, any Error>] = []
@@ -90,7 +90,7 @@ import Testing
   }
 
   @Test(arguments: [1, 2, 3] as [UInt64])
-  func `a line is a list from which any may leave`(seed: UInt64) {
+  func `a queue is a list from which any waiter may leave`(seed: UInt64) {
     var random = SeededRandom(seed: seed)
     var line = WaiterLine()
     var model: [(number: UInt64, deadline: ContinuousClock.Instant?)] = []

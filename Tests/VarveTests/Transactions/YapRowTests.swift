@@ -5,8 +5,9 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// What programs that come from YapDatabase rely on, by the numbers of the study's sections and recommendations: rows,
-/// transactions and connections. Other suites have what their tests' names say, and `YapExtensionTests` the extensions.
+/// The behavior that programs coming from YapDatabase rely on, by the numbers of the study's sections and
+/// recommendations: rows, transactions and connections. Other suites cover what their tests' names say, and
+/// `YapExtensionTests` the extensions.
 struct YapRowTests {
   private struct Word: Codable, Hashable, Sendable { var text: String }
 
@@ -27,7 +28,7 @@ struct YapRowTests {
 
   // MARK: - 1.1
 
-  @Test func `1.1: one key has a row in each collection, each on its own, and a collection has a name`() throws {
+  @Test func `1.1: one key has an independent row in each collection, and a collection has a name`() throws {
     try writing { tx throws in
       for name in ["first", "second", "third"] { try tx.set(Word(text: name), key: "k", in: name) }
       try tx.remove(key: "k", in: "second")
@@ -40,7 +41,7 @@ struct YapRowTests {
     #expect(count == 2 && collections == ["first", "third"])
   }
 
-  @Test func `1.1: the number of a row is never given again, not behind another start either`() throws {
+  @Test func `1.1: the number of a row is never reused, not even after a restart`() throws {
     var given: [RowID] = []
     for _ in 0..<3 {
       let database = try backend.open()
@@ -62,7 +63,7 @@ struct YapRowTests {
     try OpenDatabase.close(next)
   }
 
-  @Test func `1.1: a walk over everything goes by collection and key, and text keys are found by their beginning`()
+  @Test func `1.1: iterating all rows is ordered by collection and key, and text keys are found by prefix`()
     throws
   {
     try words(["b": "", "ab": "", "abc": "", "ac": ""])
@@ -76,7 +77,7 @@ struct YapRowTests {
     #expect(found == ["abc", "ab"])
   }
 
-  @Test func `1.1: a transaction has room for the program, and tells in order when it was committed`() throws {
+  @Test func `1.1: a transaction has a field for the program, and reports in order when it was committed`() throws {
     let told = Mutex<[Int]>([])
     try writing { tx throws in
       #expect(tx.userInfo == nil)
@@ -90,7 +91,7 @@ struct YapRowTests {
     #expect(try reading { tx in tx.userInfo == nil })
   }
 
-  @Test func `1.1: a write through a connection that holds an instant does not move it, and loses no change`() throws {
+  @Test func `1.1: a write through a pinned connection does not advance it, and loses no change`() throws {
     let connection = database.connection()
     try words(["a": "old"])
     try connection.beginLongLivedRead()
@@ -106,7 +107,7 @@ struct YapRowTests {
 
   // MARK: - Recommendations
 
-  @Test func `REC 85: a metadata that is replaced where no row is makes none, and nothing is told`() throws {
+  @Test func `REC 85: replacing the metadata of a missing row creates none, and is not reported`() throws {
     try words(["a": ""])
     let before = try reading { tx in tx.version }
     #expect(try writing { tx in try tx.replaceMetadata(1, key: "none", in: "words") } == false)
@@ -116,7 +117,7 @@ struct YapRowTests {
     #expect(version == before && count == 1 && collections == ["words"])
   }
 
-  @Test func `REC 86: a write that changes nothing commits nothing, and who waits for its end hears of it`() throws {
+  @Test func `REC 86: a write without changes commits nothing, and its onCommit callbacks run`() throws {
     try words(["a": ""])
     backend.setBack()
     let before = try reading { tx in tx.version }
@@ -131,7 +132,7 @@ struct YapRowTests {
   }
 
   @Test(arguments: [DatabaseError.Code.storage, .outcomeUnknown])
-  func `REC 87: a commit that fails throws, and no reader, cache or observer takes it for done`(
+  func `REC 87: a commit that fails throws, and no reader, cache or observer uses it`(
     code: DatabaseError.Code
   ) async throws {
     let definition = DatabaseDefinition {
@@ -160,13 +161,13 @@ struct YapRowTests {
     #expect(try open.reading { tx in try tx.count(in: "words") } == 1)
     #expect(try open.reading { tx in tx.version } == version)
     #expect(try await open.database.feed(after: version).isEmpty)
-    // What is known not to have happened is tried again; of what is not known nobody builds.
+    // A commit known not to have happened is retried; nothing builds on one with an unknown outcome.
     let again = errorCode { try open.writing { tx in try tx.set(Word(text: "again"), key: "a", in: "words") } }
     #expect(again == (code == .storage ? nil : .outcomeUnknown))
     #expect(try text() == (code == .storage ? "again" : "old"))
   }
 
-  @Test func `REC 89: a connection that holds an instant keeps old objects, and a sibling has the new ones`() throws {
+  @Test func `REC 89: a pinned connection keeps old objects, and another has the new ones`() throws {
     let definition = DatabaseDefinition {
       CollectionDefinition("words", Word.self, key: String.self)
     }
@@ -185,7 +186,7 @@ struct YapRowTests {
     #expect(try text(held) == "new")
   }
 
-  @Test func `REC 90: rows of several keys come in the order of the keys, each as often as it is asked for`() throws {
+  @Test func `REC 90: rows of several keys come in the order of the keys, each as often as requested`() throws {
     try words(["a": "1", "b": "2", "c": "3"])
     let rows = try reading { tx in
       try tx.rows(keys: ["c", "none", "a", "c"], in: "words").map { try $0?.object(as: Word.self).text }
@@ -201,7 +202,7 @@ struct YapRowTests {
     }
   }
 
-  @Test func `REC 96: a rule that gives nil for an object removes the row, and one behind it gets what was set`() throws
+  @Test func `REC 96: a rule that returns nil for an object removes the row, and a later one gets what was set`() throws
   {
     let got = Mutex<[String]>([])
     let definition = DatabaseDefinition {
@@ -220,7 +221,7 @@ struct YapRowTests {
       #expect(try tx.object(Word.self, key: "a", in: "words") == Word(text: "sea"))
       try tx.set(Word(text: ""), key: "a", in: "words")
       #expect(try tx.contains(key: "a", in: "words") == false)
-      // Metadata goes with an object: there is none, and this one is not looked at.
+      // Metadata belongs to an object: there is none, and this value is not encoded.
       try tx.set(Word(text: ""), key: "b", in: "words", metadata: Unencodable())
       #expect(throws: (any Error).self) {
         try tx.set(Word(text: "B"), key: "b", in: "words", metadata: Unencodable())
@@ -236,7 +237,7 @@ struct YapRowTests {
     #expect(try open.reading { tx in try tx.count(in: "words") } == 0)
   }
 
-  @Test func `REC 99: a row that can't be decoded is an error with its place, and is there and counted`() throws {
+  @Test func `REC 99: a row that can't be decoded is an error with its key, and is present and counted`() throws {
     try writing { tx in
       try tx.set(Word(text: "good"), key: "a", in: "words")
       try tx.set(["no", "word"], key: "b", in: "words", metadata: 5)
