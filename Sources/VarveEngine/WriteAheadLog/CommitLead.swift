@@ -1,18 +1,18 @@
 internal import Synchronization
 
-/// Proof that the holder leads the commit queue: no commit happens beside it.
+/// Proof that its holder leads the commit queue, so no other commit runs at the same time.
 ///
-/// Only the word of the queue makes one, so that what belongs to the leader can be called by the leader alone. It has
-/// no size and costs nothing.
+/// Only `CommitQueue` creates one; functions reserved for the leader take it as a parameter. It has no size and costs
+/// nothing.
 struct CommitLead: ~Copyable {
   fileprivate init() {}
 
-  /// For the time and the engines in which no writer can be beside the caller: while an engine opens, and in one
-  /// that is read-only or follows another process.
+  /// For periods and engines without concurrent writers: while an engine opens, and in an engine that is read-only or
+  /// follows another process.
   static var beforeOpen: CommitLead { CommitLead() }
 }
 
-/// Whether a thread leads, and what gives it the proof. `CommitQueue` has the only one of an engine.
+/// Tracks whether a thread leads and hands out the proof. `CommitQueue` has the only one of an engine.
 ///
 /// Safe from any thread.
 struct LeadWord: ~Copyable {
@@ -20,7 +20,7 @@ struct LeadWord: ~Copyable {
 
   init() {}
 
-  /// The lead, if no thread has it.
+  /// Takes the lead; returns nil if another thread has it.
   @inline(__always)
   func take() -> CommitLead? {
     guard isLed.compareExchange(expected: false, desired: true, ordering: .sequentiallyConsistent).exchanged else {
@@ -29,10 +29,10 @@ struct LeadWord: ~Copyable {
     return CommitLead()
   }
 
-  /// The lead of a thread that the one before handed it to.
+  /// The lead that the previous leader handed over to the calling thread.
   func handedOver() -> CommitLead { CommitLead() }
 
-  /// Gives the lead back. Takes a proof that the caller has it, which must not be used afterwards.
+  /// Releases the lead. Takes the caller's proof, which must not be used afterwards.
   @inline(__always)
   func giveBack(_ lead: borrowing CommitLead) { isLed.store(false, ordering: .sequentiallyConsistent) }
 }

@@ -11,9 +11,9 @@
 /// ends at 4264
 /// ```
 ///
-/// A segment that begins after a failed sync has `restart` behind its predecessor.
+/// A segment that begins after a failed sync has `restart` after its predecessor.
 enum LogDump {
-  /// Renders a segment. With `verify` damage behind the last readable record is looked for, too.
+  /// Renders a segment. With `verify`, also searches for damage past the last readable record.
   static func render(
     _ file: any File, number: FileNumber, name: String, verify: Bool, line: (String) -> Void
   ) throws(EngineError) {

@@ -1,10 +1,10 @@
-/// The entries of a log record, each with its sequence, whatever the record's kind.
+/// Reads the entries of a log record of any kind, each with its sequence.
 ///
-/// What it meets comes from disk: nothing is trusted.
+/// The input comes from disk and is fully validated.
 struct LogEntryReader {
   private var reader: ByteReader
   private let kind: LogFormat.RecordKind
-  /// Of the entry read last, and of the record before the first.
+  /// The sequence of the entry read last; the record's sequence before the first entry.
   private var sequence: UInt64
   private var isFirst = true
 
@@ -15,11 +15,11 @@ struct LogEntryReader {
     sequence = record.header.sequence.value
   }
 
-  /// The next entry, or nil at the end. Throws `.corruption`, or `.unsupportedFormat` for an entry of a
-  /// kind that this version does not know.
+  /// Returns the next entry, or nil at the end. Throws `.corruption`, or `.unsupportedFormat` for an entry of a kind
+  /// that this version does not know.
   mutating func next() throws(EngineError) -> (sequence: SequenceNumber, entry: BatchReader.Entry)? {
     guard kind != .end, !reader.isAtEnd else { return nil }
-    // In a batch the sequences follow one another; an entry that is logged again says how far it is.
+    // Entries of a batch have consecutive sequences; an entry that is logged again stores its distance.
     let step = kind == .entries ? try reader.varint() : isFirst ? 0 : 1
     let limit = SequenceNumber.maximum.value
     guard isFirst || step > 0, sequence <= limit, step <= limit, sequence + step <= limit else {
@@ -34,18 +34,18 @@ struct LogEntryReader {
 /// Builds the payload of a record of kind *entries* (`LogFormat`).
 struct LogEntriesBuilder: ~Copyable {
   private(set) var payload: ByteWriter
-  /// The sequence of the first entry, which the record has; nil while there is none.
+  /// The sequence of the first entry, stored in the record header; nil while there are no entries.
   private(set) var first: SequenceNumber?
   private var last: UInt64 = 0
 
   init(capacity: Int) { payload = ByteWriter(capacity: capacity) }
 
-  /// At most so many bytes does an entry take.
+  /// The maximum encoded size of an entry in bytes.
   static func sizeMaximum(_ kind: EntryKind, _ family: FamilyID, keySize: Int, valueSize: Int) -> Int {
     10 + BatchFormat.entrySize(kind, family, keySize: keySize, valueSize: valueSize)
   }
 
-  /// Adds an entry whose sequence is above all before.
+  /// Appends an entry. Its sequence must be above that of every entry before.
   mutating func append(
     _ sequence: SequenceNumber, _ kind: EntryKind, _ family: FamilyID, _ key: ByteView, _ value: ByteView
   ) {

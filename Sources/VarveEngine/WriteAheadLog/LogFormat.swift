@@ -9,7 +9,7 @@
 ///  0  8  magic "VARVELOG"                         0  4  header checksum
 ///  8  4  format version, 2                        4  4  payload size
 /// 12  4  required features                        8  8  sequence of the first entry
-/// 16  8  number of the segment                   16  8  promise
+/// 16  8  number of the segment                   16  8  durable mark
 /// 24  8  life id, random                         24  4  payload checksum
 /// 32  8  number of the predecessor, 0 for none   28  1  record kind
 /// 40  8  life id of the predecessor              29  3  zero
@@ -21,16 +21,16 @@
 /// 84     zero to 2,047, then the same 2,048 bytes again
 /// ```
 ///
-/// - The header stands twice, so that damage of one copy neither hides the segment nor goes unseen: the
+/// - The header is stored twice, so that damage of one copy neither hides the segment nor goes unseen: the
 ///   copies may differ only where a crash cut the store of the block, and then nothing in the segment
 ///   was durable.
 /// - The *header checksum* is the CRC-32C of bytes 4 to 31 of the record, the *payload checksum* that
 ///   of the payload. Both begin from a seed of the segment's life id and the record's offset, so a
-///   record of an earlier life of the file, or one at another place, does not validate.
-/// - The *promise* is an offset of the segment: all bytes before it were known to be durable when the
-///   record was written. A record that can't be read below a promise is damage; one above is the torn
+///   record of an earlier life of the file, or one at another offset, does not validate.
+/// - The *durable mark* is an offset of the segment: all bytes before it were known to be durable when the
+///   record was written. An unreadable record below a durable mark is damage; one above is the torn
 ///   tail of a crash.
-/// - A record of kind *end* has no payload: it is there for its promise, and its sequence is that of
+/// - A record of kind *end* has no payload: it exists for its durable mark, and its sequence is that of
 ///   the next entry. More records may follow it.
 /// - The payload of a record of kind *batch* is the batch itself (`BatchFormat`): entry i has the sequence
 ///   of the record plus i. Entries of volatile families are left out; a batch gives them the sequences before
@@ -44,7 +44,7 @@
 ///   ```
 ///
 ///   The other copy may be in the log, too: a reader takes an entry once, by family and sequence.
-/// - *Required features*: bit 0 marks a *restart*, the segment that a log went on in after a failed sync.
+/// - *Required features*: bit 0 marks a *restart*, the segment in which a log continued after a failed sync.
 ///   It continues the chain only where the MANIFEST cuts its predecessor, at the end that it names; the
 ///   segments between the two are dead. All other bits are zero.
 ///
@@ -53,28 +53,28 @@
 enum LogFormat {
   static let headerBlockSize = 4096
   static let headerSize = 84
-  /// Where the second copy of the header begins.
+  /// The offset of the second copy of the header.
   static let headerCopyOffset = 2048
   static let recordHeaderSize = 32
   /// "VARVELOG". On disk: never change.
   static let magic: UInt64 = 0x474f_4c45_5652_4156
   static let version: UInt32 = 2
-  /// The oldest that is read. Version 1 has neither records of kind *entries* nor restarts.
+  /// The oldest version that can be read. Version 1 has neither records of kind *entries* nor restarts.
   static let oldestVersion: UInt32 = 1
-  /// The required feature of a restart. On disk: never change.
+  /// The required-feature bit of a restart. On disk: never change.
   static let restartFeature: UInt32 = 1
 
-  /// On disk: never change a number. 0 is no record, so that zeros are none.
+  /// The kind of a record. On disk: never change a number. 0 is invalid, so that zeros never decode as a record.
   enum RecordKind: UInt8, Sendable {
-    /// A batch as it was committed.
+    /// A batch as committed.
     case batch = 1
-    /// Nothing but a promise.
+    /// No payload; carries only a durable mark.
     case end = 2
     /// Entries that are logged again, each with its own sequence.
     case entries = 3
   }
 
-  /// The bytes that a record with this payload takes.
+  /// The size in bytes of a record with this payload, padding included.
   @inline(__always)
   static func recordSize(payloadSize: Int) -> Int {
     (recordHeaderSize &+ payloadSize &+ 7) & ~7
@@ -88,10 +88,10 @@ struct LogSegmentHeader: Equatable, Sendable {
   var predecessor: Predecessor?
   var capacity: UInt64
   var databaseID: UInt64
-  /// Whether it counts only where the MANIFEST cuts its predecessor.
+  /// Whether the segment counts only if the MANIFEST cuts its predecessor.
   var isRestart = false
 
-  /// The segment before, and where its last record ended when this one began.
+  /// The preceding segment, and where its last record ended when this segment began.
   struct Predecessor: Equatable, Sendable {
     var number: FileNumber
     var lifeID: UInt64
@@ -123,16 +123,16 @@ struct LogSegmentHeader: Equatable, Sendable {
     writer.append(integer: CRC32C.checksum(writer.view.dropFirst(start)))
   }
 
-  /// What a header block says.
+  /// The result of reading a header block.
   enum Reading: Equatable, Sendable {
-    /// No header of this number: the segment was prepared, and not used in this life.
+    /// No header of this number: the segment was prepared but not used in this life.
     case none
-    /// `isIntact`: both copies and the zeros around them are as they were written.
+    /// `isIntact`: both copies and the zeros around them are as written.
     case valid(LogSegmentHeader, isIntact: Bool)
   }
 
-  /// Reads the header block of segment `number`. Throws `.unsupportedFormat` where it is whole, but not
-  /// for this version.
+  /// Reads the header block of segment `number`. Throws `.unsupportedFormat` if it is valid but written by an
+  /// unsupported version.
   static func decode(_ block: ByteView, number: FileNumber, file: String) throws(EngineError) -> Reading {
     guard block.count >= LogFormat.headerBlockSize else { return .none }
     let middle = LogFormat.headerCopyOffset
@@ -189,17 +189,17 @@ struct LogRecordHeader: Equatable, Sendable {
   @inline(__always)
   var recordSize: Int { LogFormat.recordSize(payloadSize: payloadSize) }
 
-  /// Reads the header at `offset`, or nil where no header of this life was written there.
+  /// Reads the header at `offset`; returns nil if no header of this life was written there.
   ///
-  /// The cheap plausibility checks come first, because a search for records behind damage asks this
-  /// at every multiple of 8.
+  /// The cheap plausibility checks come first, because a search for records past damage calls this at every multiple of
+  /// 8.
   @inline(__always)
   static func decode(_ segment: ByteView, at offset: Int, seed: UInt32) -> LogRecordHeader? {
     decode(segment, at: offset, offset: offset, capacity: segment.count, seed: seed)
   }
 
-  /// The same for a piece of a segment of `capacity` bytes: the header at `index` of the piece stands at
-  /// `offset` of the segment. The payload need not be in the piece.
+  /// Reads a header from a piece of a segment of `capacity` bytes: the header at `index` of the piece is at `offset` of
+  /// the segment. The payload need not be in the piece.
   @inline(__always)
   static func decode(
     _ piece: ByteView, at index: Int, offset: Int, capacity: Int, seed: UInt32

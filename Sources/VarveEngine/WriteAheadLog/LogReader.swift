@@ -1,28 +1,27 @@
-/// Reads the records of one segment, and tells a torn tail from damage.
+/// Reads the records of one segment, and distinguishes a torn tail from damage.
 ///
-/// The whole segment is read into memory first: at most a few are read in the life of a process, each
-/// bounded by the log's bound.
+/// The whole segment is read into memory first: at most a few are read in the life of a process, each bounded by the
+/// log's size limit.
 ///
-/// # Where a segment ends
-/// At the first offset that holds no valid record of its life. What lies behind decides what that
-/// means: a valid record with a promise above that offset says that the bytes there were durable, so
-/// they were damaged since; without one they are the torn tail of a crash, which is cut silently.
+/// # Where a segment ends At the first offset without a valid record of this life. What follows decides the cause: a
+/// valid record whose durable mark is above that offset shows that the bytes there were durable and have been damaged
+/// since; without one they are the torn tail of a crash, which is cut silently.
 ///
 /// Belongs to one thread.
 struct LogReader: ~Copyable {
   let header: LogSegmentHeader
-  /// False: the header block was cut by a crash, or damaged. A promise in the segment decides.
+  /// False if the header block was cut by a crash, or damaged. A durable mark in the segment decides which.
   let isHeaderIntact: Bool
   let fileName: String
   private let content: BlockOfBytes
   private(set) var offset: Int = LogFormat.headerBlockSize
-  /// The highest promise of the records read so far.
+  /// The highest durable mark of the records read so far.
   private(set) var promise: UInt64 = 0
 
-  /// The bytes of the file: less than the header's capacity after a clean close.
+  /// The size of the file in bytes: less than the header's capacity after a clean close.
   var fileSize: Int { content.view.count }
 
-  /// Opens a segment; nil where it is empty (see `LogFormat`).
+  /// Opens a segment. Returns nil if it is empty (see `LogFormat`).
   static func open(_ file: any File, number: FileNumber, name: String) throws(EngineError) -> LogReader? {
     let size = try file.size()
     guard size >= UInt64(LogFormat.headerBlockSize) else { return nil }
@@ -45,14 +44,14 @@ struct LogReader: ~Copyable {
     self.content = content
   }
 
-  /// A record as it was read. `payload` lives as long as the reader.
+  /// A record that was read. `payload` is valid as long as the reader lives.
   struct Record {
     let offset: Int
     let header: LogRecordHeader
     let payload: ByteView
   }
 
-  /// The next record, or nil where the valid ones end. `offset` is then where they do.
+  /// Returns the next record, or nil where the valid ones end, which is then `offset`.
   mutating func next() -> Record? {
     guard let record = record(at: offset) else { return nil }
     offset += record.header.recordSize
@@ -64,7 +63,7 @@ struct LogReader: ~Copyable {
     Self.record(in: content.view, at: position, lifeID: header.lifeID)
   }
 
-  /// The record that begins at `position` of a segment's bytes, if a whole one of this life does.
+  /// Returns the record at `position` of a segment's bytes, or nil if no whole record of this life begins there.
   static func record(in view: ByteView, at position: Int, lifeID: UInt64) -> Record? {
     let seed = CRC32C.seed(lifeID, UInt64(position))
     guard let found = LogRecordHeader.decode(view, at: position, seed: seed) else { return nil }
@@ -77,7 +76,7 @@ struct LogReader: ~Copyable {
     return Record(offset: position, header: found, payload: payload)
   }
 
-  /// Looks for a record behind `offset`, where the valid ones ended, that promises more than `end`.
+  /// Finds a record past `offset`, where the valid ones ended, whose durable mark is above `end`.
   ///
   /// Complexity: O(capacity), a few nanoseconds for each multiple of 8.
   func findPromise(above end: UInt64) -> Record? {
@@ -90,16 +89,15 @@ struct LogReader: ~Copyable {
   }
 }
 
-/// Bytes of a file, read whole into memory of its own.
+/// A file's bytes, read whole into memory.
 ///
-/// # Safety
-/// Sole owner of the memory; `view` is valid while it lives.
+/// # Safety Sole owner of the memory; `view` is valid while it lives.
 @safe
 struct BlockOfBytes: ~Copyable {
   private let base: UnsafeMutableRawPointer
   private let count: Int
 
-  /// Reads the first `size` bytes, or as many as there are.
+  /// Reads the first `size` bytes, or the whole file if it is shorter.
   init(reading file: any File, size: Int) throws(EngineError) {
     let memory = UnsafeMutableRawPointer.allocate(byteCount: max(size, 8), alignment: 16)
     do throws(EngineError) {

@@ -1,30 +1,29 @@
-/// Finds the log of a database that was closed or crashed, and hands out its records in order.
+/// Finds the log of a database that was closed or crashed, and delivers its records in order.
 ///
 /// # Algorithm
-/// 1. Segments are the files `NNNNNN.log` from the oldest that the MANIFEST names. That one must be
-///    there: it was durable before it was named.
+/// 1. Segments are the files `NNNNNN.log` from the oldest that the MANIFEST names. That one must exist: it was
+///    durable before it was named.
 /// 2. Each is read to where its valid records end, or to where an earlier recovery cut it.
-/// 3. The next in the chain is the one whose header names this one, its life id and just that end.
-///    Where the MANIFEST cuts this one and a *restart* names that cut, it is the restart: between the two
-///    are the dead segments of a failed sync. A restart without its cut is the leftover of one that
-///    never counted.
-///    One that names an earlier end of this one was given up when its header could not be written, and
-///    the log went on here: it is skipped.
-/// 4. Where the chain stops, everything behind is what a crash left of writes that nobody was promised.
-///    It is dropped, unless a record there promises that something before it was durable: then bytes
-///    were damaged after they were written, and that is an error, never a cut.
+/// 3. The next in the chain is the one whose header names this segment, its life id and exactly that end. If the
+///    MANIFEST cuts this segment and a *restart* names that cut, the restart is next: the segments between the two
+///    are the dead ones of a failed sync. A restart without its cut never counted and is ignored. A segment that
+///    names an earlier end of this one was given up when its header could not be written, and the log continued here:
+///    it is skipped.
+/// 4. Everything past the end of the chain is left over from a crash and was never acknowledged as durable. It is
+///    dropped, unless a durable mark there shows that something before it was durable: then bytes were damaged after
+///    they were written, which is an error, never a cut.
 ///
-/// Nothing is written here. The caller makes the verdict durable before the first new write.
+/// Nothing is written here. The caller makes the outcome durable before the first new write.
 struct LogRecovery {
   let directory: String
   let fileSystem: any FileSystem
   /// Numbers of all `.log` files in the directory.
   let numbers: [FileNumber]
   let oldest: FileNumber
-  /// Where earlier recoveries cut: by segment number.
+  /// The cuts of earlier recoveries, by segment number.
   let cuts: [FileNumber: Cut]
 
-  /// An earlier recovery's verdict: this life of the segment ends there, and all before is durable.
+  /// An earlier recovery's decision: this life of the segment ends there, and everything before is durable.
   struct Cut: Equatable, Sendable {
     let lifeID: UInt64
     let end: UInt64
@@ -36,31 +35,31 @@ struct LogRecovery {
     let lifeID: UInt64
     let capacity: Int
     let end: Int
-    /// All bytes before are known to be durable.
+    /// All bytes before this offset are known to be durable.
     let durableEnd: Int
 
     var place: LogSegmentHeader.Predecessor { .init(number: number, lifeID: lifeID, end: UInt64(end)) }
   }
 
-  /// What was found.
+  /// The result of a recovery.
   struct Outcome: Equatable, Sendable {
     var chain: [Link] = []
-    /// Files from the oldest on that are not in the chain: empty, or behind the cut.
+    /// Files from the oldest on that are not in the chain: empty, or past the cut.
     var dropped: [FileNumber] = []
-    /// How many records were handed out.
+    /// The number of records delivered.
     var recordCount = 0
   }
 
   func path(_ number: FileNumber) -> String { directory + "/" + FileName.log(number).name }
 
-  /// Reads the chain and calls `visit` for each record with entries in order. The views live during the call.
+  /// Reads the chain and calls `visit` for each record with entries in order. The views are valid during the call.
   func replay(_ visit: (LogReader.Record, FileNumber) throws(EngineError) -> Void) throws(EngineError) -> Outcome {
     var outcome = Outcome()
     let candidates = numbers.filter { $0 >= oldest }.sorted()
     guard candidates.first == oldest else {
       throw .corruption("oldest log segment is missing", file: path(oldest))
     }
-    // What was cut is durable up to there, for as long as the segment lives.
+    // A cut segment is durable up to the cut, for as long as the segment lives.
     for number in cuts.keys.sorted() where number >= oldest && !candidates.contains(number) {
       throw .corruption("log segment is missing", file: path(number))
     }
@@ -85,7 +84,7 @@ struct LogRecovery {
     return outcome
   }
 
-  /// The segment that the log went on in after a failed sync, where `link` is cut for one.
+  /// Returns the index of the segment in which the log continued after a failed sync, if `link` is cut for one.
   private func findRestart(behind link: Link, in rest: ArraySlice<FileNumber>) throws(EngineError) -> Int? {
     guard cuts[link.number] != nil else { return nil }
     for index in rest.indices {
@@ -100,10 +99,10 @@ struct LogRecovery {
     return nil
   }
 
-  /// What a file is to the chain.
+  /// How a file relates to the chain.
   private enum Place {
     case continues(Link)
-    /// Prepared and never used: it has no header of its own, or one that was given up.
+    /// Prepared and never used: it has no header of its own, or an abandoned one.
     case isEmpty
     /// It names another predecessor, or another end of it.
     case endsBefore
@@ -127,7 +126,7 @@ struct LogRecovery {
       if reader.header.isRestart && cuts[previous.number] == nil { return .endsBefore }
     }
     let end = try readRecords(&reader, cut: cuts[number], &outcome, visit)
-    // `readRecords` has compared the promise with the end.
+    // `readRecords` has compared the durable mark with the end.
     return .continues(
       Link(
         number: number, lifeID: reader.header.lifeID, capacity: reader.fileSize, end: end,
@@ -174,8 +173,7 @@ struct LogRecovery {
     return reader.offset
   }
 
-  /// Throws where a segment behind the end of the chain says that something in it was durable: then
-  /// all before it was, too.
+  /// Throws if a segment past the end of the chain shows that something in it was durable: then all before it was, too.
   private func requireNoPromises(_ rest: ArraySlice<FileNumber>, behind last: Link?) throws(EngineError) {
     for number in rest {
       let file = try fileSystem.openFile(path(number), writable: false)
@@ -198,8 +196,8 @@ struct LogRecovery {
 }
 
 extension LogSegmentHeader {
-  /// Whether it names an end of `place`'s segment behind which that went on. A segment is sealed before the
-  /// header of the next is written, so only a header whose writing failed does.
+  /// Returns whether this header names an end of `place`'s segment past which that segment continued. A segment is
+  /// sealed before the header of the next is written, so only a header whose writing failed names such an end.
   fileprivate func isAbandoned(for place: Predecessor) -> Bool {
     guard let predecessor, !isRestart else { return false }
     return predecessor.number == place.number && predecessor.lifeID == place.lifeID && predecessor.end < place.end

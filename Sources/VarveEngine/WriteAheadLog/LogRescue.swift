@@ -1,37 +1,36 @@
-/// Reads of a segment of the log every record that can be read, also behind damage.
+/// Reads every readable record of a log segment, including those past damage.
 ///
-/// Records stand at multiples of 8, and a checksum that is seeded with the segment's life and the place
-/// tells one from anything else: behind a damaged record every multiple of 8 is tried. Where the header
-/// block is lost, others know the life id: the successor's header, or the MANIFEST.
+/// Records are at multiples of 8, and their checksum is seeded with the segment's life id and the offset: past a
+/// damaged record every multiple of 8 is tried. If the header block is lost, the life id comes from the successor's
+/// header or the MANIFEST.
 ///
-/// # What is a loss
-/// Bytes without a record in front of one that can be read, and those before an end that is known: by a
-/// promise, by the successor's header, or by a cut of the MANIFEST. What lies behind the last record can
-/// as well be the torn tail of a crash, or nothing; where there are bytes, it is called doubtful.
+/// # What counts as lost Bytes without a record that precede a readable one, and those before a known end: a durable
+/// mark, the successor's header, or a cut of the MANIFEST. Bytes past the last record may be the torn tail of a crash,
+/// or nothing; if there are any, they are reported as doubtful.
 enum LogRescue {
-  /// What others know of a segment.
+  /// What other files say about a segment.
   struct Hints: Sendable {
     var lifeID: UInt64?
-    /// The records end here.
+    /// The offset at which the records end, if known.
     var end: UInt64?
-    /// Whether records behind `end` are not of the database any more.
+    /// Whether records past `end` no longer belong to the database.
     var isCut = false
   }
 
   struct Outcome {
     var header: LogSegmentHeader?
-    /// Nil where nothing of the segment is known: it holds nothing, or is lost.
+    /// Nil if nothing of the segment is known: it is empty, or lost.
     var lifeID: UInt64?
     var recordCount = 0
-    /// Behind the last record.
+    /// The offset after the last record.
     var end: UInt64 = 0
     var parts: [UnreadablePart] = []
-    /// Bytes behind the last record that look like the begin of one.
+    /// The size of the bytes past the last record that look like the start of another one.
     var doubtfulTail: UInt64?
     var isHeaderDamaged = false
   }
 
-  /// Visits the records of a segment in their order. Throws what `visit` and the file system throw.
+  /// Visits the records of a segment in order. Throws what `visit` and the file system throw.
   static func read(
     _ file: any File, number: FileNumber, hints: Hints,
     _ visit: (LogReader.Record) throws(EngineError) -> Void
@@ -86,7 +85,7 @@ enum LogRescue {
     }
   }
 
-  /// Adds a loss; says which commit it was where the record's header is whole.
+  /// Records a loss, with the commit that it belonged to if the record's header is intact.
   private static func add(_ start: Int, _ end: Int, _ view: ByteView, _ lifeID: UInt64, _ outcome: inout Outcome) {
     let seed = CRC32C.seed(lifeID, UInt64(start))
     var message = "no log record can be read"

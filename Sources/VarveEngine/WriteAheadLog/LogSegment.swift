@@ -3,17 +3,17 @@ internal import Synchronization
 /// One segment of the log that is open for appending.
 ///
 /// # Two ways to write
-/// Where the file system overwrites in place, records are stored through a mapping of the file: no
+/// If the file system overwrites blocks without copying, records are stored through a mapping of the file: no
 /// system call, and what is stored survives the death of the process at once. Elsewhere the same
-/// bytes go by `write`. Readers can't tell the difference.
+/// bytes go through `write`. Readers see no difference.
 ///
 /// # Invariants
 /// 1. Bytes below `tail` are whole records; nothing valid of this life lies above it.
 /// 2. `durable` ≤ `published` ≤ `tail`; all three only grow.
-/// 3. The promise of a record is at most the offset of the record.
+/// 3. The durable mark of a record is at most the offset of the record.
 ///
 /// # Concurrency
-/// `append` is called by the commit leader alone. `published` and `durable` may be read by anyone;
+/// `append` is called by the commit leader alone. `published` and `durable` may be read by any thread;
 /// `durable` is raised by the one thread that syncs.
 ///
 /// # Safety
@@ -25,15 +25,15 @@ final class LogSegment: @unchecked Sendable {
   let lifeID: UInt64
   let capacity: Int
   let file: any File
-  /// The position of the segment's first byte in the log as a whole: the sum of what went before.
+  /// The log position of the segment's first byte: the sum of what came before.
   let logBase: LogPosition
-  /// Nil where records are written by `File.write`.
+  /// Nil if records are written by `File.write`.
   let mapping: MappedFile?
-  /// The first byte of `mapping`, where records may be encoded in place.
+  /// The first byte of `mapping`, if records may be encoded directly in it.
   private let recordTarget: UnsafeMutableRawPointer?
   private let charge: MemoryCharge?
 
-  /// Where the next record begins. Belongs to the commit leader.
+  /// The offset of the next record. Belongs to the commit leader.
   private(set) var tail: Int = LogFormat.headerBlockSize
   private var scratch: ByteWriter
   private let publishedTail: Atomic<Int>
@@ -53,7 +53,7 @@ final class LogSegment: @unchecked Sendable {
     durableTail = Atomic(0)
   }
 
-  /// Where the records end that a sync begun now would cover.
+  /// The end of the records that a sync started now would cover.
   var published: Int { publishedTail.load(ordering: .acquiring) }  // with the releasing store in `publish`
   /// All bytes before this offset survive a loss of power.
   var durable: Int { durableTail.load(ordering: .acquiring) }  // with the releasing store in `raiseDurable`
@@ -62,15 +62,15 @@ final class LogSegment: @unchecked Sendable {
     if offset > durableTail.load(ordering: .relaxed) { durableTail.store(offset, ordering: .releasing) }
   }
 
-  /// An offset of this life of the segment, as a header behind it names it.
+  /// Returns an offset of this life of the segment in the form that the header of the next segment stores.
   func place(at offset: Int) -> LogSegmentHeader.Predecessor {
     LogSegmentHeader.Predecessor(number: number, lifeID: lifeID, end: UInt64(offset))
   }
 
-  /// Where the records end, as a position in the log as a whole.
+  /// The log position at which the published records end.
   var publishedInLog: LogPosition { logBase + published }
 
-  /// Whether a record with this payload, and the end record that seals the segment, still fit.
+  /// Returns whether a record with this payload, and the end record that seals the segment, still fit.
   @inline(__always)
   func hasRoom(payloadSize: Int) -> Bool {
     capacity &- tail >= LogFormat.recordSize(payloadSize: payloadSize) &+ LogFormat.recordHeaderSize
@@ -101,7 +101,7 @@ final class LogSegment: @unchecked Sendable {
     publishedTail.store(tail, ordering: .releasing)  // partner: `published`
   }
 
-  /// Encodes in memory, then hands the whole record to the mapping's observer or to the file.
+  /// Encodes in memory, then passes the whole record to the mapping's observer or to the file.
   @inline(never)
   private func appendByCopy(
     _ kind: LogFormat.RecordKind, _ sequence: SequenceNumber, _ promise: UInt64, _ payloadChecksum: UInt32,
@@ -117,7 +117,7 @@ final class LogSegment: @unchecked Sendable {
     try store(at: tail)
   }
 
-  /// Puts the bytes of `scratch` into the file.
+  /// Writes the bytes of `scratch` to the file.
   private func store(at offset: Int) throws(EngineError) {
     if let mapping {
       mapping.store(at: offset, bytes: scratch.view)
@@ -126,8 +126,8 @@ final class LogSegment: @unchecked Sendable {
     }
   }
 
-  /// Writes a record at `target`: the payload first and the checksum of the header last, so that a
-  /// reader of the mapping never takes a half-written record for a whole one.
+  /// Writes a record at `target`: the payload first and the checksum of the header last, so that a reader of the
+  /// mapping never takes a half-written record for a complete one.
   ///
   /// Safety: `target` has room for `size` bytes.
   @inline(__always)
@@ -136,7 +136,7 @@ final class LogSegment: @unchecked Sendable {
     _ kind: LogFormat.RecordKind, _ sequence: SequenceNumber, _ promise: UInt64, _ payloadChecksum: UInt32,
     seed: UInt32, payload: ByteView, at target: UnsafeMutableRawPointer, size: Int
   ) {
-    // The last eight bytes first: what the payload does not cover of them is padding.
+    // The last eight bytes first: those that the payload does not cover are padding.
     if size > LogFormat.recordHeaderSize {
       unsafe target.storeBytes(of: UInt64(0), toByteOffset: size &- 8, as: UInt64.self)
     }

@@ -1,11 +1,10 @@
-/// Reads the records of a log to which another engine appends, as far as they are whole, and goes on when there
-/// are more.
+/// Reads complete records of a log while another engine appends to it, and continues when there are more.
 ///
-/// Bytes at the end that are no valid record are "not yet": the record may be half-written. They are read
-/// anew each time. The segment under the cursor may be freed, and its file used again for another: then no
-/// record of this life is found there any more, and `isOverwritten` says why.
+/// Bytes at the end that do not form a valid record mean "not yet": the record may be half-written. They are read again
+/// each time. The segment under the cursor may be freed and its file reused: then no record of this life is found there
+/// any more, and `isOverwritten` returns true.
 ///
-/// Reads by `File.read`, never by a mapping: a segment is cut when its engine closes.
+/// Reads with `File.read`, never through a mapping: a segment is truncated when its engine closes.
 ///
 /// Belongs to one thread at a time.
 struct LogTail: ~Copyable {
@@ -13,12 +12,12 @@ struct LogTail: ~Copyable {
   private let fileSystem: any FileSystem
   private var file: (any File)?
   private var header: LogSegmentHeader?
-  /// Where the next record begins.
+  /// The offset of the next record.
   private(set) var offset = LogFormat.headerBlockSize
   private var window = ByteWriter(capacity: 0)
-  /// Where the window begins in the segment.
+  /// The offset of the window in the segment.
   private var windowStart = 0
-  /// How much is read next: small where a record comes now and then, large where many wait.
+  /// The size of the next read: small if records arrive rarely, large if many are waiting.
   private var readSize = LogTail.smallestRead
 
   private static let smallestRead = 4 << 10
@@ -36,25 +35,25 @@ struct LogTail: ~Copyable {
   /// The segment under the cursor; nil before `begin`.
   var number: FileNumber? { header?.number }
   var lifeID: UInt64? { header?.lifeID }
-  /// Bytes of the segment under the cursor.
+  /// The size of the segment under the cursor in bytes.
   var capacity: Int { Int(clamping: min(header?.capacity ?? 0, 1 << 40)) }
 
-  /// The cursor, as the header of a segment behind it names it.
+  /// The cursor, in the form that the header of the next segment stores.
   var place: LogSegmentHeader.Predecessor? {
     header.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64(offset)) }
   }
 
   // MARK: - Segments
 
-  /// Goes to the beginning of a segment. False where it is not there, or not in use.
+  /// Moves to the beginning of a segment. Returns false if it does not exist or is not in use.
   mutating func begin(at number: FileNumber) throws(EngineError) -> Bool {
     guard let found = try open(number) else { return false }
     move(to: found)
     return true
   }
 
-  /// Goes on in the segment behind the cursor, which ends at it; false where there is none among `numbers`,
-  /// ascending. A restart follows only where `isCut` says that the MANIFEST cuts the log here.
+  /// Continues in the next segment, whose header names the cursor as its predecessor's end. Returns false if there is
+  /// none among `numbers`, ascending. A restart follows only if `isCut`: the MANIFEST cuts the log here.
   mutating func moveOn(_ numbers: [FileNumber], isCut: Bool) throws(EngineError) -> Bool {
     guard let place else { return false }
     for number in numbers where number > place.number {
@@ -102,7 +101,7 @@ struct LogTail: ~Copyable {
     windowStart = 0
   }
 
-  /// Whether the file of the segment under the cursor is another segment by now.
+  /// Returns whether the file of the segment under the cursor has been reused for another segment.
   func isOverwritten() throws(EngineError) -> Bool {
     guard let file, let header else { return false }
     let block = try BlockOfBytes(reading: file, size: LogFormat.headerBlockSize)
@@ -113,12 +112,12 @@ struct LogTail: ~Copyable {
 
   // MARK: - Records
 
-  /// The record at the cursor; nil where there is none yet, and at `end`, where the MANIFEST cuts the
-  /// segment. It lives until the next call.
+  /// Returns the record at the cursor; nil if there is none yet, and at `end`, where the MANIFEST cuts the segment. It
+  /// is valid until the next call.
   mutating func record(before end: UInt64?) throws(EngineError) -> LogReader.Record? {
     guard let header, end.map({ UInt64(offset) < $0 }) ?? true else { return nil }
     if let record = decode(header) { return record }
-    // What the window has was read before; the bytes may have come since.
+    // The window's content was read earlier; the bytes may have arrived since.
     try fill(readSize)
     if let size = sizeOfRecord(header), size > window.count { try fill(size) }
     guard let record = decode(header) else {
@@ -129,7 +128,7 @@ struct LogTail: ~Copyable {
     return record
   }
 
-  /// Puts the cursor behind a record, which `record` gave.
+  /// Moves the cursor past a record that `record` returned.
   mutating func advance(over record: LogReader.Record) { offset += record.header.recordSize }
 
   private mutating func fill(_ size: Int) throws(EngineError) {
@@ -151,7 +150,7 @@ struct LogTail: ~Copyable {
     CRC32C.seed(header.lifeID, UInt64(offset))
   }
 
-  /// The bytes that the record at the cursor takes, by its header, which is in the window.
+  /// The size in bytes of the record at the cursor, from its header, which is in the window.
   private func sizeOfRecord(_ header: LogSegmentHeader) -> Int? {
     LogRecordHeader.decode(
       window.view, at: offset - windowStart, offset: offset, capacity: Int(clamping: header.capacity),
@@ -179,8 +178,8 @@ struct LogTail: ~Copyable {
 
   // MARK: - Damage
 
-  /// Looks near behind the cursor, where no record is, for one that promises that the bytes at the cursor were
-  /// durable. Two looks must agree: the first may have met a record that was just being written.
+  /// Searches shortly past the cursor, where there is no record, for one whose durable mark covers the bytes at the
+  /// cursor. Two reads must agree: the first may have met a record that was just being written.
   ///
   /// Complexity: O(`largestRead`).
   mutating func findDamage() throws(EngineError) -> EngineError? {

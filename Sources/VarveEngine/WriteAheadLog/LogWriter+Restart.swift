@@ -1,22 +1,21 @@
 internal import Synchronization
 
-/// How the log goes on after a failed sync: in a new segment, with everything that is not durable.
+/// How the log continues after a failed sync: in a new segment, with everything that is not durable.
 ///
 /// # Steps
-/// 1. A new segment, a *restart* (`LogFormat`), names as its predecessor the position up to which the log
-///    is durable. It begins with the entries after that position, as one record; where one can't hold
-///    them, several, and more segments.
+/// 1. A new segment, a *restart* (`LogFormat`), names as its predecessor the position up to which the log is durable.
+///    It begins with the entries after that position in one record; if they do not fit, in several, and more
+///    segments.
 /// 2. The segments and the directory are synced.
-/// 3. The cut of the predecessor goes into the MANIFEST. From here the new segments count, all at once,
-///    and what lay behind the cut is dead; before, recovery reads the old chain as far as it goes, and
-///    takes the new segments for leftovers. No record of theirs has a promise until then.
-/// 4. Waiting writers go on behind them. The files of dead segments are removed.
+/// 3. The cut of the predecessor is written to the MANIFEST. From then on the new segments count, all at once, and
+///    everything past the cut is dead; before, recovery reads the old chain as far as possible and ignores the new
+///    segments, whose records have no durable mark until then.
+/// 4. Waiting writers continue after them. The files of dead segments are removed.
 ///
-/// A failure of any step leaves the files: the MANIFEST may name them. The caller lets nothing be written
-/// until a later restart succeeds, before which it makes certain that no cut of the failed one counts; the
-/// files go then.
+/// If a step fails, the files stay, since the MANIFEST may name them. The caller allows no write until a later restart
+/// succeeds; that one first makes sure that no cut of the failed one counts, then removes the files.
 extension LogWriter {
-  /// What a restart changed.
+  /// The changes made by a restart.
   struct Restart {
     /// Segments above this number and below `first` are dead.
     let cut: FileNumber
@@ -26,10 +25,10 @@ extension LogWriter {
     fileprivate let dead: [LiveSegment]
   }
 
-  /// Steps 1 to 3. `endRestart` must follow a success.
+  /// Performs steps 1 to 3. `endRestart` must follow a success.
   ///
-  /// `last` is the last commit, `fill` adds the entries of the next record and says whether there were
-  /// any, and `commitCut` makes the cut durable in the MANIFEST.
+  /// `last` is the last commit, `fill` adds the entries of the next record and returns whether there were any, and
+  /// `commitCut` makes the cut durable in the MANIFEST.
   func beginRestart(
     _ lead: borrowing CommitLead, last: SequenceNumber, fill: (inout LogEntriesBuilder) -> Bool,
     commitCut: (LogSegmentHeader.Predecessor) throws(EngineError) -> Void
@@ -58,7 +57,7 @@ extension LogWriter {
     return Restart(cut: cut.number, first: written[0].number, last: last, dead: dead)
   }
 
-  /// Step 4, after whoever names segments was told which are dead.
+  /// Performs step 4, after everything that refers to segments by number has been notified of the dead ones.
   func endRestart(_ restart: Restart, _ lead: borrowing CommitLead) {
     raiseDurable(to: current(lead).publishedInLog, restart.last)
     noteSwitch(lead)
@@ -68,21 +67,21 @@ extension LogWriter {
     metrics.events.emit(.recovered(.log))
     for segment in restart.dead {
       segment.file?.close()
-      // What stays behind is an orphan: the next open removes it.
+      // A segment that remains is an orphan: the next open removes it.
       try? environment.fileSystem.remove(directory + "/" + FileName.log(segment.number).name)
     }
     prepareNext()
   }
 
-  /// The restart failed, and its segments may count all the same after a crash.
+  /// The restart failed, but its segments may count after a crash.
   private func abandon(_ written: [LogSegment]) {
     for segment in written { segment.file.close() }
     abandoned += written.map(\.number)
-    // No segment was taken away.
+    // No segment was removed.
     generationWord.add(1, ordering: .sequentiallyConsistent)
   }
 
-  /// Removes the segments of restarts that failed: by now it is certain that no cut of theirs counts.
+  /// Removes the segments of failed restarts: none of their cuts can count any more.
   private func removeAbandoned() throws(EngineError) {
     guard !abandoned.isEmpty else { return }
     while let number = abandoned.last {
@@ -90,7 +89,7 @@ extension LogWriter {
       if try environment.fileSystem.attributes(path) != nil { try environment.fileSystem.remove(path) }
       abandoned.removeLast()
     }
-    // Gone for good before others come that name the same predecessor.
+    // They must be gone durably before other segments name the same predecessor.
     try environment.fileSystem.syncDirectory(directory)
   }
 
@@ -122,7 +121,7 @@ extension LogWriter {
     var predecessor = cut
     if let last = written.last {
       do throws(EngineError) { try last.append(.end, sequence: .zero, payload: ByteView()) } catch {
-        // It has no header, so it is an empty segment for whoever finds it.
+        // Without a header it counts as an empty segment.
         abandoned.append(prepared.number)
         prepared.file.close()
         throw error
@@ -132,7 +131,7 @@ extension LogWriter {
     }
     let segment = LogSegment(number: prepared.number, lifeID: environment.random(), logBase: base, prepared: prepared)
     let isRestart = written.isEmpty
-    // First: whether it is written or not, it is one of them.
+    // First, so that it is listed even if the write fails.
     written.append(segment)
     try segment.writeHeader(
       LogSegmentHeader(

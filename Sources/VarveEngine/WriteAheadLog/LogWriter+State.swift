@@ -1,6 +1,6 @@
-/// How the log's lists change. Pure: no input and no output.
+/// Changes of the log's lists. Pure: no input or output.
 extension LogWriter.State {
-  /// Moves the current segment behind, and chooses the size of the one after `next`.
+  /// Moves the current segment to the sealed ones, and chooses the size of the segment after `next`.
   mutating func seal(
     _ old: LogSegment, next: LogSegment, now: UInt64, syncs: UInt64, options: LogWriter.Options
   ) {
@@ -18,20 +18,20 @@ extension LogWriter.State {
     return prepared
   }
 
-  /// Notes that preparing ended; nil: it failed.
+  /// Records that preparation ended; nil if it failed.
   mutating func finishPreparation(_ segment: PreparedSegment?) {
     prepared = segment
     isPreparing = false
   }
 
-  /// Notes that a sealed segment was synced.
+  /// Records that a sealed segment was synced.
   mutating func markDurable(_ segment: LogWriter.LiveSegment) {
     if let index = live.firstIndex(where: { $0.number == segment.number }) { live[index].isDurable = true }
     guard let end = segment.end else { return }
     durableEnd = LogSegmentHeader.Predecessor(number: segment.number, lifeID: segment.lifeID, end: UInt64(end))
   }
 
-  /// Goes on in the last of `written`, all of which are durable, behind `cut`. Returns the dead segments.
+  /// Continues after `cut` in the last of `written`, all of which are durable. Returns the dead segments.
   mutating func restart(
     _ written: [LogSegment], behind cut: LogSegmentHeader.Predecessor, now: UInt64, syncs: UInt64
   ) -> [LogWriter.LiveSegment] {
@@ -53,7 +53,7 @@ extension LogWriter.State {
     return dead
   }
 
-  /// Takes the segments before `number` off the list, but for those that are pinned.
+  /// Removes the segments before `number` from the list, except pinned ones.
   mutating func removeLive(before number: FileNumber) -> [LogWriter.LiveSegment] {
     let bound = min(number, pins.min() ?? number)
     let freed = live.filter { $0.number < bound }
@@ -63,7 +63,7 @@ extension LogWriter.State {
 }
 
 extension LogWriter.LiveSegment {
-  /// A segment that is sealed now.
+  /// Describes a segment that has just been sealed.
   init(_ segment: LogSegment, end: Int, isDurable: Bool = false) {
     self.init(
       number: segment.number, lifeID: segment.lifeID, capacity: segment.capacity, file: segment.file,

@@ -1,28 +1,28 @@
 internal import Synchronization
 
-/// How the log becomes durable, and how a failure of that is kept apart from all that comes later.
+/// How the log becomes durable, and how a failed sync is isolated from later writes.
 ///
-/// A failed sync is never tried again: the system may have dropped the pages that it could not write and
-/// call them clean, so that a second sync succeeds and has written nothing. The log is broken then, and
-/// stays so until `restart` wrote everything that is not durable to another segment.
+/// A failed sync is never retried: the system may have dropped the pages that it could not write and marked them clean,
+/// so that a second sync succeeds without having written anything. The log is then broken until `restart` has written
+/// everything that is not durable to another segment.
 extension LogWriter {
-  /// What a sync came to.
+  /// The outcome of a sync.
   enum SyncOutcome {
     case durable
     /// This call's own sync failed; the log is broken.
     case failed(EngineError)
-    /// A sync before failed, and this call tried none.
+    /// An earlier sync failed, and this call did not try one.
     case broken
   }
 
-  /// What is to be durable.
+  /// What a sync makes durable.
   enum SyncTarget {
     /// Every record before a position.
     case position(LogPosition)
-    /// Every segment before one, and its header.
+    /// Every segment before this one, and its header.
     ///
-    /// This is all that freeing those segments needs, and spares the one that is written to: while the pages of a
-    /// mapping are synced, each store to one of them faults, and the other processors are interrupted for each.
+    /// This is all that freeing those segments needs, and it spares the segment being written: while the pages of a
+    /// mapping are synced, each store to one of them faults and interrupts the other processors.
     case segment(FileNumber)
   }
 
@@ -31,29 +31,29 @@ extension LogWriter {
     LogPosition(durable.load(ordering: .acquiring))  // with the releasing stores of `durable`
   }
 
-  /// Every logged commit up to this one survives a loss of power; perhaps later ones, too.
+  /// Every logged commit up to this one survives a loss of power; later ones may, too.
   var durableSequence: SequenceNumber { SequenceNumber(durableSequenceWord.load(ordering: .acquiring)) }
 
-  /// Whether a sync failed and the log has not gone on in a new segment since.
+  /// Whether a sync failed and the log has not continued in a new segment since.
   var isBroken: Bool { broken.load(ordering: .acquiring) }  // with the releasing stores of `broken`
 
   /// Why the log is broken, if it is.
   var syncError: EngineError? { state.withLock { $0.syncError } }
 
-  /// Changes whenever a restart takes segments away; odd while it does.
+  /// Changes whenever a restart removes segments; odd while it does.
   var generation: UInt64 { generationWord.load(ordering: .sequentiallyConsistent) }
 
-  /// Makes the log durable up to `target`. One thread syncs for all that wait; a sync that began before a
-  /// record was published does not count for it.
+  /// Makes the log durable up to `target`. One thread syncs for all waiting threads; a sync that began before a record
+  /// was published does not count for it.
   ///
-  /// `visible` tells the last visible commit: all visible ones are in the log.
+  /// `visible` returns the last visible commit: all visible ones are in the log.
   func trySync(_ target: SyncTarget, visible: () -> SequenceNumber) -> SyncOutcome {
     while !isDurable(target) {
       if isBroken { return .broken }
       let word = syncWord.load()
       if word & 1 != 0 {
-        // Counted before the word is looked at again by `wait`, so that the waker sees the count or
-        // the sleeper sees the new word.
+        // Counted before `wait` checks the word again, so that either the waker sees the count or the sleeper sees the
+        // new word.
         waitingSyncs.add(1, ordering: .sequentiallyConsistent)
         syncWord.wait(while: word)
         waitingSyncs.subtract(1, ordering: .relaxed)
@@ -80,7 +80,7 @@ extension LogWriter {
     return .durable
   }
 
-  /// As `trySync`, and throws where the log is not durable then.
+  /// Like `trySync`, but throws if the log is not durable afterwards.
   func sync(through position: LogPosition, visible: () -> SequenceNumber) throws(EngineError) {
     switch trySync(.position(position), visible: visible) {
     case .durable: return
@@ -89,9 +89,9 @@ extension LogWriter {
     }
   }
 
-  /// Syncs what is published, oldest segment first. Only the thread that holds `syncWord`.
+  /// Syncs everything published, oldest segment first. Called only by the thread that holds `syncWord`.
   private func performSync(_ visible: () -> SequenceNumber) throws(EngineError) {
-    // Looked at before the ends are: what is visible now is in the log below them.
+    // Read before the ends are: everything visible now is in the log below them.
     let sequence = visible()
     let (sealed, segment) = state.withLock { state in
       (state.live.filter { !$0.isDurable }, state.current)
@@ -104,7 +104,8 @@ extension LogWriter {
     syncCounter.add(1, ordering: .relaxed)
   }
 
-  /// Syncs the segments up to one, and of the current one the header alone. Only the thread that holds `syncWord`.
+  /// Syncs the segments up to `number`, and only the header of the current one. Called only by the thread that holds
+  /// `syncWord`.
   private func performSync(upTo number: FileNumber) throws(EngineError) {
     let (sealed, segment) = state.withLock { state in
       (state.live.filter { !$0.isDurable && $0.number <= number }, state.current)
@@ -112,7 +113,7 @@ extension LogWriter {
     try performSync(ofSealed: sealed)
     guard segment.number <= number else { return }
     try segment.file.sync(first: LogFormat.headerBlockSize)
-    // Later commits than this may be durable by now; who asks for one of them syncs.
+    // Later commits may be durable as well; a caller that needs one of them syncs.
     noteDurable(segment, to: LogFormat.headerBlockSize, durableSequence)
   }
 
@@ -146,7 +147,7 @@ extension LogWriter {
     broken.store(true, ordering: .releasing)  // partner: `isBroken`
     metrics.counters.addFailure()
     metrics.events.emit(.backgroundError(error, in: .log, refusesWrites: false))
-    // A leader that waits for a flush, which waits for this sync, has to look.
+    // A leader waiting for a flush that waits for this sync has to check again.
     executor.wakeWaiters()
   }
 }

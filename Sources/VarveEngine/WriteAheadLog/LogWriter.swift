@@ -1,23 +1,22 @@
 internal import Synchronization
 
-/// The write-ahead log while the engine is open: one segment that is appended to, one being prepared,
-/// and those behind that hold entries not yet in tables.
+/// The write-ahead log while the engine is open: the segment being appended to, the one being prepared, and older ones
+/// with entries not yet in tables.
 ///
-/// # Positions
-/// A `LogPosition` is a number that only grows (`LogSegment.logBase` plus an offset). `sync`
-/// takes one; `durablePosition` says how far the log is durable.
+/// # Positions A `LogPosition` is a number that only grows (`LogSegment.logBase` plus an offset). `sync` takes one; the
+/// log is durable up to `durablePosition`.
 ///
 /// # Invariants
 /// 1. Segments are chained: each header names its predecessor and where that one ended.
-/// 2. A segment is synced only after all before it are: what is durable is a prefix of the log.
-/// 3. Numbers of segments grow along the chain and are never used again.
-/// 4. A segment is reused only after the VersionEdit that frees it is durable (`release`'s caller).
-/// 5. After a failed sync the segment is dead from where it was durable, and so are those behind it: no
-///    sync is tried again. `restart` goes on in a new segment.
+/// 2. A segment is synced only after all before it are: the durable part is a prefix of the log.
+/// 3. Segment numbers grow along the chain and are never reused.
+/// 4. A segment is reused only after the VersionEdit that frees it is durable (ensured by `release`'s caller).
+/// 5. After a failed sync the segment is dead past its durable part, and so are the segments after it: no sync is
+///    retried. `restart` continues in a new segment.
 ///
-/// # Concurrency
-/// What takes a `CommitLead`, and what only that reads, belongs to the commit leader. `sync` may be called by
-/// any thread: one syncs for all that wait, and none while the log is broken. `state` guards the lists; no input or output happens under it.
+/// # Concurrency Functions that take a `CommitLead`, and the state that only they read, belong to the commit leader.
+/// `sync` may be called by any thread: one syncs for all waiting threads, and none while the log is broken. `state`
+/// guards the lists; no input or output happens under it.
 final class LogWriter: @unchecked Sendable {
   // Sendable: `currentSegment` belongs to the commit leader, all else is immutable, atomic or in `state`.
   let environment: EngineEnvironment
@@ -28,29 +27,29 @@ final class LogWriter: @unchecked Sendable {
   let allocateNumber: @Sendable () -> FileNumber
   let metrics: EngineMetrics
   let state: Mutex<State>
-  /// What `current` returns. Belongs to the leader.
+  /// The value of `current`. Belongs to the leader.
   private var currentSegment: LogSegment
 
   let durable = Atomic<UInt64>(0)
   let durableSequenceWord: Atomic<UInt64>
-  /// The epoch of syncs in the upper bits, whether one runs in the lowest: what waiters sleep on.
+  /// The sync epoch in the upper bits, and whether a sync is running in the lowest. Waiters sleep on it.
   let syncWord = Futex()
   let waitingSyncs = Atomic<Int>(0)
   let syncCounter = Atomic<UInt64>(0)
-  /// Whether a sync failed and the log has not gone on in a new segment since.
+  /// Whether a sync failed and the log has not continued in a new segment since.
   let broken = Atomic<Bool>(false)
-  /// Odd while `restart` changes which segments there are.
+  /// Odd while `restart` changes the set of segments.
   let generationWord = Atomic<UInt64>(0)
 
   struct Options: Sendable {
     var initialSegmentSize = Limits.logSegmentSizeMinimum
     var maximumSegmentSize = Limits.logSegmentSizeDefaultMaximum
-    /// Waiting files are kept up to this many bytes.
+    /// Pooled files are kept up to this many bytes.
     var poolBytes = 2 * Limits.logSegmentSizeDefaultMaximum
     var usesMapping = true
-    /// Below this, a segment that filled asks for a successor of twice its size.
+    /// A segment that filled in less time than this gets a successor of twice its size.
     var growthNanoseconds: UInt64 = 5_000_000_000
-    /// The largest payload of a record that is logged again; more make several.
+    /// The largest payload of a record of entries that are logged again; larger amounts are split.
     var entriesSizeMaximum = Limits.batchSizeMaximum
   }
 
@@ -59,20 +58,20 @@ final class LogWriter: @unchecked Sendable {
     let number: FileNumber
     let lifeID: UInt64
     let capacity: Int
-    /// Nil for a segment that recovery replayed: it is durable already.
+    /// Nil for a segment that recovery replayed, which is durable already.
     let file: (any File)?
     let logBase: LogPosition
-    /// Where it ended; nil while it is the current one.
+    /// The end of its records; nil while it is the current one.
     var end: Int?
     var isDurable: Bool
   }
 
   struct State: Sendable {
     var live: [LiveSegment] = []
-    /// From each of these numbers on, segments stay (`pin`).
+    /// Segments are kept from each of these numbers on (`pin`).
     var pins: [FileNumber] = []
     var current: LogSegment
-    /// Where the durable part of the log ends.
+    /// The end of the durable part of the log.
     var durableEnd: LogSegmentHeader.Predecessor
     /// Why the log is broken.
     var syncError: EngineError?
@@ -83,11 +82,11 @@ final class LogWriter: @unchecked Sendable {
     var currentSince: UInt64
     var syncsAtSwitch: UInt64 = 0
     var isClosing = false
-    /// Of an engine that only reads: the segments of the log that another engine writes, instead of these.
+    /// In an engine that only reads: the extent of the log that another engine writes, used instead of these segments.
     var followed: LogExtent?
   }
 
-  /// Begins a log behind `predecessor` with a segment whose header is durable.
+  /// Begins a log after `predecessor` with a segment whose header is durable.
   init(
     environment: EngineEnvironment, executor: any BackgroundExecutor, directory: String, databaseID: UInt64,
     options: Options, replayed: [LiveSegment], predecessor: LogSegmentHeader.Predecessor?,
@@ -125,16 +124,16 @@ final class LogWriter: @unchecked Sendable {
 
   // MARK: - Appending
 
-  /// The segment that is appended to.
+  /// The segment being appended to.
   @inline(__always)
   func current(_ lead: borrowing CommitLead) -> LogSegment { currentSegment }
 
   /// Continues in another segment, which `state` names.
   func setCurrent(_ segment: LogSegment, _ lead: borrowing CommitLead) { currentSegment = segment }
 
-  /// Makes sure that a record with this payload fits in the current segment, switching if it doesn't.
-  /// Throws before anything was written. A background job that leads must not wait for another one (`waits`):
-  /// it makes a segment itself.
+  /// Makes sure that a record with this payload fits in the current segment, switching segments if it does not. Throws
+  /// before anything is written. A background job that leads must not wait for another one (`waits` is false): it makes
+  /// a segment itself.
   @inline(__always)
   func makeRoom(payloadSize: Int, waits: Bool = true, _ lead: borrowing CommitLead) throws(EngineError) {
     if !currentSegment.hasRoom(payloadSize: payloadSize) {
@@ -142,20 +141,19 @@ final class LogWriter: @unchecked Sendable {
     }
   }
 
-  /// Appends a batch, or entries that are logged again, for which there is room, and returns the position
-  /// after them.
+  /// Appends a batch, or entries that are logged again, and returns the position after them. There must be room.
   @inline(__always)
   func append(
     _ kind: LogFormat.RecordKind = .batch, sequence: SequenceNumber, payload: ByteView, _ lead: borrowing CommitLead
   ) throws(EngineError) -> LogPosition {
-    // Without counting a reference: only the leader, who is here, replaces it.
+    // Without counting a reference: only the leader, which runs here, replaces it.
     try unsafe Unmanaged.passUnretained(currentSegment).withGuaranteed { (segment) throws(EngineError) in
       try segment.append(kind, sequence: sequence, payload: payload)
       return segment.logBase + segment.tail
     }
   }
 
-  /// Appends an end record if the last sync covered everything and no end record says so yet.
+  /// Appends an end record if the last sync covered everything and no end record states so yet.
   func appendEnd(nextSequence: SequenceNumber, _ lead: borrowing CommitLead) throws(EngineError) {
     let current = currentSegment
     guard current.durable == current.tail, current.tail > LogFormat.headerBlockSize, !lastIsEnd else { return }
@@ -174,7 +172,7 @@ final class LogWriter: @unchecked Sendable {
 
   // MARK: - Switching
 
-  /// Seals the current segment and goes on in the next one.
+  /// Seals the current segment and continues in the next one.
   @inline(never)
   private func switchSegment(payloadSize: Int, waits: Bool, _ lead: borrowing CommitLead) throws(EngineError) {
     try removeLeftover()
@@ -183,7 +181,7 @@ final class LogWriter: @unchecked Sendable {
     let next = LogSegment(
       number: prepared.number, lifeID: environment.random(), logBase: old.logBase + old.tail,
       prepared: prepared)
-    // The header first: it names the end that `old` has once it is sealed, and a seal can't be taken back.
+    // The header first: it names the end that `old` has once sealed, and a seal cannot be undone.
     let end = old.tail + LogFormat.recordSize(payloadSize: 0)
     do throws(EngineError) {
       try next.writeHeader(
@@ -192,14 +190,14 @@ final class LogWriter: @unchecked Sendable {
           capacity: UInt64(next.capacity), databaseID: databaseID))
       try old.append(.end, sequence: .zero, payload: ByteView())
     } catch {
-      // The log goes on in `old`, and no other segment may come while one is there that names it.
+      // The log continues in `old`, and no other segment may be created while one exists that names it.
       leftover = next.number
       prepared.file.close()
       try? removeLeftover()
       throw error
     }
-    // `old` ends with the end record just written, which the base above doesn't count: positions only
-    // need to grow, and the end record needs no sync of its own.
+    // `old` ends with the end record just written, which the base above does not count: positions only need to grow,
+    // and the end record needs no sync of its own.
     let now = environment.clock.now()
     state.withLock { $0.seal(old, next: next, now: now, syncs: syncCounter.load(ordering: .relaxed), options: options) }
     currentSegment = next
@@ -207,10 +205,10 @@ final class LogWriter: @unchecked Sendable {
     prepareNext()
   }
 
-  /// A segment whose header may be written, and which could not be removed yet. Belongs to the leader.
+  /// A segment whose header may be written but which could not be removed yet. Belongs to the leader.
   private var leftover: FileNumber?
 
-  /// Segments of restarts that failed. Belongs to the leader.
+  /// Segments of failed restarts. Belongs to the leader.
   var abandoned: [FileNumber] = []
 
   private func removeLeftover() throws(EngineError) {
@@ -220,12 +218,12 @@ final class LogWriter: @unchecked Sendable {
     leftover = nil
   }
 
-  /// The size of a segment for a record with this payload, and the end record behind it.
+  /// The size of a segment that fits a record with this payload and the end record after it.
   static func capacity(forPayload size: Int) -> Int {
     LogFormat.headerBlockSize + LogFormat.recordSize(payloadSize: size) + 2 * LogFormat.recordHeaderSize
   }
 
-  /// Whether a segment was begun since the last call.
+  /// Returns whether a segment was begun since the last call.
   @inline(__always)
   func takeHasSwitched(_ lead: borrowing CommitLead) -> Bool {
     guard hasSwitched else { return false }
@@ -234,16 +232,16 @@ final class LogWriter: @unchecked Sendable {
   }
 
   private var hasSwitched = false
-  /// Called with each segment that is begun, before the first record in it. Belongs to the leader.
+  /// Called with each new segment, before the first record in it. Belongs to the leader.
   var onSwitch: (@Sendable (FileNumber) -> Void)?
 
-  /// Notes that the log goes on in `current`.
+  /// Records that the log continues in `current`.
   func noteSwitch(_ lead: borrowing CommitLead) {
     hasSwitched = true
     onSwitch?(currentSegment.number)
   }
 
-  /// The prepared segment, after waiting for it where it is being prepared; or one made now.
+  /// Returns the prepared segment, waiting if preparation is running; otherwise makes one.
   private func takePrepared(capacity: Int, waits: Bool) throws(EngineError) -> PreparedSegment {
     let number = currentSegment.number
     if state.withLock({ $0.prepared != nil }) { return try takeReady(capacity: capacity, above: number) }
@@ -255,7 +253,7 @@ final class LogWriter: @unchecked Sendable {
     }
   }
 
-  /// The prepared segment, where there is one that fits behind segment `number`; or one made now.
+  /// Returns the prepared segment if it fits and its number is above `number`; otherwise makes one.
   func takeReady(capacity: Int, above number: FileNumber) throws(EngineError) -> PreparedSegment {
     let ready = state.withLock { $0.takePrepared() }
     if let ready, ready.capacity >= capacity, ready.number > number { return ready }
@@ -275,7 +273,7 @@ final class LogWriter: @unchecked Sendable {
     }
   }
 
-  /// A waiting file that was not used after all, if it is still there.
+  /// Returns an unused pooled file to the pool, if it still exists.
   private func adoptAgain(_ taken: (number: FileNumber, capacity: Int)?) {
     guard let taken else { return }
     let path = directory + "/" + FileName.pooledLog(taken.number).name
@@ -284,14 +282,14 @@ final class LogWriter: @unchecked Sendable {
     }
   }
 
-  /// Removes a prepared segment that is too small for what comes, or older than the current one.
+  /// Removes a prepared segment that is too small, or older than the current one.
   private func discard(_ prepared: PreparedSegment) {
     prepared.file.close()
-    // It has no header of its life, so a leftover is an empty segment and harmless.
+    // It has no header of this life, so if it remains it is a harmless empty segment.
     try? environment.fileSystem.remove(directory + "/" + FileName.log(prepared.number).name)
   }
 
-  /// Begins to make the next segment ready in the background.
+  /// Starts preparing the next segment in the background.
   func prepareNext() {
     let shouldSubmit = state.withLock { state in
       guard state.prepared == nil, !state.isPreparing, !state.isClosing else { return false }
@@ -314,7 +312,7 @@ final class LogWriter: @unchecked Sendable {
       metrics.events.emit(prepared.event(isReused: taken != nil))
     } catch {
       adoptAgain(taken)
-      // The leader tries again itself when it needs the segment, and reports what it meets then.
+      // The leader tries again when it needs the segment, and reports the error then.
       state.withLock { $0.finishPreparation(nil) }
     }
     executor.wakeWaiters()
@@ -322,7 +320,7 @@ final class LogWriter: @unchecked Sendable {
 
   // MARK: - Old segments
 
-  /// The segments that hold something, the current one included, and their bytes.
+  /// The segments with live content, the current one included, and their size in bytes.
   var extent: LogExtent {
     state.withLock { state in
       state.followed
@@ -330,13 +328,13 @@ final class LogWriter: @unchecked Sendable {
           segmentCount: state.live.count + 1, bytes: state.live.reduce(state.current.capacity) { $0 + $1.capacity })
     }
   }
-  /// The bytes of all segments that hold something, the current one included.
+  /// The size in bytes of all segments with live content, the current one included.
   var liveBytes: Int { extent.bytes }
-  /// Notes the extent of the log that another engine writes.
+  /// Records the extent of the log that another engine writes.
   func noteFollowed(_ extent: LogExtent) { state.withLock { $0.followed = extent } }
   /// Whether records are stored through a mapping.
   var usesMapping: Bool { options.usesMapping }
-  /// The segments that are kept, oldest first, and where the records of each end by now.
+  /// The segments that are kept, oldest first, and the current end of the records of each.
   var segmentEnds: [(number: FileNumber, end: Int)] {
     state.withLock { state in
       state.live.map { ($0.number, $0.end ?? LogFormat.headerBlockSize) }
@@ -347,7 +345,7 @@ final class LogWriter: @unchecked Sendable {
   var oldestNumber: FileNumber { state.withLock { $0.live.first?.number ?? $0.current.number } }
   var currentNumber: FileNumber { state.withLock { $0.current.number } }
 
-  /// Gives up every segment before `number`: the edit that says so is durable.
+  /// Releases every segment before `number`. The edit that frees them must be durable.
   func release(before number: FileNumber) {
     let freed = state.withLock { $0.removeLive(before: number) }
     for segment in freed {
@@ -355,7 +353,7 @@ final class LogWriter: @unchecked Sendable {
       var (pool, keep) = state.withLock { state in
         (
           state.pool,
-          // Only what this engine made: a segment that was replayed may have holes, as a copy leaves them.
+          // Only files that this engine made: a replayed segment may have holes, for example after a copy.
           segment.file != nil && state.pool.waitingBytes + segment.capacity <= options.poolBytes
             && segment.capacity >= state.targetCapacity && !state.isClosing
         )
@@ -364,8 +362,7 @@ final class LogWriter: @unchecked Sendable {
       do throws(EngineError) {
         try pool.recycle(segment.number, capacity: segment.capacity, keep: keep)
       } catch {
-        // Nobody names it any more. Where it can't be removed either, it is an orphan, which the next open
-        // removes.
+        // Nothing names it any more. If it cannot be removed either, it is an orphan, which the next open removes.
         try? environment.fileSystem.remove(directory + "/" + FileName.log(segment.number).name)
       }
       let isKept = pool.waiting.count > count
@@ -376,15 +373,15 @@ final class LogWriter: @unchecked Sendable {
 
   // MARK: - Closing
 
-  /// Removes the segments before `number` of a log that was closed: the edit that says so is durable. One
-  /// that can't be removed is an orphan, which the next open removes.
+  /// Removes the segments before `number` of a log that was closed. The edit that frees them must be durable. A segment
+  /// that cannot be removed is an orphan, which the next open removes.
   func removeClosed(before number: FileNumber) {
     for segment in state.withLock({ $0.removeLive(before: number) }) {
       try? environment.fileSystem.remove(directory + "/" + FileName.log(segment.number).name)
     }
   }
 
-  /// Syncs, promises it in an end record, and syncs that. Later appends are a mistake.
+  /// Syncs, writes an end record with that durable mark, and syncs that. Nothing may be appended later.
   func close(nextSequence: SequenceNumber, _ lead: borrowing CommitLead) throws(EngineError) {
     state.withLock { $0.isClosing = true }
     executor.wait(until: { [self] in state.withLock { !$0.isPreparing } })
@@ -400,13 +397,13 @@ final class LogWriter: @unchecked Sendable {
     }
     try pool.drain()
     for segment in state.withLock({ $0.live }) { segment.file?.close() }
-    // What lies behind the records is of no use to anybody: a closed database is small.
+    // The space past the records is useless: a closed database is small.
     try currentSegment.file.truncate(to: UInt64(currentSegment.tail))
     currentSegment.file.close()
   }
 }
 
-/// How much of a log is live.
+/// The live part of a log.
 struct LogExtent: Sendable {
   var segmentCount: Int
   var bytes: Int

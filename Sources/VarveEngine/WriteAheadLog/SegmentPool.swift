@@ -1,34 +1,34 @@
-/// A segment's file before its first use in a new life: allocated, written with zeros or with the
-/// records of an earlier life, mapped, named by its number, its directory entry durable.
+/// A segment's file before its first use in a new life: allocated, written with zeros or with the records of an earlier
+/// life, mapped, named by its number, its directory entry durable.
 struct PreparedSegment: Sendable {
   let number: FileNumber
   let capacity: Int
   let file: any File
   let mapping: MappedFile?
-  /// For the mapping, whose pages are all there before long.
+  /// The charge for the mapping, whose pages soon are all resident.
   let charge: MemoryCharge?
 
-  /// What listeners are told of it.
+  /// The event that listeners receive for this segment.
   func event(isReused: Bool) -> EngineEvent {
     .logSegmentCreated(number: number.value, bytes: capacity, isReused: isReused)
   }
 }
 
-/// Makes segment files, and keeps used ones to be used again.
+/// Makes segment files, and keeps used ones for reuse.
 ///
-/// A file whose blocks were written once can be overwritten without any change of metadata, so that
-/// a sync writes data alone (`Formats/WriteAheadLog` has the figures). New files are zeroed in pieces
-/// of 16 KiB: ext4 keeps folios of the size that was written, and after larger pieces every small
-/// sync would write as much. A used file is mapped anew each time for the same reason.
+/// A file whose blocks were written once can be overwritten without any change of metadata, so that a sync writes data
+/// alone (see the measurements in `Formats/WriteAheadLog`). New files are zeroed in pieces of 16 KiB: ext4 keeps folios
+/// of the size that was written, and after larger pieces every small sync would write as much. A used file is mapped
+/// again each time for the same reason.
 ///
-/// Not safe for concurrent use: the log's state guards it, or its one preparing job.
+/// Not safe for concurrent use: guarded by the log's state, or used by its single preparing job.
 struct SegmentPool: Sendable {
   let directory: String
   let fileSystem: any FileSystem
   let usesMapping: Bool
-  /// What mappings are charged to.
+  /// The account charged for mappings.
   var account: MemoryAccount?
-  /// Files that wait, as `NNNNNN.pool`.
+  /// Pooled files, named `NNNNNN.pool`.
   private(set) var waiting: [(number: FileNumber, capacity: Int)] = []
 
   static let zeroPieceSize = 16 << 10
@@ -44,22 +44,22 @@ struct SegmentPool: Sendable {
 
   func path(_ name: FileName) -> String { directory + "/" + name.name }
 
-  /// Takes in a file that stands in the directory as `.pool` (at open).
+  /// Adds an existing `.pool` file of the directory (at open).
   mutating func adopt(_ number: FileNumber, capacity: Int) { waiting.append((number, capacity)) }
 
-  /// Turns a segment that no unflushed entry needs into a waiting one, or removes it where enough wait.
+  /// Moves a segment that no unflushed entry needs to the pool, or removes it if `keep` is false.
   mutating func recycle(_ number: FileNumber, capacity: Int, keep: Bool) throws(EngineError) {
     guard keep else { return try fileSystem.remove(path(.log(number))) }
     try fileSystem.rename(path(.log(number)), to: path(.pooledLog(number)))
     waiting.append((number, capacity))
   }
 
-  /// Removes every waiting file.
+  /// Removes every pooled file.
   mutating func drain() throws(EngineError) {
     while let last = waiting.popLast() { try fileSystem.remove(path(.pooledLog(last.number))) }
   }
 
-  /// Takes a waiting file of at least `capacity`, and less than four times that, out of the pool.
+  /// Takes a file of at least `capacity`, and less than four times that, out of the pool.
   mutating func take(capacity: Int) -> (number: FileNumber, capacity: Int)? {
     guard
       let index = waiting.firstIndex(where: { $0.capacity >= capacity && $0.capacity < max(capacity * 4, capacity + 1) }
@@ -68,10 +68,10 @@ struct SegmentPool: Sendable {
     return waiting.remove(at: index)
   }
 
-  /// Makes `taken`, or a new file, ready under `number`.
+  /// Prepares `taken`, or a new file, under `number`.
   ///
-  /// `populate`: make the pages of the mapping present and writable now, so that stores don't fault.
-  /// That dirties them all, so a log that is synced often is better off without.
+  /// `populate`: make the pages of the mapping present and writable now, so that stores do not fault. That dirties them
+  /// all, so a log that is synced often is better off without.
   func prepare(
     _ number: FileNumber, capacity: Int, reusing taken: (number: FileNumber, capacity: Int)?, populate: Bool
   ) throws(EngineError) -> PreparedSegment {
@@ -85,7 +85,7 @@ struct SegmentPool: Sendable {
       return try open(
         target, number, capacity: taken?.capacity ?? capacity, populate: populate, isReused: taken != nil)
     } catch {
-      // Nobody would ever use it; if it can't be removed now, the next open does it.
+      // It would never be used; if it cannot be removed now, the next open does so.
       try? fileSystem.remove(target)
       throw error
     }
@@ -98,7 +98,7 @@ struct SegmentPool: Sendable {
     do throws(EngineError) {
       try fileSystem.syncDirectory(directory)
       let mapping = usesMapping ? try file.map(size: capacity) : nil
-      // The pages of a used file may be out of memory by now: here, and not in a commit, is where they are read.
+      // The pages of a used file may have been evicted: read them here, not in a commit.
       if isReused { try mapping?.load(path: path) }
       if populate { mapping?.populate() }
       return PreparedSegment(
@@ -110,7 +110,7 @@ struct SegmentPool: Sendable {
     }
   }
 
-  /// A file of zeros whose blocks are allocated and written. Nothing is left behind by a failure.
+  /// Creates a file of zeros whose blocks are allocated and written. A failure leaves no file.
   private func makeZeroed(_ path: String, capacity: Int) throws(EngineError) {
     let file = try fileSystem.createFile(path)
     do throws(EngineError) {
@@ -126,7 +126,7 @@ struct SegmentPool: Sendable {
       try file.sync()
     } catch {
       file.close()
-      // The file is not ours to keep half-made; if it can't be removed either, recovery does it.
+      // A half-made file must not remain; if it cannot be removed here, recovery removes it.
       try? fileSystem.remove(path)
       throw error
     }

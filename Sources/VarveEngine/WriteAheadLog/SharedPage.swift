@@ -1,6 +1,7 @@
 internal import Synchronization
 
-/// What an engine tells followers in other processes without a system call: the file `SHARED`, mapped by all.
+/// State that an engine publishes to followers in other processes without a system call: the file `SHARED`,
+/// mapped by all.
 ///
 /// # Format
 /// One page of 4,096 bytes. Integers are in the order of the machine, because processes of one machine share
@@ -13,12 +14,12 @@ internal import Synchronization
 ///  16 16  the machine's session (`MachineSession`), high half first
 ///  32  8  database id
 ///  40  8  life id: random for each time that an engine opens; 0 while it fills in the rest
-///  48  8  the sequence that the engine began with: what recovery found
-///  56  8  the number of the process
+///  48  8  the sequence that the engine began with, found by recovery
+///  56  8  the process id
 ///  64  8  the number of the segment of the log that is appended to
 ///  72  8  when the process began, in clock ticks since the machine started; 0: not known
-///  80  8  the namespace in which the process has its number; 0: not known
-/// 128  8  told: the last commit that other processes may see
+///  80  8  the PID namespace of the process id; 0: not known
+/// 128  8  `told`: the last commit that other processes may see
 /// 192  4  waiters: followers that went to sleep since the last wake-up
 /// ```
 ///
@@ -26,15 +27,15 @@ internal import Synchronization
 /// their own.
 ///
 /// # Protocol
-/// - A commit is told when it is as durable as it was promised: one that survives the process when it is in
+/// - A commit is announced (stored in `told`) once it is as durable as its options require: one that survives the process when it is in
 ///   the log, one that survives a loss of power when its sync succeeded. The commits before it are too.
-///   Commits that are not logged are not told; followers see them when they were flushed.
-/// - The number of a segment is stored before a commit in it is told. Records are whole before they are told.
-/// - A follower that sleeps adds 1 to `waiters`, looks at `told` once more, and waits by futex on its low half.
-///   An engine that tells looks at `waiters` afterwards; where it is not 0 it stores 0 and wakes all. A
+///   Commits that are not logged are not announced; followers see them once they are flushed.
+/// - The number of a segment is stored before a commit in it is announced. Records are complete before that.
+/// - A follower that sleeps adds 1 to `waiters`, checks `told` once more, and waits by futex on its low half.
+///   An engine checks `waiters` after announcing; if it is not 0 it stores 0 and wakes all. A
 ///   follower that dies asleep costs one needless wake-up.
-/// - When the process ended without a close, the page stays at the last commit before one that waited for a sync. The
-///   sync does not come any more, so followers read to the end of the log, as a recovery does.
+/// - When the process ended without a close, the page stays at the last commit before one that waited for a sync. That
+///   sync never happens, so followers read to the end of the log, as a recovery does.
 /// - The file is made once and then written without being replaced: followers have it mapped.
 ///
 /// # Safety
@@ -97,12 +98,12 @@ final class SharedPage: @unchecked Sendable {
 
   // MARK: - The engine's side
 
-  /// Opens the page for the engine that has the database, and makes it where there is none.
+  /// Opens the page for the engine that owns the database, creating it if necessary.
   static func make(at path: String, _ fileSystem: any FileSystem) throws(EngineError) -> SharedPage {
     let isThere = try fileSystem.attributes(path) != nil
     let file = isThere ? try fileSystem.openFile(path, writable: true) : try fileSystem.createFile(path)
     defer { file.close() }
-    // The file itself, also where it is of a wrong size: followers that have it mapped must see what comes.
+    // The same file is kept even if its size is wrong: followers that have it mapped must see what follows.
     if try file.size() != UInt64(size) {
       try file.write([UInt8](repeating: 0, count: size), at: 0)
       try file.truncate(to: UInt64(size))
@@ -110,7 +111,7 @@ final class SharedPage: @unchecked Sendable {
     return SharedPage(mapping: try file.map(size: size), isWritable: true)
   }
 
-  /// Says in a page that is there that nothing is told by it: the engine that has the database can't map it.
+  /// Marks an existing page as unused: the engine that owns the database cannot map it.
   static func invalidate(at path: String, _ fileSystem: any FileSystem) throws(EngineError) {
     guard try fileSystem.attributes(path) != nil else { return }
     let file = try fileSystem.openFile(path, writable: true)
@@ -118,7 +119,7 @@ final class SharedPage: @unchecked Sendable {
     try file.write([UInt8](repeating: 0, count: size), at: 0)
   }
 
-  /// Begins a life: an engine opened, and found the log to end at `sequence`.
+  /// Begins a life: an engine opened and found that the log ends at `sequence`.
   func begin(
     lifeID: UInt64, session: MachineSession, databaseID: UInt64, sequence: SequenceNumber, segment: FileNumber
   ) {
@@ -135,15 +136,15 @@ final class SharedPage: @unchecked Sendable {
     store(ProcessIdentity.namespace, Offset.processNamespace)
     store(segment.value, Offset.segment)
     store(sequence.value, Offset.told)
-    // Zero is no life.
+    // Zero is not a valid life id.
     store(lifeID | 1, Offset.lifeID)
     wake()
   }
 
-  /// Says where the log goes on.
+  /// Stores the segment in which the log continues.
   func setSegment(_ number: FileNumber) { store(number.value, Offset.segment) }
 
-  /// Wakes every follower that sleeps.
+  /// Wakes every sleeping follower.
   func wake() {
     guard unsafe waitersWord.pointee.exchange(0, ordering: .sequentiallyConsistent) != 0 else { return }
     unsafe Futex.wake(sleepWord, Int(Int32.max), shared: true)
@@ -151,7 +152,7 @@ final class SharedPage: @unchecked Sendable {
 
   // MARK: - The follower's side
 
-  /// Opens a page that is there; nil where there is none, or none of this size.
+  /// Opens an existing page. Returns nil if there is none, or none of this size.
   static func open(at path: String, _ fileSystem: any FileSystem) throws(EngineError) -> SharedPage? {
     guard try fileSystem.attributes(path)?.size == UInt64(size) else { return nil }
     var isWritable = true
@@ -165,15 +166,15 @@ final class SharedPage: @unchecked Sendable {
     return SharedPage(mapping: try file.map(size: size), isWritable: isWritable)
   }
 
-  /// What a follower finds.
+  /// The page's content as a follower reads it.
   struct Reading: Sendable, Equatable {
     var lifeID: UInt64
-    /// What the engine of this life began with.
+    /// The sequence with which the engine of this life began.
     var opened: SequenceNumber
     var told: SequenceNumber
   }
 
-  /// What the page says; nil where it is of another session or database, or an engine just opens.
+  /// Returns the page's content; nil if it is of another session or database, or an engine is just opening.
   func read(session: MachineSession, databaseID: UInt64) -> Reading? {
     let lifeID = load(Offset.lifeID)
     guard lifeID != 0, load(Offset.magic) == Self.magic, load(Offset.version) == Self.version,
@@ -184,8 +185,8 @@ final class SharedPage: @unchecked Sendable {
     return load(Offset.lifeID) == lifeID ? reading : nil
   }
 
-  /// The process of the engine with this life, where its number means the same in `namespace`, which is the caller's. Nil
-  /// for one in another container, and where another life has begun.
+  /// Returns the process of the engine with this life, if its number means the same in `namespace`, which is the
+  /// caller's. Nil if it is in another container, or another life has begun.
   func writer(life lifeID: UInt64, namespace: UInt64) -> ProcessIdentity? {
     let found = load(Offset.processNamespace)
     let process = ProcessIdentity(number: load(Offset.process), start: load(Offset.processStart))
@@ -193,10 +194,10 @@ final class SharedPage: @unchecked Sendable {
   }
 
   var told: SequenceNumber { SequenceNumber(load(Offset.told)) }
-  /// The segment that the log is appended to. Loaded after `told`: that commit is in it or before it.
+  /// The segment being appended to. Loaded after `told`: that commit is in it or before it.
   var segment: FileNumber { FileNumber(load(Offset.segment)) }
 
-  /// Sleeps until another commit than `told` is told, a wake-up comes, or the time passes. Requires: writable.
+  /// Sleeps until a commit other than `told` is announced, a wake-up arrives, or the time passes. Requires: writable.
   func rest(while told: SequenceNumber, nanoseconds: UInt64) {
     unsafe waitersWord.pointee.add(1, ordering: .sequentiallyConsistent)  // partner: `CommitAnnouncer.wakeIfAwaited`
     guard unsafe word(Offset.told).pointee.load(ordering: .sequentiallyConsistent) == told.value else { return }
@@ -204,7 +205,7 @@ final class SharedPage: @unchecked Sendable {
       on: sleepWord, while: UInt32(truncatingIfNeeded: told.value), nanoseconds: nanoseconds, shared: true)
   }
 
-  /// Wakes all sleepers of all processes, so that one of this process looks whether it is to end.
+  /// Wakes all sleepers of all processes, so that one in this process checks whether it should end.
   func interrupt() {
     if isWritable { unsafe Futex.wake(sleepWord, Int(Int32.max), shared: true) }
   }
