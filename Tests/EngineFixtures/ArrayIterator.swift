@@ -71,8 +71,8 @@ extension TextEntry {
 
 /// The trivially right internal iterator: an index into a sorted array.
 ///
-/// Views point into a scratch copy that is overwritten at each move, so that whoever keeps one too long
-/// is found.
+/// Views point into a scratch copy that is overwritten at each move, so that a caller that keeps one too long
+/// is detected.
 struct ArrayIterator: OpenableIterator {
   let array: EntryArray
   private var index: Int?

@@ -28,7 +28,7 @@ struct DirectoryImage: Equatable {
 
   static func path(_ name: String) -> String { directory + "/" + name }
 
-  /// Makes a file with these bytes, in place of one that may be there.
+  /// Creates a file with these bytes, replacing an existing one.
   static func write(_ bytes: [UInt8], to path: String, on fileSystem: any FileSystem) throws {
     if try fileSystem.attributes(path) != nil { try fileSystem.remove(path) }
     let file = try fileSystem.createFile(path)

@@ -3,7 +3,7 @@ import Synchronization
 
 @testable import VarveEngine
 
-/// An engine in memory whose background work and time are stepped, and what its listener was told.
+/// An in-memory engine with stepped background work and time, and the events its listener received.
 final class ObservedEngine {
   let engine: Engine
   let executor: SteppedExecutor

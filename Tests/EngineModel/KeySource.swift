@@ -2,7 +2,7 @@ import EngineTestSupport
 
 /// Keys and values that meet each other often, and the bounds of what is allowed.
 struct KeySource {
-  /// Keys are numbers below this behind one of a few prefixes.
+  /// Keys are numbers below this, prefixed with one of a few prefixes.
   private let spread: Int
   private let valueSizeUsual: Int
   private static let prefixes: [[UInt8]] = [

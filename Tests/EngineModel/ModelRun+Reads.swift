@@ -81,7 +81,7 @@ extension ModelRun {
     if cursors.isEmpty { try holdCursor() }
     let cursor = cursors[random.below(cursors.count)]
     note(.moveHeldCursor)
-    // What a cursor walks on may be taken back at any time: it shows the same entry, and goes on from there.
+    // The view of a cursor may be taken back at any time: it shows the same entry, and continues from there.
     if random.oneIn(3) {
       engine.core.background.cursors.takeBack(age: UInt64(random.below(3)))
       for held in cursors {

@@ -26,7 +26,7 @@ enum OperationKind: Int, CaseIterable {
     }
   }
 
-  /// Whether the kind interrupts what builds up behind the writers' backs.
+  /// Whether the kind interrupts background work that has accumulated.
   fileprivate var isUpkeep: Bool {
     switch self {
     case .flush, .compact, .createFamily, .dropFamily, .reopen: true
@@ -35,7 +35,7 @@ enum OperationKind: Int, CaseIterable {
   }
 }
 
-/// The mix of operations of a stretch of a run.
+/// The mix of operations of one phase of a run.
 ///
 /// With upkeep evenly spread, no memtable would ever fill by itself, and no cursor would live long. So
 /// half of the stretches have none of it, and each leaves a few other kinds out, or has more of them.

@@ -6,7 +6,7 @@
   import Musl
 #endif
 
-/// A value one byte above the limit, as addresses that nobody touches: the limit is checked before a byte
+/// A value one byte above the limit, in address space that is never touched: the limit is checked before a byte
 /// is read.
 ///
 /// # Safety

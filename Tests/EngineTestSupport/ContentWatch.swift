@@ -5,7 +5,7 @@ public import VarveEngine
 /// sequence and at each snapshot, is the same before and after a flush, a compaction or a move is installed.
 ///
 /// Content is keys and values, hashed. It is read around a step of the background (`SteppedExecutor`), while
-/// nobody writes. What a snapshot saw once it must see for ever, so its content is hashed once before, and again
+/// there are no writes. The content of a snapshot must never change, so it is hashed once before, and again
 /// after each install that is looked at; the newest is hashed before a step only where something was written
 /// since. Where that is too slow one step in so many is looked at, drawn from the seed.
 ///
@@ -28,7 +28,7 @@ public final class ContentWatch: Sendable {
     var isLooking = false
   }
 
-  /// A family at an instant.
+  /// A family at a point in time.
   private struct Place: Hashable {
     let family: FamilyID
     let sequence: SequenceNumber
@@ -142,7 +142,7 @@ public final class ContentWatch: Sendable {
     }
   }
 
-  /// Of all keys and values of a family at an instant.
+  /// A hash of all keys and values of a family at a point in time.
   private static func hash(
     _ engine: Engine, _ family: ColumnFamily, _ snapshot: EngineSnapshot
   ) throws(EngineError) -> UInt64 {

@@ -188,7 +188,7 @@ public final class CrashFileSystem: FileSystem {
     }
   }
 
-  /// Removes a name. Whoever has the file open goes on.
+  /// Removes a name. Open files stay usable.
   public func remove(_ path: String) throws(EngineError) {
     try perform(.remove, path) { (state) throws(EngineError) in
       _ = try state.disk.file(path)
@@ -318,7 +318,7 @@ extension CrashFileSystem {
   }
 
   func store(_ number: Int, _ path: String, _ bytes: UnsafeRawBufferPointer, at offset: Int) {
-    // A processor has nobody to report to: a store after the crash is ignored.
+    // A processor cannot report an error: a store after the crash is ignored.
     try? perform(.store, path, offset, bytes.count) { (_) throws(EngineError) in
       unsafe ((), .store(inode: number, bytes: bytes, offset: offset))
     }

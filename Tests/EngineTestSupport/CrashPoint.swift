@@ -38,7 +38,7 @@ public struct CrashOperation: Sendable, CustomStringConvertible {
   /// The bytes of a write or store.
   public let size: Int
 
-  /// Number, kind, path, place.
+  /// Number, kind, path, offset.
   public var description: String { "#\(number) \(kind.rawValue) \(path) [\(offset), +\(size)]" }
 }
 

@@ -8,7 +8,7 @@ internal import Synchronization
   internal import Musl
 #endif
 
-/// A place where threads wait while it is shut: how a test holds one at a point of its choice.
+/// A gate where threads wait while it is shut: how a test stops one at a point of its choice.
 ///
 /// Open at first. Safe from any thread.
 public final class Gate: Sendable {

@@ -1,6 +1,6 @@
 public import VarveEngine
 
-/// Another file system whose syncs pass a gate: while it is shut, whoever needs one waits.
+/// Wraps a file system so that its syncs pass a gate: while it is shut, a thread that syncs waits.
 ///
 /// Safe from any thread.
 public final class GatedFileSystem: FileSystem {

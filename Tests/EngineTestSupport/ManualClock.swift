@@ -1,7 +1,7 @@
 internal import Synchronization
 public import VarveEngine
 
-/// A clock that goes only when it is told to.
+/// A clock that advances only on request.
 ///
 /// Safe from any thread.
 public final class ManualClock: EngineClock {
@@ -19,6 +19,6 @@ public final class ManualClock: EngineClock {
   /// Lets time pass.
   public func advance(_ nanoseconds: UInt64) { time.add(nanoseconds, ordering: .relaxed) }
 
-  /// Lets time pass up to an instant; does nothing if it has passed.
+  /// Advances to a point in time; does nothing if it has passed.
   public func advance(to instant: UInt64) { time.max(instant, ordering: .relaxed) }
 }

@@ -21,7 +21,7 @@ public enum MergeRule: String, CaseIterable, Sendable {
   }
 }
 
-/// Keeps a running hash of everything: a value tells whether any operand was left out, doubled or moved.
+/// Keeps a running hash of all operands: a value shows whether one was left out, doubled or moved.
 public struct ChainOperator: MergeOperator {
   /// Stored with the families that have it.
   public let name = MergeRule.chain.rawValue

@@ -53,7 +53,7 @@ public struct ModelDatabase: Sendable {
     }
   }
 
-  /// Everything at one instant.
+  /// The content of all families at one point in time.
   public struct State: Hashable, Sendable {
     /// The rows of each family, in key order.
     public private(set) var families: [String: [Row]] = ["default": []]
@@ -163,7 +163,7 @@ public struct ModelDatabase: Sendable {
 }
 
 extension ArraySlice {
-  /// The first index whose element fulfils `belongsBehind`, by halving: those that do are behind those
+  /// The first index whose element fulfils `belongsBehind`, by binary search: elements that do come after those
   /// that don't.
   public func partitioningIndex(where belongsBehind: (Element) -> Bool) -> Int {
     var low = startIndex

@@ -63,7 +63,7 @@ struct SectorContent: Sendable {
     size = newSize
   }
 
-  /// The bytes of a sector; zeros behind the end.
+  /// The bytes of a sector; zeros past the end.
   func sector(_ index: Int) -> [UInt8] {
     let (page, sector) = index.quotientAndRemainder(dividingBy: Self.pageSize / Self.sectorSize)
     guard page < pages.count, !pages[page].isEmpty else { return [UInt8](repeating: 0, count: Self.sectorSize) }

@@ -84,7 +84,7 @@ public final class SteppedExecutor: BackgroundExecutor {
     if let watch { watch.run(job.name, job.body) } else { job.body() }
   }
 
-  /// More jobs than any test has at one instant.
+  /// More jobs than any test queues at one time.
   private static let jobCountMaximum = 10_000
 
   /// Runs jobs until none may run; returns how many ran. The clock stands still. Stops the program if there is no end to

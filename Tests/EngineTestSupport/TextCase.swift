@@ -20,7 +20,7 @@ public struct TextCase {
   public struct Command {
     /// The first word.
     public let name: String
-    /// The words behind it that have the form `name=value`.
+    /// The words after it that have the form `name=value`.
     public let arguments: [String: String]
     /// The lines up to `----`.
     public let input: [String]

@@ -35,7 +35,7 @@ public struct TextEntry: Hashable, Sendable, CustomStringConvertible {
     self.value = value
   }
 
-  /// Reads one entry; nil if it is not spelled as above.
+  /// Parses one entry; nil if it is not in the form described for this type.
   public init?(_ text: some StringProtocol) {
     guard let hash = text.firstIndex(of: "#") else { return nil }
     let rest = text[text.index(after: hash)...]

@@ -25,7 +25,7 @@ public final class UnwritableFileSystem: FileSystem {
   /// Refused to write.
   public func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
     if writable {
-      // A follower asks whether it may, and goes on without.
+      // A follower asks whether it may, and continues without.
       if path.hasSuffix("/SHARED") { throw EngineError(.permissionDenied, "not writable", file: path) }
       throw refuse("open for writing", path)
     }

@@ -33,7 +33,7 @@ struct FileShapeTests {
     #expect(long.map(\.line) == [2])
   }
 
-  @Test func `a requirement of a protocol is no function without an end`() {
+  @Test func `a requirement of a protocol does not count as a function without an end`() {
     let text = "protocol P {\n  func f()\n  func g() -> Int\n}\n" + String(repeating: "let x = 1\n", count: 100)
     #expect(Self.longFunctions(SourceFile(path: "A.swift", text: text)).isEmpty)
   }

@@ -107,7 +107,7 @@ struct LayeringTests {
     "Glibc", "Musl", "Darwin", "Observation", "Combine",
   ]
 
-  /// The only files of the object floor that know the engine: the door to storage, what opens it, and options that
+  /// The only files of the object layer that know the engine: the storage API, the code that opens it, and options that
   /// are the engine's.
   private static let doors: Set<String> = [
     "Backend/EngineBackend.swift", "Backend/EngineWriting.swift", "Backend/EngineIngestion.swift",
@@ -118,7 +118,7 @@ struct LayeringTests {
     "Database/ObjectSalvage.swift", "Database/Database+Damage.swift",
   ]
 
-  @Test func `the object floor reaches the engine through its door alone, and by public names`() {
+  @Test func `the object layer reaches the engine through its storage API alone, and by public names`() {
     let files = Repository.objectFiles
     #expect(files.count > 20, "the object floor was not found at \(Repository.root)")
     let foreign = files.flatMap { Self.foreignImports($0, allowed: Self.modulesOfObjects) }

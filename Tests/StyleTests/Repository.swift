@@ -69,7 +69,7 @@ struct SourceFile {
   var lines: [Substring] { text.split(separator: "\n", omittingEmptySubsequences: false) }
 }
 
-/// A place that breaks a rule.
+/// A location that breaks a rule.
 struct Violation: Hashable, CustomStringConvertible {
   let path: String
   let line: Int
@@ -79,6 +79,6 @@ struct Violation: Hashable, CustomStringConvertible {
 }
 
 extension [Violation] {
-  /// For a failed expectation: each place on a line of its own.
+  /// For a failed expectation: each location on a line of its own.
   var report: String { "\n" + map(\.description).joined(separator: "\n") }
 }

@@ -61,7 +61,7 @@ struct CheckpointCrashTests {
           if try image.attributes(Self.target) == nil {
             absent += 1
             #expect(point.operation != nil, "\(place): acknowledged, and gone")
-            // What the crash left beside it is in nobody's way.
+            // What the crash left beside it does no harm.
             if seed == 0 { try source.checkpoint(to: Self.target) }
           } else {
             whole += 1
@@ -81,7 +81,7 @@ struct CheckpointCrashTests {
     try engine.close()
   }
 
-  @Test func `a checkpoint made behind a failed sync holds every commit`() throws {
+  @Test func `a checkpoint made after a failed sync contains every commit`() throws {
     let disk = CrashFileSystem(seed: 12)
     let engine = try Self.makeSource(disk)
     try engine.put([110], [7])

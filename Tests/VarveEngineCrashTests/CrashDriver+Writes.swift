@@ -29,7 +29,7 @@ extension CrashDriver {
     } else {
       try commit { try self.writeBatch(batch) }
     }
-    // A store to the log has nobody to report to: without power nothing is acknowledged.
+    // A store to the log cannot report an error: without power nothing is acknowledged.
     if disk.hasCrashed { throw CrashFailure("the power went during the commit") }
     present.insert(batch.number)
     if case .powerEvery(let nanoseconds) = durability { timed.append((batch.number, clock.now() + nanoseconds)) }
@@ -89,7 +89,7 @@ extension CrashDriver {
     init(_ transaction: consuming OptimisticTransaction) { self.transaction = consume transaction }
   }
 
-  /// Begins a transaction that misses the batch that comes next: it reads, walks over or writes its marker.
+  /// Begins a transaction that misses the next batch: it reads, iterates over or writes its marker.
   private func beginSpoiled(_ batch: CrashBatch) throws -> Spoiled {
     let way = random.below(4)
     var transaction = engine.beginTransaction(isolation: way < 2 ? .serializable : .snapshot)

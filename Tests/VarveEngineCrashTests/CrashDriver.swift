@@ -13,7 +13,7 @@ final class CrashDriver {
 
   let disk: CrashFileSystem
   let clock: ManualClock
-  /// What is promised now; observers of the disk read it while a call is under way.
+  /// What is guaranteed now; observers of the disk read it while a call is under way.
   let shared: CrashProgress
   var model: CrashModel
   private(set) var executor: SteppedExecutor
@@ -32,7 +32,7 @@ final class CrashDriver {
   var timed: [(number: Int, due: UInt64)] = []
   /// One batch in so many writes to the third family, too.
   var extraOneIn = 3
-  /// How many commits were told that their sync failed.
+  /// The number of commits that reported a failed sync.
   private(set) var unknownOutcomes = 0
   private var loggedAgainBefore: UInt64 = 0
 
@@ -75,7 +75,7 @@ final class CrashDriver {
       makeExecutor: { [executor] _ in executor })
     let failures = disk.failedSyncCount
     let result = Result { try Engine.open(at: Self.path, options: Self.options, environment: environment) }
-    // Where a sync failed that opening needs, the engine did not open and has promised nothing.
+    // Where a sync failed that opening needs, the engine did not open and guarantees nothing.
     if case .failure = result, disk.failedSyncCount > failures, !disk.hasCrashed { return try open() }
     opened = try result.get()
   }
@@ -135,7 +135,7 @@ final class CrashDriver {
   /// How many changes of tables were looked at.
   var installCount: Int { watch.installCount }
 
-  /// That no background work changed what readers see. While the power is off nobody can tell.
+  /// Checks that no background work changed what readers see. While the power is off that cannot be checked.
   func checkWatch() throws {
     if let problem = watch.problem, !disk.hasCrashed { throw CrashFailure(problem) }
   }
@@ -259,7 +259,7 @@ final class CrashDriver {
   func draw(_ bound: Int) -> Int { random.below(bound) }
 }
 
-/// What a run has promised so far, for observers that can't touch the driver.
+/// What a run has guaranteed so far, for observers that can't touch the driver.
 final class CrashProgress: Sendable {
   private let state: Mutex<CrashPromise>
   init(_ promise: CrashPromise) { state = Mutex(promise) }

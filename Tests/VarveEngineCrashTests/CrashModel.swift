@@ -8,7 +8,7 @@ struct CrashFailure: Error, CustomStringConvertible {
   init(_ description: String) { self.description = description }
 }
 
-/// What the engine had promised when the power went or the process died.
+/// What the engine had guaranteed when the power failed or the process died.
 struct CrashPromise: Sendable {
   /// Batches up to this number were begun; a later one can't be there.
   var submitted = 0
@@ -29,7 +29,7 @@ struct CrashPromise: Sendable {
   /// The generation of the third family after so many changes; nil where it does not exist.
   static func generation(after changes: Int) -> Int? { changes % 2 == 1 ? changes / 2 : nil }
 
-  /// The promise that counts after a crash.
+  /// The guarantee that counts after a crash.
   func logged(after policy: CrashPolicy) -> Int { policy == .processKill ? max(process, power) : power }
 }
 

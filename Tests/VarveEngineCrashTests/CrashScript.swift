@@ -112,7 +112,7 @@ struct CrashScript {
 
 /// A run of the script with crash points of some of its operations.
 struct CrashRecording: Sendable {
-  /// The disk with an operation under way, and what was promised then.
+  /// The disk with an operation under way, and what was guaranteed then.
   struct Point: Sendable {
     let crash: CrashPoint
     let promise: CrashPromise
@@ -122,14 +122,14 @@ struct CrashRecording: Sendable {
   let points: [Point]
   let model: CrashModel
   let summary: CrashScript.Summary
-  /// Of the same script on a disk that nobody watched.
+  /// The result of the same script on a disk without an observer.
   let plainSummary: CrashScript.Summary
   /// How many disk operations there were of each kind.
   let operationKinds: [String: Int]
   /// Of cold families, to keep the log within its bound.
   var bytesLoggedAgain: UInt64 = 0
 
-  /// Runs the script twice: to count, and to take a point of one operation in `stride`, at a place drawn
+  /// Runs the script twice: to count, and to take a point of one operation in `stride`, at a position drawn
   /// for each.
   static func make(
     seed: UInt64, operationCount: Int, pointLimit: Int, mix: CrashScript.Mix = .everything, mapsFiles: Bool = true

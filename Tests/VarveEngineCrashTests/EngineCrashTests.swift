@@ -42,7 +42,7 @@ struct EngineCrashTests {
   }
 
   @Test(arguments: CrashPolicy.allCases)
-  func `after a crash at any operation everything promised is there, whole and in order`(policy: CrashPolicy) throws {
+  func `after a crash at any operation everything guaranteed is there, whole and in order`(policy: CrashPolicy) throws {
     let start = ContinuousClock.now
     var total = CrashTrial.Count()
     var images = 0

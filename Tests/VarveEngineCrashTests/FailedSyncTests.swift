@@ -7,7 +7,7 @@ import Testing
 /// A sync of the log fails, and the system drops what it could not write; then the power goes.
 ///
 /// The script is run once for each sync of a `.log` file, with that one failing. From the failure on crash
-/// points are taken: of each step of logging again, and of a sample of what comes later. What was promised
+/// points are taken: of each step of logging again, and of a sample of what comes later. What was guaranteed
 /// before and after must be there.
 struct FailedSyncTests {
   private static let seed: UInt64 = 20_240_711
@@ -60,7 +60,7 @@ struct FailedSyncTests {
       recording: recording, unknownOutcomes: driver.unknownOutcomes, logSyncs: collected.logSyncs)
   }
 
-  @Test func `whichever sync of the log fails, everything promised survives a crash`() throws {
+  @Test func `after any failed sync of the log everything guaranteed survives a crash`() throws {
     let syncCount = try Self.run(failing: nil).logSyncs
     #expect(syncCount > 40)
     var random = SeededRandom(seed: Self.seed)

@@ -62,7 +62,7 @@ struct FamilyChangeCrashTests {
       if found == 0 { absent += 1 } else { whole += 1 }
       let faults = try copy.verify().faults
       #expect(faults.isEmpty, "\(place): \(faults)")
-      // Either way the family goes on: what is written now is newer.
+      // Either way the family stays usable: what is written now is newer.
       try copy.put(Self.key(7), [7], in: family)
       #expect(try copy.get(Self.key(7), in: family) == [7], "\(place)")
       try copy.close()

@@ -116,7 +116,7 @@
       let numbers = try numbers(["lives", directory.path + "/db", "\(count)"])
       try #require(numbers.count == 8, "the process died")
       let names = ["make", "write", "flush", "close", "open", "close unflushed", "open unflushed"]
-      // How long each took is printed, and no promise: test machines are slow now and then.
+      // The time each took is printed and not checked: test machines are slow now and then.
       print(zip(names, numbers).map { "\($0) \($1 / 1_000) ms" }.joined(separator: ", "))
       #expect(numbers[7] == 2 * count, "every entry is there")
     }

@@ -58,7 +58,7 @@ struct ProcessFollowTests {
     try follower.close()
   }
 
-  @Test func `a follower goes on from one writer to the next when each is killed`() throws {
+  @Test func `a follower continues from one writer to the next when each is killed`() throws {
     let rounds = TestScale.value >= 4 ? 60 : 12
     let seed: UInt64 = 90_210
     var random = SeededRandom(seed: seed)

@@ -80,7 +80,7 @@ struct BadInputTests {
     #expect(try fileSystem.list("/").isEmpty)
   }
 
-  @Test func `a file in the place of the directory stays as it is`() throws {
+  @Test func `a file where the directory should be is left unchanged`() throws {
     let fileSystem = MemoryFileSystem()
     try DirectoryImage.write([1, 2, 3], to: Self.path, on: fileSystem)
     for readOnly in [false, true] {
@@ -286,7 +286,7 @@ struct BadInputTests {
       defer { #expect(batch.isEmpty && batch.byteCount == 0) }
       try batch.put(tooLong, [1])
     }
-    // Only the size of a value is looked at: there are not so many bytes behind this one.
+    // Only the size of a value is checked: fewer bytes than that follow.
     Self.expectError(.limitExceeded, "value has 1073741825 bytes", "1073741824") {
       try [UInt8(1)].withByteView { (view) throws(EngineError) in
         _ = try unsafe engine.put([UInt8(1)].span.bytes, RawSpan(_unsafeStart: view.base, byteCount: (1 << 30) + 1))
@@ -425,7 +425,7 @@ struct BadInputTests {
 
   // MARK: - Destroying
 
-  @Test func `what is no database is not destroyed`() throws {
+  @Test func `a directory that does not contain a database is not destroyed`() throws {
     let fileSystem = MemoryFileSystem()
     let environment = DirectoryImage.environment(fileSystem)
     Self.expectError(.notFound) { try Engine.destroy(at: Self.path, environment: environment) }
@@ -452,7 +452,7 @@ struct BadInputTests {
 
   // MARK: - A second open
 
-  @Test func `a second open in this process is refused, and the first goes on`() throws {
+  @Test func `a second open in this process is refused, and the first stays usable`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let engine = try Engine.open(at: path)
@@ -468,7 +468,7 @@ struct BadInputTests {
     try again.close()
   }
 
-  @Test func `a second open in another process is refused, and the first goes on`() async throws {
+  @Test func `a second open in another process is refused, and the first stays usable`() async throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let engine = try Engine.open(at: path)

@@ -63,7 +63,7 @@ struct DatabaseDamageTests {
   }
 
   /// Where the last mark of a MANIFEST stands: it holds nothing, so damage of it costs nothing
-  /// (`ManifestFormat`). It is the one place of a closed database where a flipped bit is harmless.
+  /// (`ManifestFormat`). It is the only position in a closed database where a flipped bit is harmless.
   private static func lastMark(_ image: DirectoryImage) throws -> Range<Int> {
     let name = try image.only(prefix: "MANIFEST-")
     let bytes = image.files[name] ?? []
@@ -226,7 +226,7 @@ struct DatabaseDamageTests {
 
   // MARK: - A killed database
 
-  /// The records of the last segment, where they end, and the highest promise among them.
+  /// The records of the last segment, their ends, and the highest durable mark among them.
   private struct LastSegment {
     let name: String
     let capacity: Int
@@ -250,7 +250,7 @@ struct DatabaseDamageTests {
       end = reader.offset
     }
 
-    /// What is left when the record at or around `offset`, and all behind it, are gone.
+    /// What is left when the record at or around `offset`, and all after it, are gone.
     func state(cutAt offset: Int, _ fixture: DamageFixture) -> ModelDatabase.State {
       guard let first = records.first(where: { $0.end > offset && $0.header.kind == .batch }) else {
         return fixture.state
@@ -260,7 +260,7 @@ struct DatabaseDamageTests {
   }
 
   @Test(arguments: [DamageFixture.Ending.killed, .killedUnsynced])
-  func `a flip behind the last promise of a killed database reads as the cut at that record`(
+  func `a flip past the last durable mark of a killed database reads as the cut at that record`(
     ending: DamageFixture.Ending
   ) throws {
     let fixture = try DamageFixture(ending)
@@ -318,7 +318,7 @@ struct DatabaseDamageTests {
       "seed \(Self.seed + 3), \(failures.count) failures: \(failures.prefix(10).joined(separator: "\n"))")
   }
 
-  @Test func `a flip in a segment that was just cut is found, though nothing was written behind it`() throws {
+  @Test func `a flip in a segment that was just cut is found, though nothing was written after it`() throws {
     let fixture = try DamageFixture(.killedUnsynced)
     let segment = try LastSegment(fixture.image)
     #expect(segment.promise <= LogFormat.headerBlockSize)

@@ -8,13 +8,13 @@ import Testing
 struct FollowDamageTests {
   private static let key: [UInt8] = Array("key".utf8)
 
-  @Test func `bytes that were promised to be durable and can't be read are damage`() throws {
+  @Test func `unreadable bytes below a durable mark are damage`() throws {
     let fixture = try FollowFixture()
     try fixture.writer.put(Self.key, [1])
     let before = try DirectoryImage(fixture.fileSystem)
     try fixture.writer.put(Self.key, [2])
     try fixture.writer.sync()
-    // Its record has the promise.
+    // Its record carries the durable mark.
     try fixture.writer.put(Self.key, [3])
     let after = try DirectoryImage(fixture.fileSystem)
     let log = try #require(after.names(suffix: ".log").first { after.files[$0] != before.files[$0] })
@@ -27,7 +27,7 @@ struct FollowDamageTests {
     damaged[start + 24] ^= 1
     let file = try fileSystem.openFile(DirectoryImage.path(log), writable: true)
     try file.write(damaged, at: 0)
-    // The opening stopped at this place; now it is the second look, which tells damage from a record on its way.
+    // Opening stopped at this offset; the second look distinguishes damage from a record being written.
     let error = #expect(throws: EngineError.self) { try follower.catchUp() }
     #expect(error?.code == .corruption)
     #expect(error?.file == DirectoryImage.path(log))

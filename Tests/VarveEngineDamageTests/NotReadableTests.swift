@@ -69,7 +69,7 @@ struct NotReadableTests {
   }
 
   @Test(arguments: Work.allCases)
-  func `what can't be read now is no damage, and the same call succeeds later`(work: Work) throws {
+  func `data that can't be read now is not damage, and the same call succeeds later`(work: Work) throws {
     let fixture = try DamageFixture(.killed)
     let counting = FaultInjectingFileSystem(try fixture.image.makeFileSystem())
     counting.inject(Fault(Self.kinds, skip: 1_000_000))

@@ -168,7 +168,7 @@ struct RescueDamageTests {
   }
 
   @Test(arguments: [(0..<40, true), (10..<20, false)])
-  func `where an input can't be told from a live table the report says so`(
+  func `where an input can't be distinguished from a live table the report says so`(
     deleted: Range<Int>, keepsSequences: Bool
   ) throws {
     let (image, _) = try Self.makeWithInput(deleted: deleted, keepsSequences: keepsSequences)

@@ -4,7 +4,7 @@ import Testing
 
 /// The page of published statistics under damage.
 struct StatisticsPageDamageTests {
-  @Test func `every flipped byte and every cut of the page is an error, never other figures`() throws {
+  @Test func `every flipped byte and every cut of the page is an error, never other metrics`() throws {
     let page = StatisticsPage(
       updateCount: 7, process: ProcessIdentity(number: 3, start: 4), databaseID: 5, nanoseconds: 6,
       json: "{\"a\":\"some text\"}")
@@ -13,7 +13,7 @@ struct StatisticsPageDamageTests {
       try bytes.withByteView { (view) throws(EngineError) in try StatisticsPage(decoding: view, "STATS") }
     }
     #expect(try decode(bytes) == page)
-    // What an earlier, longer page left behind it is of no matter.
+    // What an earlier, longer page left after it does not matter.
     #expect(try decode(bytes + [1, 2, 3]) == page)
     for index in bytes.indices {
       var flipped = bytes

@@ -57,7 +57,7 @@ struct RangeTombstoneListTests {
     }
   }
 
-  @Test func `the stretch around a key is a fragment or the gap between two`() {
+  @Test func `the range around a key is a fragment or the gap between two`() {
     for seed in UInt64(1)...30 {
       var random = SeededRandom(seed: seed)
       let (naive, list) = Self.merged(&random, snapshots: [60], count: random.below(12))

@@ -112,7 +112,7 @@ struct BloomFilterTests {
   }
 
   /// The filter lies at the end of a heap block of its own, so that the address sanitizer sees a read
-  /// behind it; without it the test shows that nothing traps.
+  /// past it; without it the test shows that nothing traps.
   @Test(arguments: 0..<4 as Range<UInt64>)
   func `no damage makes a query trap`(seed: UInt64) {
     var random = SeededRandom(seed: seed)

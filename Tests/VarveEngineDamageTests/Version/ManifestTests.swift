@@ -84,7 +84,7 @@ struct ManifestTests {
     #expect(fileSystem.trace == ["write MANIFEST-000001", "sync MANIFEST-000001", "write MANIFEST-000001"])
   }
 
-  @Test func `a recovered manifest goes on behind its mark, and rolls where there is none`() throws {
+  @Test func `a recovered manifest continues after its mark, and rolls where there is none`() throws {
     let (fileSystem, manifest) = try Self.make()
     try manifest.append(Self.edit(0, manifest))
     let second = try Self.recover(fileSystem)
@@ -160,7 +160,7 @@ struct ManifestTests {
     }
   }
 
-  @Test func `the rest of a torn append over a mark is no damage`() throws {
+  @Test func `the rest of a torn append over a mark is not damage`() throws {
     let (fileSystem, manifest, states, ends) = try Self.life()
     try manifest.append(Self.edit(12, manifest))
     let whole = try Self.bytes(Self.path(manifest), fileSystem)

@@ -61,7 +61,7 @@ struct LogTests {
     #expect(try LogHarness.recover(fileSystem, oldest: first).sequences == [1, 2, 3])
   }
 
-  @Test func `every length of a segment that nothing promises is a prefix`() throws {
+  @Test func `every length of a segment without a durable mark is a prefix`() throws {
     let fileSystem = MemoryFileSystem()
     let log = try LogHarness(on: fileSystem)
     var ends: [Int] = []
@@ -77,7 +77,7 @@ struct LogTests {
     }
   }
 
-  @Test func `a flip below a promise is damage, and above it a cut at that record`() throws {
+  @Test func `a flip below a durable mark is damage, and above it a cut at that record`() throws {
     let fileSystem = MemoryFileSystem()
     let log = try LogHarness(on: fileSystem)
     var ends: [Int] = []
@@ -90,7 +90,7 @@ struct LogTests {
     let promised = log.writer.current(.beforeOpen).tail
     for _ in 0..<5 { try append() }
     let whole = try content(fileSystem, first)
-    // The sixth record is the one that carries the promise: without it, nobody knows.
+    // The sixth record carries the durable mark: without it the damage can't be detected.
     for bit in 0..<((ends.last ?? 0) * 8) {
       // Of the header block one bit a byte: the whole takes eight times as long and shows no more.
       if bit < LogFormat.headerBlockSize * 8, bit % 8 != (bit / 8) % 8 { continue }
@@ -169,7 +169,7 @@ struct LogTests {
     #expect(try LogHarness.recover(fileSystem, oldest: first, cuts: cuts).sequences == Array(1...11))
   }
 
-  @Test func `a sync up to a segment keeps all before it and its header, and promises nothing of its records`() throws {
+  @Test func `a sync up to a segment keeps all before it and its header, and marks none of its records durable`() throws {
     let disk = CrashFileSystem(seed: 1)
     let log = try LogHarness(on: disk)
     let first = log.writer.currentNumber
@@ -215,7 +215,7 @@ struct LogTests {
     #expect(try LogHarness.recover(fileSystem, oldest: first).sequences.count == 2_000)
   }
 
-  @Test func `a shorter predecessor is damage where something behind it was durable`() throws {
+  @Test func `a shorter predecessor is damage where something after it was durable`() throws {
     let fileSystem = MemoryFileSystem()
     let log = try LogHarness(on: fileSystem)
     while log.writer.currentNumber == first { try log.append() }

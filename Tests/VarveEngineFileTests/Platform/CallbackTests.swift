@@ -4,7 +4,7 @@ import Testing
 @testable import VarveEngine
 
 struct CallbackTests {
-  @Test func `nobody is told at first, and then whoever was set last`() {
+  @Test func `no callback is called at first, and then the one that was set last`() {
     let callback = Callback()
     callback()
     #expect(!callback.isSet)
@@ -37,7 +37,7 @@ struct CallbackTests {
     callback()
     let first = place.address
     for _ in 0..<1_000 { callback() }
-    // Where a variable lies on the stack tells how many frames there are.
+    // The address of a stack variable shows how many frames there are.
     #expect(first != 0 && place.address == first)
   }
 

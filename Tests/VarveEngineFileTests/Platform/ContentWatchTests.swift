@@ -49,7 +49,7 @@ struct ContentWatchTests {
     try engine.close()
   }
 
-  @Test func `a job that takes a table away is told of, at the newest sequence and at a snapshot`() throws {
+  @Test func `a job that takes a table away is reported, at the newest sequence and at a snapshot`() throws {
     for keepsNewest in [false, true] {
       let watch = ContentWatch(seed: 1, oneIn: 1)
       let (engine, executor) = try Self.open(watch)

@@ -37,7 +37,7 @@ import Testing
   }
 
   @Test(arguments: CrashPolicy.allCases)
-  func `a sync of the first bytes keeps those, and promises nothing of the others`(policy: CrashPolicy) throws {
+  func `a sync of the first bytes keeps those, and guarantees nothing of the others`(policy: CrashPolicy) throws {
     let (disk, file) = try diskWithFile()
     try file.write(block(2, 2_048), at: 0)
     try file.sync(first: 600)

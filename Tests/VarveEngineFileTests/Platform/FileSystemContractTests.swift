@@ -59,7 +59,7 @@ extension File {
   typealias Kind = FileSystemUnderTest.Kind
 
   @Test(arguments: Kind.allCases)
-  func `bytes that were written are read back, also behind a gap`(kind: Kind) throws {
+  func `bytes that were written are read back, also after a gap`(kind: Kind) throws {
     let test = try FileSystemUnderTest(kind)
     let file = try test.fileSystem.createFile(test.path("a"))
     try file.write([1, 2, 3], at: 0)

@@ -107,7 +107,7 @@ import Testing
     }
   }
 
-  @Test func `several files are synced, each once, and what one of them meets is told`() throws {
+  @Test func `several files are synced, each once, and errors of any of them are reported`() throws {
     let directory = try TemporaryDirectory()
     let synced = Mutex<Set<Int32>>([])
     let failing = Mutex<Int32?>(nil)
@@ -184,7 +184,7 @@ import Testing
     close(descriptor)
   }
 
-  @Test func `a close waits for nobody, and a call under way keeps its descriptor`() throws {
+  @Test func `a close does not wait, and a call under way keeps its descriptor`() throws {
     let directory = try TemporaryDirectory()
     let started = Futex()
     let goOn = Futex()

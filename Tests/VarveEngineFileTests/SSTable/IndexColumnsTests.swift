@@ -5,7 +5,7 @@ import Testing
 @testable import VarveEngine
 
 struct IndexColumnsTests {
-  /// Entries of blocks that lie one behind the other from `offset` on.
+  /// Entries of consecutive blocks, starting at `offset`.
   private static func entries(_ random: inout SeededRandom, _ count: Int, offset: UInt64) -> [IndexEntry] {
     // Columns that are the same everywhere, or differ by up to so much.
     let spread = (0..<7).map { _ in [0, 1, 200, 40_000, 3_000_000][random.below(5)] }
@@ -23,7 +23,7 @@ struct IndexColumnsTests {
     }
   }
 
-  /// The columns with what may lie behind them.
+  /// The columns followed by optional trailing data.
   private static func content(_ entries: [IndexEntry], firstOffset: UInt64) -> ByteWriter {
     var builder = IndexColumnsBuilder()
     for entry in entries { builder.add(entry) }

@@ -73,7 +73,7 @@ struct TableCopyTests {
     #expect(plain.tombstoneCount == summary.tombstoneCount)
   }
 
-  @Test func `the checksum of a copied block holds only at its new place`() throws {
+  @Test func `the checksum of a copied block is valid only at its new offset`() throws {
     var random = SeededRandom(seed: 6)
     let content = (0..<500).map { _ in UInt8(truncatingIfNeeded: random.next()) }
     var block = ByteWriter()

@@ -141,7 +141,7 @@ struct TableTests {
     }
   }
 
-  /// A table with blocks of some thirty rows, in which a walk has time to look ahead.
+  /// A table with blocks of some thirty rows, large enough for an iteration to read ahead.
   private func tableOfLongBlocks(cacheSize: Int) throws -> TestTable {
     var options = TableOptions.small
     options.blockSize = 1024
@@ -151,7 +151,7 @@ struct TableTests {
     return try TestTable(entries, options, cacheSize: cacheSize)
   }
 
-  @Test func `a walk looks each block up once, ahead of time`() throws {
+  @Test func `an iteration looks each block up once, ahead of time`() throws {
     let table = try tableOfLongBlocks(cacheSize: 1 << 20)
     var hits: [UInt64] = []
     for _ in 0..<2 {
@@ -178,7 +178,7 @@ struct TableTests {
   }
 
   @Test(arguments: [0, 4_000, 1 << 20])
-  func `walks that turn and jump are where the model is`(cacheSize: Int) throws {
+  func `iterators that change direction and seek agree with the model`(cacheSize: Int) throws {
     let table = try tableOfLongBlocks(cacheSize: cacheSize)
     let iterator = table.reader.makeIterator(.user)
     var random = SeededRandom(seed: 21)
@@ -228,7 +228,7 @@ struct TableTests {
       try iterator.previous()
     }
     #expect(backward == forward.reversed())
-    // A seek into what is left out ends behind it.
+    // A seek into what is left out ends after it.
     try entries[100].key.withByteView { key throws(EngineError) in
       try iterator.seek(InternalKey(key, Trailer(seek: .maximum)))
     }

@@ -7,7 +7,7 @@ import Testing
 
 /// The log by itself on a disk that loses power at every store and every file-system operation.
 struct LogCrashTests {
-  /// What the log has promised, and what a MANIFEST would say.
+  /// What the log has guaranteed, and what a MANIFEST would say.
   private struct Progress: Sendable {
     /// Batches up to this one were begun, are appended, are synced.
     var begun: UInt64 = 0
@@ -111,7 +111,7 @@ struct LogCrashTests {
     #expect(recoveries > 2_000)
   }
 
-  /// The log goes on behind what was recovered, and the power goes again.
+  /// The log continues after what was recovered, and the power fails again.
   private func crashAgain(
     _ disk: CrashFileSystem, _ before: Progress, _ oldest: FileNumber, _ recovered: LogHarness.Recovered, last: UInt64,
     _ mapping: Bool, _ random: inout SeededRandom, _ place: String
@@ -122,7 +122,7 @@ struct LogCrashTests {
     progress.synced = last
     var cuts: [FileNumber: LogRecovery.Cut] = [:]
     do {
-      // As the engine does: what is behind the cut goes before a new segment follows the chain.
+      // As in the engine: what is past the cut is removed before a new segment follows the chain.
       for number in recovered.outcome.dropped {
         try disk.remove(LogHarness.directory + "/" + FileName.log(number).name)
       }

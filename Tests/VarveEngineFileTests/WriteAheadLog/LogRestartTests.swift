@@ -28,7 +28,7 @@ struct LogRestartTests {
     return log
   }
 
-  /// Goes on in a new segment. `cuts` is the MANIFEST: what is in it is durable.
+  /// Continues in a new segment. `cuts` is the MANIFEST: what is in it is durable.
   private func restart(
     _ log: LogHarness, _ plan: Plan, cuts: inout [FileNumber: LogRecovery.Cut]
   ) throws {
@@ -102,7 +102,7 @@ struct LogRestartTests {
       }
     }
     #expect(images > 20)
-    // The log goes on, also over a later failure.
+    // The log continues, also over a later failure.
     #expect(log.writer.durableSequence.value == last && !log.writer.isBroken)
     for _ in 0..<50 { try log.append(valueSize: 300) }
     try log.sync()

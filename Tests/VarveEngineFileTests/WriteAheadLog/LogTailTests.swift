@@ -33,7 +33,7 @@ struct LogTailTests {
     let isAnother = try tail.isOverwritten()
     #expect(isAnother)
 
-    // In the middle of being made anew.
+    // While it is being created again.
     try file.write([UInt8](repeating: 0, count: LogFormat.headerBlockSize), at: 0)
     let isNone = try tail.isOverwritten()
     #expect(isNone)

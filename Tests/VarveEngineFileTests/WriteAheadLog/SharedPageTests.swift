@@ -66,7 +66,7 @@ struct SharedPageTests {
     #expect(page.writer(life: 0, namespace: 0) == nil)
   }
 
-  @Test func `a process is told from a later one with its number`() {
+  @Test func `a process is distinguished from a later one with its number`() {
     let current = ProcessIdentity.current
     #expect(current.isAlive && current.isNumberInUse)
     // The largest number on any system is 4,194,304.
@@ -78,7 +78,7 @@ struct SharedPageTests {
     #endif
   }
 
-  @Test func `a file of another size is no page, and is made one in place`() throws {
+  @Test func `a file of another size is not a page, and is converted without being replaced`() throws {
     try DirectoryImage.write([1, 2, 3], to: path, on: fileSystem)
     #expect(try SharedPage.open(at: path, fileSystem) == nil)
     let page = try SharedPage.make(at: path, fileSystem)
@@ -87,14 +87,14 @@ struct SharedPageTests {
     #expect(try SharedPage.open(at: path, fileSystem)?.told == SequenceNumber(0x33))
   }
 
-  @Test func `one that sleeps is woken, and what it looks at has changed or nobody sleeps`() throws {
+  @Test func `a sleeping process is woken, or the word it sleeps on has changed or it no longer sleeps`() throws {
     let page = try SharedPage.make(at: path, fileSystem)
     begin(page)
     let follower = try #require(try SharedPage.open(at: path, fileSystem))
     let rounds = 2_000
     let passed = Atomic<Int>(0)
     let threads = WatchedThreads()
-    // Nobody but a wake-up ends its sleep in time.
+    // Only a wake-up ends its sleep in time.
     let hour: UInt64 = 3_600_000_000_000
     threads.start("sleeper") {
       for round in 1...rounds {
