@@ -1,6 +1,6 @@
 internal import Logging
 
-/// What the database logs: little, and only what somebody should look at.
+/// The database's log messages: few, and only those that need attention.
 enum DatabaseLog {
   private static let logger = Logger(label: "varve.database")
 
@@ -25,19 +25,19 @@ enum DatabaseLog {
       metadata: ["database": "\(path)", "aside": "\(aside)", "error": "\(error)"])
   }
 
-  /// A salvage has kept rows that nobody can be shown.
+  /// A salvage has kept rows that can't be shown.
   static func rowsWithoutCollection(count: Int64) {
     logger.error(
       "the catalog has lost collections that have rows; the damaged database still has what can be found of them",
       metadata: ["rows": "\(count)"])
   }
 
-  /// The feed of changes can't be read, and begins anew.
+  /// The feed of changes can't be read, and restarts empty.
   static func damagedFeed(_ error: any Error) {
     logger.error("the feed of changes is damaged; it starts again", metadata: ["error": "\(error)"])
   }
 
-  /// A stretch of the feed can't be read: who wants it hears of a gap.
+  /// A range of the feed can't be read: its readers receive a gap.
   static func feedGap(_ error: any Error, path: String, from: CommitVersion, to: CommitVersion) {
     logger.error(
       "the feed of changes is damaged; the unreadable part is reported as a gap",
@@ -72,7 +72,7 @@ enum DatabaseLog {
       metadata: ["database": "\(path)", "extension": "\(name)"])
   }
 
-  /// A collection that an extension hears of has no definition.
+  /// A collection whose changes an extension receives has no definition.
   static func undefinedType(path: String, collection: String) {
     logger.notice(
       "an extension hears of a collection that the program has not defined",

@@ -56,8 +56,8 @@ package final class Catalog: Sendable {
     for name in names { try lookBack(name, snapshot) }
   }
 
-  /// Corrects when a name went from one collection to the next, at an instant before the one that the catalog was read
-  /// at: another thread, with a later instant, has read it first.
+  /// Corrects when a name passed from one collection to the next, at a version before the one that the catalog was read
+  /// at: another thread, with a later snapshot, has read it first.
   private func lookBack(_ name: String, _ snapshot: any StorageSnapshot) throws {
     guard let bytes = try snapshot.value(of: CatalogKey.collection(name), in: families.catalog) else { return }
     let record = try CollectionRecord(bytes, name: name)
@@ -88,7 +88,7 @@ package final class Catalog: Sendable {
     try snapshot.value(of: key, in: families.catalog).flatMap { BigEndian.number($0) }
   }
 
-  /// Reads the catalog at an instant.
+  /// Reads the catalog from a snapshot.
   func load(_ snapshot: any StorageSnapshot) throws {
     try checkFormat(snapshot)
     let versions = try loadVersions(snapshot)
@@ -211,7 +211,7 @@ package final class Catalog: Sendable {
     state.withLock { state in state.names[id].flatMap { state.collections[$0] } }
   }
 
-  /// The collection that had the name at an instant.
+  /// The collection that had the name at a version.
   func collection(_ name: String, at version: CommitVersion) -> CollectionInfo? {
     state.withLock { $0.collection(name, at: version) }
   }
@@ -225,7 +225,7 @@ package final class Catalog: Sendable {
   /// All that there are, in no order.
   var collections: [CollectionInfo] { state.withLock { Array($0.collections.values) } }
 
-  /// All that there were at an instant, in no order.
+  /// All collections that existed at a version, in no order.
   func collections(at version: CommitVersion) -> [CollectionInfo] {
     state.withLock { state in
       if state.dropped.isEmpty { return Array(state.collections.values) }
@@ -367,13 +367,13 @@ package final class Catalog: Sendable {
       batch.delete(info.countKey, in: families.counts)
       noteChange(&batch, &state)
       let end = try backend.commit(batch, check: nil, durability: .process).version
-      // Somebody may have defined it since it was looked for.
+      // Another thread may have defined it since it was looked up.
       let known = state.collections[info.name] ?? info
       state.end(known, at: end)
       state.droppedNames[id] = info.name
       state.names[id] = nil
       state.collections[info.name] = nil
-      // What a typed door has said of it was about what it was.
+      // The definition from a typed API described the previous one.
       if state.definitions[info.name]?.isProvisional == true { state.definitions[info.name] = nil }
     }
   }
@@ -438,7 +438,7 @@ package final class Catalog: Sendable {
     return try makeInfo(info.name, info.record, definition, names, state.coders)
   }
 
-  /// Tells processes that follow this one, with the commit that adds or drops it, that the catalog has changed.
+  /// Notifies processes that follow this one, in the commit that adds or drops it, that the catalog has changed.
   func noteChange(_ batch: inout StorageBatch, _ state: inout CatalogState) {
     // Also where the commit throws: it may have happened all the same.
     state.generation += 1

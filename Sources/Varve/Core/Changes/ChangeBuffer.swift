@@ -1,4 +1,4 @@
-/// What a subscription has to tell its consumer, in commit order, each commit once.
+/// The events that a subscription has for its consumer, in commit order, each commit once.
 ///
 /// # States
 /// *Live*: what commits tell is kept as it comes. *Behind*: it was too much, or the subscription begins in the past;
@@ -12,7 +12,7 @@ struct ChangeBuffer {
   /// What the consumer is to do.
   enum Step {
     case give(ChangeEvent)
-    /// Read the feed behind this, and say so by `didRead`.
+    /// Read the feed after this version, and report it with `didRead`.
     case read(behind: CommitVersion)
     /// Wait until something was added.
     case wait
@@ -21,14 +21,14 @@ struct ChangeBuffer {
   }
 
   private let capacity: Int
-  /// Whether what was left out is read from the feed; else the consumer hears of a gap.
+  /// Whether omitted events are read from the feed; otherwise the consumer receives a gap.
   private let readsFeed: Bool
   /// Up to here the consumer knows everything.
   private var position: CommitVersion
   private var page = EventQueue()
   private var live = EventQueue()
   private var isBehind: Bool
-  /// The last commit that was told, kept or not.
+  /// The last commit that was delivered here, kept or not.
   private var newest: CommitVersion
   private var isEnded = false
   private var failure: (any Error)?
@@ -44,7 +44,7 @@ struct ChangeBuffer {
     self.readsFeed = readsFeed
   }
 
-  /// A commit tells something.
+  /// Adds the event of a commit.
   mutating func add(_ event: ChangeEvent) {
     newest = max(newest, event.version)
     guard !isBehind, !isEnded else { return }
@@ -53,7 +53,7 @@ struct ChangeBuffer {
     if isFull { isBehind = true } else { live.append(event) }
   }
 
-  /// Nothing comes any more; what is kept is still told.
+  /// Ends the buffer: no event is added any more; those kept are still delivered.
   mutating func end() { isEnded = true }
 
   /// Nothing comes any more, and this is why.
@@ -86,11 +86,11 @@ struct ChangeBuffer {
     return .give(.gap(from: position, to: newest))
   }
 
-  /// A page of the feed was read, behind where `next` said.
+  /// Takes a page of the feed, read from the position that `next` gave.
   mutating func didRead(_ read: FeedPage) {
     for event in read.events { page.append(event) }
     guard !read.isComplete else { return }
-    // What has come meanwhile lies behind what is still to be read.
+    // What has arrived meanwhile comes after what is still to be read.
     live = EventQueue()
     isBehind = true
   }
@@ -112,7 +112,7 @@ private struct EventQueue {
   mutating func popFirst() -> ChangeEvent? {
     guard first < events.count else { return nil }
     let event = events[first]
-    // The place keeps nothing alive that was taken.
+    // The slot must not keep the taken event alive.
     events[first] = .gap(from: .zero, to: .zero)
     first += 1
     rowCount -= event.rowCount

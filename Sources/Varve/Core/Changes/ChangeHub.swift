@@ -2,7 +2,7 @@ internal import Dispatch
 internal import FutexLocks
 internal import Synchronization
 
-/// Who is told of each acknowledged commit.
+/// Delivers each acknowledged commit to the subscriptions.
 ///
 /// ```
 ///  Publication ─▶ deliver ─▶ buffer of each subscription ─▶ its consumer, at its own pace
@@ -21,17 +21,17 @@ final class ChangeHub: Sendable {
     /// The last commit that was delivered.
     var last: CommitVersion
     var isClosed = false
-    /// What delivers the commits of other processes; the number tells it from those before.
+    /// The task that delivers the commits of other processes; the number distinguishes it from earlier ones.
     var following: (number: UInt64, task: Task<Void, Never>)?
     /// How many read the storage for subscriptions and observations.
     var readCount = 0
-    /// Whoever waits for the last of these.
+    /// Callers that wait for the last of these.
     var waiters: [DispatchSemaphore] = []
   }
 
   private let state: FutexLock<State>
 
-  /// `last` is the last commit that nobody needs to be told of.
+  /// `last` is the last commit that needs no delivery.
   init(after last: CommitVersion) { state = FutexLock(State(last: last)) }
 
   /// The last commit that was delivered.
@@ -81,7 +81,7 @@ final class ChangeHub: Sendable {
   enum Start {
     /// With the next commit.
     case now
-    /// Behind a commit. `isKnown` says that the database has come as far.
+    /// After a commit. `isKnown` says whether the database has reached it.
     case behind(CommitVersion, isKnown: Bool)
   }
 
@@ -90,15 +90,15 @@ final class ChangeHub: Sendable {
     let version: CommitVersion
     let begin: (UInt64) -> Task<Void, Never>
 
-    /// `begin` starts it, behind `version`, under the number that its deliveries have.
+    /// `begin` starts the task after `version`, with the number that its deliveries carry.
     init(behind version: CommitVersion, begin: @escaping (UInt64) -> Task<Void, Never>) {
       self.version = version
       self.begin = begin
     }
   }
 
-  /// Adds a subscription, and begins to follow other processes where there is nobody who does. Returns the
-  /// subscription's number, and where it begins.
+  /// Adds a subscription, and begins to follow other processes if that is not running yet. Returns the subscription's
+  /// number, and where it begins.
   func add(
     _ start: Start, capacity: Int, readsFeed: Bool, following: Following? = nil
   ) -> (subscription: ChangeSubscription, number: UInt64, position: CommitVersion) {
@@ -165,7 +165,7 @@ final class ChangeHub: Sendable {
     for waiter in waiters { waiter.signal() }
   }
 
-  /// Ends all subscriptions behind what they have, and returns when nothing of theirs reads the storage any more.
+  /// Ends all subscriptions after the events they have, and returns when none of them reads the storage any more.
   func close() {
     let idle = DispatchSemaphore(value: 0)
     let (ended, task) = state.withLock { state in

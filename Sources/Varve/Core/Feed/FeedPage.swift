@@ -1,18 +1,18 @@
-/// A stretch of the feed, as subscriptions hear it.
+/// A range of the feed, as delivered to subscriptions.
 struct FeedPage {
   /// In order.
   var events: [ChangeEvent] = []
-  /// The instant that it was read at.
+  /// The version of the snapshot that it was read from.
   var version: CommitVersion
-  /// Whether nothing of that instant is left behind it.
+  /// Whether the snapshot has no further commits after this page.
   var isComplete = true
 }
 
-/// Reads the feed at one instant.
+/// Reads the feed from one snapshot.
 ///
 /// # Damage
-/// What can't be read, an entry or a block of the storage, is a gap up to the first commit behind it that can, or up to
-/// the instant: who follows along has to know that something is missing, and can't be kept from what is not.
+/// An entry or a storage block that can't be read is reported as a gap up to the first readable commit after it, or up
+/// to the snapshot: a consumer must know that something is missing, and still receives everything that can be read.
 struct FeedReading {
   private let path: String
   private let catalog: Catalog
@@ -31,7 +31,7 @@ struct FeedReading {
     self.last = last.map { min($0, snapshot.version) } ?? snapshot.version
   }
 
-  /// What was committed behind `position`: at most `commitLimit` commits and, but for the last, `rowLimit` rows.
+  /// The commits after `position`: at most `commitLimit` commits and, except for the last, `rowLimit` rows.
   func page(behind position: CommitVersion, commitLimit: Int, rowLimit: Int = .max) throws -> FeedPage {
     var page = FeedPage(version: snapshot.version)
     var position = position
@@ -65,7 +65,7 @@ struct FeedReading {
       FeedKey.range(behind: position, through: last), in: catalog.families.feed, of: snapshot, isReverse: false)
   }
 
-  /// Up to where the feed does not have what was committed; all of it where nobody can tell.
+  /// The position up to which the feed lacks commits; the whole range if that can't be determined.
   private func beginning(behind position: CommitVersion) throws -> CommitVersion {
     do {
       let bytes = try snapshot.value(of: FeedKey.record, in: catalog.families.feed)
@@ -88,7 +88,7 @@ struct FeedReading {
 
   // MARK: - Damage
 
-  /// Where it can be gone on behind `position`, whose next commit can't be read.
+  /// The position from which reading can continue after `position`, whose next commit can't be read.
   ///
   /// Looked for in steps that grow, and then back: what is damaged is a block mostly, so the end is near, and some
   /// reads find it in a feed of any size. Where good commits lie between damaged ones they may be in the gap.
@@ -124,7 +124,7 @@ struct FeedReading {
 
   // MARK: - Commits
 
-  /// The next commit, put together from its parts; nil behind the last.
+  /// The next commit, assembled from its parts; nil after the last.
   private func next(_ cursor: inout FamilyCursor) throws -> ChangeSet? {
     guard let (key, value) = try cursor.next() else { return nil }
     var (version, part) = try FeedKey.parse(key)
@@ -180,7 +180,7 @@ struct FeedReading {
 }
 
 extension DatabaseCore {
-  /// What was committed behind `position`, and acknowledged.
+  /// The acknowledged commits after `position`.
   func readFeed(
     behind position: CommitVersion, commitLimit: Int = ChangeLimits.pageCommits, rowLimit: Int = ChangeLimits.pageRows
   ) throws -> FeedPage {
@@ -193,7 +193,7 @@ extension DatabaseCore {
     }
   }
 
-  /// Everything that was committed behind a version up to another, which was acknowledged.
+  /// All acknowledged commits after one version, up to another.
   func feedEvents(after version: CommitVersion, through last: CommitVersion) throws -> [ChangeEvent] {
     try atPresent { snapshot in
       try FeedReading(self, snapshot, through: last).page(behind: version, commitLimit: .max).events
@@ -202,8 +202,8 @@ extension DatabaseCore {
 
   /// Calls `body` with this instant: what was acknowledged.
   ///
-  /// Beside another process that writes, again where a table was removed before it was opened (`Follower`): the next
-  /// instant has what took its place.
+  /// Next to another process that writes, retries if a table was removed before it was opened (`Follower`): the next
+  /// snapshot has its replacement.
   func atPresent<Result>(_ body: (any StorageSnapshot) throws -> Result) throws -> Result {
     var attempts = 1
     while true {

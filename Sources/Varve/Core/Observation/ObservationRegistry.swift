@@ -3,12 +3,13 @@ internal import Synchronization
 
 /// Who observes which rows and collections.
 ///
-/// All of them together are one subscription, from which one task takes the commits and tells those whom they concern:
-/// a commit costs the committing thread the same for one observer and for thousands. A row's observers are found by its
-/// key, so who is not concerned costs nothing either. Those who look at rows themselves, as queries do, share what is read of them.
+/// All observers share one subscription, from which one task takes the commits and notifies those concerned: a commit
+/// costs the committing thread the same for one observer and for thousands. A row's observers are found by its key, so
+/// unconcerned observers cost nothing either. Observers that examine rows themselves, as queries do, share what is read
+/// of them.
 ///
 /// # Concurrency
-/// One lock, never held while an observer is told. The task runs as long as somebody observes.
+/// One lock, never held while an observer is notified. The task runs as long as there are observers.
 final class ObservationRegistry: Sendable {
   fileprivate struct Watchers {
     var collection: [UInt64: Observation] = [:]
@@ -39,7 +40,7 @@ final class ObservationRegistry: Sendable {
     /// Those that look at whole commits.
     var watched: [UInt64: Watched] = [:]
     var nextNumber: UInt64 = 0
-    /// What takes commits from the subscription; the number tells it from those before.
+    /// The task that takes commits from the subscription; the number distinguishes it from earlier ones.
     var task: (number: UInt64, task: Task<Void, Never>)?
     /// All observers know of the commits up to this one.
     var delivered = CommitVersion.zero
@@ -103,7 +104,7 @@ final class ObservationRegistry: Sendable {
         state.delivered = begun.position
         state.task = (number, Task.detached { [self] in await run(begun.subscription, number, database) })
       }
-      // Whoever looks from now on sees this commit, and hears of those behind it.
+      // A reader from now on sees this commit, and is notified of those after it.
       let observation = Observation(place, behind: database.changes.last)
       switch place {
       case .collection(let name): state.watchers[name, default: Watchers()].collection[number] = observation
@@ -141,7 +142,7 @@ final class ObservationRegistry: Sendable {
       }
       end(nil, number)
     } catch is CancellationError {
-      // Nobody observes any more.
+      // There are no observers left.
     } catch {
       end(error, number)
     }
@@ -165,7 +166,7 @@ final class ObservationRegistry: Sendable {
     }
   }
 
-  /// Tells those whom an event concerns; nobody where another task has taken over.
+  /// Notifies the observers that an event concerns; none if another task has taken over.
   private func tell(_ event: ChangeEvent, _ number: UInt64) {
     let concerned: [(Observation, ObservedChange)] = state.withLock { state in
       guard state.task?.number == number else { return [] }
@@ -334,7 +335,7 @@ extension ObservationRegistry.State {
   }
 }
 
-/// An observation as long as somebody holds this.
+/// An observation that lasts as long as this object.
 final class HeldObservation: Sendable {
   let observation: Observation
   let database: DatabaseCore

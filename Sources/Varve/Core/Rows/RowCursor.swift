@@ -1,4 +1,4 @@
-/// Walks rows in the order of their keys: of a collection, a range of it, or of all collections by name.
+/// Iterates rows in the order of their keys: of a collection, a range of it, or of all collections by name.
 ///
 /// ```swift
 /// var rows = try tx.rows(in: "books")
@@ -7,17 +7,17 @@
 /// }
 /// ```
 ///
-/// Nothing of a row is decoded until it is asked for; its bytes are read with its key. The walk shows
-/// the rows as they were when it was begun, whatever the transaction writes meanwhile. It belongs to the
-/// thread and the time of its transaction; one that was made inside a savepoint, or a nested `write`, which was then
-/// undone throws `.cursorEnded`.
+/// Nothing of a row is decoded until it is requested; its bytes are read with its key. The cursor shows the rows as
+/// they were when it was made, whatever the transaction writes meanwhile. It belongs to the thread and the lifetime of
+/// its transaction; one that was made inside a savepoint, or a nested `write`, which was then undone throws
+/// `.cursorEnded`.
 public struct RowCursor {
   private let transaction: ReadTransaction
   private var walks: [Walk]
-  /// The walk that it is at.
+  /// The index of the current scan.
   private var index = 0
 
-  /// A walk over rows of one collection.
+  /// A scan over rows of one collection.
   struct Walk {
     let info: CollectionInfo
     var cursor: FamilyCursor
@@ -95,6 +95,6 @@ public struct RowCursor {
 }
 
 extension Array where Element == Row {
-  /// All rows that are left of a walk.
+  /// All remaining rows of a cursor.
   public init(_ cursor: consuming RowCursor) throws { self = try cursor.compactMap(\.self) }
 }

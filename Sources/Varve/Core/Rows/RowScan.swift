@@ -1,11 +1,11 @@
-/// A walk over rows: a value, so that a copy of one that has not begun goes the same way again.
+/// A scan over rows: a value, so that a copy of one that has not begun yields the same rows again.
 protocol RowScan<Element>: Sendable {
   associatedtype Element: Sendable
-  /// The next row and about how many bytes it took; nil behind the last.
+  /// The next row and about how many bytes it took; nil after the last.
   mutating func next() throws -> (element: Element, byteCount: Int)?
 }
 
-/// A walk that a cursor can move.
+/// A scan that a cursor can move.
 protocol SeekableScan<Element>: RowScan {
   /// Continues with the first row at a key or after it, or in reverse, at it or before it. Throws `.keyTypeDiffers`.
   mutating func seek(to key: some KeyCodable, keyLimit: Int) throws
@@ -13,7 +13,7 @@ protocol SeekableScan<Element>: RowScan {
   func count() throws -> Int
 }
 
-/// Which rows a walk goes over.
+/// The rows that a scan covers.
 struct WalkRange: Sendable {
   private let bounds: @Sendable (CollectionInfo, _ keyLimit: Int) throws -> StorageRange
 
@@ -68,7 +68,7 @@ struct MetadataWalk: Sendable {
     ahead = nil
   }
 
-  /// The metadata of a row; nil where there is none. Keys are asked for in the walk's order.
+  /// The metadata of a row; nil if there is none. Keys must be requested in the scan's order.
   mutating func value(of key: [UInt8]) throws -> [UInt8]? {
     while true {
       if ahead == nil { ahead = try cursor.next() }

@@ -8,8 +8,8 @@ internal import Synchronization
 /// waits in the same line, and so finds it there.
 ///
 /// # Invariants
-/// 1. A walk, once there, is never changed: whoever iterates copies it.
-/// 2. A walk, once there, never becomes an error.
+/// 1. A scan, once made, is never changed: iterators copy it.
+/// 2. A scan, once made, never becomes an error.
 final class RowSource<Element: Sendable>: Sendable {
   private enum State {
     case ready(any RowScan<Element>, LongLivedRead)
@@ -20,11 +20,11 @@ final class RowSource<Element: Sendable>: Sendable {
   let core: DatabaseCore
   private let state: Mutex<State>
 
-  /// `walk` makes the walk over what its transaction sees now.
+  /// `walk` makes the scan over what its transaction sees now.
   init(_ core: DatabaseCore, walk: @escaping @Sendable (ReadTransaction) throws -> any RowScan<Element>) {
     self.core = core
     guard ThreadFrame.transaction(of: core) == nil, let performing = Performing.living(of: core) else {
-      // A walk keeps the instant of its transaction, not the transaction.
+      // A scan keeps the snapshot of its transaction, not the transaction.
       state = Mutex(Self.begun { try core.read { tx in (try walk(tx), core.longLivedReads.begin(tx.snapshot)) } })
       return
     }
@@ -47,7 +47,7 @@ final class RowSource<Element: Sendable>: Sendable {
     }
   }
 
-  /// The walk from its beginning.
+  /// The scan from its beginning.
   func walk() async throws -> any RowScan<Element> {
     if case .waiting(let performing) = state.withLock({ $0 }) { try await performing.waitForTurn() }
     switch state.withLock({ $0 }) {
@@ -57,7 +57,7 @@ final class RowSource<Element: Sendable>: Sendable {
     }
   }
 
-  /// The next batch of a walk. Runs where it may wait for a disk.
+  /// The next batch of a scan. Runs where it may wait for a disk.
   func batch(_ walk: any RowScan<Element>, limit: Int) async throws -> RowBatch<Element> {
     // Inside of a perform it belongs to that one, which `close` waits for, and whose other calls may write meanwhile.
     if let performing = Performing.living(of: core) {
@@ -74,18 +74,18 @@ final class RowSource<Element: Sendable>: Sendable {
   }
 }
 
-/// Rows that were fetched at once, and where it goes on behind them.
+/// Rows that were fetched at once, and where the scan continues after them.
 struct RowBatch<Element: Sendable>: Sendable {
   private(set) var elements: [Element] = []
-  /// What came behind them instead of a row.
+  /// The error that followed the rows, if any.
   private(set) var error: (any Error)?
-  /// Nil: there is nothing behind them.
+  /// The rest of the scan; nil if there are no more rows.
   private(set) var rest: (any RowScan<Element>)?
 
   static var rowsMaximum: Int { 256 }
   static var sizeMaximum: Int { 64 << 10 }
 
-  /// Nothing, and nothing behind it.
+  /// An empty batch at the end of the scan.
   static var end: RowBatch { RowBatch() }
 
   private init() {}

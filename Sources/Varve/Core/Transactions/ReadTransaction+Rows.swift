@@ -1,4 +1,4 @@
-/// Reading rows: the door for whoever names collections and types at each call.
+/// Reading rows: the API for callers that name collections and types at each call.
 extension ReadTransaction {
   /// Whether a row is there. Nothing is decoded.
   public final func contains(key: some KeyCodable, in collection: String) throws -> Bool {
@@ -40,7 +40,7 @@ extension ReadTransaction {
     }
   }
 
-  /// The object of a row; nil where there is no row.
+  /// The object of a row; nil if there is no row.
   ///
   /// Throws `.decodingFailed` where it is not of the type, and `.keyTypeDiffers` where the collection has other
   /// keys: an object that can't be read is never nil.
@@ -74,7 +74,7 @@ extension ReadTransaction {
     return object
   }
 
-  /// The metadata of a row; nil where it has none, or there is no row.
+  /// The metadata of a row; nil if it has none, or there is no row.
   public final func metadata<Metadata: Decodable>(
     _ type: Metadata.Type = Metadata.self, key: some KeyCodable, in collection: String
   ) throws -> Metadata? {
@@ -89,8 +89,8 @@ extension ReadTransaction {
     return try database.coding.metadata(type, bytes, key, info)
   }
 
-  /// The object of a row as it is stored, undecoded; nil where there is no row. With a coder of bytes these are
-  /// the bytes that were set.
+  /// The object of a row as it is stored, undecoded; nil if there is no row. With a coder of bytes these are the bytes
+  /// that were set.
   public final func objectBytes(key: some KeyCodable, in collection: String) throws -> [UInt8]? {
     guard let info = try info(collection) else { return nil }
     let key = try info.storageKey(key, limit: database.limits.keySize)
@@ -103,7 +103,7 @@ extension ReadTransaction {
     }
   }
 
-  /// The metadata of a row as it is stored, undecoded; nil where it has none, or there is no row.
+  /// The metadata of a row as it is stored, undecoded; nil if it has none, or there is no row.
   public final func metadataBytes(key: some KeyCodable, in collection: String) throws -> [UInt8]? {
     try row(key: key, in: collection)?.metadataBytes()
   }

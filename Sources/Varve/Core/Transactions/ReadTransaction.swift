@@ -2,7 +2,7 @@ internal import Synchronization
 
 /// One snapshot of the database, to read, as long as the closure that got it runs.
 ///
-/// It belongs to the thread that runs the closure. Used behind its end it throws `.transactionEnded`.
+/// It belongs to the thread that runs the closure. Using it after the closure returns throws `.transactionEnded`.
 public class ReadTransaction {
   let database: DatabaseCore
   let snapshot: any StorageSnapshot
@@ -20,7 +20,7 @@ public class ReadTransaction {
   final var opened: [OpenExtension] = []
   /// The same, and those that an undone savepoint took away.
   final var everOpened: [OpenExtension] = []
-  /// The objects of the connection that reads, and the instant of which it has them.
+  /// The object cache of the reading connection, and the generation that the transaction began with.
   final var cache: (objects: ObjectCache, generation: UInt64)?
   /// What was read, for a commit that is checked.
   final var reads: StorageCheck? {

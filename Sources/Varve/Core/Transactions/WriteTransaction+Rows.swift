@@ -1,5 +1,5 @@
-/// Changing rows: the door for whoever names collections and types at each call. Every door ends here, so that
-/// every extension hears of every change.
+/// Changing rows: the API for callers that name collections and types at each call. Every other API ends here, so that
+/// every extension receives every change.
 ///
 /// A row of a version that the collection's definition does not know, because a newer program has written it, is
 /// replaced by no call, whether of its object or its metadata: `.unsupportedVersion`. Every call removes it.
@@ -23,8 +23,7 @@ extension WriteTransaction {
     try set(object, metadata, key, info)
   }
 
-  /// Sets the object of a row that is there, and keeps its metadata. Returns false where there is no row. Throws as
-  /// `set`.
+  /// Sets the object of an existing row, and keeps its metadata. Returns false if there is no row. Throws as `set`.
   @discardableResult
   public func replaceObject<Object: Encodable>(
     _ object: Object, key: some KeyCodable, in collection: String
@@ -33,8 +32,8 @@ extension WriteTransaction {
     return try replaceObject(object, key, info)
   }
 
-  /// Sets the metadata of a row that is there, and keeps its object. Nil: it has none then. Returns false where
-  /// there is no row. Throws as `set`.
+  /// Sets the metadata of an existing row, and keeps its object. Nil removes the metadata. Returns false if there is no
+  /// row. Throws as `set`.
   @discardableResult
   public func replaceMetadata<Metadata: Encodable>(
     _ metadata: Metadata?, key: some KeyCodable, in collection: String
@@ -43,14 +42,14 @@ extension WriteTransaction {
     return try replaceMetadata(metadata, key, info)
   }
 
-  /// Takes its metadata from a row, and keeps its object. Returns false where there is no row. Throws as `set`.
+  /// Removes the metadata of a row, and keeps its object. Returns false if there is no row. Throws as `set`.
   @discardableResult
   public func removeMetadata(key: some KeyCodable, in collection: String) throws -> Bool {
     try replaceMetadata(Bool?.none, key: key, in: collection)
   }
 
-  /// Tells extensions and observers that something about the object of a row has changed which the row doesn't
-  /// say. Nothing is written. Returns false where there is no row.
+  /// Notifies extensions and observers of a change to the object of a row that the row itself doesn't show. Nothing is
+  /// written. Returns false if there is no row.
   @discardableResult
   public func touchObject(key: some KeyCodable, in collection: String) throws -> Bool {
     try touch(key, collection, .objectTouched)
