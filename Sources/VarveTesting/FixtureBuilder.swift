@@ -17,7 +17,7 @@ public enum FixtureBuilder {
     Fixture(PersistableFormat<Item>.self, contentsOf: items)
   }
 
-  /// Several, one behind the other.
+  /// Several, one after the other.
   public static func buildBlock(_ fixtures: Fixture...) -> Fixture { buildArray(fixtures) }
 
   /// Those of a loop.

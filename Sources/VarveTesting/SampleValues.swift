@@ -8,7 +8,7 @@ public import Foundation
 /// let book = Book(id: values.uuid(), title: values.words(3), year: values.int(in: 1800...1899))
 /// ```
 ///
-/// The standard library's calls with `using: &values` work, too, but the standard library doesn't promise to stay with
+/// The standard library's calls with `using: &values` work, too, but the standard library doesn't guarantee to stay with
 /// what they make of the bits. A value: copies go on independently.
 public struct SampleValues: RandomNumberGenerator, Hashable, Sendable {
   /// What it began with.

@@ -16,7 +16,7 @@ struct ChangedNote: Codable, Hashable, Sendable {
 
 struct Stop: Error {}
 
-/// A time of day that goes when it is told to.
+/// A time of day that advances only on request.
 final class ManualTime: Sendable {
   private let seconds: Mutex<Int64>
 

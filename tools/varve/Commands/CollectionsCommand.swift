@@ -34,7 +34,7 @@ struct CollectionsCommand: ParsableCommand {
   }
 }
 
-/// A collection with its figures.
+/// A collection with its metrics.
 private struct CollectionRow: Encodable {
   let name: String
   let id: UInt32

@@ -28,7 +28,7 @@ struct InfoCommand: ParsableCommand {
   }
 }
 
-/// The figures of `info`.
+/// The values that `info` prints.
 private struct InfoRow: Encodable {
   struct Level: Encodable {
     let level: Int

@@ -86,7 +86,7 @@ struct RepairCommand: ParsableCommand {
   }
 }
 
-/// How repair and salvage tell people what is lost.
+/// How repair and salvage report what is lost.
 enum RescueText {
   static func write(_ losses: [LostPart], _ doubts: [String], to sink: ByteSink) throws {
     for loss in losses { try sink.writeLine("\(loss.holdsEntries ? "lost" : "damaged"): \(loss)") }

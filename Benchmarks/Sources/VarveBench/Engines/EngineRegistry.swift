@@ -1,4 +1,4 @@
-/// Which engines this build holds, and the one place where a kind becomes a type.
+/// The engines in this build, and the only code where a kind becomes a type.
 enum EngineRegistry {
   /// The engines of this build, Varve first.
   static var available: [EngineKind] {
@@ -60,7 +60,7 @@ enum EngineRegistry {
     }
   }
 
-  /// Runs the workloads of one round against one engine. Generic behind this switch, so that the
+  /// Runs the workloads of one round against one engine. Generic below this switch, so that the
   /// measured loops are compiled for each engine and call it without an existential.
   static func run(_ run: EngineRun, _ kind: EngineKind) throws {
     switch kind {
