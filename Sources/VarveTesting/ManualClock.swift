@@ -26,7 +26,7 @@ public final class ManualClock: Clock {
 
     /// Returns the point in time that is `duration` later.
     public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
-    /// How much later the other is.
+    /// Returns the duration from this point in time to `other`.
     public func duration(to other: Instant) -> Duration { other.offset - offset }
     /// Whether the left one is earlier.
     public static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
@@ -135,7 +135,7 @@ public final class ManualClock: Clock {
     }
   }
 
-  /// Waits until so many sleep by this clock at once, or more. Throws `CancellationError` where the task is cancelled
+  /// Waits until at least `count` tasks sleep by this clock. Throws `CancellationError` if the task is cancelled
   /// before that.
   public func sleepers(_ count: Int = 1) async throws {
     let id = state.withLock { $0.takeID() }

@@ -28,7 +28,7 @@ final class ManualTime: Sendable {
 }
 
 extension Database {
-  /// The synchronous doors, by names that have no other form.
+  /// The synchronous API, by names that have no other form.
   @discardableResult
   func change<Result>(
     _ label: String? = nil, durability: StorageDurability? = nil, _ body: (WriteTransaction) throws -> Result

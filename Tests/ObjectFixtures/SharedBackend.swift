@@ -49,7 +49,7 @@ final class SharedBackend: ForwardingBackend, @unchecked Sendable {
     try Database.open(self, path: "shared", definition: definition)
   }
 
-  /// What was asked since it was set back.
+  /// The requests since the counter was reset.
   var asked: Counts { counts.withLock { $0 } }
 
   func setBack() {

@@ -33,9 +33,9 @@ public import Varve
 public final class ToyBackend: StorageBackend {
   /// What it holds.
   public let storage: ToyStorage
-  /// What time it is for it.
+  /// The clock of the backend.
   public let clock: ManualClock
-  /// How large things may be.
+  /// The size limits.
   public let limits: StorageLimits
   /// Whether commits are refused: another backend of the same storage writes.
   public let isReadOnly: Bool

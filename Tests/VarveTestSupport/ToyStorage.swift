@@ -1,7 +1,7 @@
 internal import Synchronization
 public import Varve
 
-/// What lasts of a `ToyBackend`: its disk. Several backends can have it open, one of which writes.
+/// The persistent state of a `ToyBackend`: its disk. Several backends can have it open, one of which writes.
 ///
 /// ```
 ///  applied ─▶ the last commit; the next one builds on it
@@ -50,7 +50,7 @@ public final class ToyStorage: Sendable {
     return copy
   }
 
-  /// What the death of the process and a loss of power do: all backends end, and what was not durable is gone.
+  /// Simulates the death of the process and a loss of power: all backends end, and what was not durable is gone.
   public func restart() {
     let ended = state.withLock { state in
       state.forgetUndurable()
@@ -103,7 +103,7 @@ extension ToyStorage.State {
     }
   }
 
-  /// What a new beginning finds.
+  /// The state that a restart finds.
   mutating func forgetUndurable() {
     lose(waiting)
     applied = durable

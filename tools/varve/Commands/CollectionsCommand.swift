@@ -2,7 +2,7 @@ import ArgumentParser
 import Varve
 import VarveInspection
 
-/// What a database of objects holds.
+/// Lists the collections of a database.
 struct CollectionsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "collections",

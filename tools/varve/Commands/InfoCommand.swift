@@ -1,7 +1,7 @@
 import ArgumentParser
 import VarveEngine
 
-/// What a database consists of.
+/// Prints the components of a database.
 struct InfoCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "info",

@@ -32,7 +32,7 @@ enum EngineRegistry {
   /// Whether an engine can be measured. The variants of Varve always can, and only where they are named.
   static func isBuiltIn(_ kind: EngineKind) -> Bool { kind == .varvePwrite || available.contains(kind) }
 
-  /// The same for the rows of objects.
+  /// Whether the object workloads can be measured with an engine.
   static func isBuiltInForObjects(_ kind: EngineKind) -> Bool {
     kind == .varvePwrite || availableForObjects.contains(kind)
   }
@@ -79,7 +79,7 @@ enum EngineRegistry {
     }
   }
 
-  /// The same with the rows of objects.
+  /// Runs the object workloads of one round against one engine.
   static func runObjects(_ run: EngineRun, _ kind: EngineKind) throws {
     switch kind {
     case .varve, .varvePwrite: try run.executeObjects(VarveObjects.self)
@@ -93,7 +93,7 @@ enum EngineRegistry {
     }
   }
 
-  /// The same with the rows of relationships.
+  /// Runs the relationship workloads of one round against one engine.
   static func runEdges(_ run: EngineRun, _ kind: EngineKind) throws {
     switch kind {
     case .varve, .varvePwrite: try run.executeEdges(VarveGraph.self)
@@ -104,7 +104,7 @@ enum EngineRegistry {
     }
   }
 
-  /// The same with the rows of tasks.
+  /// Runs the task workloads of one round against one engine.
   static func runTasks(_ run: EngineRun, _ kind: EngineKind) throws {
     switch kind {
     case .varve, .varvePwrite: try run.executeTasks(VarveTaskEngine.self)
