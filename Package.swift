@@ -191,7 +191,7 @@ let package = Package(
       path: "Tests/PutTarget",
       swiftSettings: settings
     ),
-    // A second storage behind the door of the object floor, and what its suites have in common.
+    // A second storage backend of the object database, and what its suites have in common.
     .target(
       name: "VarveTestSupport",
       dependencies: ["Varve", "VarveEngine", "EngineTestSupport"],

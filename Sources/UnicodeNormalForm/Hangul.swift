@@ -11,7 +11,7 @@ struct Hangul {
 
   private let index: UInt32
 
-  /// Nil if the scalar is no syllable.
+  /// Nil if the scalar is not a syllable.
   @inline(__always)
   init?(_ scalar: UInt32) {
     guard Self.syllables.contains(scalar) else { return nil }

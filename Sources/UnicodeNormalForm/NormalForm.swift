@@ -6,10 +6,10 @@
 /// by a later standard library.
 ///
 /// Where the standard library (Swift 6.3) strays from Unicode, keys do not follow:
-/// - Its `<` is no order among strings that are not in normal form C: of "e\u{301}" and "\u{e9}z" neither is less.
+/// - Its `<` is not an order among strings that are not in normal form C: of "e\u{301}" and "\u{e9}z" neither is less.
 ///   Keys sort by their forms, so equal strings sort alike.
 /// - It does not sort the marks that U+0f73, U+0f75 and U+0f81 decompose to among marks before them. A string with one
-///   of these behind a mark of a higher class comes back in a form that is canonically equivalent, not `==`.
+///   of these after a mark of a higher class comes back in a form that is canonically equivalent, not `==`.
 ///
 /// *Requires* of all functions: the bytes are valid UTF-8.
 package enum NormalForm {
@@ -61,9 +61,9 @@ package enum NormalForm {
 
   // MARK: - Steps
 
-  /// A decomposed scalar: sorts by its class, then by its place, so that a sort of marks is stable.
+  /// A decomposed scalar: sorts by its class, then by its position, so that a sort of marks is stable.
   private struct Mark: Comparable {
-    /// 8 bits of class, 32 of place, 3 of which one says whether it may compose, 21 of scalar.
+    /// 8 bits of class, 32 of position, 3 of which one says whether it may compose, 21 of scalar.
     let bits: UInt64
 
     init(_ scalar: UInt32, _ entry: NormalFormTable.Entry, _ place: Int) {
@@ -124,7 +124,7 @@ package enum NormalForm {
     var scalars: [UInt32] = []
     scalars.reserveCapacity(marks.count)
     var starter: Int?
-    // The class of the last scalar behind the starter; 0 where there is none.
+    // The class of the last scalar after the starter; 0 if there is none.
     var lastClass: UInt8 = 0
     for mark in marks {
       let combiningClass = mark.combiningClass
@@ -143,7 +143,7 @@ package enum NormalForm {
 
   // MARK: - UTF-8
 
-  /// The scalar at `index`, whose first byte is `lead`; moves `index` behind it.
+  /// The scalar at `index`, whose first byte is `lead`; moves `index` past it.
   @inline(__always)
   private static func scalar(_ utf8: RawSpan, _ index: inout Int, _ lead: UInt8) -> UInt32 {
     func next(_ offset: Int) -> UInt32 { UInt32(utf8.byte(at: index &+ offset) & 0x3f) }

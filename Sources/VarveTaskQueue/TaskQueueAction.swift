@@ -24,7 +24,7 @@ extension TaskQueueAction {
   }
 }
 
-/// What became of an action.
+/// The result of an action.
 public struct ActionResult: Hashable, Sendable {
   /// Seconds until it runs again; nil: it has succeeded.
   let retryTimeout: Double?
@@ -47,7 +47,7 @@ public struct ActionResult: Hashable, Sendable {
   private static let longest = 9.2e9
 }
 
-/// What runs actions.
+/// A type that runs actions.
 public protocol TaskQueueActionHandler: Sendable {
   /// Runs an action, one at a time of each queue.
   func handleNextItem(_ action: any TaskQueueAction) async -> ActionResult

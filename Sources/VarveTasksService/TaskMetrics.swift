@@ -4,7 +4,7 @@
   public import Varve
   public import VarveTasks
 
-  /// What happens to tasks, as metrics of swift-metrics.
+  /// Reports task events as swift-metrics metrics.
   ///
   /// | name | kind | dimensions |
   /// |---|---|---|
@@ -67,7 +67,7 @@
       }
     }
 
-    /// Sets the gauges of how many tasks are in each state: as often as the program wants them. Complexity: 8 looks for each queue.
+    /// Sets the gauges of how many tasks are in each state: as often as the program wants them. Complexity: 8 lookups for each queue.
     public func measure(_ database: Database) async throws {
       let counts = try await database.read { tx in
         try tx.taskQueues().flatMap { queue in

@@ -22,7 +22,7 @@ public struct Fixture {
 
   init(writing write: @escaping (Database, WriteTransaction) throws -> Void) { self.write = write }
 
-  /// Whatever `body` writes, at its place in the order of the others.
+  /// Runs `body`, in the order in which the steps were declared.
   public init(_ body: @escaping (WriteTransaction) throws -> Void) { write = { _, tx in try body(tx) } }
 
   // MARK: - Instances

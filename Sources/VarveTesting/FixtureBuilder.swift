@@ -17,24 +17,24 @@ public enum FixtureBuilder {
     Fixture(PersistableFormat<Item>.self, contentsOf: items)
   }
 
-  /// Several, one behind the other.
+  /// Several, one after the other.
   public static func buildBlock(_ fixtures: Fixture...) -> Fixture { buildArray(fixtures) }
 
-  /// Those of a loop.
+  /// The fixtures of a loop.
   public static func buildArray(_ fixtures: [Fixture]) -> Fixture {
     Fixture(writing: { database, tx in for fixture in fixtures { try fixture.write(database, tx) } })
   }
 
-  /// Those of an `if` without an `else`.
+  /// The fixtures of an `if` without an `else`.
   public static func buildOptional(_ fixture: Fixture?) -> Fixture { fixture ?? buildArray([]) }
 
-  /// Those of the first branch.
+  /// The fixtures of the first branch.
   public static func buildEither(first fixture: Fixture) -> Fixture { fixture }
 
-  /// Those of the second branch.
+  /// The fixtures of the second branch.
   public static func buildEither(second fixture: Fixture) -> Fixture { fixture }
 
-  /// Those that need a newer system.
+  /// The fixtures that need a newer system.
   public static func buildLimitedAvailability(_ fixture: Fixture) -> Fixture { fixture }
 }
 

@@ -43,7 +43,7 @@ public struct GoldenSnapshot: Sendable {
   // MARK: - Opening
 
   /// Opens a copy of the snapshot by the program's present definition, migrates and checks it, and gives the database to
-  /// `body`. Database and copy are gone behind that.
+  /// `body`. Database and copy are removed afterwards.
   ///
   /// 1. The database is opened, its extensions are built or caught up. What the options say of damage, of reading only
   ///    and of making a database has no effect: a snapshot is whole, and there.
@@ -54,10 +54,10 @@ public struct GoldenSnapshot: Sendable {
   ///    names, else as what the row itself says of its bytes. Each instance must have the identifier that it is found by.
   ///    No row and no metadata of an older version may be left.
   ///
-  /// Throws `.notFound` where there is no snapshot, `.notADatabase` where the directory is empty; what `Database.open` throws, `.corruption` for instance; what is wrong
-  /// with the first row that fails, with its collection and key: `.decodingFailed`, `.unsupportedVersion` where a
-  /// version wrote it that the program does not know; `.definitionDiffers` with the first entry where an index differs from
-  /// the rows; and what `body` throws.
+  /// Throws `.notFound` where there is no snapshot, `.notADatabase` where the directory is empty; the errors
+  /// of `Database.open`, for example `.corruption`; the error of the first row that fails, with its collection
+  /// and key: `.decodingFailed`, or `.unsupportedVersion` if the program does not know the version that wrote it;
+  /// `.definitionDiffers` with the first entry where an index differs from the rows; and what `body` throws.
   @_disfavoredOverload
   public func open<Result>(
     definition: DatabaseDefinition, options: DatabaseOptions = DatabaseOptions(),

@@ -1,7 +1,7 @@
 internal import Synchronization
 public import Varve
 
-/// A clock that goes only when it is told to.
+/// A clock that advances only on request.
 ///
 /// ```swift
 /// let clock = ManualClock()
@@ -12,21 +12,21 @@ public import Varve
 ///
 /// Who sleeps by it (`try await clock.sleep(for: .seconds(5))`) is woken by the `advance` that brings the clock to the
 /// end of the sleep, or past it; in the order of these ends. A test that has begun a task which will sleep awaits
-/// `sleepers(_:)` before it advances the clock; otherwise the task may begin to sleep behind that.
+/// `sleepers(_:)` before it advances the clock; otherwise the task may begin to sleep after that.
 ///
 /// Safe from any thread.
 public final class ManualClock: Clock {
-  /// An instant of a manual clock: how far from its beginning. Those of two clocks have nothing to do with each other.
+  /// A point in time of a manual clock, as the offset from its start. Those of two clocks are unrelated.
   public struct Instant: InstantProtocol {
-    /// The time between the beginning of the clock and the instant.
+    /// The time since the start of the clock.
     public let offset: Duration
 
-    /// An instant so far from the beginning.
+    /// Creates the point in time at an offset from the clock's start.
     public init(offset: Duration = .zero) { self.offset = offset }
 
-    /// The instant that is so much later.
+    /// Returns the point in time that is `duration` later.
     public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
-    /// How much later the other is.
+    /// Returns the duration from this point in time to `other`.
     public func duration(to other: Instant) -> Duration { other.offset - offset }
     /// Whether the left one is earlier.
     public static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
@@ -38,7 +38,7 @@ public final class ManualClock: Clock {
     let continuation: CheckedContinuation<Void, any Error>
   }
 
-  /// Somebody who waits for so many sleepers.
+  /// A caller that waits for a number of sleepers.
   private struct Watcher {
     let id: UInt64
     let count: Int
@@ -83,7 +83,7 @@ public final class ManualClock: Clock {
     move { $0.advanced(by: duration) }
   }
 
-  /// Lets time pass up to an instant. Does nothing if that has passed.
+  /// Advances the clock to a point in time. Does nothing if that has passed.
   public func advance(to instant: Instant) { move { max($0, instant) } }
 
   private func move(_ next: (Instant) -> Instant) {
@@ -112,8 +112,8 @@ public final class ManualClock: Clock {
 
   private func begin(_ sleeper: Sleeper) {
     let (result, watchers): (Result<Void, any Error>?, [Watcher]) = state.withLock { state in
-      // Where the task was cancelled before, nobody looks for the sleeper any more; where it is from now on, somebody
-      // does behind this lock.
+      // If the task was cancelled before, nothing looks for the sleeper any more; if it is cancelled from now on, the
+      // handler looks for it after this lock is released.
       if Task.isCancelled { return (.failure(CancellationError()), []) }
       if sleeper.deadline <= state.now { return (.success(()), []) }
       state.sleepers.append(sleeper)
@@ -135,7 +135,7 @@ public final class ManualClock: Clock {
     }
   }
 
-  /// Waits until so many sleep by this clock at once, or more. Throws `CancellationError` where the task is cancelled
+  /// Waits until at least `count` tasks sleep by this clock. Throws `CancellationError` if the task is cancelled
   /// before that.
   public func sleepers(_ count: Int = 1) async throws {
     let id = state.withLock { $0.takeID() }

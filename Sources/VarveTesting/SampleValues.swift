@@ -8,10 +8,10 @@ public import Foundation
 /// let book = Book(id: values.uuid(), title: values.words(3), year: values.int(in: 1800...1899))
 /// ```
 ///
-/// The standard library's calls with `using: &values` work, too, but the standard library doesn't promise to stay with
+/// The standard library's calls with `using: &values` work, too, but the standard library doesn't guarantee to stay with
 /// what they make of the bits. A value: copies go on independently.
 public struct SampleValues: RandomNumberGenerator, Hashable, Sendable {
-  /// What it began with.
+  /// The seed that the generator was created with.
   public let seed: UInt64
   private var state: UInt64
 
@@ -60,7 +60,7 @@ public struct SampleValues: RandomNumberGenerator, Hashable, Sendable {
       ))
   }
 
-  /// So many bytes.
+  /// Random bytes.
   public mutating func bytes(_ count: Int) -> [UInt8] {
     var bits: UInt64 = 0
     return (0..<count).map { index in
@@ -82,7 +82,7 @@ public struct SampleValues: RandomNumberGenerator, Hashable, Sendable {
     return (0..<syllables).map { _ in element(of: Self.consonants) + element(of: Self.vowels) }.joined()
   }
 
-  /// So many words, with a space between them.
+  /// Random words, separated by spaces.
   public mutating func words(_ count: Int) -> String { (0..<count).map { _ in word() }.joined(separator: " ") }
 
   /// One of several. There must be one at least.

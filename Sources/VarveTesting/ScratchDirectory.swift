@@ -1,7 +1,7 @@
 internal import Foundation
 internal import Varve
 
-/// A directory that nobody else has, for the time of a call.
+/// A unique temporary directory that exists for the duration of a call.
 struct ScratchDirectory {
   let url: URL
 

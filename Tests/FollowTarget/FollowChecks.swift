@@ -36,7 +36,7 @@ struct FollowChecks {
     try follower.close()
   }
 
-  /// Checks one instant, and returns its last number.
+  /// Checks one snapshot, and returns its last number.
   private func check(isWhole: Bool) throws -> UInt64 {
     let snapshot = engine.snapshot()
     let pair = engine.families.first { $0.name == "pair" }

@@ -109,7 +109,7 @@ struct MemoryTarget {
     }
   }
 
-  /// A key below `count` for each number, in no order; about two thirds of them are somebody's.
+  /// Maps each number to a key below `count`, unordered; about two thirds of the keys are used.
   private static func mixed(_ number: UInt64, _ count: UInt64) -> UInt64 { (number &* 0x9e37_79b9_7f4a_7c15) % count }
 
   private static func key(_ number: UInt64) -> [UInt8] {

@@ -1,6 +1,6 @@
 import Dispatch
 
-/// A queue that knows itself: tells whether code runs where it was called, or on threads of the database's own.
+/// A queue that identifies itself: reports whether code runs where it was called, or on threads of the database's own.
 final class Caller: TaskExecutor {
   private static let key = DispatchSpecificKey<Bool>()
   private let queue = DispatchQueue(label: "caller")

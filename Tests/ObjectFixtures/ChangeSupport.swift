@@ -16,7 +16,7 @@ struct ChangedNote: Codable, Hashable, Sendable {
 
 struct Stop: Error {}
 
-/// A time of day that goes when it is told to.
+/// A time of day that advances only on request.
 final class ManualTime: Sendable {
   private let seconds: Mutex<Int64>
 
@@ -28,7 +28,7 @@ final class ManualTime: Sendable {
 }
 
 extension Database {
-  /// The synchronous doors, by names that have no other form.
+  /// The synchronous API, by names that have no other form.
   @discardableResult
   func change<Result>(
     _ label: String? = nil, durability: StorageDurability? = nil, _ body: (WriteTransaction) throws -> Result

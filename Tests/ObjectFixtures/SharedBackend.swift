@@ -38,7 +38,7 @@ final class SharedBackend: ForwardingBackend, @unchecked Sendable {
   /// The same storage for a program that only reads.
   func readOnly() -> SharedBackend { SharedBackend(base, isReadOnly: true) }
 
-  /// The same, behind one start of a program that has made what a database needs.
+  /// The same storage for a program that only reads, after one open for writing that created the database.
   func readOnlyAfterOpening() throws -> SharedBackend {
     _ = try open()
     return readOnly()
@@ -49,7 +49,7 @@ final class SharedBackend: ForwardingBackend, @unchecked Sendable {
     try Database.open(self, path: "shared", definition: definition)
   }
 
-  /// What was asked since it was set back.
+  /// The requests since the counter was reset.
   var asked: Counts { counts.withLock { $0 } }
 
   func setBack() {
@@ -60,7 +60,7 @@ final class SharedBackend: ForwardingBackend, @unchecked Sendable {
     }
   }
 
-  /// Calls `body` once: behind the next page of objects that is read, on the thread that reads it.
+  /// Calls `body` once, after the next page of objects is read, on the thread that reads it.
   func whenPaged(_ body: @escaping @Sendable () -> Void) { interruption.withLock { $0.body = body } }
 
   /// Throws `error` instead of the next commit.

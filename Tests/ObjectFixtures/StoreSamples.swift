@@ -3,7 +3,7 @@ import Foundation
 import Varve
 import VarveTestSupport
 
-/// Where a test's database lies: every test of the doors that is written for both runs in both.
+/// Where a test's database lies: every test of the API that is written for both runs in both.
 enum StorePlace: CaseIterable, Sendable {
   case memory, disk
   /// Another storage than the engine, whose commits become durable late.
@@ -131,7 +131,7 @@ func errorCode(_ body: () throws -> Void) -> DatabaseError.Code? {
   return nil
 }
 
-/// The same of an asynchronous body.
+/// The code of the error that an asynchronous body throws; nil if it throws none, or another.
 func errorCode(_ body: () async throws -> Void) async -> DatabaseError.Code? {
   do { try await body() } catch { return (error as? DatabaseError)?.code }
   return nil

@@ -177,7 +177,7 @@ enum Zoo {
       closed: "a"..."z")
   }
 
-  /// More fields than keys of one byte can tell apart, or than most types have.
+  /// More fields than keys of one byte can distinguish, or than most types have.
   struct ManyFields: Codable, Hashable {
     var values: [String: Int]
 

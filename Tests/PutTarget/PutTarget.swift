@@ -12,7 +12,7 @@ import VarveEngine
 /// The process whose puts the cost test counts: `varve-put-target <directory> <warm-up> <count>`.
 ///
 /// Opens a database with default options, puts so many entries that memtable and log are warm, and then the
-/// ones that count, between two calls of `getppid`, which whoever traces the process can find. Ends without
+/// ones that count, between two calls of `getppid`, which a tracer of the process can find. Ends without
 /// closing. Six numbers go to the standard output, eight bytes little-endian each:
 ///
 /// 1. The allocations of an array, to show that allocations are counted at all.

@@ -45,7 +45,7 @@ struct PackageIndexTests {
   }
 
   @Test(arguments: ["Package:\nVersion: 1\n", "Package: a\nVersion: \n", " Package: a\nVersion: 1\n"])
-  func `a stanza without a name or a version is no package`(text: String) throws {
+  func `a stanza without a name or a version is not a package`(text: String) throws {
     #expect(try Self.packages(text).isEmpty)
   }
 

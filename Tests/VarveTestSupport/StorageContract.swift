@@ -1,6 +1,6 @@
 public import Varve
 
-/// What the suites of the door's contract share.
+/// Helpers shared by the suites of the storage contract.
 public enum Contract {
   /// Bytes of a text.
   public static func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
@@ -25,7 +25,7 @@ public enum Contract {
     return ticket
   }
 
-  /// The rows of a range, page after page. Throws where a page is not what the door promises.
+  /// The rows of a range, page after page. Throws if a page violates the storage contract.
   public static func rows(
     _ snapshot: any StorageSnapshot, _ family: StorageFamily, _ range: StorageRange = StorageRange(),
     isReverse: Bool = false, keysOnly: Bool = false, byteLimit: Int = 1 << 20, rowLimit: Int = 1 << 20
@@ -92,7 +92,7 @@ public struct Pair: Hashable, CustomStringConvertible {
   public var description: String { "\(key): \(value.count > 40 ? "\(value.count) bytes" : "\(value)")" }
 }
 
-/// A storage did not do what the door promises.
+/// A storage violated its contract.
 public struct ContractBroken: Error, CustomStringConvertible {
   /// What it did instead.
   public let description: String

@@ -30,7 +30,7 @@ public final class StorageSite {
   private var toy = ToyStorage()
   private static let count = Atomic<Int>(0)
 
-  /// A place of its own, removed with the value.
+  /// A location of its own, removed with the value.
   public init(_ kind: StorageKind) throws {
     self.kind = kind
     directory = kind == .disk ? try TemporaryDirectory() : nil
@@ -57,7 +57,7 @@ public final class StorageSite {
       try Engine.open(at: path, options: Self.options, environment: environment), isInMemory: kind == .memory)
   }
 
-  /// Opens it for reading, at one instant: as it is now. Of the toy kind that goes on with the writer.
+  /// Opens a read-only snapshot of the present state. A toy backend follows the writer instead.
   public func openReadOnly() throws -> any StorageBackend {
     if kind == .toy { return ToyBackend(toy, limits: limits, isReadOnly: true) }
     var options = Self.options
@@ -65,7 +65,7 @@ public final class StorageSite {
     return try EngineBackend(try Engine.open(at: path, options: options, environment: environment))
   }
 
-  /// Opens it for reading while somebody else writes.
+  /// Opens it for reading while another writer has it open.
   public func follow() throws -> any StorageBackend {
     if kind == .toy { return try openReadOnly() }
     return EngineBackend(try Engine.follow(at: path, options: Self.options, environment: environment))
@@ -87,13 +87,13 @@ public final class StorageSite {
     return environment
   }
 
-  /// Closes a backend: the last use of the place in many a test, which would else be removed before.
+  /// Closes a backend. In many tests this is the last use of the site, which otherwise would be removed before.
   public func close(_ backend: any StorageBackend) throws { try backend.close() }
 
   // MARK: - Leaving
 
-  /// What the death of the process leaves, for the next `open`. Of the engine a copy of its files as they are; what
-  /// is open goes on with the originals, and should be closed. Of the toy kind what is open ends, and what
+  /// Simulates the death of the process before the next `open`. For the engine, that opens a copy of the files; what
+  /// is open continues with the originals and should be closed. For the toy kind, open backends end, and what
   /// was not durable is gone.
   public func abandon() throws {
     if kind == .toy { return toy.restart() }

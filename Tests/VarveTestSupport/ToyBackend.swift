@@ -10,7 +10,7 @@ public import Varve
   internal import Musl
 #endif
 
-/// A second storage behind the door, which is as unlike the engine as the door allows: sorted arrays, small limits,
+/// A second storage backend, as unlike the engine as the backend contract allows: sorted arrays, small limits,
 /// answers that take their time, and faults by seed.
 ///
 /// ```swift
@@ -21,7 +21,7 @@ public import Varve
 /// ```
 ///
 /// # What it is strict about
-/// Use behind `close` throws `.closed`; a family that was dropped throws `.notFound`, through older snapshots too; a
+/// Use after `close` throws `.closed`; a family that was dropped throws `.notFound`, through older snapshots too; a
 /// single delete of a key that was not put exactly once throws `.invalidArgument`; an addition that meets a value
 /// of another size than eight bytes throws `.corruption`. Names of families mean nothing to it.
 ///
@@ -33,9 +33,9 @@ public import Varve
 public final class ToyBackend: StorageBackend {
   /// What it holds.
   public let storage: ToyStorage
-  /// What time it is for it.
+  /// The clock of the backend.
   public let clock: ManualClock
-  /// How large things may be.
+  /// The size limits.
   public let limits: StorageLimits
   /// Whether commits are refused: another backend of the same storage writes.
   public let isReadOnly: Bool
@@ -186,7 +186,7 @@ public final class ToyBackend: StorageBackend {
 
   // MARK: - Reading and writing
 
-  /// This instant.
+  /// A snapshot of the present state.
   public func snapshot() throws -> any StorageSnapshot {
     try begin()
     let content = storage.state.withLock { state in
@@ -282,7 +282,7 @@ public final class ToyBackend: StorageBackend {
 
   // MARK: - Others
 
-  /// Returns when there is a commit behind a version, by whichever backend of the storage.
+  /// Returns when there is a commit after a version, by any backend of the storage.
   public func changes(since version: CommitVersion) async throws -> CommitVersion {
     try begin()
     let number = storage.state.withLock { $0.watchers.makeNumber() }
@@ -291,7 +291,7 @@ public final class ToyBackend: StorageBackend {
         let known: Result<CommitVersion, any Error>? = storage.state.withLock { state in
           let last = state.applied.version
           if last > version.number { return .success(CommitVersion(last)) }
-          // Closed since the beginning of the call: nobody would wake it.
+          // Closed since the beginning of the call: nothing would wake it.
           if isClosed.load(ordering: .acquiring) || state.life != life { return .failure(CancellationError()) }
           return state.watchers.add(number, self, version.number, continuation) ? nil : .failure(CancellationError())
         }
@@ -323,7 +323,7 @@ public final class ToyBackend: StorageBackend {
     progress?(1)
   }
 
-  /// Makes what waits durable, where it can be, and ends. Who waits for commits here is told that there are none.
+  /// Makes pending commits durable if possible, and closes. Callers that wait for commits are resumed without one.
   /// Throws `.outcomeUnknown` where a commit could not be made durable; it is closed then all the same.
   public func close() throws {
     guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }

@@ -10,15 +10,15 @@ public struct ToyFaults: Sendable {
   public var conflictOneIn = 0
   /// Commits that throw `.outcomeUnknown`; half of them have happened.
   public var unknownOneIn = 0
-  /// Commits that are not durable when they are applied, but once somebody waits for them or for a later one.
+  /// Commits that are not durable when they are applied, but once a caller waits for them or for a later one.
   public var lateOneIn = 0
   /// Commits that are late and that then can't be made durable: their tickets and all later ones throw
-  /// `.outcomeUnknown`, and no commit comes behind. Half of them are there after a restart.
+  /// `.outcomeUnknown`, and no commit follows. Half of them are there after a restart.
   public var failingOneIn = 0
-  /// Reads through a snapshot behind which there are commits that throw `.snapshotTooOld`.
+  /// Reads through a snapshot older than the last commit that throw `.snapshotTooOld`.
   public var tooOldOneIn = 0
   /// Reads of `withoutWaiting` whose answers were there at once, which the others find out when they have them. Not a
-  /// fault. 0: it can't tell, and doesn't run them.
+  /// fault. 0: not known, so the test doesn't run them.
   public var atOnceOneIn = 0
   /// How often a call lets other threads go first, at most. Not a fault: a delay, without a clock.
   public var yieldMaximum = 0
@@ -32,7 +32,7 @@ public struct ToyFaults: Sendable {
     case conflict
     /// `.outcomeUnknown`.
     case unknown(isApplied: Bool)
-    /// Durable when somebody waits.
+    /// Durable when a caller waits.
     case late
     /// Never acknowledged.
     case failing(isDurable: Bool)
@@ -56,7 +56,7 @@ struct ToyChances: Sendable {
 
   mutating func meets(_ oneIn: Int) -> Bool { oneIn > 0 && random.oneIn(oneIn) }
 
-  /// Whether a read finds its snapshot too old; `isOld` where there are commits behind it.
+  /// Whether a read finds its snapshot too old; `isOld` if there are later commits.
   mutating func drawTooOld(isOld: Bool) -> Bool {
     if let left = readsUntilTooOld {
       readsUntilTooOld = left > 0 ? left - 1 : nil

@@ -2,7 +2,7 @@ internal import EngineTestSupport
 internal import Synchronization
 internal import Varve
 
-/// One instant of a `ToyBackend`. Grows old by its clock.
+/// A snapshot of a `ToyBackend`. Expires by the backend's clock.
 final class ToySnapshot: StorageSnapshot {
   let content: ToyContent
   let backend: ToyBackend

@@ -1,7 +1,7 @@
 internal import Synchronization
 public import Varve
 
-/// What lasts of a `ToyBackend`: its disk. Several backends can have it open, one of which writes.
+/// The persistent state of a `ToyBackend`: its disk. Several backends can have it open, one of which writes.
 ///
 /// ```
 ///  applied ─▶ the last commit; the next one builds on it
@@ -17,14 +17,14 @@ public final class ToyStorage: Sendable {
     var durable = ToyContent()
     /// The commits in `waiting` that can't be made durable, and whether a restart finds them all the same.
     var failing: [UInt64: Bool] = [:]
-    /// The first commit that was found to be so: tickets from here on throw, and no commit comes behind.
+    /// The first commit that was found to be so: tickets from here on throw, and no commit follows.
     var failure: UInt64?
-    /// Commits that were applied once, and that nobody finds any more.
+    /// Commits that were applied and then lost.
     var lost: Set<UInt64> = []
     var lastVersion: UInt64 = 0
     var lastFamily: UInt32 = 0
     var changes: [ToyChange] = []
-    /// How many snapshots of each version there are: changes behind the oldest are kept.
+    /// How many snapshots of each version there are: changes after the oldest are kept.
     var snapshots: [UInt64: Int] = [:]
     var copies: [String: ToyContent] = [:]
     var watchers = ToyWatchers()
@@ -50,7 +50,7 @@ public final class ToyStorage: Sendable {
     return copy
   }
 
-  /// What the death of the process and a loss of power do: all backends end, and what was not durable is gone.
+  /// Simulates the death of the process and a loss of power: all backends end, and what was not durable is gone.
   public func restart() {
     let ended = state.withLock { state in
       state.forgetUndurable()
@@ -80,7 +80,7 @@ struct ToyChange: Sendable {
 extension ToyStorage.State {
   // MARK: Commits
 
-  /// Gives a version its place: durable at once where nothing before it waits and it is not late.
+  /// Records a version: durable at once where nothing before it waits and it is not late.
   mutating func apply(_ content: ToyContent, _ changes: [ToyChange], isLate: Bool) {
     applied = content
     if isLate || !waiting.isEmpty { waiting.append(content) } else { durable = content }
@@ -103,7 +103,7 @@ extension ToyStorage.State {
     }
   }
 
-  /// What a new beginning finds.
+  /// The state that a restart finds.
   mutating func forgetUndurable() {
     lose(waiting)
     applied = durable
@@ -119,7 +119,7 @@ extension ToyStorage.State {
   /// Whether a commit can't be acknowledged any more.
   func hasFailed(_ version: UInt64) -> Bool { lost.contains(version) || failure.map { version >= $0 } ?? false }
 
-  /// Whether anything of a range was changed behind a version.
+  /// Whether any key of a range was changed after a version.
   func hasChanged(_ range: StorageRange, in family: UInt32, since version: UInt64) -> Bool {
     changes.contains { $0.version > version && $0.family == family && $0.touches(range) }
   }

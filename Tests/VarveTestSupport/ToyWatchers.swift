@@ -1,6 +1,6 @@
 internal import Varve
 
-/// Tasks that wait for a commit of somebody else.
+/// Tasks that wait for another writer's commit.
 struct ToyWatchers: Sendable {
   typealias Continuation = CheckedContinuation<CommitVersion, any Error>
 

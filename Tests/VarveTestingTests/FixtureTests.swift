@@ -123,7 +123,7 @@ struct FixtureTests {
     #expect(values.bool() == true)
   }
 
-  @Test func `another seed gives others, and a copy goes on by itself`() {
+  @Test func `another seed gives others, and a copy advances independently`() {
     var seven = SampleValues(seed: 7)
     var eight = SampleValues(seed: 8)
     #expect(seven.uuid() != eight.uuid())

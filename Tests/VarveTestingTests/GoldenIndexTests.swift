@@ -141,7 +141,7 @@ import Varve
 
   @Test func `a conversion that changes a key without a version is found, with the row`() throws {
     let golden = try Self.golden()
-    // The definitions are the same: their hashes can't tell.
+    // The definitions are the same: their hashes don't differ.
     #expect(try changes(golden, Trimmed.self) == [])
     let error = error(golden, Trimmed.self)
     #expect(error?.code == .definitionDiffers && error?.collection == "tracks" && error?.key == "3", "\(error as Any)")

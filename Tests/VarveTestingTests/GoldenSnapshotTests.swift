@@ -35,7 +35,7 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `what a test writes is gone behind it, and the snapshot may be opened again and at once`() async throws {
+  @Test func `what a test writes is removed after it, and the snapshot may be opened again and at once`() async throws {
     let golden = try Self.golden()
     let before = try golden.files()
     let definition = DatabaseDefinition { BookFormat.self }
@@ -70,7 +70,7 @@ import Varve
     }
   }
 
-  @Test func `an error of the closure comes out, and nothing is left behind`() async throws {
+  @Test func `an error of the closure is rethrown, and no files remain`() async throws {
     let golden = try Self.golden()
     let definition = DatabaseDefinition { BookFormat.self }
     func stop() throws { throw NoAuthor() }
@@ -179,7 +179,7 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `collections without a format are read by their type, and those that nobody names by their bytes`() throws
+  @Test func `collections without a format are read by their type, and those not named by their bytes`() throws
   {
     let golden = try Golden(DatabaseDefinition()) {
       Fixture("greetings", [1: "hello", 2: "good day"])
@@ -216,7 +216,7 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `a snapshot that is not there is no empty one`() throws {
+  @Test func `a missing snapshot is not an empty one`() throws {
     let golden = try Golden()
     #expect(Self.error(golden, DatabaseDefinition())?.code == .notFound)
     try FileManager.default.createDirectory(atPath: golden.path, withIntermediateDirectories: true)

@@ -4,7 +4,7 @@ import Testing
 import Varve
 import VarveTesting
 
-/// A clock that goes only when it is told to.
+/// A clock that advances only on request.
 @Suite(.timeLimit(.minutes(1))) struct ManualClockTests {
   private let clock = ManualClock()
 
@@ -62,7 +62,7 @@ import VarveTesting
     try await wait(ManualClock.Instant(), nil)
   }
 
-  @Test func `a cancelled sleep throws, before and behind its begin, and is no sleeper any more`() async throws {
+  @Test func `a sleep cancelled before or after its start throws and is not counted as a sleeper`() async throws {
     let early = Task {
       unsafe withUnsafeCurrentTask { task in unsafe task?.cancel() }
       try await pause(clock, .seconds(1))
@@ -75,7 +75,7 @@ import VarveTesting
     await #expect(throws: CancellationError.self) { try await late.value }
     clock.advance(by: .seconds(2))
     try await other.value
-    // Behind its end it does not matter.
+    // After its end it does not matter.
     other.cancel()
   }
 
@@ -102,7 +102,7 @@ import VarveTesting
         }
       }
       group.addTask {
-        // Whoever begins to sleep last sleeps until now and 400 ms, at most.
+        // The last task to sleep sleeps until now and 400 ms, at most.
         while !Task.isCancelled {
           clock.advance(by: .milliseconds(50))
           await Task.yield()

@@ -141,7 +141,7 @@ struct CommandLineTests {
     #expect(try Tool.good(["info", database]).contains("varve.load") == false)
   }
 
-  @Test func `a load goes on where it stopped, and refuses another input`() throws {
+  @Test func `a load resumes where it stopped, and refuses another input`() throws {
     let first = (0..<25_000).map { "{\"key\":\"key\($0)\",\"value\":\"old\"}\n" }.joined()
     let rest = (25_000..<26_000).map { "{\"key\":\"key\($0)\",\"value\":\"old\"}\n" }.joined()
     let input = try directory.file("entries", first + "broken\n")
@@ -159,7 +159,7 @@ struct CommandLineTests {
   }
 
   @Test(arguments: [[String](), ["--binary"]])
-  func `an export goes on from any byte that it was interrupted at`(form: [String]) throws {
+  func `an export resumes from any byte at which it was interrupted`(form: [String]) throws {
     let lines = (0..<40).map {
       "{\"family\":\($0 % 2 == 0 ? "\"f\"" : "null"),\"key\":\"k\($0)\",\"value\":\"v\($0)\"}\n"
     }
@@ -222,14 +222,14 @@ struct CommandLineTests {
     #expect(try Tool.run(["dump", "sst", table, "--verify"]).status == 1)
   }
 
-  @Test func `a file in the place of a database is an error`() throws {
+  @Test func `a file instead of a database directory is an error`() throws {
     let file = try directory.file("plain", "text")
     #expect(try Tool.run(["info", file]).status == 3)
     #expect(try Tool.run(["put", file, "a", "1", "--create"]).status == 3)
   }
 }
 
-/// The tool's process, from the place where the test bundle was built.
+/// The tool's process, from the directory where the test bundle was built.
 enum Tool {
   struct Result {
     let status: Int32

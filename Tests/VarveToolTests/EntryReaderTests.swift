@@ -44,7 +44,7 @@ struct EntryReaderTests {
     "{\"key\":\"a\"}", "{\"value\":\"a\"}", "{\"key\":\"a\",\"keyHex\":\"00\",\"value\":\"\"}",
     "{\"keyHex\":\"0\",\"value\":\"\"}", "{\"key\":1,\"value\":\"\"}", "[]", "{", "key,value",
   ])
-  func `a line that is no entry is named by its number`(line: String) throws {
+  func `a line that is not an entry is reported by its number`(line: String) throws {
     let file = try TemporaryFile(Array("{\"key\":\"a\",\"value\":\"b\"}\n\n\(line)\n".utf8))
     let error = #expect(throws: ToolError.self) { try Self.read(file, isBinary: false) }
     #expect(error?.message.hasPrefix("line 3: ") == true, "\(error?.message ?? "")")

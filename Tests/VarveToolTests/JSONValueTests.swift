@@ -29,7 +29,7 @@ struct JSONValueTests {
   }
 
   @Test(arguments: broken)
-  func `what is no JSON is refused with its place`(text: String) {
+  func `text that is not JSON is refused with its offset`(text: String) {
     let error = #expect(throws: RecordError.self) { try JSONValue.parse(Array(text.utf8)) }
     #expect(error?.message.hasPrefix("not valid JSON at byte ") == true, "\(error?.message ?? "")")
   }
@@ -41,7 +41,7 @@ struct JSONValueTests {
     _ = try JSONValue.parse(Array(deep.utf8))
   }
 
-  @Test func `numbers keep their text, and members their place`() throws {
+  @Test func `numbers keep their text, and members their position`() throws {
     let text = Array("{\"a\": 1.50 ,\"b\":12345678901234567890}".utf8)
     guard case .object(let members) = try JSONValue.parse(text) else {
       Issue.record("no object")

@@ -11,7 +11,7 @@ struct KeyTextTests {
   }
 
   @Test(arguments: ["0", "0g", "0x00", "é0", "000"])
-  func `what is no even number of hexadecimal digits is refused`(text: String) {
+  func `text that is not an even number of hexadecimal digits is refused`(text: String) {
     #expect(HexText.bytes(text) == nil)
   }
 

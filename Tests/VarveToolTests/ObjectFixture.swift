@@ -4,7 +4,7 @@ import Varve
 
 /// A database of objects that a program made, for the tool to look into.
 struct ObjectFixture {
-  /// Something of each kind that the coders tell apart, records in records among them.
+  /// A value of each kind that the coders distinguish, including nested records.
   struct Book: Codable, Hashable, Sendable {
     struct Person: Codable, Hashable, Sendable {
       var name: String
@@ -142,7 +142,7 @@ enum RawBytes {
     hex([0, 0, 0, collection, 0x11] + Array(text.utf8) + [0])
   }
 
-  /// Writes behind the back of the object floor.
+  /// Writes directly to the engine, bypassing the object database.
   static func put(_ database: String, _ family: String, _ key: String, _ value: [UInt8]) throws {
     try Tool.good(["put", database, key, hex(value), "--hex", "--raw", "--family", family])
   }

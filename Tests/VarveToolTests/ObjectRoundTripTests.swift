@@ -19,7 +19,7 @@ struct ObjectRoundTripTests {
     return Tool.lines(lines)
   }
 
-  /// The bytes of all rows of a collection, behind their headers, and of their metadata.
+  /// The bytes of all rows of a collection, after their headers, and of their metadata.
   private func bytes(_ path: String, _ collection: String) throws -> [[[UInt8]]] {
     try ObjectFixture.with(path) { database in
       try database.read { tx in
@@ -223,7 +223,7 @@ struct ObjectRoundTripTests {
     ("{\"key\":\"b\",\"object\":2,\"metadataVersion\":\"1\"}", "what belongs to them"),
     ("{\"key\":\"b\",\"object\":\"\\x\"}", "not valid JSON"),
   ])
-  func `a line that is no row is named, and rows before it of its commit are not written`(line: String, reason: String)
+  func `a line that is not a row is reported, and rows before it in its commit are lost`(line: String, reason: String)
     throws
   {
     let good = "{\"key\":\"a\",\"keyType\":\"string\",\"coder\":\"json\",\"object\":1}"

@@ -102,7 +102,7 @@ struct RawRuleTests {
       try database.write { tx in for key in ["m", "z"] { try tx.set(1, key: key, in: "numbers") } }
       try database.ready(try database.register(Counter(), as: "counter"))
     }
-    // As if the process had ended behind the first row: its record says so, the row behind is not known.
+    // As if the process had ended after the first row: its record says so, the next row is not known.
     let watermark: [UInt8] = [0, 0, 0, 1, 0x11, 0x6d, 0]
     let kind = Array(Counter.kind.utf8)
     let place: [UInt8] = [0, 0, 0, UInt8(watermark.count)] + watermark

@@ -17,7 +17,7 @@ struct StatsCommandTests {
     return try #require((value as? NSNumber)?.uint64Value)
   }
 
-  @Test func `a database at rest is told once, also with --watch`() throws {
+  @Test func `an idle database is reported once, also with --watch`() throws {
     try Tool.good(["put", database, "a", "1", "--create"])
     let text = try Tool.good(["stats", database, "--watch"])
     #expect(text.contains("not open for writing"))
@@ -34,7 +34,7 @@ struct StatsCommandTests {
     #expect(try Tool.run(["stats", database] + arguments).status == 2)
   }
 
-  @Test func `a process that writes is watched, and its death is told`() throws {
+  @Test func `a process that writes is watched, and its end is reported`() throws {
     let process = Process()
     process.executableURL = Tool.built("varve-kill-target")
     process.arguments = [database, "1"]

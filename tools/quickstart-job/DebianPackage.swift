@@ -75,7 +75,7 @@ struct PackageFormat: StoreFormat {
 extension DebianPackage {
   /// The package that a stanza describes; nil where it has no name or no version.
   ///
-  /// A field is a line and those behind it that begin with a blank. Of a field that is there twice the first counts;
+  /// A field is a line and the lines after it that begin with a blank. Of a field that is there twice the first counts;
   /// the second stays among the others.
   init?(stanza: ArraySlice<UInt8>) {
     var values: [Field: String] = [:]
@@ -98,7 +98,7 @@ extension DebianPackage {
     id = PackageID(name: name, version: version)
     maintainer = values[.maintainer]
     section = values[.section]
-    // What no disk can hold is no size.
+    // A value larger than any disk is not a size.
     installedSize = values[.installedSize].flatMap { UInt32($0) }.map { Int($0) }
     dependencies = Self.list(values[.dependencies] ?? "")
     otherFields = String(decoding: others, as: UTF8.self)

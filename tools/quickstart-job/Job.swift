@@ -119,7 +119,7 @@ struct Job {
     return liveSize
   }
 
-  // MARK: - Compaction, verification, figures
+  // MARK: - Compaction, verification, results
 
   private func runVarve(_ title: String, _ arguments: String...) throws {
     let process = Process()

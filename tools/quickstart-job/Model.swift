@@ -14,7 +14,7 @@ struct Model {
     lastWrites = Array(repeating: Self.absent, count: workload.keyCount)
   }
 
-  /// Goes on to the state after so many batches.
+  /// Advances to the state after a number of batches.
   mutating func advance(to count: Int) {
     for number in batchCount..<count {
       for index in workload.batch(number) {

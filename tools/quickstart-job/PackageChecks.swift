@@ -21,7 +21,7 @@ struct PackageChecks {
     var queries = PackageQueryChecks.Outcome()
   }
 
-  /// Every way that a store reads, at one instant.
+  /// Every way that a store reads, at one snapshot.
   func run() throws -> Outcome {
     try database.read { tx in
       var outcome = Outcome()

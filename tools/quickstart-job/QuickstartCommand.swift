@@ -10,7 +10,7 @@ import VarveEngine
 /// 2. Run a task for each package, by a child process that is killed by SIGKILL, and by another one: each has its effect once.
 /// 3. A child process writes generated batches, and is killed by SIGKILL in the middle.
 /// 4. Reopen: every acknowledged write is there, and whole batches only.
-/// 5. A second child goes on to the end.
+/// 5. A second child continues to the end.
 /// 6. Compact and verify with `varve`.
 /// 7. Read everything again.
 ///

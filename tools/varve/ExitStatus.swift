@@ -12,7 +12,7 @@ import VarveEngine
 enum ExitStatus: Int32 {
   /// All is well, and the answer is yes.
   case good = 0
-  /// The answer is no: the key is absent, or damage was found.
+  /// Negative answer: the key is absent, or damage was found.
   case answerIsNo = 1
   /// The command line makes no sense.
   case usage = 2
@@ -111,7 +111,7 @@ struct ErrorRow: Encodable {
   }
 
   init(_ error: DatabaseError) {
-    // Where the engine failed, its own words and place say more than what this floor adds.
+    // If the engine failed, its own message and location say more than what this layer adds.
     if let cause = error.cause as? EngineError, error.collection == nil {
       self.init(cause)
       return

@@ -3,7 +3,7 @@ import VarveEngine
 
 /// `varve`: looks into a database, changes it, and checks it, from the command line.
 ///
-/// The exit status is part of the interface: 0 good, 1 the answer is no (a key that is absent, damage
+/// The exit status is part of the interface: 0 success, 1 negative answer (a key that is absent, damage
 /// that was found), 2 usage, 3 the database or a file can't be opened, read or written. `ExitStatus`
 /// says which error is which.
 @main

@@ -35,7 +35,7 @@ public func testOneInput(_ data: UnsafePointer<UInt8>?, _ size: Int) -> CInt {
 @_silgen_name("LLVMFuzzerMutate")
 private func mutate(_ data: UnsafeMutablePointer<UInt8>, _ size: Int, _ sizeMaximum: Int) -> Int
 
-/// libFuzzer's own changes, and then right checksums: else nothing behind a checksum would be reached.
+/// libFuzzer's own changes, and then right checksums: otherwise no code after a checksum would be reached.
 @_cdecl("LLVMFuzzerCustomMutator")
 public func customMutator(
   _ data: UnsafeMutablePointer<UInt8>, _ size: Int, _ sizeMaximum: Int, _ seed: CUnsignedInt

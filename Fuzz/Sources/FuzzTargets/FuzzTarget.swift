@@ -70,7 +70,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
   /// The payload of a MANIFEST record.
   case versionEdit
 
-  /// Reads `bytes`, which lie in `memory` while that goes on.
+  /// Reads `bytes`, which lie in `memory` during the call.
   package func run(_ bytes: [UInt8], in memory: GuardedMemory) throws(FuzzFailure) -> FuzzOutcome {
     do {
       try read(memory.place(bytes))

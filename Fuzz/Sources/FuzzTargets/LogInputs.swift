@@ -43,7 +43,7 @@ enum LogInputs {
     return writer.bytes
   }
 
-  /// A record's payload and the sequence behind it.
+  /// A record's payload and the sequence after it.
   private static func payload(
     _ sequence: UInt64, _ random: inout SeededRandom
   ) -> (LogFormat.RecordKind, [UInt8], UInt64) {

@@ -1,7 +1,7 @@
 @testable import VarveEngine
 
 /// Input: size of the first segment (4), where an earlier recovery cut it, 0 for nowhere (4), then two
-/// segments, numbers 7 and 8, one behind the other. The second may be missing.
+/// segments, numbers 7 and 8, one after the other. The second may be missing.
 enum LogTarget {
   static let headerSize = 8
   static let first = FileNumber(7)

@@ -1,9 +1,9 @@
 @testable import VarveEngine
 
 /// Makes the checksums of a damaged input right again: else a checksum would stop almost every input, and
-/// nothing behind it would ever be tried.
+/// no code after it would ever be tested.
 ///
-/// It walks the format as a reader does, as far as that goes, and repairs on its way.
+/// Traverses the format as a reader does, as far as it can, and repairs checksums on the way.
 enum Sealer {
   static func seal(_ bytes: inout [UInt8], _ target: FuzzTarget) {
     switch target {

@@ -2,7 +2,7 @@
 
 /// Input: a whole table.
 enum TableTarget {
-  /// An index may name one block many times: a walk takes no more steps than this.
+  /// An index may name one block many times: an iteration takes no more steps than this.
   private static let stepCountMaximum = 5_000
 
   static func read(_ input: ByteView) throws {

@@ -35,9 +35,9 @@ public final class ManualSchedulerClock: SchedulerClock {
 
   /// The time of day.
   public var wallNow: Date { state.withLock { $0.wall } }
-  /// The sum of all that it was moved.
+  /// The sum of all advances.
   public var continuousNow: Duration { state.withLock { $0.continuous } }
-  /// The same without the time that `suspend` has let pass.
+  /// The sum of all advances, without the time that `suspend` has let pass.
   public var suspendingNow: Duration { state.withLock { $0.suspending } }
 
   /// How often anything has slept: an idle scheduler never does.

@@ -139,7 +139,7 @@ struct BinaryContainerTests {
     func encode(to encoder: any Encoder) throws { try value.encode(to: encoder) }
   }
 
-  @Test func `fields of every type are kept, through every door`() throws {
+  @Test func `fields of every type are kept through every API`() throws {
     try expectAsJSON(
       Writer { encoder in
         var list = encoder.unkeyedContainer()

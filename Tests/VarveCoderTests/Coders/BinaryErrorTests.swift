@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Errors say where, and leave nothing behind.
+/// Errors name the coding path and leave no state.
 struct BinaryErrorTests {
   private let coder = ValueCoder(.binary)
 
@@ -63,7 +63,7 @@ struct BinaryErrorTests {
     #expect(Spy.paths.take() == [first, first, second, second])
   }
 
-  /// Notes the paths that it is told.
+  /// Records the paths passed to it.
   private struct Spy: Codable {
     static let paths = Paths()
     var inner: Inner
@@ -126,7 +126,7 @@ struct BinaryErrorTests {
     }
   }
 
-  /// Leaves out what can't be encoded, and writes something else in its place.
+  /// Leaves out what can't be encoded, and writes something else instead.
   private struct Tolerant: Encodable {
     var values: [Int]
     enum Key: CodingKey { case first, list, map, last }
@@ -189,7 +189,7 @@ struct BinaryErrorTests {
     }
   }
 
-  @Test func `containers of two kinds in one place are an error`() throws {
+  @Test func `containers of two kinds at one coding path are an error`() throws {
     struct Confused: Encodable {
       var kind: Int
       func encode(to encoder: any Encoder) throws {

@@ -75,7 +75,7 @@ struct BinaryFormatTests {
     #expect(try coder.encode([nil, Zoo.Point?.some(point)]) == (0, hex("a2 c1 d2010102")))
   }
 
-  @Test func `a field without a value keeps its place`() throws {
+  @Test func `a field without a value keeps its position`() throws {
     let shapes = MemoryShapes()
     let coder = ValueCoder(.binary, shapes)
     let empty = try coder.encode(Zoo.Optionals())

@@ -110,7 +110,7 @@ struct BinaryReadingTests {
     }
   }
 
-  @Test func `a copy of an array container goes on by itself`() throws {
+  @Test func `a copy of an array container advances independently`() throws {
     try read { decoder in
       var list = try decoder.container(keyedBy: Key.self).nestedUnkeyedContainer(forKey: .c)
       var peek = list

@@ -64,7 +64,7 @@ struct BinaryShapeTests {
     #expect(try shapes.texts == ["{a, b, c}", "{a, c, b}"])
   }
 
-  @Test func `a shape is learned once, whoever asks`() throws {
+  @Test func `a shape is learned once for all callers`() throws {
     let shapes = MemoryShapes()
     let coder = BinaryCoder(shapes: shapes)
     for _ in 0..<3 { _ = try ValueCoder(.binary, binary: coder).encode(Zoo.Everything.sample) }

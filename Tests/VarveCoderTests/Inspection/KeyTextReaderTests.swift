@@ -84,7 +84,7 @@ struct KeyTextReaderTests {
     ("(what)", KeyType("own")), ("1,5", .decimal), ("12abc", .decimal), ("nan", .decimal), ("1.5", .duration),
     ("1.s", .duration), ("1.-5s", .duration), ("9223372036854775808s", .duration), ("x", .descending(.integer)),
   ])
-  func `what is no key of the type is refused`(text: String, type: KeyType) throws {
+  func `text that is not a key of the type is refused`(text: String, type: KeyType) throws {
     let error = #expect(throws: DatabaseError.self) { try KeyText.key(text, as: type) }
     #expect(error?.code == .invalidKey)
     #expect(error?.key == text || error?.key == nil)

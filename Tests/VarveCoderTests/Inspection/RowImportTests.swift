@@ -6,7 +6,7 @@ import VarveInspection
 
 @testable import ObjectFixtures
 
-/// Rows of another database, through the rows door.
+/// Imports rows of another database through the rows API.
 struct RowImportTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }
@@ -31,7 +31,7 @@ struct RowImportTests {
     var author: Person
   }
 
-  @Test func `extensions hear of the rows, and the count and the row ids are kept`() throws {
+  @Test func `extensions are notified of the rows, and the count and the row ids are kept`() throws {
     let words = try database.registerReady(WordCount(), as: "words")
     try database.write { tx in try tx.set("old words", key: "a", in: "notes", metadata: 1) }
     let id = try database.read { tx in try tx.row(key: "a", in: "notes")?.id }
@@ -78,7 +78,7 @@ struct RowImportTests {
     #expect(throws: DatabaseError.self) { try RowImport(into: "", of: database, as: Self.json) }
   }
 
-  @Test func `what is no row of the collection is refused, and nothing is written`() throws {
+  @Test func `a row that does not fit the collection is refused, and nothing is written`() throws {
     let rowImport = try RowImport(into: "notes", of: database, as: Self.json)
     func refused(_ row: PortableRow, _ code: DatabaseError.Code) {
       let error = #expect(throws: DatabaseError.self) { try rowImport.prepare(row) }

@@ -19,7 +19,7 @@ struct KeyCodableTests {
     #expect(misorder == nil)
   }
 
-  @Test func `a raw value that no value has is no key`() throws {
+  @Test func `a raw value that no value has is not a key`() throws {
     let error = #expect(throws: DatabaseError.self) { try Shelf.decoded(from: 7.encoded()) }
     #expect(error?.code == .invalidKey && error?.key == "7")
     let other = #expect(throws: DatabaseError.self) { try Language.decoded(from: "de".encoded()) }

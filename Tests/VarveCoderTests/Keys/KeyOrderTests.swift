@@ -95,7 +95,7 @@ struct KeyOrderTests {
   }
 
   @Test(arguments: seeds)
-  func `a float has the bytes of its double, and a double that is no float does not decode as one`(seed: UInt64) throws
+  func `a float has the bytes of its double, and a double that is not a float does not decode as one`(seed: UInt64) throws
   {
     for double in values(KeySamples.doubleEdges, 400, seed, KeySamples.double) {
       let float = Float(double)
@@ -162,14 +162,14 @@ struct KeyOrderTests {
     #expect(misorder == nil, "seed \(seed)")
   }
 
-  @Test func `a URL that is relative to another is no key`() throws {
+  @Test func `a URL that is relative to another is not a key`() throws {
     let base = try #require(URL(string: "https://example.org/a"))
     let error = #expect(throws: DatabaseError.self) { try URL(string: "b", relativeTo: base)?.encoded() }
     #expect(error?.code == .invalidKey && error?.message.contains("absoluteURL") == true)
     #expect(try URL(string: "b", relativeTo: base)?.absoluteURL.encoded() == "https://example.org/b".encoded())
   }
 
-  @Test func `a NaN is no key`() {
+  @Test func `a NaN is not a key`() {
     let patterns: [UInt64] = [0x7ff8_0000_0000_0000, 0xfff8_0000_0000_0001, 0x7ff0_0000_0000_0001]
     for pattern in patterns {
       let value = Double(bitPattern: pattern)

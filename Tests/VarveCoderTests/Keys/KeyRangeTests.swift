@@ -11,7 +11,7 @@ struct KeyRangeTests {
     KeyCheck.compare(bytes, lower) >= 0 && (upper.map { KeyCheck.compare(bytes, $0) < 0 } ?? true)
   }
 
-  @Test func `the successor of a prefix is the smallest bytes behind what begins with it`() {
+  @Test func `the successor of a prefix is the smallest key after all keys with it`() {
     #expect(KeyRange.successor(ofPrefix: []) == nil)
     #expect(KeyRange.successor(ofPrefix: [0xff, 0xff]) == nil)
     #expect(KeyRange.successor(ofPrefix: [1, 2]) == [1, 3])
@@ -67,7 +67,7 @@ struct KeyRangeTests {
         return
       }
     }
-    // The successor of the bytes would take in a string that goes on with a zero.
+    // The successor of the bytes would include a string that continues with a zero.
     let parts = try Compound("a").encoded()
     let other = try Compound("a\0", 1).encoded()
     #expect(contains(other, parts, KeyRange.successor(ofPrefix: parts)))

@@ -8,7 +8,7 @@ import Testing
 
 /// Strings as keys: the order and the equality of Swift, whatever a string is composed of.
 struct KeyStringTests {
-  /// In normal form C: of other strings the standard library's operator is no order (Swift 6.3 finds neither of
+  /// In normal form C: of other strings the standard library's operator is not an order (Swift 6.3 finds neither of
   /// "e\u{301}" and "\u{e9}z" less than the other).
   @Test(arguments: [1, 2, 3, 4] as [UInt64])
   func `strings in normal form C sort as by the operator`(seed: UInt64) throws {
@@ -53,7 +53,7 @@ struct KeyStringTests {
     }
   }
 
-  @Test func `long strings keep their order at every place where they differ`() throws {
+  @Test func `long strings keep their order at every position where they differ`() throws {
     var keys: [String] = []
     for count in [7, 8, 9, 15, 16, 17, 1_000, 100_000] {
       let base = String(repeating: "x", count: count)

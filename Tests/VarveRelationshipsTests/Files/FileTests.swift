@@ -233,7 +233,7 @@ struct FileTests {
       ])
     try without.database.close()
     site.clear()
-    // It can't tell which file it was: so it stays, and is reported.
+    // It can't determine which file it was, so the file stays and is reported.
     let again = try site.open(site.graph())
     #expect(
       site.waitForReports() == [

@@ -45,7 +45,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `17 other rules change an edge in place, and another name is another edge that counts`() throws {
+  @Test func `17 other rules update the existing edge, and another name is another edge that counts`() throws {
     let text = """
       write
       set a1 x>b1=8
@@ -131,7 +131,7 @@ struct DeclaredEdgeTests {
     try second.close()
   }
 
-  @Test func `22 collecting edges anew deletes no row, keeps those that were added, and lists what dangles`() throws {
+  @Test func `22 collecting edges again deletes no row, keeps those that were added, and lists what dangles`() throws {
     let path = try TemporaryDirectory()
     let graph = Relationships().named("graph")
     let first = try Database.open(at: path.path + "/db", definition: GraphCase.definition(graph))

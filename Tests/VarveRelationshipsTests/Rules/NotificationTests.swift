@@ -185,7 +185,7 @@ struct NotificationTests {
     #expect(try database.read { tx in try tx.object(Counter.self, key: "b1", in: "b")?.lost } == 2)
   }
 
-  @Test func `44 an edge that is removed by itself fires nothing and notifies nobody`() throws {
+  @Test func `44 an edge that is removed by itself fires nothing and sends no notification`() throws {
     let text = """
       write
       set a1
@@ -228,7 +228,7 @@ struct NotificationTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `45 of several edges each is told, with what the call before has returned, and the row is written once`()
+  @Test func `45 each of several edges is notified with the result of the call before, and the row is written once`()
     throws
   {
     let graph = try GraphCase()
@@ -251,7 +251,7 @@ struct NotificationTests {
     #expect(TextCase.run(text) { graph.lines(of: $0) } == TextCase.normalized(text))
   }
 
-  @Test func `46 an end that changes itself in place without returning itself changes nothing`() throws {
+  @Test func `46 an end that mutates itself without returning itself changes nothing`() throws {
     final class Shared: Codable, RelationshipNode, @unchecked Sendable {
       // Unchecked: one thread uses it.
       var name: String

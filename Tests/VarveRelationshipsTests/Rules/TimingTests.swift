@@ -265,7 +265,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `11 where both ends go nobody is notified, and nothing else goes`() throws {
+  @Test func `11 if both ends are deleted, neither is notified and nothing else is deleted`() throws {
     let text = """
       write
       set a1 x>b1=1+2

@@ -1,7 +1,7 @@
 import ArgumentParser
 import VarveEngine
 
-/// A database that holds what another one does.
+/// Copies a database to another directory.
 struct CheckpointCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "checkpoint",

@@ -2,7 +2,7 @@ import ArgumentParser
 import Varve
 import VarveInspection
 
-/// What a database of objects holds.
+/// Lists the collections of a database.
 struct CollectionsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "collections",
@@ -34,7 +34,7 @@ struct CollectionsCommand: ParsableCommand {
   }
 }
 
-/// A collection with its figures.
+/// A collection with its metrics.
 private struct CollectionRow: Encodable {
   let name: String
   let id: UInt32

@@ -17,7 +17,7 @@ struct DumpCommand: ParsableCommand {
     subcommands: [Table.self, Log.self, Manifest.self, Catalog.self]
   )
 
-  /// What every kind of dump takes.
+  /// The options of every kind of dump.
   struct Options: ParsableArguments {
     @Flag(help: "Check every checksum, order and count as well; exit status 1 where damage is found.")
     var verify = false

@@ -77,7 +77,7 @@ struct ExportCommand: ParsableCommand {
     return engine.families.filter { $0.name != LoadProgress.familyName }
   }
 
-  /// Where the export begins: behind what an interrupted one of the same wrote, or, nil, at the begin.
+  /// Where the export begins: after the output of an interrupted export of the same data; nil: at the start.
   private func begin(_ engine: Engine) throws -> ExportPoint? {
     guard file != "-" else { return nil }
     let identity = ExportIdentity(
@@ -122,7 +122,7 @@ struct ExportCommand: ParsableCommand {
 }
 
 /// Families, one after the other, into a sink. Nothing writes to a database that is open read-only, so all
-/// of them are of one instant.
+/// of them are of one snapshot.
 private struct Exporter {
   private let engine: Engine
   private let sink: ByteSink

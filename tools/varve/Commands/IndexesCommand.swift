@@ -135,7 +135,7 @@ private struct IndexRow: Encodable {
   let replaced: Bool
   /// How many rows had the value of another; only of a collided index.
   var collisions: Int?
-  /// What ended its build; only of one that failed.
+  /// The error that ended its build; only for a failed index.
   var error: String?
 
   init(_ index: InspectedIndex, entries: Int) {
@@ -195,7 +195,7 @@ private struct DifferenceRow: Encodable {
   }
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 private struct ReviewRow: Encodable {
   let indexes: Int
   let skipped: Int

@@ -1,7 +1,7 @@
 import ArgumentParser
 import VarveEngine
 
-/// What a database consists of.
+/// Prints the components of a database.
 struct InfoCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "info",
@@ -28,7 +28,7 @@ struct InfoCommand: ParsableCommand {
   }
 }
 
-/// The figures of `info`.
+/// The values that `info` prints.
 private struct InfoRow: Encodable {
   struct Level: Encodable {
     let level: Int

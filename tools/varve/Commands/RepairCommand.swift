@@ -22,7 +22,7 @@ struct RepairCommand: ParsableCommand {
 
   func run() throws {
     let report = try Engine.repair(at: database.path)
-    // What is lost must not be missing in counts and extensions without anybody knowing.
+    // Lost rows must not be missing from counts and extensions without a report.
     if !report.losses.isEmpty { try Database.mend(after: report.losses.map(\.family), at: database.path) }
     let sink = try ByteSink.standardOutput()
     if output.json {
@@ -86,7 +86,7 @@ struct RepairCommand: ParsableCommand {
   }
 }
 
-/// How repair and salvage tell people what is lost.
+/// How repair and salvage report what is lost.
 enum RescueText {
   static func write(_ losses: [LostPart], _ doubts: [String], to sink: ByteSink) throws {
     for loss in losses { try sink.writeLine("\(loss.holdsEntries ? "lost" : "damaged"): \(loss)") }

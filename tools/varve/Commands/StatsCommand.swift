@@ -1,7 +1,7 @@
 import ArgumentParser
 import VarveEngine
 
-/// Figures of a database, also of one that another process writes to.
+/// Prints metrics of a database, also of one that another process writes to.
 struct StatsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "stats",
@@ -43,7 +43,7 @@ struct StatsCommand: ParsableCommand {
     try sink.finish()
   }
 
-  /// What lies there, of a database that nobody writes to. `left`: what a process that died left behind.
+  /// The state on disk of a database that no process writes to. `left`: what a process that died left there.
   private func printResting(_ left: PublishedStatistics?, to sink: ByteSink) throws {
     if let left {
       StandardError.write(
@@ -105,7 +105,7 @@ struct StatsCommand: ParsableCommand {
   }
 }
 
-/// The figures with where they come from.
+/// The metrics with their source.
 private struct StatsRow: Encodable {
   let path: String
   /// Whether a process that has the database open published them.

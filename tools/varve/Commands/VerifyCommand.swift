@@ -47,7 +47,7 @@ struct VerifyCommand: ParsableCommand {
   }
 }
 
-/// A place that is damaged.
+/// A damaged location.
 struct FaultRow: Encodable {
   let file: String?
   let offset: UInt64?

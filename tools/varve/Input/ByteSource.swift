@@ -105,7 +105,7 @@ final class ByteSource {
     position += UInt64(count)
   }
 
-  /// Reads a chunk behind what is there, which moves to the buffer's begin.
+  /// Moves the unread bytes to the buffer's start and reads a chunk after them.
   private func fill() throws -> Bool {
     if isAtEnd { return false }
     buffer.removeSubrange(..<index)

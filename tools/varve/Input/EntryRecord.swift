@@ -1,6 +1,6 @@
 /// One entry as a JSON object: what `load` reads and `export` and `scan --json` write.
 ///
-/// `{"key":"a","value":"b"}`; a key or value that is no UTF-8 is `keyHex` or `valueHex`, with hexadecimal
+/// `{"key":"a","value":"b"}`; a key or value that is not UTF-8 is `keyHex` or `valueHex`, with hexadecimal
 /// digits; `family` is there for every family but the default one. On disk: never change a name.
 struct EntryRecord: Codable {
   var family: String?
@@ -47,7 +47,7 @@ struct RecordError: Error {
   init(_ message: String) { self.message = message }
 }
 
-/// An entry with its place, as any input gives it.
+/// An entry with its position in the input.
 struct InputEntry {
   let family: String?
   let key: [UInt8]

@@ -1,13 +1,13 @@
 import VarveEngine
 
-/// How far a load came, so that `--resume` goes on there after a crash, a kill or a full disk.
+/// The progress of a load, so that `--resume` continues there after a crash, a kill or a full disk.
 ///
 /// The record lies in the database, in a family of the tool's own, and is part of the same batch as the
-/// entries that it counts: it is never ahead of them nor behind. It goes when the load is done. It holds
-/// a checksum of all the input before its place, which a resumed load reads again: another input, or a
+/// entries that it counts: it is never ahead of nor older than them. It is removed when the load is done. It holds
+/// a checksum of all the input before its position, which a resumed load reads again: another input, or a
 /// changed one, is refused and not half loaded.
 ///
-/// A side file next to the input was rejected: it could not change in the same instant as the database.
+/// A side file next to the input was rejected: it could not change atomically with the database.
 struct LoadProgress: Codable {
   /// What a reader knows besides the byte that it stands at.
   struct ReaderState: Codable {

@@ -2,7 +2,7 @@ import Varve
 import VarveEngine
 import VarveInspection
 
-/// Lines of rows, set through the rows door in commits of about a mebibyte.
+/// Loads lines of rows through the rows API in commits of about a mebibyte.
 struct ObjectLoad {
   struct Result: Encodable {
     var rows: UInt64 = 0

@@ -26,8 +26,8 @@ import VarveInspection
 ///                 the row has none
 /// id, keyText     the row's id and the key for people: of `objects` only, and ignored by load
 /// ```
-/// Where both forms of a value are there, its bytes count, and what is readable has to say the same: whoever changed
-/// it learns so. On disk: never change a name.
+/// If both forms of a value are there, its bytes count and the readable form must be equal; a line in which only one
+/// was changed is refused. On disk: never change a name.
 struct RowLine {
   /// A value in its readable form, its bytes, or both.
   private struct Value {

@@ -18,7 +18,7 @@ final class ByteSink {
   private var buffer: [UInt8] = []
   private(set) var byteCount: UInt64 = 0
 
-  /// Begins a file, or with `size` goes on behind so many bytes of one that was interrupted.
+  /// Begins a file, or with `size` continues after that many bytes of an interrupted one.
   init(_ path: String, from size: UInt64? = nil) throws {
     self.path = path
     buffer.reserveCapacity(Self.bufferSize)

@@ -5,7 +5,7 @@
 #endif
 
 /// What an export is of. Beside `<file>.partial` lies `<file>.partial.json` with it, written before the
-/// first byte and gone with the last: an export goes on only where it would write the same bytes.
+/// first byte and removed after the last: an export resumes only if it would write the same bytes.
 struct ExportIdentity: Codable, Equatable {
   let database: String
   let sequence: UInt64
@@ -34,7 +34,7 @@ struct ExportIdentity: Codable, Equatable {
   static func remove(for file: String) { try? FileManager.default.removeItem(at: URL(filePath: path(for: file))) }
 }
 
-/// How far an interrupted export came: behind its last whole record.
+/// The progress of an interrupted export: the end of its last whole record.
 struct ExportPoint {
   /// The bytes up to there; what follows is cut off.
   private(set) var position: UInt64 = 0

@@ -13,7 +13,7 @@ enum JSONText {
     return Array(try encoder.encode(value))
   }
 
-  /// A line for a report that must not fail: what can't be encoded is said in its place.
+  /// A line for a report that must not fail: a description replaces what can't be encoded.
   static func line(_ value: some Encodable) -> String {
     do {
       return String(decoding: try bytes(value), as: UTF8.self)

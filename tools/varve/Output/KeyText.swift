@@ -39,7 +39,7 @@ enum HexText {
   }
 }
 
-/// Bytes for people: UTF-8 as it is, control characters and what is no UTF-8 as `\xNN`.
+/// Bytes for people: UTF-8 as it is, control characters and what is not UTF-8 as `\xNN`.
 ///
 /// A tab or a newline inside a value never breaks the line or the column it is printed in.
 enum PrintableText {
@@ -91,7 +91,7 @@ enum SizeText {
     return "\(fixed(value, 1)) \(units[unit])"
   }
 
-  /// A number with so many digits behind the point.
+  /// A number with the given count of digits after the point.
   static func fixed(_ value: Double, _ digits: Int) -> String {
     guard value.isFinite else { return "-" }
     var scale = 1

@@ -1,5 +1,5 @@
 /// A line on standard error that says how far a long command is. Nothing is printed where standard
-/// error is no terminal, or with `--json`.
+/// error is not a terminal, or with `--json`.
 struct ProgressBar {
   private static let width = 30
   private static let interval = Duration.milliseconds(100)

@@ -16,9 +16,9 @@ struct StatisticsFigures: Codable {
     /// 1 where the family is emptied at each open; else left out.
     let volatile: Int?
     let memTableEntries: Int
-    /// Range tombstones that cursors put over runs of dead keys; nil in the figures of an older engine.
+    /// Range tombstones that cursors put over runs of dead keys; nil in the metrics of an older engine.
     let coveredRuns: UInt64?
-    /// Tables with range tombstones of their own; nil in the figures of an older engine.
+    /// Tables with range tombstones of their own; nil in the metrics of an older engine.
     let rangeTombstoneTables: Int?
     let levels: [Level]
   }
@@ -126,7 +126,7 @@ struct StatisticsFigures: Codable {
   let log: Log
   let work: Work
   let amplification: Amplification
-  /// Nil in the figures of an engine that does not know of them.
+  /// Nil in the metrics of an engine that does not report them.
   let damagedBlocks: [DamagedBlock]?
   let stalls: [Stall]
   let cache: Cache

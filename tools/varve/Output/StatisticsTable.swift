@@ -1,7 +1,7 @@
-/// The figures of an engine for people: about twenty lines, and what changed since the last ones.
+/// The metrics of an engine for people: about twenty lines, and what changed since the last ones.
 struct StatisticsTable {
   let figures: StatisticsFigures
-  /// The figures before, and how many seconds ago they were.
+  /// The previous metrics, and how many seconds ago they were taken.
   var before: (figures: StatisticsFigures, seconds: Double)?
 
   var lines: [String] {

@@ -106,7 +106,7 @@ struct CompareCommand: ParsableCommand {
     FileHandle.standardError.write(Data(String(format: "%7.1f s  %@\n", seconds, text as NSString).utf8))
   }
 
-  /// A database goes when no scenario behind this one opens it.
+  /// Removes a database when no later scenario opens it.
   private func removeDatabases(after scenario: Scenario, in scenarios: [Scenario]) {
     let behind = scenarios.drop { $0.name != scenario.name }.dropFirst()
     guard !behind.contains(where: { $0.database == scenario.database }) else { return }

@@ -3,7 +3,7 @@ import Foundation
 
 /// `varve-bench extensions`: what extensions cost, one writing thread.
 ///
-/// The figures are CPU time of the thread that writes, so other work of the machine and of Varve's own background
+/// The results are CPU time of the thread that writes, so other work of the machine and of Varve's own background
 /// threads is not in them; `build` alone is CPU time of the process. Making the rows is never in them.
 struct ExtensionsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

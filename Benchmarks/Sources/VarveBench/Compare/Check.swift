@@ -2,7 +2,7 @@ import Foundation
 
 /// A line of the comparison: a figure of each engine, and what Varve's has to be.
 ///
-/// Figures are costs: lower is better. The gate is read as in the engine's specification.
+/// Results are costs: lower is better. The gate is read as in the engine's specification.
 struct Check: Sendable {
   enum Gate: Sendable {
     /// The peer's figure is at least so many times Varve's.
@@ -28,7 +28,7 @@ struct Check: Sendable {
   struct Run {
     var rows: [Row]
 
-    /// The wall time of a row and of the wait behind it, by the row's operations.
+    /// The wall time of a row and of the wait after it, divided by the row's operations.
     func microsUntilCompacted(_ index: Int) -> Double? {
       guard rows.count > index + 1, rows[index].ops > 0 else { return nil }
       return (rows[index].seconds + rows[index + 1].seconds) * 1e6 / Double(rows[index].ops)

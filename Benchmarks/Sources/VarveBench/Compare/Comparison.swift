@@ -57,7 +57,7 @@ struct Comparison {
     case .atMostOwn(let factor, let other, let name):
       let base = median(check.scenario, .varve, other)
       let ratio = own.flatMap { own in base.map { own / max($0, 1e-12) } }
-      // Two figures of the same engine: noise of a few percent is not a failure.
+      // Two results of the same engine: noise of a few percent is not a failure.
       return judged(ratio, "≤ \(Self.short(factor)) × \(name)") { $0 <= factor * 1.03 }
     case .absolute(let limit):
       return Verdict(

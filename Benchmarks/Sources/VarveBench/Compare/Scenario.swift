@@ -28,14 +28,14 @@ struct Scenario {
     }
   }
 
-  /// The scenarios behind the table, in the order in which they run.
+  /// The scenarios of the table, in the order in which they run.
   static func all(_ size: Size) -> [Scenario] {
     let wait = Step(.waitforcompaction)
     return [
       Scenario(name: "alone", database: "alone", steps: [Step(.putalone), Step(.putaloneseq)]) {
         $0.aloneNum = size.aloneNum
       },
-      // The floor before, between and behind, for the device's speed changes from second to second.
+      // The floor is measured before, between and after, because the device's speed changes from second to second.
       Scenario(
         name: "sync", database: "sync",
         steps: [Step(.syncloop), Step(.fillsync), Step(.syncloop), Step(.fillsync), Step(.syncloop)]),

@@ -1,4 +1,4 @@
-/// Which engines this build holds, and the one place where a kind becomes a type.
+/// The engines in this build, and the only code where a kind becomes a type.
 enum EngineRegistry {
   /// The engines of this build, Varve first.
   static var available: [EngineKind] {
@@ -45,7 +45,7 @@ enum EngineRegistry {
   /// Whether an engine can be measured. The variants of Varve always can, and only where they are named.
   static func isBuiltIn(_ kind: EngineKind) -> Bool { kind == .varvePwrite || available.contains(kind) }
 
-  /// The same for the rows of objects.
+  /// Whether the object workloads can be measured with an engine.
   static func isBuiltInForObjects(_ kind: EngineKind) -> Bool {
     kind == .varvePwrite || availableForObjects.contains(kind)
   }
@@ -81,7 +81,7 @@ enum EngineRegistry {
     }
   }
 
-  /// Runs the workloads of one round against one engine. Generic behind this switch, so that the
+  /// Runs the workloads of one round against one engine. Generic below this switch, so that the
   /// measured loops are compiled for each engine and call it without an existential.
   static func run(_ run: EngineRun, _ kind: EngineKind) throws {
     switch kind {
@@ -100,7 +100,7 @@ enum EngineRegistry {
     }
   }
 
-  /// The same with the rows of objects.
+  /// Runs the object workloads of one round against one engine.
   static func runObjects(_ run: EngineRun, _ kind: EngineKind) throws {
     switch kind {
     case .varve, .varvePwrite: try run.executeObjects(VarveObjects.self)
@@ -114,7 +114,7 @@ enum EngineRegistry {
     }
   }
 
-  /// The same with the rows of relationships.
+  /// Runs the relationship workloads of one round against one engine.
   static func runEdges(_ run: EngineRun, _ kind: EngineKind) throws {
     switch kind {
     case .varve, .varvePwrite: try run.executeEdges(VarveGraph.self)
@@ -125,7 +125,7 @@ enum EngineRegistry {
     }
   }
 
-  /// The same with the rows of tasks.
+  /// Runs the task workloads of one round against one engine.
   static func runTasks(_ run: EngineRun, _ kind: EngineKind) throws {
     switch kind {
     case .varve, .varvePwrite: try run.executeTasks(VarveTaskEngine.self)

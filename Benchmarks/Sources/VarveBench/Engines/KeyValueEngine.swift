@@ -5,7 +5,7 @@ protocol KeyValueEngine: MeasuredEngine {
   func makeSession() throws -> Session
 }
 
-/// One thread's door to the engine: owns reusable batches, cursors and options, is used by one thread.
+/// One thread's session with the engine: owns reusable batches, cursors and options, is used by one thread.
 ///
 /// Every read hands over the bytes where they lie: an engine that must copy them does so as its C API
 /// does. A session touches the value (`Touch`), so that a mapped page that was only pointed at counts.

@@ -6,7 +6,7 @@
   ///
   /// Settings, beyond those matched between all engines:
   /// - Compression is Snappy where LZ4 or Zstd is asked for: it has no other (the report says so).
-  /// - It has one background thread; there is no setting for more.
+  /// - It has one background thread; more cannot be configured.
   /// - Everything else is the library's default: files of 2 MiB, blocks of 4 KiB, 1,000 open files (most
   ///   tables are read through `mmap`, which counts in its memory), checksums not verified on read.
   final class LevelDBEngine: KeyValueEngine, @unchecked Sendable {

@@ -28,11 +28,11 @@ struct EngineSettings: Codable {
   var indexes: BookIndexes?
 }
 
-/// What an engine says of itself, for figures that the outside can't see.
+/// Metrics that only the engine itself can report.
 struct EngineCounters {
   /// Bytes written to tables by flushes and compactions since open. Not the log, not the MANIFEST.
   var tableBytesWritten: UInt64 = 0
-  /// False where the engine doesn't say, and nobody else can: then there is no write amplification.
+  /// False if the engine doesn't report them: then there is no write amplification.
   var countsTableBytes = true
   /// Bytes of tables by level, from the top.
   var levels: [LevelUsage] = []

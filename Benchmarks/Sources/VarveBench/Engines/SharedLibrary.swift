@@ -18,7 +18,7 @@ struct SharedLibrary {
     hasAssertions = bytes?.range(of: Data("__assert_fail".utf8)) != nil
   }
 
-  /// The version as the library's file name tells it: `7.8.3` of `librocksdb.so.7.8.3`.
+  /// The version from the library's file name: `7.8.3` of `librocksdb.so.7.8.3`.
   var versionInName: String {
     let name = (path as NSString).lastPathComponent
     return name.range(of: ".so.").map { String(name[$0.upperBound...]) } ?? name

@@ -75,7 +75,7 @@ final class VarveSession: KeyValueSession {
   private let engine: Engine
   private var batch = WriteBatch()
   /// Memory of this session's cursor: an optional noncopyable value in a class can be made and
-  /// mutated, but not read in place.
+  /// mutated, but not read without a copy.
   private let cursor = UnsafeMutablePointer<EngineCursor>.allocate(capacity: 1)
   private var hasCursor = false
   private var snapshot: EngineSnapshot?

@@ -45,7 +45,7 @@ struct KeySequence {
 
 /// Spells key numbers as zero-padded decimal digits, db_bench's `%016d`.
 ///
-/// Owns the buffer that it writes to, one spare byte behind it for `readmissing`.
+/// Owns the buffer that it writes to, with one spare byte after it for `readmissing`.
 final class KeyWriter {
   let keySize: Int
   private let buffer: UnsafeMutableRawBufferPointer

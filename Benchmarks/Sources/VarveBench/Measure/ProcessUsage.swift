@@ -57,7 +57,7 @@ enum PeakMemory {
   }
 }
 
-/// Tells how long the process has been at rest: no CPU to speak of and nothing written.
+/// Measures how long the process has been idle: no CPU to speak of and nothing written.
 struct QuietWindow {
   private var lastBusy = Clock.now()
   private var usage = ProcessUsage.now()

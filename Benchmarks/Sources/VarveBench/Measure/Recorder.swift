@@ -62,7 +62,7 @@ final class Recorder {
     return now < boundary || cross(now)
   }
 
-  /// Records what `body` takes, which is no operation of its own.
+  /// Records the time that `body` takes without counting it as an operation.
   func time(_ body: () throws -> Void) rethrows {
     let begin = Clock.now()
     try body()

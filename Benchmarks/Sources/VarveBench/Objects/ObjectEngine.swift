@@ -17,13 +17,13 @@ extension ObjectEngine {
   static var hasSessionsForThreads: Bool { false }
 }
 
-/// One thread's door to the store. All writes are inserts of books that are not there.
+/// One thread's session with the store. All writes are inserts of books that are not there.
 ///
 /// Closures give the next book or id, so that no engine is handed an array that it would not need.
 protocol ObjectSession: AnyObject, SendableMetatype {
-  /// Inserts `count` books in one transaction, through the synchronous door.
+  /// Inserts `count` books in one transaction, through the synchronous API.
   func insert(_ count: Int, _ next: () -> Book) throws
-  /// Inserts one in a transaction of its own, through the asynchronous door; where there is none, through the other.
+  /// Inserts one book in a transaction of its own, through the asynchronous API if there is one.
   /// Called from several tasks at once by `objectinserttasks`.
   func insertSuspended(_ book: Book) async throws
 
@@ -33,16 +33,16 @@ protocol ObjectSession: AnyObject, SendableMetatype {
   func readRaw(_ count: Int, _ next: () -> UUID) throws -> Int
   /// The same by one call for all of them; the ids differ.
   func readBatch(_ ids: [UUID]) throws -> Int
-  /// Reads one, decoded and touched, through the asynchronous door; where there is none, through the other. Whether it
+  /// Reads one, decoded and touched, through the asynchronous API if there is one. Whether it
   /// was there.
   func readSuspended(_ id: UUID) async throws -> Bool
-  /// Walks the books in the order of their ids, each decoded and touched, until `body` says false.
+  /// Iterates the books in the order of their ids, each decoded and touched, until `body` says false.
   func scan(_ body: () -> Bool) throws
 
   /// Reads `count` books by the unique index, each in a transaction of its own, decoded and touched; how many were there.
   /// `direct`: by the index that has the rows beside its keys, where there is one.
   func find(_ count: Int, direct: Bool, _ next: () -> UUID) throws -> Int
-  /// Walks `count` entries of the index by date from a date on, without their books; how many there were.
+  /// Iterates `count` entries of the date index from a date on, without their books. Returns how many there were.
   func walkDates(from date: Date, count: Int) throws -> Int
   /// The same with the books, decoded and touched.
   func readByDate(from date: Date, count: Int, direct: Bool) throws -> Int

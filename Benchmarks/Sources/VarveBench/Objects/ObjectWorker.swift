@@ -4,7 +4,7 @@ import Synchronization
 /// A thread of an object row: its session, what it asks for, and what it measured.
 ///
 /// Concurrency: used by one thread, or by one task while the thread that made it waits for that. The tasks of
-/// `objectinserttasks` have a recorder each, and share the session's asynchronous door and the counter of books.
+/// `objectinserttasks` have a recorder each, and share the session's asynchronous API and the counter of books.
 final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
   private let session: Session
   private let settings: RunSettings

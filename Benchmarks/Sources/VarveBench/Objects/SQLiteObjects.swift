@@ -7,7 +7,7 @@
   /// Every statement is prepared once and used again. Texts and blobs are bound where they lie (`SQLITE_STATIC`), and
   /// columns are read where they lie. The connection is opened without a mutex, for one thread uses it, and SQLite keeps no
   /// statistics of its memory, as its documentation advises for speed. One insert or read is a statement by itself, more
-  /// are between `BEGIN` and `COMMIT`. There is no asynchronous door: `objectinsertasync` calls the other from the task,
+  /// are between `BEGIN` and `COMMIT`. No asynchronous API: `objectinsertasync` calls the synchronous one from the task,
   /// whose thread it blocks; tasks take turns by a lock, for which one task alone never waits.
   final class SQLiteObjects: ObjectEngine, @unchecked Sendable {
     // Unchecked: the row's one thread uses the connection, or one task at a time.

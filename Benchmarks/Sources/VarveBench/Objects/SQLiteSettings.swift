@@ -5,7 +5,7 @@
   ///
   /// - WAL. `synchronous = NORMAL`: a commit survives the process and is not synced; the log is synced before a checkpoint
   ///   writes the database, so that a loss of power takes away the last commits and nothing else. That is what Varve's
-  ///   `.process` promises. With `OFF`, a loss of power may damage the database, which no engine here may; that gains
+  ///   `.process` guarantees. With `OFF`, a loss of power may damage the database, which no engine here may; that gains
   ///   SQLite a sync a checkpoint (`VARVE_BENCH_SQLITE=off` shows what it is worth). `--sync` is `FULL`.
   /// - `cache_size` is `--cache-mb`. `wal_autocheckpoint` is `--memtable-mb` in pages, the write buffer of the others: its
   ///   default of 4 MB would write each page of a random insert far more often.

@@ -6,7 +6,7 @@ extension Book: Persistable {
   static let collection = VarveObjects.collection
 }
 
-/// Varve's object floor through its public API: the rows door and a typed struct, by the collection's definition.
+/// Varve's object floor through its public API: the rows API and a typed struct, by the collection's definition.
 ///
 /// Settings: those matched between all engines, through an engine that is opened as the key-value rows open it; of the
 /// object floor its defaults, the durable feed of changes and the change sets included, which the peers don't have.

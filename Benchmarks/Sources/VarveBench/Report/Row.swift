@@ -31,7 +31,7 @@ struct Row: Codable {
   /// Bytes that read system calls returned within the row. Reads through mapped files are not in it.
   var bytesRead: UInt64 = 0
   /// Table bytes written by user bytes put, both since the first row of this run, so that the row
-  /// `waitforcompaction` behind a fill has that of the fill and all that it caused.
+  /// `waitforcompaction` after a fill has that of the fill and all that it caused.
   var writeAmplification: Double?
   /// Table bytes by the bytes of the keys and values that are live.
   var spaceAmplification: Double?

@@ -104,7 +104,7 @@ extension EngineRun {
     try engine.close()
   }
 
-  /// Makes tables on level 0 that overlap at random, without compactions, and opens them as above.
+  /// Makes tables on level 0 that overlap at random, without compactions, and opens them.
   private func runLevelZero(_ path: String, _ row: inout Row) throws {
     let count = settings.tableCount ?? 3_000
     var engine: Engine? = try openTables(path, compacts: false)

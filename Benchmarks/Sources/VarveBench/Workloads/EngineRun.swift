@@ -96,7 +96,7 @@ final class EngineRun {
     }
   }
 
-  /// A row with what the process used during it, and what is on disk behind it. `work` fills in the operations and their
+  /// A row with what the process used during it, and what is on disk after it. `work` fills in the operations and their
   /// time; `liveBytes` are those of what is in the database then, where that is known.
   func measured<Engine: MeasuredEngine>(
     _ engine: Engine, _ workload: Workload, _ settings: RunSettings, path: String, liveBytes: () -> UInt64?,

@@ -100,7 +100,7 @@ final class StopFlag: Sendable {
   func set() { flag.store(true, ordering: .relaxed) }
 }
 
-/// Tells the last of a number of threads to arrive.
+/// Identifies the last of a number of threads to arrive.
 final class CountDown: Sendable {
   private let left: Atomic<Int>
   init(_ count: Int) { left = Atomic(count) }

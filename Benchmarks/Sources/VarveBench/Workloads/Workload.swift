@@ -51,13 +51,13 @@ enum Workload: String, CaseIterable, Codable {
   /// Sorted entries of 60 bytes that are put whole into an empty family.
   case ingest
   case ycsba, ycsbb, ycsbc, ycsbd, ycsbe, ycsbf
-  /// Inserts of books by random keys: many a transaction, one a transaction, and one through the asynchronous door.
+  /// Inserts of books by random keys: many a transaction, one a transaction, and one through the asynchronous API.
   case objectinsert, objectinsertone, objectinsertasync
   /// The last of them from `--tasks` tasks at once.
   case objectinserttasks
   /// Books by random id: decoded, as the bytes that they are stored as, and these by 100 a call.
   case objectread, objectreadraw, objectreadbatch
-  /// The first of them through the asynchronous door, one a call.
+  /// The first of them through the asynchronous API, one a call.
   case objectreadasync
   /// The first of them from 16 threads at once, each with a session of its own. Varve alone.
   case objectreadthreads

@@ -2,7 +2,7 @@ import Synchronization
 
 @testable import Varve
 
-/// A registry of shapes as bytes, which may be damaged: they are read when somebody asks for them.
+/// A registry of shapes as bytes, which may be damaged: they are read on demand.
 final class FuzzShapes: ShapeRegistry {
   private let shapes = Mutex<[[UInt8]]>([])
 

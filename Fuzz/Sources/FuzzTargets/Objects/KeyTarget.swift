@@ -5,7 +5,7 @@ import Foundation
 
 /// Input: the bytes of a key. They are read as a key of each of several types, and as parts without a type.
 ///
-/// Whoever takes the bytes encodes what it read to the same bytes: a key has one encoding.
+/// A type that accepts the bytes encodes the decoded key to the same bytes: a key has one encoding.
 enum KeyTarget {
   /// A program's own key type.
   struct Place: KeyCodable {
