@@ -323,7 +323,8 @@ public final class ToyBackend: StorageBackend {
     progress?(1)
   }
 
-  /// Makes pending commits durable if possible, and closes. Callers that wait for commits are resumed without one.
+  /// Makes pending commits durable if possible, and closes. Callers that wait for commits
+  /// receive `CancellationError`.
   /// Throws `.outcomeUnknown` where a commit could not be made durable; it is closed then all the same.
   public func close() throws {
     guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }

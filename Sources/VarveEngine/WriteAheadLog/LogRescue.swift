@@ -25,7 +25,7 @@ enum LogRescue {
     /// The offset after the last record.
     var end: UInt64 = 0
     var parts: [UnreadablePart] = []
-    /// The size of the bytes past the last record that look like the start of another one.
+    /// The offset of bytes after the last record that look like the beginning of another one, if there are any.
     var doubtfulTail: UInt64?
     var isHeaderDamaged = false
   }

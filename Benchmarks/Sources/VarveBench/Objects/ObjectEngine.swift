@@ -23,7 +23,7 @@ extension ObjectEngine {
 protocol ObjectSession: AnyObject, SendableMetatype {
   /// Inserts `count` books in one transaction, through the synchronous API.
   func insert(_ count: Int, _ next: () -> Book) throws
-  /// Inserts one book in a transaction of its own, through the asynchronous API if there is one.
+  /// Inserts one book in a transaction of its own, through the asynchronous API, or the synchronous one if there is no other.
   /// Called from several tasks at once by `objectinserttasks`.
   func insertSuspended(_ book: Book) async throws
 
@@ -33,7 +33,7 @@ protocol ObjectSession: AnyObject, SendableMetatype {
   func readRaw(_ count: Int, _ next: () -> UUID) throws -> Int
   /// The same by one call for all of them; the ids differ.
   func readBatch(_ ids: [UUID]) throws -> Int
-  /// Reads one, decoded and touched, through the asynchronous API if there is one. Whether it
+  /// Reads one, decoded and touched, through the asynchronous API, or the synchronous one if there is no other. Returns whether it
   /// was there.
   func readSuspended(_ id: UUID) async throws -> Bool
   /// Iterates the books in the order of their ids, each decoded and touched, until `body` says false.

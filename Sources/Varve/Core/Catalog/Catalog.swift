@@ -373,7 +373,7 @@ package final class Catalog: Sendable {
       state.droppedNames[id] = info.name
       state.names[id] = nil
       state.collections[info.name] = nil
-      // The definition from a typed API described the previous one.
+      // A provisional definition, made by a typed call, described the collection that was dropped.
       if state.definitions[info.name]?.isProvisional == true { state.definitions[info.name] = nil }
     }
   }

@@ -28,7 +28,7 @@ struct ChangeBuffer {
   private var page = EventQueue()
   private var live = EventQueue()
   private var isBehind: Bool
-  /// The last commit that was delivered here, kept or not.
+  /// The latest commit that was passed to `add`, kept or not.
   private var newest: CommitVersion
   private var isEnded = false
   private var failure: (any Error)?

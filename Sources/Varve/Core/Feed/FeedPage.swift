@@ -65,7 +65,7 @@ struct FeedReading {
       FeedKey.range(behind: position, through: last), in: catalog.families.feed, of: snapshot, isReverse: false)
   }
 
-  /// The position up to which the feed lacks commits; the whole range if that can't be determined.
+  /// The position up to which the feed lacks commits; `last` if the feed is off, or its record is corrupt.
   private func beginning(behind position: CommitVersion) throws -> CommitVersion {
     do {
       let bytes = try snapshot.value(of: FeedKey.record, in: catalog.families.feed)

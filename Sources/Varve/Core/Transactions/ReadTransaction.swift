@@ -20,7 +20,8 @@ public class ReadTransaction {
   final var opened: [OpenExtension] = []
   /// The same, and those that an undone savepoint took away.
   final var everOpened: [OpenExtension] = []
-  /// The object cache of the reading connection, and the generation that the transaction began with.
+  /// The object cache of the reading connection, and the generation that the transaction began with: its objects are those of the
+  /// transaction's snapshot.
   final var cache: (objects: ObjectCache, generation: UInt64)?
   /// What was read, for a commit that is checked.
   final var reads: StorageCheck? {
