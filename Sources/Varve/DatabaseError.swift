@@ -53,7 +53,7 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
     public static let writerBusy = Code(.writerBusy)
     /// A write was begun inside of a read on the same thread.
     public static let writeInsideRead = Code(.writeInsideRead)
-    /// An extension failed behind a change, so the transaction can't be committed any more.
+    /// An extension failed after a change, so the transaction can't be committed any more.
     public static let doomed = Code(.doomed)
     /// Extensions changed rows for 64 rounds, or their hooks made a million changes in one transaction.
     public static let doesNotSettle = Code(.doesNotSettle)

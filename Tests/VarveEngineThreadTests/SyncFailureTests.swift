@@ -147,7 +147,7 @@ struct SyncFailureTests {
     disk.failSyncs(ofPathsEndingIn: ".log", count: 2)
     #expect(Self.code { try engine.sync() } == .outcomeUnknown)
     #expect(disk.failedSyncCount == 2)
-    // The machine goes on: all can be read, and no sync would write it.
+    // The machine continues: all can be read, and no sync would write it.
     #expect(throws: EngineError.self) { try engine.close() }
     let (second, _) = try Self.open(disk, seed: 2)
     for index in 0..<20 { #expect(try second.get(Self.key(index)) == [UInt8(index)]) }

@@ -179,8 +179,7 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `collections without a format are read by their type, and those not named by their bytes`() throws
-  {
+  @Test func `collections without a format are read by their type, and those not named by their bytes`() throws {
     let golden = try Golden(DatabaseDefinition()) {
       Fixture("greetings", [1: "hello", 2: "good day"])
       Fixture("dates", key: true, Date(timeIntervalSince1970: 0), metadata: "epoch")

@@ -2,14 +2,14 @@ internal import FutexLocks
 internal import Synchronization
 public import VarveEngine
 
-/// The engine behind the door: on a disk, in memory, read-only, or following another process.
+/// The engine as a storage backend: on a disk, in memory, read-only, or following another process.
 ///
 /// A family of the door is a column family, its number that one's id. Volatile families are the engine's: not logged,
 /// and so a commit to them alone waits for no sync.
 ///
 /// Safe from any thread.
 public final class EngineBackend: StorageBackend {
-  /// The engine. Whoever writes to the families of the object floor through it goes behind the back of
+  /// The engine. Whoever writes to the families of the object floor through it goes after the back of
   /// every extension.
   public let engine: Engine
   private let follower: Follower?
@@ -23,7 +23,7 @@ public final class EngineBackend: StorageBackend {
   private let isClosed = Atomic<Bool>(false)
   /// Held while somebody begins to wait for commits, and while the storage is marked as closed.
   private let waiting = Mutex(())
-  /// The last commit that is to survive a loss of power: none behind it is acknowledged before it.
+  /// The last commit that is to survive a loss of power: none after it is acknowledged before it.
   private let lastPower = Atomic<UInt64>(0)
 
   /// Over an engine that is open, and that `close` will close.
@@ -65,7 +65,7 @@ public final class EngineBackend: StorageBackend {
     try follower == nil && engine.withoutFileReads(body) != nil
   }
 
-  /// Whoever comes late gets an error: the engine takes a use behind its end for a mistake that the program stops at.
+  /// Whoever comes late gets an error: the engine takes a use after its end for a mistake that the program stops at.
   private func requireOpen() throws {
     if isClosed.load(ordering: .sequentiallyConsistent) { throw DatabaseError(.closed, "the storage was closed") }
   }
@@ -234,7 +234,7 @@ public final class EngineBackend: StorageBackend {
     }
   }
 
-  /// The engine's ranges have an end: here behind the last key that there is, or that the batch itself puts.
+  /// The engine's ranges have an end: here after the last key that there is, or that the batch itself puts.
   private func deleteToEnd(
     _ family: ColumnFamily, from lower: [UInt8], of whole: StorageBatch, to batch: inout WriteBatch
   ) throws {
@@ -252,7 +252,7 @@ public final class EngineBackend: StorageBackend {
     }
     guard let last, !ByteOrder.precedes(last, lower) else { return }
     guard last.count == limits.keySize else { return try batch.deleteRange(from: lower, to: last + [0], in: family) }
-    // The longest key goes by itself: one behind it would be too long.
+    // The longest key goes by itself: one after it would be too long.
     try batch.deleteRange(from: lower, to: last, in: family)
     try batch.delete(last, in: family)
   }
@@ -301,7 +301,7 @@ public final class EngineBackend: StorageBackend {
   }
 
   /// Of a follower that is open: what will become visible, and up to where it is now. Begun before the look at what is
-  /// there: the stream tells what comes behind its beginning.
+  /// there: the stream tells what comes after its beginning.
   private func beginWaiting() throws -> (AsyncThrowingStream<SequenceNumber, any Error>, CommitVersion)? {
     try waiting.withLock { _ in
       guard let follower, !isClosed.load(ordering: .sequentiallyConsistent) else { return nil }

@@ -6,12 +6,12 @@ public import VarveEngine
 ///  database ─▶ StorageBackend ─▶ the engine on a disk, the engine in memory, or another ordered store
 /// ```
 ///
-/// What stands behind it keeps byte strings in `memcmp` order, in families, and commits batches whole or not
+/// A backend keeps byte strings in `memcmp` order, in families, and commits batches whole or not
 /// at all. Nothing above names a file, a level or a memtable, so that an ordered, transactional store on
-/// other machines can take the place of the engine.
+/// other machines can replace the engine.
 ///
 /// # Invariants
-/// 1. A snapshot sees every commit up to its version, and none behind it, in all families alike.
+/// 1. A snapshot sees every commit up to its version, and none after it, in all families alike.
 /// 2. Versions ascend in commit order, also over restarts.
 /// 3. `commit` returns when the batch is *applied*: the next snapshot sees it. Its ticket says when it is
 ///    as durable as was asked. Tickets become durable in commit order.
@@ -74,7 +74,7 @@ public protocol StorageBackend: AnyObject, Sendable {
   /// where the storage or the family takes none. Default: throws.
   func beginIngestion(into family: StorageFamily) throws -> any StorageIngestion
 
-  /// Returns when there is a commit behind `version`, and which is the last one then. For databases that other
+  /// Returns when there is a commit after `version`, and which is the last one then. For databases that other
   /// processes write: what this program commits it knows itself. Throws `CancellationError`.
   func changes(since version: CommitVersion) async throws -> CommitVersion
 
@@ -225,7 +225,7 @@ public struct StorageFamilyOptions: Hashable, Sendable {
 public struct StorageRange: Hashable, Sendable {
   /// The first key.
   public var lower: [UInt8]
-  /// The first key behind the range.
+  /// The first key after the range.
   public var upper: [UInt8]?
 
   /// A range. Empty where `upper` is not behind `lower`.

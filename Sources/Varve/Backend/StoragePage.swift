@@ -1,11 +1,11 @@
 /// Many rows of a range in one buffer: what a storage gives out a call.
 ///
-/// Keys and values lie one behind the other; `ends` has where each key and each value ends. So a page is two
+/// Keys and values lie one after the other; `ends` has where each key and each value ends. So a page is two
 /// allocations, however many rows it has.
 public struct StoragePage: Sendable {
   private var bytes: [UInt8] = []
   private var ends: [Int] = []
-  /// Whether the range has no row behind the last of these, in the direction of the walk.
+  /// Whether the range has no row after the last of these, in the direction of the walk.
   public var isLast = false
 
   /// An empty page with room for so many bytes, and for so many rows.
@@ -20,7 +20,7 @@ public struct StoragePage: Sendable {
   /// The bytes of all keys and values.
   public var byteCount: Int { bytes.count }
 
-  /// Adds a row behind the others.
+  /// Adds a row after the others.
   public mutating func append(key: RawSpan, value: RawSpan) {
     bytes.append(key)
     ends.append(bytes.count)
@@ -28,7 +28,7 @@ public struct StoragePage: Sendable {
     ends.append(bytes.count)
   }
 
-  /// Adds a row behind the others.
+  /// Adds a row after the others.
   public mutating func append(key: [UInt8], value: [UInt8]) {
     bytes.append(contentsOf: key)
     ends.append(bytes.count)

@@ -1,6 +1,6 @@
 /// Hearing of changes.
 extension Database {
-  /// What commits change from now on, or behind `version`: in commit order, each acknowledged commit once, the same for
+  /// What commits change from now on, or after `version`: in commit order, each acknowledged commit once, the same for
   /// everyone who listens.
   ///
   /// ```swift
@@ -26,7 +26,7 @@ extension Database {
     ChangeSequence(core, behind: version, capacity: buffer)
   }
 
-  /// What was committed behind a version, from the feed: at most `limit` events, the oldest first. Without a feed it is
+  /// What was committed after a version, from the feed: at most `limit` events, the oldest first. Without a feed it is
   /// a gap, and so is what can't be read of a damaged one.
   ///
   /// Complexity: O(what is returned). Throws `.closed`, and `.invalidArgument` for a limit below 1.

@@ -8,13 +8,13 @@ internal import VarveEngine
 /// 3. The damaged database is renamed to `<path>.<n>.corrupt`, `n` the first number that is free.
 /// 4. The replacement is renamed to the path.
 ///
-/// Until step 3 the path is as it was: what fails, or a crash, has changed nothing, and the next open begins anew. Behind
+/// Until step 3 the path is as it was: what fails, or a crash, has changed nothing, and the next open begins again. Behind
 /// it, the next open that finds nothing at the path, and a replacement, takes step 4 (`finish`).
 ///
 /// # Numbers
 /// Whoever follows the changes has kept the number of a commit. What the largest was may be lost, so the new database
 /// counts from one that the old can't have reached: the seconds since 1970 times 2²⁰. None has made a million commits in
-/// each second since. Its feed says that it has nothing from before, so that everybody hears of a gap.
+/// each second since. Its feed says that it has nothing from before, so that everybody is notified of a gap.
 struct DatabaseReplacement {
   let path: String
   let options: EngineOptions

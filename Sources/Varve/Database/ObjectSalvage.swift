@@ -8,9 +8,9 @@ internal import VarveEngine
 ///    own and of extensions can't be told then.
 /// 2. Rows go family by family into the new database: those whose header can be read. Where the metadata of one is lost
 ///    its header says so, and metadata goes along whose row says that it has some. Counts are counted, the feed is left,
-///    and records of extensions too: they are built anew.
+///    and records of extensions too: they are built again.
 ///    Rows of a collection whose record is lost are kept, and nobody is shown them: their number is logged.
-/// 3. Where the catalog has lost which numbers are free, those behind all that rows have: none is given twice.
+/// 3. Where the catalog has lost which numbers are free, those after all that rows have: none is given twice.
 final class ObjectSalvage {
   private let target: Engine
   private let families: Families
@@ -103,7 +103,7 @@ final class ObjectSalvage {
     guard let catalog = try candidates.first(where: { try source.contains(CatalogKey.format, in: $0) }) else {
       throw DatabaseError(.corruption, "nothing is left of the catalog, so nothing says what the rows are")
     }
-    // They are the first that a database makes, behind the one of the engine's own.
+    // They are the first that a database makes, after the one of the engine's own.
     let first = number(catalog) ?? 1
     return (
       catalog, family("objects") ?? family("recovered-\(first + 1)"),

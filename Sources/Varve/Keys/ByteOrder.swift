@@ -6,7 +6,7 @@ enum ByteOrder {
   @inline(__always)
   static func precedes(_ left: [UInt8], _ right: [UInt8]) -> Bool { compare(left, right) < 0 }
 
-  /// Negative, zero or positive, as `left` comes before, is, or comes behind `right`.
+  /// Negative, zero or positive, as `left` comes before, is, or comes after `right`.
   @inline(__always)
   static func compare(_ left: [UInt8], _ right: [UInt8]) -> Int {
     let shared = min(left.count, right.count)

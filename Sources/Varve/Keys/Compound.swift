@@ -5,7 +5,7 @@
 /// print(key.values.0, key.values.1)
 /// ```
 ///
-/// Its bytes are the bytes of its values, one behind the other, with no header of their own: what begins with the
+/// Its bytes are the bytes of its values, one after the other, with no header of their own: what begins with the
 /// same values lies together.
 public struct Compound<each Value: KeyCodable>: Sendable {
   /// The values, as a tuple.

@@ -8,7 +8,7 @@ public protocol KeyBounds<Bound> {
   var lowerKey: Bound? { get }
   /// Whether the beginning belongs to it. Default true.
   var includesLowerKey: Bool { get }
-  /// Where it ends; nil: behind the last key.
+  /// Where it ends; nil: after the last key.
   var upperKey: Bound? { get }
   /// Whether the end belongs to it.
   var includesUpperKey: Bool { get }

@@ -119,7 +119,7 @@ extension Optional: KeyCodable where Wrapped: KeyCodable {
   /// `optional(...)`.
   public static var keyType: KeyType { .optional(Wrapped.keyType) }
 
-  /// Appends nil, or the value behind a byte that says that there is one.
+  /// Appends nil, or the value after a byte that says that there is one.
   public func encodeKey(into encoder: inout KeyEncoder) throws {
     switch self {
     case .none: encoder.appendNil()

@@ -227,7 +227,7 @@ public struct KeyDecoder: ~Escapable {
 
   private func ended(_ part: String) -> DatabaseError { invalid("the bytes end inside \(part)") }
 
-  // MARK: - The bytes behind a tag
+  // MARK: - The bytes after a tag
 
   @inline(__always)
   private mutating func tag(_ expected: String) throws -> UInt8 {

@@ -136,7 +136,7 @@ public struct KeyEncoder: Sendable {
     if inversion != 0 { endDescending(from: start) }
   }
 
-  // MARK: - The bytes behind a tag
+  // MARK: - The bytes after a tag
 
   @inline(__always)
   private mutating func append(_ magnitude: some FixedWidthInteger & UnsignedInteger, isNegative: Bool) {

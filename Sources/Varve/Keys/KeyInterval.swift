@@ -41,7 +41,7 @@ public struct KeyInterval<Bound: KeyCodable>: KeyBounds, Hashable, Sendable {
 
   /// Where it begins; nil: at the first key.
   public var lowerKey: Bound? { lower.key }
-  /// Where it ends; nil: behind the last key.
+  /// Where it ends; nil: after the last key.
   public var upperKey: Bound? { upper.key }
   /// Whether the beginning belongs to it.
   public var includesLowerKey: Bool { lower.isIncluded }
@@ -52,12 +52,12 @@ public struct KeyInterval<Bound: KeyCodable>: KeyBounds, Hashable, Sendable {
 infix operator ..> : RangeFormationPrecedence
 postfix operator ..>
 
-/// The keys behind `lower`, up to and with `upper`.
+/// The keys after `lower`, up to and with `upper`.
 public func ..> <Bound: KeyCodable>(lower: Bound, upper: Bound) -> KeyInterval<Bound> {
   KeyInterval(from: .excluding(lower), to: .including(upper))
 }
 
-/// The keys behind `lower`.
+/// The keys after `lower`.
 public postfix func ..> <Bound: KeyCodable>(lower: Bound) -> KeyInterval<Bound> {
   KeyInterval(from: .excluding(lower))
 }

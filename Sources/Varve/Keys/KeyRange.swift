@@ -3,7 +3,7 @@
 /// Two ways in which keys begin alike have two ends:
 ///
 /// - *Keys that begin with the same parts*, as (1999, ...): from the parts' bytes to those bytes and 0xff, which
-///   sorts behind every tag. Not to the successor of the bytes: 11 61 00 are the parts ("a"), and 11 61 00 ff 00
+///   sorts after every tag. Not to the successor of the bytes: 11 61 00 are the parts ("a"), and 11 61 00 ff 00
 ///   is ("a\0"), which begins with the same bytes and has another first part.
 /// - *Keys that begin with the same bytes*, as all strings that begin with "The", or all keys of a collection:
 ///   from the bytes to their successor.
@@ -17,7 +17,7 @@ package enum KeyRange {
   /// The end of all keys that begin with the parts whose bytes are `parts`.
   package static func end(ofParts parts: [UInt8]) -> [UInt8] { parts + [KeyTag.escape] }
 
-  /// The smallest bytes behind all that begin with `prefix`; nil where there are none, because it is empty or
+  /// The smallest bytes after all that begin with `prefix`; nil where there are none, because it is empty or
   /// 0xff throughout.
   static func successor(ofPrefix prefix: [UInt8]) -> [UInt8]? {
     guard let last = prefix.lastIndex(where: { $0 != 0xff }) else { return nil }
@@ -26,7 +26,7 @@ package enum KeyRange {
     return successor
   }
 
-  /// What the bytes of all strings that begin with `prefix` begin with, behind the bytes of other parts: a string's
+  /// What the bytes of all strings that begin with `prefix` begin with, after the bytes of other parts: a string's
   /// encoding without its end.
   package static func prefix(ofStrings prefix: String, after parts: [UInt8] = []) -> [UInt8] {
     var encoder = KeyEncoder()

@@ -1,6 +1,6 @@
 /// The first byte of each part of a key: what kind of value follows.
 ///
-/// A key is its parts, one behind the other, with nothing before, between or behind them. On disk: never change.
+/// A key is its parts, one after the other, with nothing before, between or after them. On disk: never change.
 ///
 ///     tag            part            what follows the tag
 ///     0x03           nil             nothing
@@ -21,7 +21,7 @@
 ///                                    Before that its strings and data end in 0x00 0x00
 ///
 /// Invariants:
-/// 1. No tag is 0x00 or 0xff. A string ends in 0x00, so what follows sorts behind a string that ends there and
+/// 1. No tag is 0x00 or 0xff. A string ends in 0x00, so what follows sorts after a string that ends there and
 ///    before one that has a zero there (0x00 0xff).
 /// 2. A value has one encoding: integers have no leading zero byte, there is no NaN and no -0.0. Whoever reads
 ///    refuses all else, so two keys are equal if their bytes are.

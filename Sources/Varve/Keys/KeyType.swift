@@ -36,10 +36,10 @@ public struct KeyType: Hashable, Sendable, CustomStringConvertible {
   /// An optional.
   public static func optional(_ wrapped: KeyType) -> KeyType { KeyType("optional(\(wrapped.name))") }
 
-  /// Parts one behind the other: a `Compound`, or a key type of a program that encodes several values.
+  /// Parts one after the other: a `Compound`, or a key type of a program that encodes several values.
   public static func compound(_ parts: KeyType...) -> KeyType { compound(parts) }
 
-  /// Parts one behind the other.
+  /// Parts one after the other.
   public static func compound(_ parts: [KeyType]) -> KeyType {
     KeyType("compound(\(parts.map(\.name).joined(separator: ",")))")
   }

@@ -109,7 +109,7 @@ struct Migration<Format: RowFormat>: Sendable {
   }
 }
 
-/// Where a migration goes on.
+/// Where a migration continues.
 struct MigrationPosition: Hashable, Sendable {
   let collection: UInt32
   let key: [UInt8]

@@ -15,7 +15,7 @@ extension RowAccess {
 }
 
 extension RowAccess {
-  /// A walk over identifiers: the rows behind them are not read.
+  /// A walk over identifiers: the rows after them are not read.
   func identifierWalk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any SeekableScan<Format.Identifier> {
     try terms.check()
     guard let info = try collection(tx) else { return EmptyScan<Format.Identifier>() }

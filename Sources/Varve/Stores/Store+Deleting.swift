@@ -29,7 +29,7 @@ extension Store {
 
   /// Removes all instances: `store.delete(..., in: tx)`. Returns how many there were.
   ///
-  /// Complexity: O(1), but for what this transaction itself wrote, where no extension hears of the collection; else
+  /// Complexity: O(1), but for what this transaction itself wrote, where no extension is notified of the collection; else
   /// O(n).
   @discardableResult
   public func delete(_ all: UnboundedRange, in tx: WriteTransaction) throws -> Int { try access.deleteAll(tx) }

@@ -6,10 +6,10 @@ extension Store {
   /// Nothing has to be migrated: reads convert. It is for who wants to drop a version, or to convert once and not at
   /// each read. Rows are rewritten up to 1,000 at a time, each time in an ordinary write transaction that reads them
   /// as they are then: others read and write in between, and extensions hear of it. Rows say themselves which version
-  /// they have, so a migration that was interrupted, by a throw, a cancellation or a crash, goes on where it was: what
+  /// they have, so a migration that was interrupted, by a throw, a cancellation or a crash, continues where it was: what
   /// was rewritten stays, and is passed by the next one.
   ///
-  /// `progress` is called behind each step, once at least. Throws `.decodingFailed` and `.unsupportedVersion` with the
+  /// `progress` is called after each step, once at least. Throws `.decodingFailed` and `.unsupportedVersion` with the
   /// row that can't be converted.
   @discardableResult
   public func migrate(

@@ -17,7 +17,7 @@ extension Store {
     try access.cursor(WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit), tx)
   }
 
-  /// All identifiers, in order: `store.identifiers(in: tx)`. Nothing is decoded, and the rows behind them are not read.
+  /// All identifiers, in order: `store.identifiers(in: tx)`. Nothing is decoded, and the rows after them are not read.
   /// Throws `.invalidArgument` for a negative limit.
   public func identifiers(
     descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
@@ -48,7 +48,7 @@ extension Store {
     rows(WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit))
   }
 
-  /// All identifiers as they are now, in order. Nothing is decoded, and the rows behind them are not read.
+  /// All identifiers as they are now, in order. Nothing is decoded, and the rows after them are not read.
   public func identifiers(descending: Bool = false, limit: Int? = nil) -> Rows<Identifier> {
     identifiers(WalkTerms(range: .all, isDescending: descending, limit: limit))
   }

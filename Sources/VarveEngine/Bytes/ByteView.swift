@@ -82,9 +82,9 @@ struct ByteView: @unchecked Sendable {
   }
 
   /// The eight bytes from `offset` as a big-endian integer, so that comparing two heads compares the
-  /// bytes; what lies behind the end counts as zero.
+  /// bytes; what lies after the end counts as zero.
   ///
-  /// Equal heads decide nothing (a key that ends is not distinguished from one that goes on with
+  /// Equal heads decide nothing (a key that ends is not distinguished from one that continues with
   /// zeros): compare in full then.
   @inline(__always)
   func head(from offset: Int = 0) -> UInt64 {

@@ -49,7 +49,7 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
   /// Forgets the content and keeps the memory.
   mutating func removeAll() { count = 0 }
 
-  /// Forgets all behind the first `newCount` bytes.
+  /// Forgets all after the first `newCount` bytes.
   mutating func truncate(to newCount: Int) {
     precondition(newCount >= 0 && newCount <= count, "truncate only to a shorter length")
     count = newCount

@@ -40,7 +40,7 @@ struct CacheSlot: @unchecked Sendable, Equatable {
     var key = BlockKey(tableID: 0, offset: 0)
     var base: UnsafeMutableRawPointer?
     var count = 0
-    /// The slot behind this one in a queue or in the list of free ones.
+    /// The slot after this one in a queue or in the list of free ones.
     var next: UnsafeMutablePointer<Record>?
     /// Retained by a slot that stands alone: the cache that charged it, or, where the cache went
     /// before the pin, the memory of its slots.

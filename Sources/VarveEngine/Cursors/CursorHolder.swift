@@ -108,7 +108,7 @@ final class CursorHolder: @unchecked Sendable {
   @inline(__always)
   func end() { isMoving.store(false, ordering: .releasing) }  // partner: `take`
 
-  /// Goes on with the newest view, at `key` where there is one, which must be visible. Within a move.
+  /// Continues with the newest view, at `key` where there is one, which must be visible. Within a move.
   @inline(never)
   func renew(at key: ByteView?) throws(EngineError) {
     lock.withLock { _ in
@@ -177,7 +177,7 @@ final class CursorHolder: @unchecked Sendable {
     }
   }
 
-  /// Takes the view of a cursor that is not being moved. The engine's, behind the barrier. False where the
+  /// Takes the view of a cursor that is not being moved. The engine's, after the barrier. False where the
   /// cursor moves, or has done it itself.
   func take() -> Bool {
     lock.withLock { _ in

@@ -28,7 +28,7 @@ struct DeadRun: Sendable {
 ///   transactions: they see what nobody else does.
 /// - Families with entries that are not logged: a crash must lose those, and with them what the proof rests on.
 /// - Where the run's check would have to read tables: a flush came between, and the next cursor will pass again.
-/// - Runs that end behind a key of the greatest size: no key is there to end a range with.
+/// - Runs that end after a key of the greatest size: no key is there to end a range with.
 /// - Where there is no room in the memtable or the log: nothing waits for this.
 /// - Families with many tables that have range tombstones of their own (`tombstoneTablesMaximum`). There tombstones
 ///   don't go by compaction as fast as they come, as where ascending tables move to the bottom unread: each one more

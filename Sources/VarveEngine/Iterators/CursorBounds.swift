@@ -16,7 +16,7 @@ public struct CursorBounds: Sendable, Hashable {
 
   /// The keys that begin with `prefix`. The empty prefix begins every key.
   public static func prefix(_ prefix: [UInt8]) -> CursorBounds {
-    // The first key behind them all: the last byte that can grow does, and those behind it go.
+    // The first key after them all: the last byte that can grow does, and those after it go.
     guard let last = prefix.lastIndex(where: { $0 < 0xff }) else {
       return CursorBounds(lower: prefix.isEmpty ? nil : prefix)
     }

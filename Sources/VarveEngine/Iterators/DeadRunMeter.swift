@@ -58,7 +58,7 @@ final class DeadRunMeter {
     return Self.hopWeight
   }
 
-  /// The run ends behind the dead key `last`, unless `end` says something else. `next` is the first entry that the walk
+  /// The run ends after the dead key `last`, unless `end` says something else. `next` is the first entry that the walk
   /// has not passed; nil: there is no more.
   func end(_ count: Int, last: ByteView, _ end: End, next: ByteView?) {
     guard count >= minimum, count > longestCount else { return }

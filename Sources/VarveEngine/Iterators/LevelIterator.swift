@@ -107,7 +107,7 @@ struct LevelIterator<Table: OpenableIterator & ~Copyable>: InternalIterator, ~Co
     isValid = false
     let position = run.firstIndex(notBefore: target.userKey)
     guard position < run.count else { return try seekToLast() }
-    // A table that begins behind the key need not be opened to know that it has nothing before it.
+    // A table that begins after the key need not be opened to know that it has nothing before it.
     if run.tables[position].smallest.compare(target.userKey) > 0 {
       guard position > 0 else { return }
       try open(position - 1)
@@ -153,7 +153,7 @@ struct LevelIterator<Table: OpenableIterator & ~Copyable>: InternalIterator, ~Co
 
   // MARK: - From table to table
 
-  /// Goes on to the next table with an entry, where the open one has no more.
+  /// Continues to the next table with an entry, where the open one has no more.
   @inline(never)
   private mutating func settleForward() throws(EngineError) {
     isValid = false

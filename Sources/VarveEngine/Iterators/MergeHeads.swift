@@ -1,6 +1,6 @@
 /// How a merge turns a key into one integer whose order decides almost every match.
 ///
-/// The head of a key is its eight bytes behind a *prefix* that the keys of the moment share: keys such
+/// The head of a key is its eight bytes after a *prefix* that the keys of the moment share: keys such
 /// as `0000000000004711` or those of one collection have their first eight bytes in common, so that
 /// heads from the start of the key would tie on each match.
 ///
@@ -11,7 +11,7 @@
 /// head `last`. Walking backward, heads are inverted, so that the smaller head comes first either way.
 ///
 /// # Invariants
-/// 1. `anchor` holds the first bytes of a key at or behind which (in the walking direction) every child
+/// 1. `anchor` holds the first bytes of a key at or after which (in the walking direction) every child
 ///    stands; the prefix is the first `prefixSize` bytes of it.
 /// 2. Of two such keys the one with the smaller head comes first. Equal heads decide nothing.
 ///    Proof: keys with the prefix order as what follows it, and padding the eight bytes with zeros

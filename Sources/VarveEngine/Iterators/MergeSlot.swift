@@ -20,7 +20,7 @@ struct MergeNode {
   var child: Int
 }
 
-/// Where the parts of a merge's memory lie: one behind the other, each as it is aligned.
+/// Where the parts of a merge's memory lie: one after the other, each as it is aligned.
 struct MergeLayout {
   static let alignment = 16
   private(set) var size = 0

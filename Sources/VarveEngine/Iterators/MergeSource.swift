@@ -1,7 +1,7 @@
 /// The three things that a merge reads: a memtable, a table, the tables of a sorted run.
 ///
 /// A closed choice instead of an existential: a step is a comparison of one byte and a direct call. The
-/// iterator lives behind a pointer, so that it is changed where it is, and so that a source is two
+/// iterator lives after a pointer, so that it is changed where it is, and so that a source is two
 /// words to compare and move, whatever the largest iterator's size.
 ///
 /// # Safety

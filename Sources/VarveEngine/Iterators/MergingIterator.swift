@@ -16,11 +16,11 @@
 /// passed through.
 ///
 /// # Invariants
-/// 1. While valid: each child stands on its first entry at or behind the merge's place, in the walking
+/// 1. While valid: each child stands on its first entry at or after the merge's place, in the walking
 ///    direction (or is exhausted), and `slots` holds what it stands on.
 /// 2. `winner` is the child whose entry comes first; each node holds the loser of its match.
 /// 3. `runnerUp` is no greater than the head of every other child, or 0 if it isn't known.
-/// 4. After an error nothing is valid until the next seek, which positions every child anew.
+/// 4. After an error nothing is valid until the next seek, which positions every child again.
 ///
 /// A change of direction seeks in every child but the winner. It doesn't step: a memtable that grows
 /// meanwhile could have got entries between the merge's place and the child's.
@@ -174,7 +174,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     return unsafe children[child].isValid ? children[child].userKey : nil
   }
 
-  /// As `seek`, for a target at or behind the present entry: children that are there already stay.
+  /// As `seek`, for a target at or after the present entry: children that are there already stay.
   ///
   /// Requires: valid; the target is no view of this iterator.
   mutating func skip(to target: InternalKey) throws(EngineError) {
@@ -192,7 +192,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
   @inline(__always)
   var winnerIndex: Int { winner }
 
-  /// Moves one child, that of the present entry, to its first entry at or behind `target`, which is behind
+  /// Moves one child, that of the present entry, to its first entry at or after `target`, which is behind
   /// the present one: what lies between is passed in this child alone.
   ///
   /// Requires: valid, walking forward; the target is no view of this iterator.
@@ -516,6 +516,6 @@ protocol BlockSource: InternalIterator, ~Copyable {
   /// Whether the last entry of the block that it stands in is before `limit`. Requires: valid.
   func blockEnds(before limit: InternalKey) -> Bool
 
-  /// To the first entry behind the block that it stands in. Requires: valid.
+  /// To the first entry after the block that it stands in. Requires: valid.
   mutating func nextBlock() throws(EngineError)
 }

@@ -256,7 +256,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   // MARK: - Forward
 
-  /// Goes on to the first entry that shows a key. With `hidingKey`, the entries of `key` show none.
+  /// Continues to the first entry that shows a key. With `hidingKey`, the entries of `key` show none.
   ///
   /// `passed` is what was counted of a dead run that ends with a hop, just before.
   private mutating func findForward(hidingKey: Bool, dead passed: Int = 0) throws(EngineError) {
@@ -433,7 +433,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
         try source.skipWinner(before: Self.beforeAll(of: start))
         continue
       }
-      // Others have written here since: a run begins anew before this key.
+      // Others have written here since: a run begins again before this key.
       if trailer.sequence > sequence, !isOwn(trailer) { dead = -1 }
       if steps == Self.versionStepsMaximum { return try resolveBySeek(covered) }
       steps &+= 1
@@ -500,7 +500,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     InternalKey(userKey, Trailer(seek: own == .zero ? sequence : own))
   }
 
-  /// Where the visible entries of `key` go on behind one that isn't.
+  /// Where the visible entries of `key` go on after one that isn't.
   private func visible(behind trailer: Trailer) -> InternalKey {
     if trailer.sequence < .uncommitted { return InternalKey(key.view, Trailer(seek: sequence)) }
     // What was undone hides nothing that is older.

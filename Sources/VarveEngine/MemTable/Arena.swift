@@ -169,7 +169,7 @@ final class Arena: @unchecked Sendable {
   }
 
   /// Has the system give the pages that will be touched until `used` bytes are used, at the present ratio
-  /// of records to nodes. Any thread, while the writer goes on: a page that is there stays as it is.
+  /// of records to nodes. Any thread, while the writer continues: a page that is there stays as it is.
   func populate(upTo used: Int) {
     let used = min(used, reservedSize - Arena.recordStart)
     let records = (recordEnd - Arena.recordStart).multipliedFraction(used, max(usedBytes, 1))

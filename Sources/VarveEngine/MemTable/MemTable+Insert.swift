@@ -67,7 +67,7 @@ extension MemTable {
     count(prepared, first: first)
   }
 
-  /// The position behind the last entry of `leaf` if `target` belongs there by prefix and head alone,
+  /// The position after the last entry of `leaf` if `target` belongs there by prefix and head alone,
   /// else -1. What ascends needs no search from the root.
   @inline(__always)
   private func positionBehindLast(_ leaf: TreeNode, _ target: SearchKey) -> Int {
@@ -122,7 +122,7 @@ extension MemTable {
     node.lastPosition = position
   }
 
-  /// Shortens the prefix of `node` to what `target` shares, and takes the heads anew; the prefix of an
+  /// Shortens the prefix of `node` to what `target` shares, and takes the heads again; the prefix of an
   /// empty node becomes the whole key. The size of the prefix is returned, not yet stored.
   ///
   /// The heads begin with bytes of the old prefix then, so no record but one is fetched.

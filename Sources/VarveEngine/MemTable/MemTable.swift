@@ -20,7 +20,7 @@ internal import Synchronization
 /// # Concurrency
 /// One writer at a time calls `insert` and `hasRoom` (the leader of the commit queue; its hand-over
 /// orders one writer after the other). Any number of threads call everything else, without locks, while
-/// the writer goes on. Freezing is the owner's matter: it stops inserting.
+/// the writer continues. Freezing is the owner's matter: it stops inserting.
 @safe
 final class MemTable: @unchecked Sendable {
   // Sendable: readers use the tree's atomic words and the counters; the rest is the writer's.
@@ -132,7 +132,7 @@ final class MemTable: @unchecked Sendable {
   /// Whether one more entry of these sizes may be inserted.
   ///
   /// The memtable is full once `capacity` bytes are used. The last entry may lie beyond that, and
-  /// needs no more than the quarter of the capacity that is reserved behind it; larger entries never
+  /// needs no more than the quarter of the capacity that is reserved after it; larger entries never
   /// have room and take another way.
   @inline(__always)
   func hasRoom(keySize: Int, valueSize: Int) -> Bool {

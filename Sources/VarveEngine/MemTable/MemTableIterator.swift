@@ -1,4 +1,4 @@
-/// Walks a memtable in internal-key order, while the writer goes on.
+/// Walks a memtable in internal-key order, while the writer continues.
 ///
 /// Stands on a record, which never moves, and remembers where it was found: leaf, index and the leaf's
 /// version. A step within an unchanged leaf is two loads and a check. A step from a leaf that changed

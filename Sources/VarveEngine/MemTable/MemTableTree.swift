@@ -114,7 +114,7 @@ struct MemTableTree {
     return Rank(isBefore ? 0 : shape.count)
   }
 
-  /// The rank of a target whose head is that of entry `position` and perhaps of more behind it.
+  /// The rank of a target whose head is that of entry `position` and perhaps of more after it.
   ///
   /// The first of them is looked at first: what is searched and inserted most is the newest version of
   /// a key, which comes before all others.
@@ -186,7 +186,7 @@ struct MemTableTree {
     return orEqual ? order <= 0 : order < 0
   }
 
-  /// The first entry at or after `target`; behind it if `orEqual`.
+  /// The first entry at or after `target`; after it if `orEqual`.
   @inline(__always)
   func firstEntry(atOrAfter target: SearchKey) -> Position {
     let root = root
@@ -194,7 +194,7 @@ struct MemTableTree {
     return firstEntry(from: descend(from: root, target, orEqual: true), target, orEqual: false)
   }
 
-  /// The first entry at or after `target`, or behind it if `orEqual`, in a leaf or to the right of it.
+  /// The first entry at or after `target`, or after it if `orEqual`, in a leaf or to the right of it.
   @inline(__always)
   func firstEntry(from leaf: UInt32, _ target: SearchKey, orEqual: Bool) -> Position {
     var offset = leaf

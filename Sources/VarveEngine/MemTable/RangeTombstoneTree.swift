@@ -30,7 +30,7 @@ internal import Synchronization
 ///
 /// # Invariants
 /// 1. Sequences of versions ascend. One that comes late (a log may be replayed out of order) makes all
-///    versions anew, before there are readers.
+///    versions again, before there are readers.
 /// 2. What was published is never moved or freed before the memtable dies.
 ///
 /// # Concurrency

@@ -3,7 +3,7 @@
 struct SearchKey {
   let key: ByteView
   let trailer: Trailer
-  /// The first 32 bytes of the key, zeros behind its end.
+  /// The first 32 bytes of the key, zeros after its end.
   let word0: UInt64
   let word1: UInt64
   let word2: UInt64
@@ -22,7 +22,7 @@ struct SearchKey {
   @inline(__always)
   init(_ target: InternalKey) { self.init(target.userKey, target.trailer) }
 
-  /// The eight bytes after the first `prefixSize`, zeros behind the end.
+  /// The eight bytes after the first `prefixSize`, zeros after the end.
   ///
   /// Requires: the key has at least `prefixSize` bytes. Unlike `ByteView.head` it does not branch by
   /// how many bytes are left, which differs from node to node.

@@ -184,7 +184,7 @@ struct TreeNode {
       difference |= SearchKey.mask(target.word2, first: size &- 16) ^ load(48)
       difference |= SearchKey.mask(target.word3, first: size &- 24) ^ load(56)
     }
-    // Zeros behind the end of a short key may pass for zeros of the prefix.
+    // Zeros after the end of a short key may pass for zeros of the prefix.
     return difference == 0 && target.key.count >= size
   }
 

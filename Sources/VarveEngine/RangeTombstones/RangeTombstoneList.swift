@@ -6,7 +6,7 @@
 ///                a      d       m     q
 ///
 /// # Invariants
-/// 1. Each fragment ends after it begins, and the next one begins at its end or behind it.
+/// 1. Each fragment ends after it begins, and the next one begins at its end or after it.
 /// 2. A fragment has at least one sequence; they descend strictly.
 ///
 /// # Safety
@@ -54,7 +54,7 @@ final class RangeTombstoneList: Sendable {
   var smallestSequence: SequenceNumber { SequenceNumber(sequences.min() ?? 0) }
   var largestSequence: SequenceNumber { SequenceNumber(sequences.max() ?? 0) }
 
-  /// The first fragment that ends behind `key`; `count` if there is none.
+  /// The first fragment that ends after `key`; `count` if there is none.
   func firstIndex(endingAfter key: ByteView) -> Int {
     var low = 0
     var high = fragments.count

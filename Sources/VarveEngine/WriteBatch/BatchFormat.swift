@@ -1,7 +1,7 @@
 /// The bytes of a batch, in the log and on its way there.
 ///
 /// # Format
-/// Entries, one behind the other:
+/// Entries, one after the other:
 ///
 /// ```
 /// kind (1)  family id (varint)  key size (varint)  key  [ value size (varint)  value ]

@@ -95,7 +95,7 @@ struct KeyOrderTests {
   }
 
   @Test(arguments: seeds)
-  func `a float has the bytes of its double, and a double that is not a float does not decode as one`(seed: UInt64) throws
+  func `a float has the bytes of its double, and no other double decodes as a float`(seed: UInt64) throws
   {
     for double in values(KeySamples.doubleEdges, 400, seed, KeySamples.double) {
       let float = Float(double)

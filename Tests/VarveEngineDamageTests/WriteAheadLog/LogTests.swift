@@ -169,7 +169,7 @@ struct LogTests {
     #expect(try LogHarness.recover(fileSystem, oldest: first, cuts: cuts).sequences == Array(1...11))
   }
 
-  @Test func `a sync up to a segment keeps all before it and its header, and marks none of its records durable`() throws {
+  @Test func `a sync up to a segment keeps all before it and its header, and marks no record durable`() throws {
     let disk = CrashFileSystem(seed: 1)
     let log = try LogHarness(on: disk)
     let first = log.writer.currentNumber

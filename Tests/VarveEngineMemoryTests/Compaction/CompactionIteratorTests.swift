@@ -122,7 +122,7 @@ struct CompactionIteratorTests {
     a#2,put=2
     a#5,rdel=b
     """,
-    // Its put lies below: it goes on to look for it, also below a newer put.
+    // Its put lies below: it continues to look for it, also below a newer put.
     """
     compact deeper=a-z
     a#5,sdel

@@ -6,7 +6,7 @@ import Testing
 
 /// Text cases: levels in, the pick out.
 ///
-/// A line of a case is `level: table table ...`, a table `number[first,last]` with options behind it:
+/// A line of a case is `level: table table ...`, a table `number[first,last]` with options after it:
 /// `s` size in bytes (100), `q` its sequences as `low-high` (on level 0; by default by number), `t`
 /// share of tombstones in percent, `!` for one that is being compacted.
 struct LeveledCompactionPickerTests {

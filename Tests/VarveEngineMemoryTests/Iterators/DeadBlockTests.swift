@@ -38,7 +38,7 @@ struct DeadBlockTests {
     for index in 0..<5_000 { try engine.put(Self.key(index), [1]) }
     try engine.flush()
     let live = engine.snapshot()
-    // A table of its own, above: 5,000 tombstones, and a live key behind them.
+    // A table of its own, above: 5,000 tombstones, and a live key after them.
     for index in 0..<5_000 { try engine.delete(Self.key(index)) }
     try engine.put(Self.key(6_000), [1])
     try engine.flush()
@@ -71,7 +71,7 @@ struct DeadBlockTests {
     try engine.close()
   }
 
-  /// Keys with many versions that snapshots keep, so that a key goes on from block to block.
+  /// Keys with many versions that snapshots keep, so that a key continues from block to block.
   @Test(arguments: 1...20 as ClosedRange<UInt64>)
   func `any mixture of tombstones, versions and tables reads as its model`(seed: UInt64) throws {
     let engine = try Self.engine()

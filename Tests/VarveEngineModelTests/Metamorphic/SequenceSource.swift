@@ -21,7 +21,7 @@ struct SequenceSource {
   private var isSerializable = Array(repeating: false, count: transactionSlots)
   /// What comes next.
   private var queued: [SequenceOperation] = []
-  /// What was touched last: while a transaction goes on, it and the others like the same.
+  /// What was touched last: while a transaction continues, it and the others like the same.
   private var recent: [(family: Int, key: SequenceOperation.Key)] = []
 
   private init(seed: UInt64) {
@@ -191,7 +191,7 @@ struct SequenceSource {
     }
   }
 
-  /// While a transaction goes on often where something was touched a moment ago.
+  /// While a transaction continues often where something was touched a moment ago.
   private mutating func place() -> (Int, SequenceOperation.Key) {
     recent.isEmpty || !isBegun.contains(true) || random.oneIn(4)
       ? (family(), key()) : recent[random.below(recent.count)]

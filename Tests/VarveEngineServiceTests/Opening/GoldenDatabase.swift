@@ -16,7 +16,7 @@ import Testing
 ///
 /// # To add a format
 /// 1. Add a case to `Format`, and, at the end of `run`, what only that format can hold (new kinds of
-///    entries, say), behind a comparison with the format. What an older format does never changes.
+///    entries, say), after a comparison with the format. What an older format does never changes.
 /// 2. Write its directory once, and commit it:
 ///
 ///        VARVE_WRITE_GOLDEN=2 swift test --filter GoldenDatabaseTests
@@ -134,7 +134,7 @@ struct GoldenDatabase {
     try run.engine?.waitForCompaction()
     try run.dropFamily("dropped")
     try run.write([.put("default", Self.key(900), run.text(40)), .put("plain", Self.key(900), run.bytes(40))])
-    // The one behind the cut of a recovery, and the one behind that.
+    // The one after the cut of a recovery, and the one after that.
     try run.closeAndReopen()
     try addLogged(run)
     if format >= .second { try addKinds(run) }

@@ -23,7 +23,7 @@ struct WritePauseTests {
     return (try Engine.open(at: "/db", options: options(), environment: environment), executor)
   }
 
-  /// Puts every key anew, so that all tables overlap, and flushes. No time passes.
+  /// Puts every key again, so that all tables overlap, and flushes. No time passes.
   private static func flush(_ engine: Engine, _ round: Int) throws {
     for index in 0..<100 {
       let value = [UInt8](repeating: UInt8(truncatingIfNeeded: round), count: 100)

@@ -98,7 +98,7 @@ struct LongCursorTests {
 
   @Test func `a cursor whose view was taken goes on both ways, over buffers, blocks and memtables`() throws {
     let world = try World(count: 2_000)
-    // Half of the keys anew, in the memtable.
+    // Half of the keys again, in the memtable.
     for index in stride(from: 0, to: 2_000, by: 2) { try world.engine.put(Self.key(index), [7]) }
     var cursor = try world.engine.cursor()
     try world.deleteEverything(2_000)

@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// What an engine does when a call fails, and when it is let go: it goes on, and leaves nothing behind.
+/// What an engine does when a call fails, and when it is let go: it continues, and leaves nothing behind.
 struct EngineFailureTests {
   private struct World {
     let disk = MemoryFileSystem()
@@ -121,7 +121,7 @@ struct EngineFailureTests {
       if failed > 0 { break }
     }
     #expect(failed > 0 && engine.core.pipeline.log.currentNumber == current)
-    // A smaller record has room in the old segment still; then the log goes on in another one.
+    // A smaller record has room in the old segment still; then the log continues in another one.
     for index in failed..<3_000 { try engine.put(key(index), [UInt8](repeating: 2, count: 100)) }
     try engine.sync()
     #expect(engine.core.pipeline.log.currentNumber > current)

@@ -6,7 +6,7 @@ import Testing
 
 /// Syncs that fail, each in turn: of the log, of tables, of the MANIFEST, of CURRENT and of the directory.
 ///
-/// Once: the log goes on in a new segment, a flush is tried again, and nobody but the one whose sync it was is
+/// Once: the log continues in a new segment, a flush is tried again, and nobody but the one whose sync it was is
 /// told. For ever: the engine takes no writes and says why, reads go on; when the device is well, `resume` is
 /// enough.
 struct FailingDeviceTests {

@@ -7,7 +7,7 @@ import Testing
 /// A disk that is full from some call on, and then has space again: at every call that allocates.
 ///
 /// Reads go on; a write fails whole with `.noSpace` or succeeds; nothing acknowledged is lost; when there is
-/// space, everything goes on in the same engine.
+/// space, everything continues in the same engine.
 struct FullDiskTests {
   /// What takes space: also a sync, where a file system allocates late.
   private static let allocating: Set<Fault.Kind> = [
@@ -51,7 +51,7 @@ struct FullDiskTests {
     try Self.failEach([.createFile], setting, isExpected: { $0 == .tooManyOpenFiles })
   }
 
-  /// Runs the script with the first, the second, ... of these calls failing, and all behind it.
+  /// Runs the script with the first, the second, ... of these calls failing, and all after it.
   private static func failEach(
     _ kinds: Set<Fault.Kind>, _ setting: Setting, isExpected: (EngineError.Code) -> Bool
   ) throws {
@@ -78,7 +78,7 @@ struct FullDiskTests {
     #expect(tried > (kinds.count == 1 ? 5 : 40))
   }
 
-  /// There is space again: everything goes on in this engine.
+  /// There is space again: everything continues in this engine.
   private static func heal(_ script: FaultScript, _ way: Way, _ place: String) throws {
     script.fileSystem.clear()
     script.errors = []

@@ -113,7 +113,7 @@ private enum Strace {
   }
 
   /// The calls of the thread that made the marks, or of all, between the first and the last. A line is a
-  /// thread's number and a call; one that other threads interrupted goes on in a second line.
+  /// thread's number and a call; one that other threads interrupted continues in a second line.
   static func callsBetweenMarks(_ path: String, mark: String, ofAllThreads: Bool = false) throws -> [Substring] {
     let lines = try lines(path)
     let marks = lines.indices.filter { lines[$0].contains(mark) }

@@ -54,7 +54,7 @@ struct EventQueueTests {
     let total = UInt64(EventQueue.capacity * 4)
     for number in 0..<total { queue.emit(.tableDeleted(number: number)) }
     let dropped = queue.droppedCount
-    // What one delivery took out, and what waits behind it.
+    // What one delivery took out, and what waits after it.
     #expect(dropped >= total - UInt64(2 * EventQueue.capacity))
     recorder.gate.open()
     // Whatever comes next finds room some time, and brings the count.

@@ -19,7 +19,7 @@ extension ByteSource {
     }
   }
 
-  /// The rest of a value behind its tag, but for those within it, which are counted.
+  /// The rest of a value after its tag, but for those within it, which are counted.
   private func skipLong(
     _ offset: inout Int, _ tag: UInt8, _ shapes: borrowing ShapeLookup
   ) throws(ReadFailure) -> Int {

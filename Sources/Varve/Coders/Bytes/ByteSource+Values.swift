@@ -44,7 +44,7 @@ extension ByteSource {
     return result
   }
 
-  /// An integer of at most 64 bits with a sign, behind its tag.
+  /// An integer of at most 64 bits with a sign, after its tag.
   @inline(__always)
   private func smallInteger(_ offset: inout Int, _ tag: UInt8) throws(ReadFailure) -> Int64 {
     if tag < ValueTag.shortString { return Int64(tag) }
@@ -55,7 +55,7 @@ extension ByteSource {
     return try signed(&offset, size: Int(tag & 0x07) &+ 1)
   }
 
-  /// A floating-point number behind its tag. The tags of a type of its own come first.
+  /// A floating-point number after its tag. The tags of a type of its own come first.
   @inline(__always)
   private func floatingPoint(_ offset: inout Int, _ tag: UInt8) throws(ReadFailure) -> Double {
     switch tag {
@@ -101,14 +101,14 @@ extension ByteSource {
     return result
   }
 
-  /// The text of a `Decimal`, behind its tag.
+  /// The text of a `Decimal`, after its tag.
   func decimalText(_ offset: inout Int) throws(ReadFailure) -> String {
     let text = try text(&offset, size: try count(&offset, sizeMinimum: 1))
     guard ByteSource.isDecimal(text) else { throw .badText }
     return text
   }
 
-  /// Whether the text is one that a `Decimal` is written as: a sign, digits, and a point with digits behind it, as JSON
+  /// Whether the text is one that a `Decimal` is written as: a sign, digits, and a point with digits after it, as JSON
   /// has them too; or NaN.
   ///
   /// Foundation's reading takes what a text begins with, and what follows ("1 apple", "-91.0E") as if it weren't there.

@@ -53,7 +53,7 @@ package struct ByteSource {
     return unsafe base.load(fromByteOffset: offset, as: UInt8.self)
   }
 
-  /// The byte at an offset, and the offset behind it.
+  /// The byte at an offset, and the offset after it.
   @inline(__always)
   package func next(_ offset: inout Int) throws(ReadFailure) -> UInt8 {
     let result = try byte(offset)

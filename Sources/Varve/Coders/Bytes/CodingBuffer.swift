@@ -71,13 +71,13 @@ struct CodingBuffer: ~Copyable {
     count &+= 1
   }
 
-  /// A tag and a number behind it.
+  /// A tag and a number after it.
   @inline(__always)
   mutating func append<Number: FixedWidthInteger & BitwiseCopyable>(tag: UInt8, _ number: Number) {
     append(tag: tag, number, size: MemoryLayout<Number>.size)
   }
 
-  /// A tag, and the first `size` bytes of a number behind it.
+  /// A tag, and the first `size` bytes of a number after it.
   @inline(__always)
   mutating func append<Number: FixedWidthInteger & BitwiseCopyable>(tag: UInt8, _ number: Number, size: Int) {
     reserve(1 &+ MemoryLayout<Number>.size)

@@ -59,7 +59,7 @@ final class DecodingCore {
     return value
   }
 
-  /// Lets a type decode itself from a part of a frame. Where the value ends: behind `owed` values behind `end`.
+  /// Lets a type decode itself from a part of a frame. Where the value ends: after `owed` values after `end`.
   @inline(__always)
   func decodeNested<T: Decodable>(
     _ type: T.Type, parent: Int, part: Int, start: Int, shape: ShapeReference?

@@ -26,7 +26,7 @@ struct DecodingFrame: BitwiseCopyable {
   let offsetsBefore: Int
   /// How many fields, entries or elements.
   var count = 0
-  /// The first part that was not passed yet, and where it begins, behind `owed` values that were begun and left.
+  /// The first part that was not passed yet, and where it begins, after `owed` values that were begun and left.
   var next = 0
   var cursor: Int
   var owed = 0

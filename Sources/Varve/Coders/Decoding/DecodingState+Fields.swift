@@ -65,7 +65,7 @@ extension DecodingState {
     frames[slot].owed = 0
   }
 
-  /// Notes that the value of a place was read: it ends behind `owed` values behind the place's offset.
+  /// Notes that the value of a place was read: it ends after `owed` values after the place's offset.
   @inline(__always)
   mutating func finish(_ place: DecodingPlace, owed: Int = 0) {
     guard place.isNext else { return }

@@ -89,7 +89,7 @@ struct DecodingState: ~Copyable {
     return pushed
   }
 
-  /// Ends a frame and those above it. Where its value ends: behind `owed` values behind `end`.
+  /// Ends a frame and those above it. Where its value ends: after `owed` values after `end`.
   @inline(__always)
   mutating func pop(_ slot: Int) -> (end: Int, owed: Int) {
     let frame = frames[slot]

@@ -1,4 +1,4 @@
-/// The elements of an array, as its type decodes them. A value: a copy of it goes on by itself.
+/// The elements of an array, as its type decodes them. A value: a copy of it continues by itself.
 ///
 /// It has 24 bytes, so that it needs no box as `any UnkeyedDecodingContainer`.
 struct UnkeyedDecoding: UnkeyedDecodingContainer {
@@ -55,7 +55,7 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
     return DecodingError.typeMismatch(type, context)
   }
 
-  /// Goes on behind an element.
+  /// Continues after an element.
   @inline(__always)
   private mutating func advance(to offset: Int) {
     index &+= 1
@@ -135,7 +135,7 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
     return value
   }
 
-  /// Goes on behind an element that was not read to its end.
+  /// Continues after an element that was not read to its end.
   private mutating func advance(over owed: Int, from start: Int) throws {
     var end = start
     do throws(ReadFailure) {
@@ -175,7 +175,7 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
     return try core.child(slot, part: currentIndex, start: offset, shape: shape)
   }
 
-  /// Goes on behind an element of which a container was made.
+  /// Continues after an element of which a container was made.
   private mutating func pass() throws {
     let frame = core.state.pointee.frames[slot]
     try advance(over: frame.kind == .uniformArray ? frame.fieldCount : 1, from: offset)

@@ -6,7 +6,7 @@
 /// guess of room is kept for it, nearly always the right one.
 ///
 /// A record expects the fields of the shape that the last record had which began with the same key. While they come in
-/// that order, a field costs a comparison. Otherwise the record goes on as a `Lesson`, and comes out of it with a shape
+/// that order, a field costs a comparison. Otherwise the record continues as a `Lesson`, and comes out of it with a shape
 /// of its own.
 ///
 /// # When that does not do
@@ -14,8 +14,8 @@
 /// middle. The value is then encoded again from its beginning, in a mode that copes.
 ///
 /// # Invariants
-/// 1. Frames are a path from the root to the value that is being written; each begins behind its parent's body.
-/// 2. `output` ends where the top frame goes on.
+/// 1. Frames are a path from the root to the value that is being written; each begins after its parent's body.
+/// 2. `output` ends where the top frame continues.
 /// 3. No method calls the user's code.
 struct EncodingState: ~Copyable {
   /// A container with a buffer of its own, and where it goes.

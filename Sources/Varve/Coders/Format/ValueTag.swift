@@ -2,7 +2,7 @@
 ///
 /// # Format of a row
 /// The header of a row holds the number of a shape. With a number, the row is the values of the shape's fields, one
-/// behind the other. With 0, the row is one value. Nothing follows.
+/// after the other. With 0, the row is one value. Nothing follows.
 ///
 /// # Format of a value
 ///

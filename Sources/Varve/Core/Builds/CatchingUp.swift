@@ -1,12 +1,12 @@
 /// Brings an extension up to date that missed changes, by what the feed says of them.
 ///
 /// Its record says from where on. Chunk by chunk, each an ordinary write, what was changed there is told to it, every
-/// row as it is now, and the position moves with the same commit. While it lags it hears of no change of others: the
+/// row as it is now, and the position moves with the same commit. While it lags it is notified of no change of others: the
 /// feed has those, too, and the chunk that comes to the end of the feed, which nobody can be adding to meanwhile, makes
 /// it ready. So a crash, or a program that does not register it, only leaves more to be told.
 ///
 /// A row that was changed several times may be told several times, always as it is. What a removal of all rows takes
-/// away too much, because a row is told before it that is there since, the feed tells again behind it.
+/// away too much, because a row is told before it that is there since, the feed tells again after it.
 struct CatchingUp {
   let core: DatabaseCore
   let registered: RegisteredExtension
@@ -37,7 +37,7 @@ struct CatchingUp {
     var count = 0
     while !pace.isEnough(count) {
       guard let change = try readable({ .some(try missed.next()) }) else {
-        // What it has written to rows itself it has not heard of: that is in the feed behind this commit.
+        // What it has written to rows itself it has not heard of: that is in the feed after this commit.
         guard transaction.changes.isEmpty else { break }
         // From here on, and in what is flushed, as one that is ready.
         transaction.setReach(BuildReach(whole: parts), of: registered)

@@ -63,7 +63,7 @@ struct Registration<Definition: DatabaseExtension> {
       }
       let present = list[name]
       if let present {
-        // One whose build was interrupted goes on; one whose build failed makes room for another version.
+        // One whose build was interrupted continues; one whose build failed makes room for another version.
         if try isInterrupted(present, list) {
           present.setProgressed(progress)
           return (present, Outcome())

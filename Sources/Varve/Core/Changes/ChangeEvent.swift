@@ -2,7 +2,7 @@
 public enum ChangeEvent: Sendable {
   /// A commit.
   case changes(ChangeSet)
-  /// What was committed behind `from` up to `to` is not known any more: because the feed was trimmed before it was
+  /// What was committed after `from` up to `to` is not known any more: because the feed was trimmed before it was
   /// read, nothing was recorded, or the feed is damaged there. Who follows along reads anew what it needs, and goes on with what comes.
   ///
   /// Where `to` is before `from`, the database does not know the resume point: it was put back by a loss of power or
@@ -17,7 +17,7 @@ public enum ChangeEvent: Sendable {
     }
   }
 
-  /// What of it lies behind a version; nil where nothing does.
+  /// What of it lies after a version; nil where nothing does.
   func part(behind version: CommitVersion) -> ChangeEvent? {
     guard self.version > version else { return nil }
     if case .gap(let from, let to) = self { return .gap(from: max(from, version), to: to) }

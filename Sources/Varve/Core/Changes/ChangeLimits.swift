@@ -24,7 +24,7 @@ enum ChangeLimits {
   /// How many closed segments there are at most: those by size and by age, and room for clocks that are set.
   static let segmentsMaximum = 64
   /// How many keys an observation of a collection collects for a consumer that is slower than commits. Beyond, it
-  /// says that all should be read anew, which costs less then. At some 60 bytes a key: 250 KB.
+  /// says that all should be read again, which costs less then. At some 60 bytes a key: 250 KB.
   static let observedKeys = 4_096
   /// How many bytes of rows a transaction notes that it replaces, for observers that compare them. A subscription keeps 256
   /// change sets at most: 64 MB, if all are as large.

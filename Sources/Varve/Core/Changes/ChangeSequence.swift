@@ -4,7 +4,7 @@ internal import Synchronization
 ///
 /// Each iteration begins where the sequence was made to begin. What is between has to be in memory or in the feed; if
 /// it isn't, a gap says so. An iteration ends when the database is closed; it throws `CancellationError` when its task
-/// is cancelled, and what reading the feed throws: then another one may begin behind the last event that was dealt
+/// is cancelled, and what reading the feed throws: then another one may begin after the last event that was dealt
 /// with.
 ///
 /// Safe from any thread; an iterator belongs to one task.

@@ -1,9 +1,9 @@
 public import Foundation
 
-/// What one commit changed: made of it, told to observers behind it, the same for all.
+/// What one commit changed: made of it, told to observers after it, the same for all.
 ///
 /// A row that was set and removed again in one transaction is among the removed; one that was removed and set
-/// again among the changed. After all rows of a collection were removed, those that were set behind that are
+/// again among the changed. After all rows of a collection were removed, those that were set after that are
 /// among the inserted, and the collection among the cleared: who follows along takes away first, and then adds.
 ///
 /// A value that is shared, not copied: however many subscriptions get it, its rows are in memory once. Safe from any
@@ -109,7 +109,7 @@ public struct ChangeSet: Sendable {
   /// Whether all rows of all collections were removed.
   public var isEverythingCleared: Bool { content.isEverythingCleared }
 
-  /// Whether it was read from the feed: late, behind a restart, or in another process. It has everything then but
+  /// Whether it was read from the feed: late, after a restart, or in another process. It has everything then but
   /// the changes of extensions.
   public var isFromFeed: Bool { content.isFromFeed }
 

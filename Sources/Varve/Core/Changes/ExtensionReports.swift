@@ -4,7 +4,7 @@ public enum ExtensionChanges<Changes: Sendable>: Sendable {
   case none
   /// What it says of the commit.
   case exact(Changes)
-  /// That is not known: read anew what the extension keeps.
+  /// That is not known: read again what the extension keeps.
   case reload
 }
 

@@ -2,7 +2,7 @@
 struct ObjectRules: Sendable {
   /// Gives what is encoded instead of the object; nil: nothing, the row is removed.
   var before: (@Sendable (Any) throws -> Any?)?
-  /// Gets what was encoded, behind the write.
+  /// Gets what was encoded, after the write.
   var after: (@Sendable (Any) -> Void)?
   /// The types that the rules were written for.
   var types: [any (Codable & Sendable).Type] = []
@@ -27,7 +27,7 @@ extension CollectionDefinition {
     return copy
   }
 
-  /// The same, with a closure that gets every object behind its write.
+  /// The same, with a closure that gets every object after its write.
   ///
   /// It runs in the transaction, on the writer's thread, before the commit. `type` as above.
   public func sanitized<Object: Codable & Sendable>(

@@ -273,7 +273,7 @@ package struct ExtensionRecord: Hashable, Sendable {
   private var spillFamilyPrefix: String { Self.spillPrefix + Self.familyPrefix(number, generation, isVolatile: false) }
 
   /// The name of the family that holds what a run has of a part: `spill.x.7~2.0.1`. Runs are counted from 0, and so are
-  /// parts, in the order of the bytes of their names: a definition may have them in another order when the build goes on.
+  /// parts, in the order of the bytes of their names: a definition may have them in another order when the build continues.
   func spillFamilyName(_ part: Part, run: UInt32) -> String {
     let number = parts.count { $0.name.utf8.lexicographicallyPrecedes(part.name.utf8) }
     return "\(spillFamilyPrefix)\(run).\(number)"

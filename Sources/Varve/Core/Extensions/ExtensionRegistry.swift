@@ -38,7 +38,7 @@ final class ExtensionRegistry: Sendable {
     }
   }
 
-  /// Another number behind each change of the list, and of what one of them says of itself: a writer that did not hold
+  /// Another number after each change of the list, and of what one of them says of itself: a writer that did not hold
   /// the writer all the time finds out whether it has told those whom it had to.
   var edition: UInt64 { changeCount.load(ordering: .sequentiallyConsistent) }
 

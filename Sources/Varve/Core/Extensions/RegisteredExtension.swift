@@ -303,7 +303,7 @@ final class RegisteredExtension: Sendable {
       if let family = state.families[part] { return family }
       let definition = traits.parts[part]
       let name = state.record.familyName(state.record.parts[part])
-      // One that is to be dropped is still empty: the part goes on in it.
+      // One that is to be dropped is still empty: the part continues in it.
       let present = state.awaitsDrop ? try backend.families().first { $0.name == name } : nil
       let family = try present ?? backend.createFamily(name, options: definition.storageOptions)
       state.families[part] = family

@@ -116,8 +116,8 @@ final class ChangeFeed: Sendable {
     } catch let error as DatabaseError where error.code == .corruption {
       DatabaseLog.damagedFeed(error)
     }
-    // Turned on or off since, of another life of the database, or damaged: it begins anew, and whoever wants what was
-    // before hears of the gap. Objects are more than their feed: it never keeps a database from being opened.
+    // Turned on or off since, of another life of the database, or damaged: it begins again, and whoever wants what was
+    // before is notified of the gap. Objects are more than their feed: it never keeps a database from being opened.
     var anew = FeedState()
     anew.record.isOff = !isOn
     anew.record.trimmedThrough = snapshot.version
@@ -142,7 +142,7 @@ final class ChangeFeed: Sendable {
         size: entry.offset + UInt64(last.key.count + last.value.count), last: try FeedKey.parse(last.key).version,
         firstTime: try FeedEntry(first.value).time, lastTime: entry.time)
     }
-    // The numbers of commits begin anew where a damaged database was salvaged, and entries may have come along.
+    // The numbers of commits begin again where a damaged database was salvaged, and entries may have come along.
     guard max(state.record.closedThrough, state.open.last) <= snapshot.version, state.open.size < 1 << 56 else {
       throw FeedEntry.damaged("it is after the last commit")
     }

@@ -53,7 +53,7 @@ extension DatabaseCore {
     return try await readAside(body)
   }
 
-  /// Adds a subscription, behind `version`, or where that is nil with the next commit. Also says where it begins.
+  /// Adds a subscription, after `version`, or where that is nil with the next commit. Also says where it begins.
   func subscribe(
     behind version: CommitVersion?, capacity: Int, readsFeed: Bool = true
   ) throws -> (HeldSubscription, CommitVersion) {

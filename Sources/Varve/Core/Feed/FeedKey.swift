@@ -14,7 +14,7 @@ enum FeedKey {
   /// The key of a part of a commit whose version the storage will fill in.
   static func stamped(part: Int) -> [UInt8] { BigEndian.bytes(UInt64(0)) + BigEndian.bytes(UInt32(part)) }
 
-  /// The entries of the commits behind `lower`, up to `upper`; nil: up to the last.
+  /// The entries of the commits after `lower`, up to `upper`; nil: up to the last.
   static func range(behind lower: CommitVersion, through upper: CommitVersion? = nil) -> StorageRange {
     StorageRange(lower: begin(behind: lower), upper: upper.map(begin) ?? record)
   }

@@ -14,7 +14,7 @@
 ///
 /// # Invariants
 /// 1. What is behind `record.trimmedThrough` is in the feed, every commit that told something, whole.
-/// 2. The feed is at most as large as it may be, and one commit; and behind a commit nothing in it is older than it may
+/// 2. The feed is at most as large as it may be, and one commit; and after a commit nothing in it is older than it may
 ///    be.
 struct FeedState: Equatable {
   struct Bounds: Equatable {

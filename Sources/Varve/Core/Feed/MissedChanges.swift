@@ -39,7 +39,7 @@ package struct FeedPosition: Hashable, Sendable {
   var key: [UInt8] { BigEndian.bytes(version) + BigEndian.bytes(part) }
 }
 
-/// Walks what the feed says was changed behind a position, one row at a time.
+/// Walks what the feed says was changed after a position, one row at a time.
 ///
 /// Unlike a `FeedPage` it takes no commit whole into memory, and can stop and go on within one.
 struct MissedChanges {
@@ -76,7 +76,7 @@ struct MissedChanges {
       StorageRange(lower: position.key, upper: FeedKey.record), in: family, of: snapshot, isReverse: false)
   }
 
-  /// The next change; nil behind the last. Throws `.corruption` for entries that are none.
+  /// The next change; nil after the last. Throws `.corruption` for entries that are none.
   mutating func next() throws -> Change? {
     while index == changes.count {
       guard try readEntry() else { return nil }
@@ -99,7 +99,7 @@ struct MissedChanges {
     }
   }
 
-  /// False behind the last entry.
+  /// False after the last entry.
   private mutating func readEntry() throws -> Bool {
     guard let (key, value) = try cursor.next() else {
       guard isLastPart, position.part == 0, position.step == 0 else { throw FeedEntry.damaged("a commit has no end") }

@@ -2,7 +2,7 @@
 public struct CollectionChange: Sendable {
   /// Everything that was committed up to here is in it, or was in one before: what is read from now on is not older.
   public let version: CommitVersion
-  /// Whether everything may be another, so that all is to be read anew: at first, behind a clearing, and where more
+  /// Whether everything may be another, so that all is to be read again: at first, after a clearing, and where more
   /// rows changed than are worth a list. Then the lists are empty.
   public let isReload: Bool
   /// The rows that are there and were inserted, changed or touched, in order of their keys.

@@ -1,7 +1,7 @@
 /// A row that left its transaction: what an asynchronous sequence of rows gives.
 ///
 /// It has the row as it was at the sequence's instant, and stays as it is. Nothing of it is decoded until it is asked for,
-/// each time anew. Safe from any thread.
+/// each time again. Safe from any thread.
 public struct FetchedRow: Sendable {
   let info: CollectionInfo
   /// In the collection's families.
@@ -68,7 +68,7 @@ public struct FetchedRow: Sendable {
   }
 }
 
-/// A walk over rows of one collection, or of several one behind the other.
+/// A walk over rows of one collection, or of several one after the other.
 struct FetchedRowWalk: RowScan {
   private struct Part {
     let info: CollectionInfo

@@ -1,4 +1,4 @@
-/// Instances as they are read one behind the other: an asynchronous sequence.
+/// Instances as they are read one after the other: an asynchronous sequence.
 ///
 /// ```swift
 /// for try await book in store.load("A"..<"B") { print(book.title) }
@@ -35,7 +35,7 @@ public struct Rows<Element: Sendable>: AsyncSequence, Sendable {
       self.batchLimit = batchLimit
     }
 
-    /// The next instance; nil behind the last.
+    /// The next instance; nil after the last.
     public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async throws -> Element? {
       try Task.checkCancellation()
       while true {

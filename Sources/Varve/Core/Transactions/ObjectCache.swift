@@ -44,7 +44,7 @@ final class ObjectCache: Sendable {
     }
   }
 
-  /// Goes on to a later instant: takes out the rows that `changes` name.
+  /// Continues to a later instant: takes out the rows that `changes` name.
   func advance(_ changes: [ChangeSet], ids: (String) -> (id: UInt32, prefix: [UInt8])?) {
     if changes.isEmpty { return }
     state.withLock { state in
@@ -61,7 +61,7 @@ final class ObjectCache: Sendable {
     }
   }
 
-  /// Goes on to an instant of which nothing is known.
+  /// Continues to an instant of which nothing is known.
   func clear() {
     state.withLock { state in
       state.generation += 1

@@ -123,7 +123,7 @@ final class Performing: @unchecked Sendable {
   }
 
   /// Calls `body` with the transaction when it is its turn: at once where nobody has it, and else before every call that
-  /// begins behind this one. For calls that can't wait. Where it has ended by then, with an error.
+  /// begins after this one. For calls that can't wait. Where it has ended by then, with an error.
   func whenFree(_ body: @escaping @Sendable (Result<WriteTransaction, any Error>) -> Void) {
     turn.acquire(nil) { [self] outcome in
       guard case .granted = outcome else { return body(.failure(Self.endedError)) }

@@ -12,7 +12,7 @@ internal import Synchronization
 /// seen, and an idle database holds no instant.
 ///
 /// # Invariants
-/// 1. The commits in flight are in commit order, and the instant of each is that behind the one before.
+/// 1. The commits in flight are in commit order, and the instant of each is that after the one before.
 /// 2. Extensions receive their deltas, and observers the change sets, in commit order, before the call of their commit
 ///    returns; deltas before a reader sees the commit.
 /// 3. After a failure nothing is acknowledged any more: what was in flight may or may not survive.
@@ -80,7 +80,7 @@ final class Publication: Sendable {
     try state.withLock { state in try state.inFlight.first?.before ?? backend.snapshot() }
   }
 
-  /// The same, and what `body` finds when every change set up to that instant was delivered, and none behind it.
+  /// The same, and what `body` finds when every change set up to that instant was delivered, and none after it.
   func snapshot<Result>(_ body: () -> Result) throws -> (any StorageSnapshot, Result) {
     try deliveryLock.withLock { _ in (try snapshot(), body()) }
   }

@@ -36,7 +36,7 @@ extension ReadTransaction {
       metadata: isWritable ? view(of: info.metadata) : nil)
   }
 
-  /// The keys of a collection, in order. The rows behind them are not read. Throws `.keyTypeDiffers`.
+  /// The keys of a collection, in order. The rows after them are not read. Throws `.keyTypeDiffers`.
   public final func keys<Key: KeyCodable>(
     _ type: Key.Type = Key.self, in collection: String, descending: Bool = false
   ) throws -> [Key] {

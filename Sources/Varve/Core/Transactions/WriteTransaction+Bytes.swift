@@ -4,7 +4,7 @@ extension WriteTransaction {
   ///
   /// For collections whose coder is `.raw`, `.json`, `.propertyList` or the program's own: the bytes of `.binary` say nothing without
   /// their shape, so it throws `.invalidArgument`, and so it does for metadata beside `.raw`, which is binary. Rules
-  /// for objects (`sanitized`) don't see them. Where an extension hears of the collection and the program has defined
+  /// for objects (`sanitized`) don't see them. Where an extension is notified of the collection and the program has defined
   /// it, bytes that don't decode are refused with `.decodingFailed`. Throws else as `set` does.
   public func setBytes(
     _ object: [UInt8], metadata: [UInt8]? = nil, key: some KeyCodable, in collection: String

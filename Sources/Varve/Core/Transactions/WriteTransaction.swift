@@ -290,7 +290,7 @@ public final class WriteTransaction: ReadTransaction {
     }
   }
 
-  /// Extensions that were first asked for after a savepoint which is undone are made anew.
+  /// Extensions that were first asked for after a savepoint which is undone are made again.
   private func forgetOpened(after count: Int) {
     guard opened.count > count else { return }
     for open in opened[count...] { hooks.forget(open) }

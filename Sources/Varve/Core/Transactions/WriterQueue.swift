@@ -196,7 +196,7 @@ final class WriterQueue: Sendable {
   /// Whether `close` was called.
   var isClosed: Bool { state.withLock { $0.isClosed } }
 
-  /// Nobody gets the writer any more; who waits is told so. Whoever holds it goes on.
+  /// Nobody gets the writer any more; who waits is told so. Whoever holds it continues.
   func close() {
     let waiters = state.withLock { state in
       state.isClosed = true

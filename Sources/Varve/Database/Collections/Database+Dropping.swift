@@ -7,7 +7,7 @@ extension Database {
   /// Instants that are held go on having it. Space is given back by compactions, as everywhere; families of its own are
   /// empty from now on, and gone with the next open.
   ///
-  /// Complexity: O(1) where no extension hears of it; else O(n). Throws `.invalidArgument` inside of a transaction, what
+  /// Complexity: O(1) where no extension is notified of it; else O(n). Throws `.invalidArgument` inside of a transaction, what
   /// an extension throws that refuses, `.doesNotSettle` where one has written rows to it meanwhile (those stay, and so
   /// does it), and what `write` throws.
   @_disfavoredOverload
@@ -23,7 +23,7 @@ extension Database {
 }
 
 extension DatabaseCore {
-  /// Removes the rows, and with the writer still held, behind that commit, what the catalog has: as all numbers of the
+  /// Removes the rows, and with the writer still held, after that commit, what the catalog has: as all numbers of the
   /// catalog it changes in a commit of its own. A crash between the two leaves a collection without rows.
   func dropCollection(_ name: String) throws -> Bool {
     try requireNoTransaction("collection \"\(name)\" is dropped")

@@ -22,7 +22,7 @@
 ///
 /// # Metadata
 /// An item that has a `Metadata` type carries it in `metadata`: it is kept beside the object, set on items that are
-/// read, and written with them, so that an item with nil has none in the database behind its write. ``KeptApart`` keeps
+/// read, and written with them, so that an item with nil has none in the database after its write. ``KeptApart`` keeps
 /// it out of the object's own encoding:
 ///
 /// ```swift

@@ -38,7 +38,7 @@ public enum BackgroundPriority: Int, Sendable, Comparable, CaseIterable {
   /// Flushes: writers wait for them.
   case high
   /// Short jobs that a writer is about to wait for: the log's next segment, a memtable's next pages. Not to
-  /// wait behind a flush.
+  /// wait after a flush.
   case immediate
 
   /// Less urgent first.

@@ -1,4 +1,4 @@
-/// The one look at a block's content after its checksum was found right: behind it every access to a
+/// The one look at a block's content after its checksum was found right: after it every access to a
 /// row is inside the content, whatever the bytes are.
 ///
 /// It costs a few additions a bundle, and a few a row only for columns that have a width.

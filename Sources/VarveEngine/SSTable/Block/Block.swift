@@ -7,14 +7,14 @@ internal import CVarve
 ///
 /// # Format (the content, before it is packed; all integers little-endian)
 ///
-///     values     the values, one behind the other
+///     values     the values, one after the other
 ///     sequences  for each row what it is above the base
 ///     kinds      for each row its kind
 ///     offsets    a slot for each row and one more: where values begin and end
 ///     keys       for each bundle of 16 rows its prefix of q bytes, then the rest of each of its keys
 ///     suffixes   for each bundle a slot for each of its m rows and one more
 ///     bundles    6 bytes for each bundle: where it begins in `keys` (4), size q of its prefix (2)
-///     heads      8 bytes for each bundle: the first 8 bytes of its first key behind the block
+///     heads      8 bytes for each bundle: the first 8 bytes of its first key after the block
 ///                prefix, zeros where the key ends
 ///     prefix     p bytes that every key begins with
 ///     header     0    4   n, the count of rows
@@ -45,7 +45,7 @@ internal import CVarve
 /// 1. Every block was validated (`Block.validate`) before a `Block` is made of it: access to rows
 ///    needs no further checks.
 /// 2. Integers of any width are read as eight bytes and masked, short suffixes copied as sixteen: what
-///    lies behind them, at least the header, makes that safe. Values are read exactly.
+///    lies after them, at least the header, makes that safe. Values are read exactly.
 /// 3. Rows are in internal-key order (checked by `TableReader.verify`; the checksum holds it).
 ///
 /// # Safety
@@ -170,7 +170,7 @@ struct Block {
     return unsafe BlockBundle(base: keys + start, prefixSize: size, suffixSizeMinimum: rest > 0 ? rest : 0)
   }
 
-  /// The key of a row behind the block prefix and its bundle's prefix.
+  /// The key of a row after the block prefix and its bundle's prefix.
   @inline(__always)
   func suffix(_ row: Int, _ bundle: BlockBundle) -> ByteView {
     assert(row >= 0 && row < rowCount, "a row outside the block")
@@ -181,7 +181,7 @@ struct Block {
     return unsafe ByteView(base: bundle.base + bundle.prefixSize + start, count: end &- start)
   }
 
-  /// Puts the whole key of a row behind what `writer` holds. For what is not hot.
+  /// Puts the whole key of a row after what `writer` holds. For what is not hot.
   func appendKey(_ row: Int, to writer: inout ByteWriter) {
     let bundle = bundle(row >> Block.bundleShift)
     writer.append(prefix)
@@ -189,7 +189,7 @@ struct Block {
     writer.append(suffix(row, bundle))
   }
 
-  /// The first eight bytes, behind the block prefix, of the first key of a bundle.
+  /// The first eight bytes, after the block prefix, of the first key of a bundle.
   @inline(__always)
   func head(_ bundle: Int) -> UInt64 {
     assert(bundle >= 0 && bundle < bundleCount, "a bundle outside the block")

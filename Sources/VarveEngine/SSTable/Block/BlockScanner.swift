@@ -1,7 +1,7 @@
-/// Finds the blocks of a table one behind the other where no index says where they are.
+/// Finds the blocks of a table one after the other where no index says where they are.
 ///
 /// A block does not tell its size, but its checksum does: of the bytes from its begin on, only the right
-/// number, with the codec and the checksum behind them, verifies. So the end of an intact block is found
+/// number, with the codec and the checksum after them, verifies. So the end of an intact block is found
 /// in one pass over it. Behind damage the next begin is not known either: every offset is tried, up to
 /// `resyncSizeMaximum` bytes each, within a bound of work for the whole table.
 ///
@@ -48,7 +48,7 @@ struct BlockScanner {
     return decode(start, end)
   }
 
-  /// The next block that begins behind `start`; nil where there is none, or the work is used up.
+  /// The next block that begins after `start`; nil where there is none, or the work is used up.
   mutating func next(behind start: Int) -> Found? {
     let limit = max(Self.resyncSizeMinimum, 2 * largestFound)
     var position = start + 1

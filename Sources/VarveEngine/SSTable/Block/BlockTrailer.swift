@@ -1,4 +1,4 @@
-/// The five bytes behind every block of a table.
+/// The five bytes after every block of a table.
 ///
 /// # Format
 ///

@@ -41,7 +41,7 @@ extension Compression {
   }
 }
 
-/// Memory for one unpacked block, with room behind it for reads of whole words.
+/// Memory for one unpacked block, with room after it for reads of whole words.
 ///
 /// # Safety
 /// The only owner of its memory; `base` has `count` bytes, zero at first, as long as the object lives.

@@ -18,7 +18,7 @@ internal import CZstd
 /// - `lz4`: one LZ4 block (not a frame); the size before packing is written by whoever writes the
 ///   block.
 /// - `zstd`: one Zstandard frame with its content size, no checksum, no dictionary. Other frames
-///   behind it, skippable ones and those of old formats are damage.
+///   after it, skippable ones and those of old formats are damage.
 ///
 /// # Invariants
 /// 1. A codec is used only where it saves at least an eighth: what saves less costs more time to
@@ -41,7 +41,7 @@ enum Compression: UInt8, Sendable, CaseIterable {
   /// four; LZ4 gets to 255.
   static let ratioMaximum: UInt64 = 32_768
 
-  /// Packs `input` behind what `output` holds. Returns false, with nothing appended, if that would
+  /// Packs `input` after what `output` holds. Returns false, with nothing appended, if that would
   /// save less than an eighth: the block is then stored as `none`.
   func compress(
     _ input: ByteView, appendingTo output: inout ByteWriter, level: Int32 = Compression.zstdLevelDefault

@@ -26,7 +26,7 @@ enum ZstdContexts {
 
   /// Unpacks exactly one frame to exactly the size of `output`.
   static func decompress(_ input: ByteView, into output: UnsafeMutableRawBufferPointer) throws(EngineError) {
-    // Only a frame of the current format, and nothing behind it: the library would also take frames
+    // Only a frame of the current format, and nothing after it: the library would also take frames
     // of its early formats, whose decoders nobody hardens any more.
     guard input.count > 4, input.load(0, as: UInt32.self) == UInt32(ZSTD_MAGICNUMBER),
       unsafe ZSTD_findFrameCompressedSize(input.base, input.count) == input.count

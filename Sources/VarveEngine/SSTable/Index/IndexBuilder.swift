@@ -1,5 +1,5 @@
 /// Collects the entries of a table's index while its data blocks are written, and writes the index
-/// behind them.
+/// after them.
 ///
 /// Entries fill a partition; a full partition is packed and kept until the data is complete, because
 /// data blocks lie in one piece. If there is only one partition, it is the root.

@@ -21,8 +21,8 @@
 ///     sizes, rows, tombstones, smallest, largest, flags
 ///                n slots each
 ///
-/// The blocks of an index block lie in the file one behind the other. So block i begins at first
-/// offset + i * s + slot i, and ends, trailer included, where the next one begins; the slot behind the
+/// The blocks of an index block lie in the file one after the other. So block i begins at first
+/// offset + i * s + slot i, and ends, trailer included, where the next one begins; the slot after the
 /// last says where that ends. The slots of the other columns hold what is above the smallest, those of
 /// the flags the flags. A width is the fewest bytes that hold the column's largest slot: a column that is
 /// the same everywhere takes no bytes.
@@ -84,7 +84,7 @@ struct IndexColumns {
     unsafe Value(littleEndian: base.loadUnaligned(fromByteOffset: offset, as: type))
   }
 
-  /// Where a block begins, and behind the last one where it ends.
+  /// Where a block begins, and after the last one where it ends.
   @inline(__always)
   private func offset(_ row: Int) -> UInt64 {
     firstOffset &+ UInt64(truncatingIfNeeded: row) &* fileSizeMinimum &+ offsets[row]
@@ -159,7 +159,7 @@ struct IndexColumnsBuilder: ~Copyable {
   /// About the bytes that the columns will take.
   var estimatedSize: Int { IndexColumns.headerSize + entries.count * 10 }
 
-  /// Adds the entry of the block that lies behind those that were added, wherever these begin.
+  /// Adds the entry of the block that lies after those that were added, wherever these begin.
   mutating func add(_ entry: IndexEntry) { entries.append(entry) }
 
   mutating func removeAll() { entries.removeAll(keepingCapacity: true) }

@@ -22,7 +22,7 @@ struct IndexEntry: Hashable, Sendable {
   /// The last user key of the block is the first one of the block behind.
   static let continuesAfter: UInt8 = 4
 
-  /// Whether the block has more than one version of a key, or a key that goes on in a neighbour.
+  /// Whether the block has more than one version of a key, or a key that continues in a neighbour.
   var hasSharedKeys: Bool { flags != 0 }
 
   /// The same block at another place, in other company.

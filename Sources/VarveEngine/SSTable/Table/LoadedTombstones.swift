@@ -5,7 +5,7 @@ internal import Synchronization
 /// As with the root index, a read loads one word and counts no reference.
 ///
 /// # Safety
-/// Owns one counted reference to the list behind `bits`, which is set once and given back by `release`.
+/// Owns one counted reference to the list after `bits`, which is set once and given back by `release`.
 ///
 /// # Concurrency
 /// Safe from any thread.

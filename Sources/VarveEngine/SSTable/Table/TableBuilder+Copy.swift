@@ -2,7 +2,7 @@
 ///
 /// A compaction that finds no key of another input inside a block, and nothing in it to drop, need not
 /// unpack values, merge, pack and sum up again. What remains is one copy of the packed bytes, and the
-/// hashes of the keys for the filter, which are made anew from the decoded keys.
+/// hashes of the keys for the filter, which are made again from the decoded keys.
 extension TableBuilder {
   /// Whether a copy is allowed and pays: the codec is right, the block of a decent size, and the block
   /// that is being built would not be left too small by being closed now.
@@ -16,9 +16,9 @@ extension TableBuilder {
       && (block.isEmpty || block.estimatedSize >= options.blockSize / 2)
   }
 
-  /// Copies the block at whose first row the iterator stands; it goes on by `nextBlock` then.
+  /// Copies the block at whose first row the iterator stands; it continues by `nextBlock` then.
   ///
-  /// Requires: an iterator for compaction at the start of a block, whose rows all lie behind what was
+  /// Requires: an iterator for compaction at the start of a block, whose rows all lie after what was
   /// added so far.
   func copyBlock(from iterator: TableIterator) throws(EngineError) {
     guard iterator.isAtBlockStart, let stored = iterator.storedBlock, let entry = iterator.blockEntry else {

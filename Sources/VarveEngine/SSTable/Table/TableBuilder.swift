@@ -1,7 +1,7 @@
 /// Builds a table from entries that come in internal-key order.
 ///
 /// A data block is closed before the row that would make it larger than `TableOptions.blockSize`, so
-/// no row is encoded twice. Its index entry waits until the key behind it is known: a separator lies
+/// no row is encoded twice. Its index entry waits until the key after it is known: a separator lies
 /// between the two.
 ///
 /// # Invariants
@@ -81,7 +81,7 @@ final class TableBuilder {
 
   // MARK: - Adding
 
-  /// Adds an entry behind all others.
+  /// Adds an entry after all others.
   func add(_ userKey: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
     guard BlockBuilder.canHold(keySize: userKey.count, valueSize: value.count) else {
       throw EngineError(
@@ -113,7 +113,7 @@ final class TableBuilder {
     block.add(userKey, trailer, value)
   }
 
-  /// Adds a fragment of range tombstones behind all others, independently of the entries: see
+  /// Adds a fragment of range tombstones after all others, independently of the entries: see
   /// `RangeTombstoneListBuilder.append`.
   func addRangeTombstone(_ start: ByteView, _ end: ByteView, _ sequences: some Collection<UInt64>) {
     rangeTombstones.append(start, end, sequences)

@@ -109,7 +109,7 @@ struct TableFooter: Hashable, Sendable {
     }
   }
 
-  /// The first byte behind the filter. A filter has at most 2^32 lines.
+  /// The first byte after the filter. A filter has at most 2^32 lines.
   var filterEnd: UInt64 { filterOffset &+ TableFilter.fileSize(lineCount: filterLineCount) }
 
   init() {}

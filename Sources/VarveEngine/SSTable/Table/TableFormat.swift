@@ -2,7 +2,7 @@
 ///
 /// # Format
 ///
-///     data blocks      one behind the other from byte 0, in key order
+///     data blocks      one after the other from byte 0, in key order
 ///     filter pages     lines of the Bloom filter, 64 a page (`TableFilter`)
 ///     index partitions entries of data blocks (only with two levels)
 ///     root index       entries of data blocks (one level) or of index partitions (two)
@@ -17,8 +17,8 @@
 /// ## Index entry
 /// A row of an index block. Its key is a *separator* that lies at or after the last key of what it
 /// points at, and before the first key of what follows: usually the separator is a short string between
-/// two user keys, and its trailer is 0 (which sorts behind all entries of a key). Where one user key
-/// goes on in the next block, the separator is that key with the trailer of the block's last entry.
+/// two user keys, and its trailer is 0 (which sorts after all entries of a key). Where one user key
+/// continues in the next block, the separator is that key with the trailer of the block's last entry.
 /// What it says of the block is in columns before the rows (`IndexBlock`, `IndexColumns`).
 ///
 /// ## Footer

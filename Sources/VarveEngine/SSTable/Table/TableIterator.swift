@@ -7,7 +7,7 @@
 ///
 /// # States
 /// `row >= 0`: valid, and `block`, `partitionRow` and `rootRow` say where. `row < 0`: not
-/// valid; only a seek goes on. Any error leaves this state.
+/// valid; only a seek continues. Any error leaves this state.
 ///
 /// # Concurrency
 /// Belongs to one thread at a time.
@@ -34,7 +34,7 @@ final class TableIterator: InternalIterator {
   private var row = -1
   /// Whether the last step went from the block before into this one.
   private var isWalking = false
-  /// The block behind this one, where a walk has found it in the cache already, and its place in the file.
+  /// The block after this one, where a walk has found it in the cache already, and its place in the file.
   private var pinAhead: BlockPin?
   private var offsetAhead: UInt64 = 0
 
@@ -199,7 +199,7 @@ final class TableIterator: InternalIterator {
   }
 
   /// From a tombstone over blocks of which all entries are tombstones that the reader sees, and that lie before
-  /// `limit` (nil: anywhere), to the entry behind them: without reading those in which it does not stand. Returns how
+  /// `limit` (nil: anywhere), to the entry after them: without reading those in which it does not stand. Returns how
   /// many entries it passed; 0, and it stays, where there is no such block.
   ///
   /// A key whose tombstone is the last of a block may go on in the next one, so such a block is not passed.
@@ -256,7 +256,7 @@ final class TableIterator: InternalIterator {
           partitionRow = partition.rowCount
         } else {
           if rootRow < root.rowCount || root.rowCount == 0 { return }
-          // From behind the end of a single-level index.
+          // From after the end of a single-level index.
           rootRow = 0
           partitionRow = root.rowCount
         }
@@ -294,7 +294,7 @@ final class TableIterator: InternalIterator {
     return BlockPin(owning: try table.read(handle, .index))
   }
 
-  /// Puts (rootRow, partitionRow) on the block in which `target` must be; false, and behind the last
+  /// Puts (rootRow, partitionRow) on the block in which `target` must be; false, and after the last
   /// one, if all entries are before it.
   private func findBlock(_ target: InternalKey) throws(EngineError) -> Bool {
     try loadRoot()
@@ -373,8 +373,8 @@ final class TableIterator: InternalIterator {
     suffixEnd = 0
   }
 
-  /// Puts the suffix from `start` to `suffixEnd` behind the prefixes, sixteen bytes at a time: the
-  /// block's header lies behind the source, and room behind the key.
+  /// Puts the suffix from `start` to `suffixEnd` after the prefixes, sixteen bytes at a time: the
+  /// block's header lies after the source, and room after the key.
   @inline(__always)
   private func copySuffix(_ start: Int) {
     let size = suffixEnd &- start

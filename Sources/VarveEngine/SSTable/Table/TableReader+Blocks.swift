@@ -11,7 +11,7 @@ enum BlockRole: Sendable {
 
 /// From a handle to a verified, unpacked and validated block.
 extension TableReader {
-  /// The block through the cache. In memory its trailer, or nothing of value, lies behind its content.
+  /// The block through the cache. In memory its trailer, or nothing of value, lies after its content.
   @inline(__always)
   func block(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockPin {
     if let pin = cache.lookup(BlockKey(tableID: footer.tableID, offset: handle.offset)) {
@@ -189,7 +189,7 @@ extension TableReader {
 }
 
 extension BlockPin {
-  /// The content of a block of a table, without the trailer, or what is in its place, behind it. Its size is
+  /// The content of a block of a table, without the trailer, or what is in its place, after it. Its size is
   /// that of the block that was validated, not what another handle of the same place says.
   @inline(__always)
   var content: ByteView { view.slice(0, view.count &- BlockTrailer.size) }

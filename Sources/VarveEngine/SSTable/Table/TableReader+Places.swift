@@ -4,7 +4,7 @@ extension TableReader {
   struct Place {
     /// The bytes of data before that block.
     let offset: UInt64
-    /// The block's bytes; 0 behind the last one.
+    /// The block's bytes; 0 after the last one.
     let blockSize: UInt64
   }
 

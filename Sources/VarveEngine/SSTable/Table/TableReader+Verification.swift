@@ -31,7 +31,7 @@ private struct TableVerification: ~Copyable {
   var hasSeparator = false
   /// The filter without its pages' trailers.
   var filter = ByteWriter()
-  /// Whether the last block said that its last key goes on.
+  /// Whether the last block said that its last key continues.
   var isContinuing = false
 
   init(_ table: TableReader) {

@@ -195,7 +195,7 @@ final class TableReader: Sendable {
       memory.view.slice(0, Int(handle.contentSize)), path: file.path, offset: handle.offset)
   }
 
-  /// The properties, read anew each time.
+  /// The properties, read again each time.
   func properties() throws(EngineError) -> TableProperties {
     let memory = try read(footer.properties, .properties)
     let content = memory.view.slice(0, Int(footer.properties.contentSize))

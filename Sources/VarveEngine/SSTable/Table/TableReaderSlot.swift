@@ -82,7 +82,7 @@ final class TableReaderSlot: @unchecked Sendable {
     bits.store(unsafe UInt(bitPattern: reference.toOpaque()), ordering: .sequentiallyConsistent)
   }
 
-  /// Takes the reader out: reads that begin from now on open the table anew.
+  /// Takes the reader out: reads that begin from now on open the table again.
   func takeReader() -> TableReader? {
     unsafe Self.reference(bits.exchange(0, ordering: .sequentiallyConsistent))?.takeRetainedValue()
   }
