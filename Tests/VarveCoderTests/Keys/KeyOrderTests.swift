@@ -95,8 +95,7 @@ struct KeyOrderTests {
   }
 
   @Test(arguments: seeds)
-  func `a float has the bytes of its double, and no other double decodes as a float`(seed: UInt64) throws
-  {
+  func `a float has the bytes of its double, and no other double decodes as a float`(seed: UInt64) throws {
     for double in values(KeySamples.doubleEdges, 400, seed, KeySamples.double) {
       let float = Float(double)
       #expect(try float.encoded() == Double(float).encoded(), "\(double)")
