@@ -25,16 +25,19 @@ public final class MappedFile: @unchecked Sendable {
   /// How many bytes are mapped.
   public let size: Int
   private let observer: (any Observer)?
+  /// Whether the system has the bytes in its page cache: memory of the process alone would lose them with its pages.
+  private let isOfFile: Bool
   private let unmap: @Sendable (UnsafeMutableRawPointer, Int) -> Void
 
-  /// Wraps memory that `unmap` gives back at the end.
+  /// Wraps memory that `unmap` gives back at the end; `isOfFile`: pages of a file in the page cache, shared with it.
   public init(
-    base: UnsafeMutableRawPointer, size: Int, observer: (any Observer)? = nil,
+    base: UnsafeMutableRawPointer, size: Int, observer: (any Observer)? = nil, isOfFile: Bool = false,
     unmap: @escaping @Sendable (UnsafeMutableRawPointer, Int) -> Void
   ) {
     unsafe self.base = base
     self.size = size
     self.observer = observer
+    self.isOfFile = isOfFile
     unsafe self.unmap = unmap
   }
 
@@ -76,7 +79,7 @@ extension MappedFile {
   /// write-protect each page that is mapped, which interrupts every processor that runs the program; pages that are not mapped cost
   /// nothing there. The bytes stay in the page cache: the next access maps the page again.
   func unmapPages(_ range: Range<Int>) {
-    guard !isObserved else { return }
+    guard isOfFile, !isObserved else { return }
     let lower = (range.lowerBound + Self.pageSize - 1) / Self.pageSize * Self.pageSize
     let upper = min(range.upperBound, size) / Self.pageSize * Self.pageSize
     guard lower >= 0, upper - lower >= Self.unmapMinimum else { return }

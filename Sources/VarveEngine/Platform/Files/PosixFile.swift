@@ -103,7 +103,7 @@ final class PosixFile: File {
       let access = isWritable ? PROT_READ | PROT_WRITE : PROT_READ
       let address = unsafe mmap(nil, size, access, MAP_SHARED, descriptor, 0)
       guard let address = unsafe address, unsafe address != MAP_FAILED else { throw readingFailure(errno, "mmap") }
-      return unsafe MappedFile(base: address, size: size) { base, size in unsafe munmap(base, size) }
+      return unsafe MappedFile(base: address, size: size, isOfFile: true) { base, size in unsafe munmap(base, size) }
     }
   }
 
