@@ -124,7 +124,7 @@ package enum NormalForm {
     var scalars: [UInt32] = []
     scalars.reserveCapacity(marks.count)
     var starter: Int?
-    // The class of the last scalar after the starter; 0 if there is none.
+    // The class of the last scalar after the starter; 0 without one.
     var lastClass: UInt8 = 0
     for mark in marks {
       let combiningClass = mark.combiningClass

@@ -46,6 +46,7 @@ struct CopyTests {
     #expect(second.database.incarnation != original.database.incarnation)
     try second.scheduler.schedule("minute", "* * * * *") { _ in Note("slot") }
     try await second.scheduler.start()
+    try second.scheduler.schedule("late", "* * * * *") { _ in Note("late") }
     try second.enqueue("second")
     second.clock.advance(by: .seconds(61))
     await second.scheduler.waitUntilIdle()

@@ -9,7 +9,7 @@ public import VarveEngine
 ///
 /// Safe from any thread.
 public final class EngineBackend: StorageBackend {
-  /// The engine. Whoever writes to the families of the object floor through it goes after the back of
+  /// The engine. A program that writes to the families of the object database through it bypasses
   /// every extension.
   public let engine: Engine
   private let follower: Follower?
@@ -65,7 +65,7 @@ public final class EngineBackend: StorageBackend {
     try follower == nil && engine.withoutFileReads(body) != nil
   }
 
-  /// Whoever comes late gets an error: the engine takes a use after its end for a mistake that the program stops at.
+  /// A call after `close` throws: the engine takes a use after its end for a mistake that the program stops at.
   private func requireOpen() throws {
     if isClosed.load(ordering: .sequentiallyConsistent) { throw DatabaseError(.closed, "the storage was closed") }
   }

@@ -60,7 +60,8 @@ extension TaskScheduler {
       state.schedules[name] = schedule
       return state.isRunning
     }
-    if isRunning {
+    // Those of a copy begin with its release.
+    if isRunning, !dispatcher.areAllHeld {
       dispatcher.insert(
         TaskTimers.Entry(deadline: clock.continuousNow, wall: nil, suspending: nil, action: .schedule(name)))
       if let host = dispatcher.timerFired() { host.wake() }

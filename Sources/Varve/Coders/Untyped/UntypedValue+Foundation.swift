@@ -72,7 +72,7 @@ extension UntypedValue {
   /// ISO 8601 for the years 1 to 9999; a number of seconds since 2001 for all else. Without a calendar, which would
   /// stop the process for some of the numbers that may stand there.
   private static func date(_ interval: Double) -> String {
-    // 2001-01-01 is day 730,791 behind 0000-03-01, where the days of 400 years begin again.
+    // 2001-01-01 is day 730,791 after 0000-03-01, where the days of 400 years begin again.
     let milliseconds = (interval * 1000).rounded(.down)
     guard abs(milliseconds) < 9e15 else { return "\(interval) s since 2001" }
     let (day, rest) = Int(milliseconds).quotientAndRemainder(dividingBy: 86_400_000)

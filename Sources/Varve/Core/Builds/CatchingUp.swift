@@ -5,8 +5,8 @@
 /// feed has those, too, and the chunk that comes to the end of the feed, which nobody can be adding to meanwhile, makes
 /// it ready. So a crash, or a program that does not register it, only leaves more to be told.
 ///
-/// A row that was changed several times may be told several times, always as it is. What a removal of all rows takes
-/// away too much, because a row is told before it that is there since, the feed tells again after it.
+/// A row that was changed several times may be passed several times, always as it is. Where a removal of all rows takes away a row
+/// that has been added since and was passed before, the feed passes that row again.
 struct CatchingUp {
   let core: DatabaseCore
   let registered: RegisteredExtension

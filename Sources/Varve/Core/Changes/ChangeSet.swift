@@ -1,6 +1,6 @@
 public import Foundation
 
-/// What one commit changed: made of it, told to observers after it, the same for all.
+/// What one commit changed: made at the commit, sent to observers after it, the same for all.
 ///
 /// A row that was set and removed again in one transaction is among the removed; one that was removed and set
 /// again among the changed. After all rows of a collection were removed, those that were set after that are

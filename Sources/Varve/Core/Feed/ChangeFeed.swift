@@ -116,7 +116,7 @@ final class ChangeFeed: Sendable {
     } catch let error as DatabaseError where error.code == .corruption {
       DatabaseLog.damagedFeed(error)
     }
-    // Turned on or off since, of another life of the database, or damaged: it begins again, and whoever wants what was
+    // Turned on or off since, of another life of the database, or damaged: it begins again, and a caller that wants what was
     // before is notified of the gap. Objects are more than their feed: it never keeps a database from being opened.
     var anew = FeedState()
     anew.record.isOff = !isOn

@@ -2,7 +2,7 @@ internal import Synchronization
 
 /// Where tasks wait until there is something for them to look at.
 ///
-/// It is set until somebody who waits has taken it, so what happens between a look and the wait after it is not
+/// It is set until a waiting caller has taken it, so what happens between a look and the wait after it is not
 /// missed. Who wakes looks again: a wake-up means that it may be worth it.
 ///
 /// Safe from any thread. Tasks are woken outside of the lock.
