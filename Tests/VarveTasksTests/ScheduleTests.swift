@@ -6,7 +6,7 @@ import VarveTesting
 @testable import VarveTasks
 
 /// Tasks that come at times.
-@Suite(.timeLimit(.minutes(1))) struct ScheduleTests {
+@Suite(.timeLimit(.minutes(5))) struct ScheduleTests {
   /// Notes of slots have the time and whether it is late.
   private static func register(
     _ fixture: TaskFixture, _ expression: String = "*/10 * * * *", _ rules: ScheduleRules = ScheduleRules()

@@ -463,15 +463,8 @@ private struct EngineTicket: StorageTicket {
   }
 
   func waitSuspended() async throws {
-    // In a task of its own: the wait is not given up when the caller's is cancelled.
-    try await Task { [self] in
-      do {
-        try await ticket.wait()
-        if !isDurable { try await backend.engine.async.sync() }
-      } catch let error as EngineError {
-        throw DatabaseError(error)
-      }
-    }.value
+    if isDurable { return }
+    do throws(EngineError) { try await ticket.waitForSync() } catch { throw DatabaseError(error) }
   }
 }
 

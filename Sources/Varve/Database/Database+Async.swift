@@ -3,7 +3,7 @@
 ///
 /// What could wait runs on threads of the database's own, with the task-locals and the cancellation of the caller, and
 /// so does every closure that is called from an actor. What can't wait runs where it is called, except on an actor: a
-/// read of a database in memory, a write that finds the writer free, asks for no sync, and meets a storage that keeps up;
+/// read of a database in memory, a write that finds the writer free and meets a storage that keeps up;
 /// and, also on an actor, the look for one instance (`store.load(id)`, `Book.load(id, in: database)`) that
 /// memtables and cache answer.
 ///
@@ -20,10 +20,10 @@ extension Database {
   /// Changes the database: all of it, or where `body` throws nothing. Inside of `perform` it is a savepoint.
   ///
   /// Returns when the commit was acknowledged. The closure never runs on an actor of the caller: from an actor, or where
-  /// the writer is held, a sync is asked for or the storage does not keep up, the call goes to a thread of the database
-  /// and back, which costs some tens of microseconds. Elsewhere the closure runs where the call is made. A task that is cancelled while it waits for the writer throws
-  /// `CancellationError` at once: nothing was committed. Once the changes are given to the storage, a
-  /// cancellation does not matter any more. Throws else as the synchronous form does.
+  /// the writer is held or the storage does not keep up, the call goes to a thread of the database and back, which costs
+  /// some tens of microseconds. Elsewhere the closure runs where the call is made. A sync is waited for suspended. A task
+  /// that is cancelled while it waits for the writer throws `CancellationError` at once: nothing was committed. Once the
+  /// changes are given to the storage, a cancellation does not matter any more. Throws else as the synchronous form does.
   @discardableResult
   public func write<Result: Sendable>(
     label: String? = nil, durability: StorageDurability? = nil,
@@ -159,7 +159,7 @@ extension DatabaseCore {
     try requireWritable()
     try Task.checkCancellation()
     let isOnActor = isActor(#isolation)
-    if !isOnActor, writesInline(terms), try writer.tryAcquire(terms.label) {
+    if !isOnActor, writesInline, try writer.acquireSoon(terms.label) {
       let (result, commit) = try runHoldingWriter(terms, body)
       try await commit.waitSuspended(in: self)
       return result
@@ -179,11 +179,9 @@ extension DatabaseCore {
     }
   }
 
-  /// Whether a write of these terms may run where it is called, if no actor is kept from its work there: it asks for
-  /// no sync, and the storage keeps up.
-  func writesInline(_ terms: WriteTerms) -> Bool {
-    (backend.isInMemory || (terms.durability ?? options.durability) == .process) && !backend.mayDelayCommits
-  }
+  /// Whether a write may run where it is called, if no actor is kept from its work there: the storage keeps up. The sync of
+  /// a commit is waited for suspended.
+  var writesInline: Bool { !backend.mayDelayCommits }
 
   /// Runs `body` here if that is `isInline` and no actor's thread, or on a thread that may wait.
   func run<Result: Sendable>(

@@ -279,11 +279,14 @@ extension CommitTicket {
   /// commit has happened in both cases.
   public func wait() async throws(EngineError) {
     guard needsWait else { return }
-    try await AsyncCall.run(on: engine.callThreads) { [self] () throws(EngineError) in try self.waitHere() }
+    try await engine.syncWaiters.waitUnlessCanceled(through: position, engine)
   }
 
-  /// The blocking form, for where `wait` means the other.
-  private func waitHere() throws(EngineError) { try wait() }
+  /// Returns when this commit and all earlier ones survive a loss of power, whatever durability was asked for, and
+  /// whether or not the task is canceled. Throws `.outcomeUnknown` if the sync failed.
+  package func waitForSync() async throws(EngineError) {
+    try await engine.syncWaiters.wait(through: engine.pipeline.log.appendedPosition, engine)
+  }
 }
 
 /// A batch that a closure can keep.

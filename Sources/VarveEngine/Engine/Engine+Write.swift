@@ -282,6 +282,9 @@ public struct CommitTicket: Sendable {
   /// families. `wait` returns at once for a commit that is not in the log, and `durableSequence` does not include it.
   public var isLogged: Bool { receipt.position > .zero }
 
+  /// The log position past the commit; zero if it is not in the log.
+  var position: LogPosition { receipt.position }
+
   /// Whether there is anything to wait for.
   var needsWait: Bool { durability == .power }
 }

@@ -32,6 +32,7 @@ final class EngineCore: Sendable {
   let watch: EngineWatch
   /// The threads that run the calls of `async`.
   let callThreads = CallThreads(countMaximum: Limits.callThreadCountMaximum)
+  let syncWaiters = SyncWaiters()
   private let isClosed = Atomic<Bool>(false)
   /// The value of `cvarve_fork_count` when the engine was created: it differs in a forked child.
   private let forkCount: UInt32

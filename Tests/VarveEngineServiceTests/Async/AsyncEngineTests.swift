@@ -1,4 +1,5 @@
 import EngineTestSupport
+import Synchronization
 import Testing
 
 @testable import EngineFixtures
@@ -12,9 +13,10 @@ struct AsyncEngineTests {
     let engine: Engine
     let gate: Gate
     let environment: EngineEnvironment
+    let disk = FaultInjectingFileSystem(MemoryFileSystem())
 
     init() throws {
-      let files = GatedFileSystem(MemoryFileSystem())
+      let files = GatedFileSystem(disk)
       var environment = EngineEnvironment.inMemory()
       environment.fileSystem = files
       gate = files.syncs
@@ -207,6 +209,61 @@ struct AsyncEngineTests {
     var unsynced = WriteBatch()
     try unsynced.put([101], [1])
     try await engine.submit(unsynced).wait()
+    try await engine.async.close()
+  }
+
+  @Test func `tasks that wait for their commits share a sync, on one thread`() async throws {
+    let world = try World()
+    let engine = world.engine
+    // What the engine syncs once it is open is done.
+    try await engine.async.put([100], [1], durability: .power)
+    try await engine.async.flush()
+    world.gate.shut()
+    func waiter(_ number: UInt8) throws -> Task<Void, any Error> {
+      var batch = WriteBatch()
+      try batch.put([number], [1])
+      let ticket = try engine.submit(batch, durability: .power)
+      return Task { try await ticket.wait() }
+    }
+    let before = engine.core.pipeline.log.syncCounter.load(ordering: .relaxed)
+    let first = try waiter(0)
+    while world.gate.waitingCount == 0 { await Task.yield() }
+    let others = try (1...40).map { try waiter($0) }
+    while engine.core.syncWaiters.count < 40 { await Task.yield() }
+    world.gate.open()
+    for task in [first] + others { try await task.value }
+    #expect(engine.core.pipeline.log.syncCounter.load(ordering: .relaxed) - before == 2)
+    #expect(engine.core.callThreads.count <= 2)
+    #expect(engine.durableSequence == engine.visibleSequence)
+    try await engine.async.close()
+  }
+
+  @Test func `after a failed sync the last commit's task gets an error, and what was logged again is durable`()
+    async throws
+  {
+    let world = try World()
+    let engine = world.engine
+    // What the engine syncs once it is open is done.
+    try await engine.async.put([100], [1], durability: .power)
+    try await engine.async.flush()
+    world.gate.shut()
+    func waiter(_ number: UInt8) throws -> Task<Void, any Error> {
+      var batch = WriteBatch()
+      try batch.put([number], [1])
+      let ticket = try engine.submit(batch, durability: .power)
+      return Task { try await ticket.wait() }
+    }
+    let first = try waiter(0)
+    while world.gate.waitingCount == 0 { await Task.yield() }
+    let others = try (1...3).map { try waiter($0) }
+    while engine.core.syncWaiters.count < 3 { await Task.yield() }
+    world.disk.inject(Fault([.sync], pathSuffix: ".log", skip: 1))
+    world.gate.open()
+    #expect(await code(first) == nil)
+    #expect(await code(others[0]) == nil)
+    #expect(await code(others[1]) == nil)
+    #expect(await code(others[2]) == .outcomeUnknown)
+    #expect(engine.durableSequence == engine.visibleSequence)
     try await engine.async.close()
   }
 

@@ -49,6 +49,81 @@ import Testing
     }
   }
 
+  /// A waiter that waits when this returns, and when it is called comes only after `executor.release()`.
+  private func lateWaiter(
+    _ queue: WriterQueue, _ executor: LateExecutor, _ body: @escaping @Sendable () -> Void = {}
+  ) -> Task<Void, any Error> {
+    defer { executor.hold() }
+    return Task(executorPreference: executor) {
+      try await queue.acquire("late", timeout: Self.long)
+      body()
+      queue.release()
+    }
+  }
+
+  @Test func `who runs takes the writer before a waiter that is called, and one that comes too late is handed it`()
+    async throws
+  {
+    try await withQueue { queue in
+      let order = Mutex<[String]>([])
+      let executor = LateExecutor()
+      #expect(try queue.tryAcquire("holder"))
+      let first = lateWaiter(queue, executor) { order.withLock { $0.append("first") } }
+      let second = await waiter(queue) { order.withLock { $0.append("second") } }
+      queue.release()
+      // The first is called, and has not come: nobody else is called meanwhile.
+      for _ in 0..<3 {
+        #expect(try queue.acquireSoon("passing"))
+        #expect(queue.waiterCount == 1)
+        queue.release()
+      }
+      #expect(try queue.tryAcquire("passing"))
+      executor.release()
+      #expect(queue.waiterCount == 2)
+      #expect(order.withLock { $0 }.isEmpty)
+      // It is back as the first, and is handed the writer: nobody passes it again.
+      queue.release()
+      try await first.value
+      try await second.value
+      #expect(order.withLock { $0 } == ["first", "second"])
+      #expect(queue.waiterCount == 0)
+      #expect(try queue.tryAcquire(nil))
+    }
+  }
+
+  @Test func `one that was called and is cancelled takes the writer or leaves the line, and the next one is served`()
+    async throws
+  {
+    try await withQueue { queue in
+      let executor = LateExecutor()
+      let ran = Mutex(0)
+      #expect(try queue.tryAcquire("holder"))
+      let first = lateWaiter(queue, executor) { ran.withLock { $0 += 1 } }
+      let second = await waiter(queue) { ran.withLock { $0 += 10 } }
+      queue.release()
+      #expect(try queue.tryAcquire("passing"))
+      first.cancel()
+      executor.release()
+      await #expect(throws: CancellationError.self) { try await first.value }
+      queue.release()
+      try await second.value
+      #expect(ran.withLock { $0 } == 10)
+      #expect(try queue.tryAcquire(nil))
+    }
+  }
+
+  @Test func `in a strict queue nobody has the writer before those that wait`() async throws {
+    let queue = WriterQueue(isStrict: true)
+    #expect(try queue.tryAcquire("holder"))
+    let executor = LateExecutor()
+    let first = lateWaiter(queue, executor)
+    queue.release()
+    #expect(try !queue.acquireSoon("passing"))
+    executor.release()
+    try await first.value
+    #expect(try queue.tryAcquire(nil))
+  }
+
   @Test func `a wait that times out ends, and the others keep their order`() async throws {
     try await withQueue { queue in
       let order = Mutex<[Int]>([])
@@ -130,4 +205,27 @@ import Testing
     #expect(counts.allSatisfy { $0 > 200 })
     #expect(line.removeAll().map(\.number) == model.map(\.number), "seed \(seed)")
   }
+}
+
+/// Runs jobs at once, or keeps them until `release`.
+private final class LateExecutor: TaskExecutor {
+  private let held = Mutex<[UnownedJob]?>(nil)
+
+  func enqueue(_ job: consuming ExecutorJob) {
+    let job = UnownedJob(job)
+    let isHeld = held.withLock { held in
+      held?.append(job)
+      return held != nil
+    }
+    if !isHeld { run(job) }
+  }
+
+  func hold() { held.withLock { $0 = [] } }
+
+  func release() {
+    let jobs = held.withLock { $0.take() }
+    for job in jobs ?? [] { run(job) }
+  }
+
+  private func run(_ job: UnownedJob) { unsafe job.runSynchronously(on: asUnownedTaskExecutor()) }
 }

@@ -13,7 +13,7 @@ final class Performing: @unchecked Sendable {
   private let core: DatabaseCore
   private let transaction: WriteTransaction
   private let terms: WriteTerms
-  private let turn = WriterQueue()
+  private let turn = WriterQueue(isStrict: true)
 
   init(_ core: DatabaseCore, _ transaction: WriteTransaction, _ terms: WriteTerms) {
     self.core = core
@@ -52,7 +52,7 @@ final class Performing: @unchecked Sendable {
 
   /// Writes in a savepoint of its own when it is its turn: where a write of these terms runs.
   func nest<Result: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Result) async throws -> Result {
-    try await inTurn(isInline: core.writesInline(terms)) {
+    try await inTurn(isInline: core.writesInline) {
       try transaction.check()
       return try ThreadFrame.run(transaction) { transaction in
         try transaction.savepoint { try body(transaction) }
@@ -78,7 +78,7 @@ final class Performing: @unchecked Sendable {
 
   /// Gives the transaction to the storage, when no call is let in any more.
   func apply() async throws -> AppliedCommit {
-    try await core.run(isInline: core.writesInline(terms), on: core.writerExecutor) {
+    try await core.run(isInline: core.writesInline, on: core.writerExecutor) {
       try core.apply(transaction, terms)
     }
   }

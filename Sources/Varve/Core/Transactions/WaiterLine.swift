@@ -9,6 +9,8 @@ struct WaiterLine {
     let label: String?
     /// When somebody else has to end its wait; nil where it looks after that itself.
     let deadline: ContinuousClock.Instant?
+    /// Whether it is called when the writer is free, and then takes it; else it is handed the writer.
+    var isCalled = false
     let wake: @Sendable (WriterQueue.Outcome) -> Void
   }
 
@@ -26,6 +28,18 @@ struct WaiterLine {
 
   mutating func append(_ waiter: Waiter) {
     places.append(Place(number: waiter.number, waiter: waiter))
+    count += 1
+  }
+
+  /// Puts back a waiter that was taken as the first.
+  mutating func putBack(_ waiter: Waiter) {
+    let place = Place(number: waiter.number, waiter: waiter)
+    if first > 0 {
+      first -= 1
+      places[first] = place
+    } else {
+      places.insert(place, at: 0)
+    }
     count += 1
   }
 

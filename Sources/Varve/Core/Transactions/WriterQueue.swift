@@ -1,15 +1,23 @@
+internal import CVarve
 internal import Dispatch
 internal import FutexLocks
 internal import Synchronization
 
-/// One writer at a time, in order of arrival, whether it waits on a thread or in a task.
+/// One writer at a time, whether it waits on a thread or in a task.
 ///
 /// # States
-/// *Free*: nobody holds it, nobody waits. *Held*: somebody does, and the others wait in a line. Who lets go
-/// hands it to the first of the line, so nobody who comes later gets it before.
 ///
-/// A waiter is woken once: by getting the writer, by its timeout, or by its task's cancellation; whoever
-/// takes it out of the line decides.
+///     free ─▶ held ─▶ free (no one waits)
+///                 ├─▶ free, and the first of the line is called: it takes the writer, or whoever comes before it
+///                 ╰─▶ held by the first of the line (it was called before, and found the writer held; or `isStrict`)
+///
+/// A thread needs tens of microseconds to wake, and a short transaction a tenth of that. So the writer is not kept for a
+/// waiter that is still to be woken: those that run take it meanwhile. One waiter is called at a time, and one that was
+/// called and comes too late is put back as the first, and handed the writer by whoever holds it. So a waiter is
+/// overtaken only for as long as the wake-ups of those before it last, and the waiters keep their order among each other.
+///
+/// A waiter leaves the line once: by being called or handed the writer, by its timeout, or by its task's cancellation;
+/// whoever takes it out of the line decides.
 ///
 /// # Concurrency
 /// One lock, held for a few instructions; waiters are woken outside of it.
@@ -22,6 +30,8 @@ final class WriterQueue: Sendable {
   private struct State {
     var holder: Holder?
     var waiters = WaiterLine()
+    /// Whether a waiter was called, and has not come yet.
+    var hasCalled = false
     var nextNumber: UInt64 = 0
     var isClosed = false
     /// When the timer goes off that ends waits of tasks. One does for all of them: of thousands of waits a second
@@ -40,12 +50,24 @@ final class WriterQueue: Sendable {
 
   enum Outcome: Sendable {
     case granted
+    /// The writer was free when the waiter was called.
+    case called
     case busy(label: String?, since: ContinuousClock.Instant)
     case canceled
     case closed
   }
 
   private let state = FutexLock(State())
+  /// Whether somebody holds the writer, for those that check it again and again.
+  private let heldWord = Atomic<Bool>(false)
+  /// Whether each waiter is handed the writer, so that no one who comes later has it before.
+  private let isStrict: Bool
+  /// How often a thread checks whether the writer is free before it waits: for about as long as a wake-up takes.
+  private static let checkCount = 2_000
+  /// A holder that has had the writer for longer is not about to release it.
+  private static let shortHold = Duration.microseconds(50)
+
+  init(isStrict: Bool = false) { self.isStrict = isStrict }
 
   /// How many wait.
   var waiterCount: Int { state.withLock { $0.waiters.count } }
@@ -63,22 +85,47 @@ final class WriterQueue: Sendable {
     try state.withLock { state in
       if state.isClosed { throw Self.closedError }
       guard state.holder == nil else { return false }
-      state.holder = Holder(label: label, since: .now)
+      hold(&state, label, .now)
       return true
     }
   }
 
+  /// Takes the writer where it is free, or is so within the time that waking a waiter would take. Throws `.closed`.
+  func acquireSoon(_ label: String?) throws -> Bool {
+    if try tryAcquire(label) { return true }
+    guard !isStrict, state.withLock({ $0.holder.map { .now - $0.since < Self.shortHold } ?? true }) else {
+      return false
+    }
+    for _ in 0..<Self.checkCount {
+      if heldWord.load(ordering: .relaxed) {
+        cvarve_pause()
+      } else if try tryAcquire(label) {
+        return true
+      }
+    }
+    return false
+  }
+
+  private func hold(_ state: inout State, _ label: String?, _ now: ContinuousClock.Instant) {
+    state.holder = Holder(label: label, since: now)
+    heldWord.store(true, ordering: .relaxed)
+  }
+
   /// Waits for the writer on this thread. Throws `.writerBusy` and `.closed`.
   func acquire(_ label: String?, timeout: Duration) throws {
-    if try tryAcquire(label) { return }
-    let semaphore = DispatchSemaphore(value: 0)
-    let outcome = Mutex<Outcome?>(nil)
-    let box = OutcomeBox(outcome: outcome, semaphore: semaphore)
-    let number = enqueue(label) { box.set($0) }
-    if semaphore.wait(timeout: .now() + timeout.dispatchInterval) == .timedOut { giveUp(number, .timedOut) }
-    // Whoever took it out of the line has set the outcome, or is about to.
-    box.waitUntilSet()
-    try Self.check(box.value)
+    if try acquireSoon(label) { return }
+    let end = DispatchTime.now() + timeout.dispatchInterval
+    var called: UInt64?
+    while true {
+      let semaphore = DispatchSemaphore(value: 0)
+      let box = OutcomeBox(outcome: Mutex(nil), semaphore: semaphore)
+      let number = enqueue(label, called: called, isCalled: !isStrict) { box.set($0) }
+      if semaphore.wait(timeout: end) == .timedOut { giveUp(number, .timedOut) }
+      // Whoever took it out of the line has set the outcome, or is about to.
+      box.waitUntilSet()
+      if try Self.check(box.value) { return }
+      called = number
+    }
   }
 
   /// Waits for the writer without a thread. Throws `.writerBusy`, `.closed`, and `CancellationError` at once when
@@ -86,38 +133,50 @@ final class WriterQueue: Sendable {
   func acquire(_ label: String?, timeout: Duration) async throws {
     try Task.checkCancellation()
     if try tryAcquire(label) { return }
-    let number = Mutex<UInt64?>(nil)
-    let place = NumberBox(number)
-    let outcome = await withTaskCancellationHandler {
-      await withCheckedContinuation { (continuation: CheckedContinuation<Outcome, Never>) in
-        let number = enqueue(label, deadline: timeout.deadline) { continuation.resume(returning: $0) }
-        // A cancellation before this finds no number; so it is looked for here again.
-        place.set(number)
-        if Task.isCancelled { giveUp(number, .canceled) }
+    let deadline = timeout.deadline
+    var called: UInt64?
+    while true {
+      let number = NumberBox(Mutex(nil))
+      let before = called
+      let outcome = await withTaskCancellationHandler {
+        await withCheckedContinuation { (continuation: CheckedContinuation<Outcome, Never>) in
+          let own = enqueue(label, deadline: deadline, called: before, isCalled: !isStrict) {
+            continuation.resume(returning: $0)
+          }
+          // A cancellation before this finds no number; so it is looked for here again.
+          number.set(own)
+          if Task.isCancelled { giveUp(own, .canceled) }
+        }
+      } onCancel: {
+        if let number = number.value { giveUp(number, .canceled) }
       }
-    } onCancel: {
-      if let number = place.value { giveUp(number, .canceled) }
+      if try Self.check(outcome) { return }
+      called = number.value
     }
-    try Self.check(outcome)
   }
 
   /// Calls `wake` once: when the writer is had, at once where it is free, or when it can't be had any more. Who has
   /// got it releases it.
   func acquire(_ label: String?, wake: @escaping @Sendable (Outcome) -> Void) { _ = enqueue(label, wake) }
 
+  /// Takes the writer where it is free, or puts a waiter in line: as the first, if it was `called` and comes too late.
+  /// Returns its number. `isCalled`: it can be called instead of being handed the writer.
   private func enqueue(
-    _ label: String?, deadline: ContinuousClock.Instant? = nil, _ wake: @escaping @Sendable (Outcome) -> Void
+    _ label: String?, deadline: ContinuousClock.Instant? = nil, called: UInt64? = nil, isCalled: Bool = false,
+    _ wake: @escaping @Sendable (Outcome) -> Void
   ) -> UInt64 {
     let (number, atOnce, timer) = state.withLock { state -> (UInt64, Outcome?, ContinuousClock.Instant?) in
-      state.nextNumber += 1
-      if state.isClosed { return (state.nextNumber, .closed, nil) }
+      if called == nil { state.nextNumber += 1 } else { state.hasCalled = false }
+      let number = called ?? state.nextNumber
+      if state.isClosed { return (number, .closed, nil) }
       if state.holder == nil {
-        state.holder = Holder(label: label, since: .now)
-        return (state.nextNumber, .granted, nil)
+        hold(&state, label, .now)
+        return (number, .granted, nil)
       }
-      state.waiters.append(
-        WaiterLine.Waiter(number: state.nextNumber, label: label, deadline: deadline, wake: wake))
-      return (state.nextNumber, nil, state.setTimer(deadline))
+      let waiter = WaiterLine.Waiter(
+        number: number, label: label, deadline: deadline, isCalled: isCalled && called == nil, wake: wake)
+      if called == nil { state.waiters.append(waiter) } else { state.waiters.putBack(waiter) }
+      return (number, nil, state.setTimer(deadline))
     }
     if let atOnce { wake(atOnce) }
     if let timer { startTimer(timer) }
@@ -130,8 +189,8 @@ final class WriterQueue: Sendable {
 
   private func giveUp(_ number: UInt64, _ reason: Reason) {
     let woken: (WaiterLine.Waiter, Outcome)? = state.withLock { state in
-      guard let holder = state.holder, let waiter = state.waiters.remove(number) else { return nil }
-      return (waiter, reason == .canceled ? .canceled : Self.busy(holder))
+      guard let waiter = state.waiters.remove(number) else { return nil }
+      return (waiter, reason == .canceled ? .canceled : Self.busy(state.holder))
     }
     if let (waiter, outcome) = woken { waiter.wake(outcome) }
   }
@@ -145,19 +204,21 @@ final class WriterQueue: Sendable {
   private func endWaits(_ deadline: ContinuousClock.Instant) {
     let (due, outcome, next) = state.withLock { state -> ([WaiterLine.Waiter], Outcome, ContinuousClock.Instant?) in
       if state.timer == deadline { state.timer = nil }
-      guard let holder = state.holder else { return ([], .closed, nil) }
       let due = state.waiters.removeAll(dueAt: .now)
-      return (due, Self.busy(holder), state.setTimer(state.waiters.earliestDeadline))
+      return (due, Self.busy(state.holder), state.setTimer(state.waiters.earliestDeadline))
     }
     for waiter in due { waiter.wake(outcome) }
     if let next { startTimer(next) }
   }
 
-  private static func busy(_ holder: Holder) -> Outcome { .busy(label: holder.label, since: holder.since) }
+  /// Without a holder it is the turn of a waiter that was called.
+  private static func busy(_ holder: Holder?) -> Outcome { .busy(label: holder?.label, since: holder?.since ?? .now) }
 
-  private static func check(_ outcome: Outcome) throws {
+  /// Whether the writer is had; false: the waiter was called. Throws where it can't be had.
+  private static func check(_ outcome: Outcome) throws -> Bool {
     switch outcome {
-    case .granted: return
+    case .granted: return true
+    case .called: return false
     case .canceled: throw CancellationError()
     case .closed: throw closedError
     case .busy(let label, let since):
@@ -171,25 +232,32 @@ final class WriterQueue: Sendable {
 
   // MARK: - Letting go
 
-  /// Hands the writer to the first waiter. Returns the label of the one that held it, and for how long it did.
+  /// Frees the writer, and calls or hands it to the first waiter. Returns the label of the one that held it, and for how
+  /// long it did.
   @discardableResult
   func release() -> (label: String?, taken: Duration)? {
     let now = ContinuousClock.now
     // Nearly always no one waits.
-    let held = state.withLock { $0.waiters.count == 0 ? $0.holder.take() : nil } ?? handOver(now)
+    let held = state.withLock { state in state.waiters.count == 0 ? free(&state) : nil } ?? handOver(now)
     guard let held else { return nil }
     return (held.label, now - held.since)
   }
 
+  private func free(_ state: inout State) -> Holder? {
+    heldWord.store(false, ordering: .relaxed)
+    return state.holder.take()
+  }
+
   @inline(never)
   private func handOver(_ now: ContinuousClock.Instant) -> Holder? {
-    let (held, next) = state.withLock { state in
-      let held = state.holder
-      let next = state.waiters.popFirst()
-      state.holder = next.map { Holder(label: $0.label, since: now) }
+    let (held, next) = state.withLock { state -> (Holder?, WaiterLine.Waiter?) in
+      let held = free(&state)
+      if state.hasCalled { return (held, nil) }
+      guard let next = state.waiters.popFirst() else { return (held, nil) }
+      if next.isCalled { state.hasCalled = true } else { hold(&state, next.label, now) }
       return (held, next)
     }
-    next?.wake(.granted)
+    if let next { next.wake(next.isCalled ? .called : .granted) }
     return held
   }
 
