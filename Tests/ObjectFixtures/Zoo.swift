@@ -18,7 +18,7 @@ enum Zoo {
       Book(
         id: UUID(uuid: (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, UInt8(truncatingIfNeeded: number))),
         title: "Book \(number)", author: "Author \(number % 7)",
-        summary: String(repeating: "something that goes on ", count: number % 9), year: 1900 + number,
+        summary: String(repeating: "something that continues ", count: number % 9), year: 1900 + number,
         price: Double(number) * 1.01, added: Date(timeIntervalSinceReferenceDate: Double(number) * 1e5 + 0.125),
         isRead: number % 2 == 0)
     }

@@ -2,7 +2,7 @@
 // takes what they order for a race. Loaded in front of them (LD_PRELOAD), this tells it, and calls the real ones.
 //
 // 1. `Synchronization.Mutex`. Its fast paths are compiled into our code, where the sanitizer sees their atomics;
-//    the slow ones, of a lock that somebody else holds and of an unlock that somebody waits for, are not. The names
+//    the slow ones, of a lock that someone else holds and of an unlock that someone waits for, are not. The names
 //    are those of Swift's ABI for `_MutexHandle._lockSlow`, `_tryLockSlow` and `_unlockSlow`: the address of the
 //    handle comes as the context of a Swift call.
 // 2. Arrays that are changed in place. A thread that read one gave its reference back before another finds that it
@@ -26,7 +26,7 @@ static void acquire(void *address) {
   if (__tsan_acquire) __tsan_acquire(address);
 }
 
-// A reference may be tagged, as those of strings are: then it is no address.
+// A reference may be tagged, as those of strings are: then it is not an address.
 static bool is_address(const void *pointer) {
   return (uintptr_t)pointer >= 4096 && (uintptr_t)pointer >> 47 == 0;
 }

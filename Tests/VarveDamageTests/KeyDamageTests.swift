@@ -42,7 +42,7 @@ struct KeyDamageTests {
   private func failure<Key: KeyCodable>(_ type: Key.Type, _ bytes: [UInt8]) -> String? {
     do {
       let key = try Key.decoded(from: bytes)
-      return try key.encoded() == bytes ? nil : "\(bytes) is no encoding of \(key)"
+      return try key.encoded() == bytes ? nil : "\(bytes) is not an encoding of \(key)"
     } catch let error as DatabaseError {
       return error.code == .invalidKey || error.code == .keyTypeDiffers ? nil : "\(bytes): \(error)"
     } catch {

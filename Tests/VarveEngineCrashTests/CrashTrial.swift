@@ -112,7 +112,7 @@ struct CrashTrial {
       guard again == found else {
         let lost = found.present.subtracting(again.present).sorted()
         let gained = again.present.subtracting(found.present).sorted()
-        throw CrashFailure("recovered anew: batches \(lost) are gone, \(gained) came back")
+        throw CrashFailure("recovered again: batches \(lost) are gone, \(gained) came back")
       }
     } catch {
       throw CrashFailure("\(error) (second policy \(secondPolicy))\n\(Self.list(image))")

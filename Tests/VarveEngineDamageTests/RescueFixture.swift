@@ -154,7 +154,7 @@ struct RescueFixture {
         let text = "\(family) \(String(decoding: key, as: UTF8.self))"
         if !touched.contains(place) { failures.append("\(text) differs, and was not damaged") }
         if let value = have[key], values[place]?.contains(value) != true { failures.append("\(text): never was") }
-        if !isTraceless, !named.contains(where: \.holdsEntries) { failures.append("\(text): a loss that nobody names") }
+        if !isTraceless, !named.contains(where: \.holdsEntries) { failures.append("\(text): a loss that no one names") }
       }
     }
     return failures

@@ -181,10 +181,10 @@ struct CommitQueueTests {
     #expect(line.servedMaximum <= (payloadSize == 0 ? 17 : (1 << 20) / payloadSize + 1))
   }
 
-  @Test func `a leader that commits for nobody gives the lead to one that waits`() {
+  @Test func `a leader that commits for no one gives the lead to one that waits`() {
     let line = Line()
     guard let lead = line.queue.tryLead() else {
-      Issue.record("nobody leads, and the lead was refused")
+      Issue.record("no one leads, and the lead was refused")
       return
     }
     for writer in 1...3 {

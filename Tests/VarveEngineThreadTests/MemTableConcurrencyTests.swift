@@ -218,7 +218,7 @@ struct MemTableConcurrencyTests {
     #expect(shared.faults.withLock { $0 } == [])
   }
 
-  @Test func `an iterator goes on from an entry whose leaf was split`() {
+  @Test func `an iterator continues from an entry whose leaf was split`() {
     let memTable = MemTable(capacity: 1 << 20)
     func insert(_ number: Int) {
       memTable.insert(MemTableModel.Entry(key: KeyFamily.digits(number), trailer: 0x101, value: []))

@@ -91,7 +91,7 @@ struct OpenTablesTests {
     try engine.close()
   }
 
-  @Test func `bounds that shrink close tables at once, and a held cursor goes on`() throws {
+  @Test func `bounds that shrink close tables at once, and a held cursor continues`() throws {
     let fileSystem = CountingFileSystem()
     let engine = try Self.database(tablesPerFamily: 10, fileSystem, openTableCount: 1_000)
     // No job that ends at this moment may be about to release something.

@@ -34,7 +34,7 @@ struct SyncFailureTests {
     } catch { return (error as? EngineError)?.code }
   }
 
-  @Test func `the commit whose sync failed is told, and everything goes on`() throws {
+  @Test func `the commit whose sync failed is told, and everything continues`() throws {
     let disk = CrashFileSystem(seed: 3)
     let (engine, _) = try Self.open(disk)
     try engine.put(Self.key(0), [0], durability: .power)
@@ -120,7 +120,7 @@ struct SyncFailureTests {
     #expect(try engine.get(Self.key(3)) == nil)
     executor.step()
     fileSystem.clear()
-    #expect(Self.code { try engine.put(Self.key(3), [3]) } != nil, "until somebody tries again")
+    #expect(Self.code { try engine.put(Self.key(3), [3]) } != nil, "until someone tries again")
     for policy in CrashPolicy.allCases {
       let (again, _) = try Self.open(disk.crashImage(seed: 1, policy: policy), seed: 2)
       #expect(try again.get(Self.key(0)) == [0])
@@ -204,7 +204,7 @@ struct SyncFailureTests {
     for thread in threads { thread.join() }
     #expect(disk.failedSyncCount == 1)
     #expect(writers.odd.withLock { $0 } == [])
-    // Only the one whose own sync failed is told, and nobody where that was a job of the engine's.
+    // Only the one whose own sync failed is told, and no one where that was a job of the engine's.
     #expect(writers.unknown.load(ordering: .relaxed) <= 1)
     let (again, _) = try Self.open(disk.crashImage(seed: 1, policy: .loseAllUnsynced), seed: 2)
     for index in writers.acknowledged.withLock({ $0 }) {

@@ -276,7 +276,7 @@ import Testing
 }
 
 @Suite struct FutexTests {
-  @Test func `a wait ends at once if the word has changed, and by its time if nobody wakes it`() {
+  @Test func `a wait ends at once if the word has changed, and by its time if no one wakes it`() {
     let futex = Futex(3)
     let endedByItself = futex.wait(while: 2)
     #expect(endedByItself)

@@ -269,7 +269,7 @@ struct RequestTests {
     #expect(fixture.scheduler.state.withLock { $0.idleWaiters.isEmpty })
   }
 
-  @Test func `19 a handler that outlives stop is no crash, however often, and stop does not depend on its caller`()
+  @Test func `19 a handler that outlives stop is not a crash, however often, and stop does not depend on its caller`()
     async throws
   {
     let fixture = try TaskFixture(workers: 2)

@@ -35,19 +35,19 @@ struct ObjectDamageTests {
     Damage("nothing", says: "it is empty") { _ in [] },
     Damage("flags", says: "its flags are 8") { [8] + $0.dropFirst() },
     Damage("a header that ends", says: "a number does not end") { Array($0.prefix(2)) },
-    Damage("a version that nobody named", says: "version 9, which the catalog does not name") {
+    Damage("a version that no one named", says: "version 9, which the catalog does not name") {
       [$0[0], 9] + $0.dropFirst(2)
     },
     Damage("a shape that is not there", says: "no shape 99") { [$0[0], 0, 99] + $0.dropFirst(3) },
     Damage("an object that ends", says: "the row does not match its shape") { $0.dropLast() },
-    Damage("an object that goes on", says: "the row does not match its shape") { $0 + [0] },
+    Damage("an object that continues", says: "the row does not match its shape") { $0 + [0] },
     Damage("an object of an unknown kind", says: "the row does not match its shape") { $0.prefix(4) + [0xff] },
     Damage("metadata that ends", family: "metadata", says: "the row does not match its shape") { $0.dropLast() },
     Damage("metadata without its begin", family: "metadata", says: "a number does not end") { _ in [0] },
     Damage("a shape where none may be", .json, says: "must have none") { [$0[0], 0, 4] + $0.dropFirst(3) },
     Damage("JSON that ends", .json, says: "not valid JSON") { $0.dropLast() },
     Damage("JSON that is nothing", .json, says: "not valid JSON") { Array($0.prefix(4)) },
-    Damage("JSON that is no text", .json, says: "not valid JSON") { $0.prefix(4) + [0x22, 0xff, 0x22] },
+    Damage("JSON that is not text", .json, says: "not valid JSON") { $0.prefix(4) + [0x22, 0xff, 0x22] },
     Damage("JSON that is too deep", .json, says: "not valid JSON") {
       $0.prefix(4) + [UInt8](repeating: 0x5b, count: 50_000)
     },

@@ -120,7 +120,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     }
   }
 
-  /// The bytes that a run may have allocated at one time. What an input announces is no reason to
+  /// The bytes that a run may have allocated at one time. What an input announces is not a reason to
   /// allocate; only what it holds is. A packed block may unpack to 32,768 times its size.
   package func allocationBound(inputSize: Int) -> Int {
     let fixed = 1 << 20

@@ -21,7 +21,7 @@ public final class EngineBackend: StorageBackend {
   private let checkpointSystem: (any FileSystem)?
   private let table: FutexLock<FamilyTable>
   private let isClosed = Atomic<Bool>(false)
-  /// Held while somebody begins to wait for commits, and while the storage is marked as closed.
+  /// Held while someone begins to wait for commits, and while the storage is marked as closed.
   private let waiting = Mutex(())
   /// The last commit that is to survive a loss of power: none after it is acknowledged before it.
   private let lastPower = Atomic<UInt64>(0)
@@ -296,7 +296,7 @@ public final class EngineBackend: StorageBackend {
         throw DatabaseError(error)
       }
     }
-    // Nobody else writes, or the follower was closed: there is nothing to come.
+    // No one else writes, or the follower was closed: there is nothing to come.
     throw CancellationError()
   }
 

@@ -28,7 +28,7 @@ final class CellOwner<Core: AnyObject> {
 ///
 /// # Safety
 /// `box` is the one word of a `KeyedEncodingContainer<Key>` or `KeyedDecodingContainer<Key>`, and it holds the owner of
-/// `cell`. A box that is referenced from here alone is in nobody's hands.
+/// `cell`. A box that is referenced from here alone is in no one's hands.
 @safe
 struct ContainerBox {
   /// What a box is taken for, to count its references: asking an `AnyObject` for them would retain it before.
@@ -44,7 +44,7 @@ struct ContainerBox {
     return unsafe ContainerBox(box: unsafeBitCast(container, to: Unknown.self), cell: owner.cell)
   }
 
-  /// The container, for another frame; nil where somebody holds it. Not yet as its type: to know that costs.
+  /// The container, for another frame; nil where someone holds it. Not yet as its type: to know that costs.
   @inline(__always)
   mutating func use(_ slot: Int, _ id: UInt32) -> AnyObject? {
     guard isKnownUniquelyReferenced(&box) else { return nil }

@@ -40,7 +40,7 @@ final class CorePool<Core: AnyObject>: Sendable {
     return Int(truncatingIfNeeded: (thread >> 12) &* 0x9e37_79b9 >> 16) & (CoderLimits.pooledCount &- 1)
   }
 
-  /// A core that nobody uses; nil where there is none.
+  /// A core that no one uses; nil where there is none.
   @inline(__always)
   func take() -> Core? {
     let home = home

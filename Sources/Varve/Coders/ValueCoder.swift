@@ -142,7 +142,7 @@ struct ValueCoder: Sendable {
   }
 }
 
-/// Foundation's coders, set up once. They may be used by any number of threads as long as nobody changes them.
+/// Foundation's coders, set up once. They may be used by any number of threads as long as no one changes them.
 private enum FoundationCoders {
   static let json: JSONEncoder = {
     let encoder = JSONEncoder()

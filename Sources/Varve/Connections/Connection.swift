@@ -105,7 +105,7 @@ public final class Connection: Sendable {
         core.catalog.collection(name, at: snapshot.version).map { ($0.record.id, $0.prefix) }
       }
     } else {
-      // Too much, or another process: nobody says what changed.
+      // Too much, or another process: no one says what changed.
       cache.clear()
     }
     return (snapshot, core.options.follows ? nil : arrived)

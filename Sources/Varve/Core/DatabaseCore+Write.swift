@@ -88,7 +88,7 @@ extension DatabaseCore {
         transaction.pending, then: batch, check: transaction.reads ?? transaction.independentUses,
         durability: terms.durability ?? options.durability)
     } catch {
-      // Whether it happened can't be told: nobody may build on it, and readers stay where they are.
+      // Whether it happened can't be told: no one may build on it, and readers stay where they are.
       if let error = error as? DatabaseError, error.code == .outcomeUnknown { throw publication.fail(error) }
       publication.refused(number)
       feed.didNotCommit(added)
@@ -102,7 +102,7 @@ extension DatabaseCore {
     return AppliedCommit(number: number, ticket: ticket, completions: transaction.completions)
   }
 
-  /// An extension that is on disk, and misses a change of rows because nobody registered it, is stale from then on.
+  /// An extension that is on disk, and misses a change of rows because no one registered it, is stale from then on.
   /// It has heard of every commit up to `last`.
   private func markMissedStale(
     _ transaction: WriteTransaction, after last: CommitVersion

@@ -43,7 +43,7 @@ package final class DatabaseCore: Sendable {
   private struct Openness {
     var isClosed = false
     var transactionCount = 0
-    /// Whoever waits for the last transaction.
+    /// A caller that waits for the last transaction.
     var waiters: [CheckedContinuation<Void, Never>] = []
   }
 
@@ -169,7 +169,7 @@ package final class DatabaseCore: Sendable {
     await withCheckedContinuation { waiter in closing.notify(queue: .global()) { waiter.resume() } }
   }
 
-  /// Throws inside of a transaction, which whoever closes would wait for.
+  /// Throws inside of a transaction, which the caller that closes would wait for.
   private func requireOutside() throws {
     try requireNoBuild("the database is closed")
     // Decoding an object for an observation does not count as a transaction, which would be waited for.

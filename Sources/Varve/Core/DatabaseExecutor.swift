@@ -153,7 +153,7 @@ final class DatabaseExecutor: TaskExecutor {
     thread.name = "varve-wait"
     // Values may be nested deeply, and their coders call themselves.
     thread.stackSize = 8 << 20
-    // Somebody waits for what runs here, on a thread that may be the main one.
+    // Someone waits for what runs here, on a thread that may be the main one.
     thread.qualityOfService = .userInitiated
     thread.start()
   }

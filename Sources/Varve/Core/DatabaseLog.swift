@@ -75,7 +75,7 @@ enum DatabaseLog {
   /// A collection whose changes an extension receives has no definition.
   static func undefinedType(path: String, collection: String) {
     logger.notice(
-      "an extension hears of a collection that the program has not defined",
+      "an extension is notified of a collection that the program has not defined",
       metadata: ["database": "\(path)", "collection": "\(collection)"])
   }
 

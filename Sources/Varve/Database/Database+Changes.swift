@@ -13,7 +13,7 @@ extension Database {
   /// }
   /// ```
   ///
-  /// A consumer takes as long as it wants: nobody waits for it. Up to `buffer` change sets are kept for it in memory;
+  /// A consumer takes as long as it wants: no one waits for it. Up to `buffer` change sets are kept for it in memory;
   /// what is beyond that it gets from the feed, and where the feed has been trimmed before it came to that, one gap.
   /// Without a feed (`DatabaseOptions.feed`) a gap takes the place of what was beyond.
   ///
@@ -76,7 +76,7 @@ extension Database {
   /// ```
   ///
   /// What the consumer reads when it gets a change is at least as new as that: reading a key again that has changed
-  /// since once more is all that can happen. So keys are told, and not objects: whoever shows ten rows of a million
+  /// since once more is all that can happen. So keys are told, and not objects: the caller that shows ten rows of a million
   /// reads ten. Each iteration observes for itself. It ends when the database is closed.
   public func observe(in collection: String) -> CollectionObservation { CollectionObservation(core, collection) }
 

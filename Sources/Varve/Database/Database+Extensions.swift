@@ -211,7 +211,7 @@ extension DatabaseCore {
     return handle
   }
 
-  /// Where another program writes, or nobody does: nothing is built or marked, and each transaction that uses it looks
+  /// Where another program writes, or no one does: nothing is built or marked, and each transaction that uses it looks
   /// whether what is on disk is of this definition.
   func registerReadOnly<Definition: DatabaseExtension>(
     _ definition: Definition, _ name: String, replacing old: Definition? = nil, isCheckedAtUse: Bool
@@ -292,7 +292,7 @@ extension DatabaseCore {
       guard record != nil || extensions.list[name] != nil else {
         throw DatabaseError(.unknownExtension, "no extension is named \"\(name)\"")
       }
-      // Those that nobody has registered were made of what goes, too.
+      // Those that no one has registered were made of what goes, too.
       let registered = extensions.list.dependents(of: name)
       let others = extensionCatalog.dependents(of: name).filter { !registered.contains($0) }
       let gone = registered + others
@@ -317,7 +317,7 @@ extension DatabaseCore {
     return gone
   }
 
-  /// Behind the commit: without a record nobody looks at them, and an open drops what a crash left.
+  /// Behind the commit: without a record no one looks at them, and an open drops what a crash left.
   func dropFamilies(of numbers: [UInt32]) throws {
     try droppingLock.withLock { _ in
       for family in try backend.families() {

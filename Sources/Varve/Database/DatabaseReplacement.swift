@@ -12,7 +12,7 @@ internal import VarveEngine
 /// it, the next open that finds nothing at the path, and a replacement, takes step 4 (`finish`).
 ///
 /// # Numbers
-/// Whoever follows the changes has kept the number of a commit. What the largest was may be lost, so the new database
+/// A caller that follows the changes has kept the number of a commit. What the largest was may be lost, so the new database
 /// counts from one that the old can't have reached: the seconds since 1970 times 2²⁰. None has made a million commits in
 /// each second since. Its feed says that it has nothing from before, so that everybody is notified of a gap.
 struct DatabaseReplacement {
@@ -30,8 +30,8 @@ struct DatabaseReplacement {
     self.clock = clock
   }
 
-  /// Runs `body` while nobody else replaces this database, or ends what a crash has cut short. Throws `.locked` where
-  /// somebody does.
+  /// Runs `body` while no one else replaces this database, or ends what a crash has cut short. Throws `.locked` where
+  /// someone does.
   func exclusively<Result>(_ body: () throws -> Result) throws -> Result {
     let name = path + ".replacing"
     let lock: any FileLock

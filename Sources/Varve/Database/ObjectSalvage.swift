@@ -9,7 +9,7 @@ internal import VarveEngine
 /// 2. Rows go family by family into the new database: those whose header can be read. Where the metadata of one is lost
 ///    its header says so, and metadata goes along whose row says that it has some. Counts are counted, the feed is left,
 ///    and records of extensions too: they are built again.
-///    Rows of a collection whose record is lost are kept, and nobody is shown them: their number is logged.
+///    Rows of a collection whose record is lost are kept, and no one is shown them: their number is logged.
 /// 3. Where the catalog has lost which numbers are free, those after all that rows have: none is given twice.
 final class ObjectSalvage {
   private let target: Engine

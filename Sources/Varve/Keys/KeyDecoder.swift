@@ -4,7 +4,7 @@ internal import UnicodeNormalForm
 /// Reads the bytes of a key, part by part (`KeyTag` draws them).
 ///
 /// The bytes may be anything: each length is compared with what is left, only the one encoding of a value is taken,
-/// and what is no key throws `.invalidKey` with the offset. A part of another kind throws `.keyTypeDiffers`.
+/// and what is not a key throws `.invalidKey` with the offset. A part of another kind throws `.keyTypeDiffers`.
 public struct KeyDecoder: ~Escapable {
   private let bytes: RawSpan
   /// Where `bytes` begin in the key.
@@ -212,7 +212,7 @@ public struct KeyDecoder: ~Escapable {
 
   // MARK: - Errors
 
-  /// The error for what is no key, found at `offset`.
+  /// The error for what is not a key, found at `offset`.
   public func invalid(_ message: String, at offset: Int? = nil) -> DatabaseError {
     DatabaseError(.invalidKey, "\(message), at byte \(start &+ (offset ?? self.offset)) of the key")
   }
@@ -304,7 +304,7 @@ public struct KeyDecoder: ~Escapable {
     let text = unsafe utf8.withUnsafeBytes { unsafe String(decoding: $0, as: UTF8.self) }
     let content = ByteScan.content(of: utf8)
     guard content.isBeyondASCII else { return text }
-    // What is no UTF-8 was replaced. (The initialiser that refuses it is slower.)
+    // What is not UTF-8 was replaced. (The initialiser that refuses it is slower.)
     guard KeyDecoder.isEqual(text, utf8) else { throw invalid("a string that is not UTF-8", at: start) }
     guard !content.isBeyondLatin || NormalForm.isComposed(utf8) || NormalForm.isEqual(utf8) else {
       throw invalid("a string that is not in normal form C", at: start)

@@ -11,7 +11,7 @@
 /// **Prefixes of strings go by scalars in normal form C.** "e" and U+0301 compose to "é", which is one scalar: so a
 /// scan for "e" finds neither "é" nor "été", however they were written, and one for "한" does not find what
 /// began as "하". Where nothing composes, the base is found: "x" finds "x" with U+0301, although they are one
-/// character to Swift and `hasPrefix` says no. A program that searches while somebody types compares folded
+/// character to Swift and `hasPrefix` says no. A program that searches while someone types compares folded
 /// strings, or filters by `hasPrefix`.
 package enum KeyRange {
   /// The end of all keys that begin with the parts whose bytes are `parts`.

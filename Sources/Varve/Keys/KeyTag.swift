@@ -23,7 +23,7 @@
 /// Invariants:
 /// 1. No tag is 0x00 or 0xff. A string ends in 0x00, so what follows sorts after a string that ends there and
 ///    before one that has a zero there (0x00 0xff).
-/// 2. A value has one encoding: integers have no leading zero byte, there is no NaN and no -0.0. Whoever reads
+/// 2. A value has one encoding: integers have no leading zero byte, there is no NaN and no -0.0. A caller that reads
 ///    refuses all else, so two keys are equal if their bytes are.
 /// 3. Parts need no separator: a part's end is known from its own bytes and, for strings and data, from the next
 ///    byte not being 0xff. But "a" (11 61 00) is a prefix of "a\0" (11 61 00 ff 00): what begins with the parts of
@@ -59,7 +59,7 @@ package enum KeyTag {
 
   static let attosecondsPerSecond: Int128 = 1_000_000_000_000_000_000
 
-  /// The kind that a tag stands for, in words; nil for a byte that is no tag.
+  /// The kind that a tag stands for, in words; nil for a byte that is not a tag.
   static func kind(_ tag: UInt8) -> String? {
     if tag >= descendingMinimum { return kind(~tag).map { "\($0), descending" } }
     return switch tag {

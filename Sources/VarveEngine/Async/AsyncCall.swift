@@ -8,7 +8,7 @@ internal import Synchronization
 ///       ╰────────┴─▶ canceled (the task is resumed with `.canceled`, and the call is never made)
 ///
 /// # Concurrency
-/// The task, the thread and whoever cancels meet in `state`; the task is resumed outside of it, once.
+/// The task, the thread and the caller that cancels meet in `state`; the task is resumed outside of it, once.
 final class AsyncCall<Value: Sendable>: QueuedCall {
   private typealias Continuation = CheckedContinuation<Result<Value, EngineError>, Never>
 

@@ -8,7 +8,7 @@ extension ByteView {
   }
 }
 
-/// Says that a span is valid as long as `source` is not changed: what whoever hands it out promises.
+/// Says that a span is valid as long as `source` is not changed: what the caller that hands it out promises.
 @unsafe
 @_unsafeNonescapableResult
 @_lifetime(borrow source)

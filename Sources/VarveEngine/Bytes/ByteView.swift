@@ -7,9 +7,9 @@ internal import CVarve
 /// optional base and a check of it on each access.
 ///
 /// # Safety
-/// A view does not keep its bytes alive. Whoever hands one out says until when it is valid (an
+/// A view does not keep its bytes alive. A caller that hands one out says until when it is valid (an
 /// iterator: until it moves; a memtable: while the memtable lives; a block: while its pin lives), and
-/// whoever takes one does not keep it longer. All accesses are checked against `count` by `assert`.
+/// the caller that takes one does not keep it longer. All accesses are checked against `count` by `assert`.
 /// Bytes that come from disk are never read by these accessors before their bounds were validated:
 /// parsing goes through `ByteReader`, which throws.
 @safe

@@ -79,7 +79,7 @@ final class BlockCache: @unchecked Sendable {
 
   // MARK: - Lookup
 
-  /// The block with a pin, or nil. Whoever asks again after a miss leaves it to that time to be counted.
+  /// The block with a pin, or nil. A caller that asks again after a miss leaves it to that time to be counted.
   @inline(__always)
   func lookup(_ key: BlockKey, countsMiss: Bool = true) -> BlockPin? {
     let hash = key.cacheHash

@@ -9,12 +9,12 @@ import Synchronization
 /// evicted and remembered (`CacheHistory`). Blocks that come back soon after their eviction enter the
 /// protected queue at once. There the hand lets a block pass once for being touched since, and as often
 /// as it has lives. Blocks are taken from probation while it is more than a tenth of the data, so a
-/// scan, whose blocks nobody asks for twice, streams through that tenth and leaves the rest alone.
+/// scan, whose blocks no one asks for twice, streams through that tenth and leaves the rest alone.
 /// Blocks that are pinned are passed by.
 ///
 /// Index and filter blocks have the third clock, the **directory**: each read needs them, whatever data it
 /// is for. Its hand goes one block for each that is evicted from the protected queue, so that data that
-/// streams by can't push out what finds it; yet what nobody asks for any more goes some time. A
+/// streams by can't push out what finds it; yet what no one asks for any more goes some time. A
 /// directory that is nearly the whole shard gives up blocks as data does.
 ///
 /// This is the S3-FIFO policy with the CLOCK bit of HyperClock's lookups. LRU lists were rejected: they
@@ -195,7 +195,7 @@ struct BlockCacheShard: ~Copyable {
     return nil
   }
 
-  /// Empties a slot that was taken out of its queue, if nobody pinned it meanwhile.
+  /// Empties a slot that was taken out of its queue, if no one pinned it meanwhile.
   private mutating func take(
     _ slot: CacheSlot, _ word: UInt64, _ victims: inout BlockMemoryChain, remembering: Bool
   ) -> Int? {

@@ -10,7 +10,7 @@ internal import CVarve
 
 /// The memory of one decoded block, before the cache has it.
 ///
-/// Whoever decodes a block allocates this, fills it and gives it to `BlockCache.insert` or
+/// A caller that decodes a block allocates this, fills it and gives it to `BlockCache.insert` or
 /// `BlockPin.init(owning:)`. If an error comes between, it is freed by itself.
 ///
 /// Small blocks come from `malloc`, those from 128 KiB (filters, large values) from `mmap`. Measured
@@ -79,7 +79,7 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
   }
 
   /// Gives the pages of freed blocks back to the operating system. Takes milliseconds where much was
-  /// freed: for whoever made a cache much smaller.
+  /// freed: for the caller that made a cache much smaller.
   static func trim() { cvarve_trim_heap() }
 }
 

@@ -15,7 +15,7 @@ import Synchronization
 ///    count stand still until it unpins; otherwise it takes its pin back and has read nothing. So pins
 ///    of such lookups appear on any slot, even an empty one, and every change of the state leaves
 ///    the pins of the word as they are.
-/// 2. Visible becomes empty only by a compare-exchange from a word without pins: whoever frees the
+/// 2. Visible becomes empty only by a compare-exchange from a word without pins: the caller that frees the
 ///    block is alone with it.
 /// 3. All fields but the word are written only under the shard's lock, and those that lookups read
 ///    (key, base, count) only while the slot is empty.
@@ -120,7 +120,7 @@ struct CacheSlot: @unchecked Sendable, Equatable {
   /// caller frees the block.
   func standAlone(in memory: CacheSlotMemory) -> Bool {
     unsafe record.pointee.owner = Unmanaged.passRetained(memory as AnyObject)
-    // Releasing and acquiring: whoever comes second, this or the last `unpin`, sees what the first did.
+    // Releasing and acquiring: the caller that comes second, this or the last `unpin`, sees what the first did.
     let word = unsafe record.pointee.word.bitwiseOr(CacheSlot.alone, ordering: .acquiringAndReleasing).oldValue
     return word < CacheSlot.onePin
   }

@@ -14,7 +14,7 @@ import Synchronization
 /// # How the cache follows
 /// An eighth of the rest is left for what the heap holds between the blocks.
 ///
-/// The cache shrinks at once, and grows slowly (`growCache`, once a second), where somebody sees to that: an eighth of
+/// The cache shrinks at once, and grows slowly (`growCache`, once a second), where someone sees to that: an eighth of
 /// the way to what was free all the time of the last sixteen steps. Under a load of writes memtables come and go by the
 /// second: a cache that took their memory each time would give it back in pieces, and the heap would keep what lies
 /// between them.

@@ -4,7 +4,7 @@ internal import Synchronization
 /// What a cursor walks on, which the engine may take back from an idle one: its view, and with it memtables
 /// and files.
 ///
-/// A view keeps every table that it names. A cursor that is old, or that nobody moves any more, would keep
+/// A view keeps every table that it names. A cursor that is old, or that no one moves any more, would keep
 /// files for ever that the database has long replaced. So the engine asks for the view (`demand`), and either
 /// the cursor gives it up itself at the begin of its next move, or the engine takes it (`take`). What is left
 /// is a key and a sequence, and what keeps the bytes of the current entry (`EntryHold`): spans that were handed
@@ -16,7 +16,7 @@ internal import Synchronization
 /// thread pass a barrier, and then looks at `isMoving`. So one of them sees the other:
 ///
 /// - A move that sees a demand takes the lock: when it has it, the engine is done, or finds the demand gone.
-/// - An engine that finds nobody moving, and its demand still there, has the iterator until it gives the lock
+/// - An engine that finds no one moving, and its demand still there, has the iterator until it gives the lock
 ///   back: every later move waits there.
 ///
 /// The engine pays for both sides (`cvarve_barrier_threads`): a step costs two stores and a load. Where the
@@ -36,7 +36,7 @@ final class CursorHolder: @unchecked Sendable {
   /// Whether the cursor is one of a batch.
   let hasOwn: Bool
   private let list: OpenCursors
-  /// Who is told of dead runs; nil: nobody.
+  /// Who is told of dead runs; nil: no one.
   private let deadRuns: DeadRuns?
   /// The place in the list, and its.
   var place = 0

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// A stretch of a family in which a cursor found nothing alive: from `lower` (included) to `upper` (excluded).
+/// A range of a family in which a cursor found nothing alive: from `lower` (included) to `upper` (excluded).
 struct DeadRun: Sendable {
   let family: FamilyState
   /// What the cursor saw. Held, so that whatever was written since can be told from what was there.
@@ -18,14 +18,14 @@ struct DeadRun: Sendable {
 ///
 /// # Why it changes nothing
 /// A cursor reads the whole family at one sequence, so there nothing lives between the ends of the run. The range
-/// tombstone is an ordinary commit, with the condition that nobody has written into the run since
+/// tombstone is an ordinary commit, with the condition that no one has written into the run since
 /// (`TransactionCheck`): the leader looks, and no other commit comes between. So for every reader the run is as
 /// empty with it as without; a reader at an older sequence does not see it. Transactions that read the run are told of no
 /// conflict, as long as it is in a memtable (`RangeTombstoneTree.noteRedundant`).
 ///
 /// # What it is not done for
 /// - Cursors at a snapshot of the caller's: they would see what newer ones have long covered. Cursors of
-///   transactions: they see what nobody else does.
+///   transactions: they see what no one else does.
 /// - Families with entries that are not logged: a crash must lose those, and with them what the proof rests on.
 /// - Where the run's check would have to read tables: a flush came between, and the next cursor will pass again.
 /// - Runs that end after a key of the greatest size: no key is there to end a range with.
@@ -37,7 +37,7 @@ struct DeadRun: Sendable {
 /// How many were put is counted by family: `EngineStatistics.Family.coveredRunCount`.
 ///
 /// # Who does it
-/// The thread that ends the cursor, if nobody leads at the moment: some microseconds, and nothing to wait for. Else
+/// The thread that ends the cursor, if no one leads at the moment: some microseconds, and nothing to wait for. Else
 /// the writer that leads next, before its own commit. A job in the background would come too late: in the
 /// time of a flush a busy queue moves on by a hundred thousand keys.
 ///
@@ -61,7 +61,7 @@ final class DeadRuns: Sendable {
   /// few: those of level 0, and those between its two ends. 64 are ten flushes' worth on each level.
   static let tombstoneTablesMaximum = 64
 
-  /// More wait only where nobody can lead; the next cursor will pass again.
+  /// More wait only where no one can lead; the next cursor will pass again.
   private static let pendingMaximum = 8
 
   init(runMinimum: Int, _ pipeline: CommitPipeline, _ tree: Tree) {
@@ -124,7 +124,7 @@ final class DeadRuns: Sendable {
       pipeline.log.metrics.counters.addCoveredRun()
       family.addCoveredRun()
     } catch {
-      // Then it stays as it is: whoever writes next meets the error, too, if it is one that lasts.
+      // Then it stays as it is: the caller that writes next meets the error, too, if it is one that lasts.
     }
   }
 
@@ -137,7 +137,7 @@ final class DeadRuns: Sendable {
   }
 }
 
-/// Whether a run is still dead: nobody has written into it since the cursor saw it.
+/// Whether a run is still dead: no one has written into it since the cursor saw it.
 private final class DeadRunCheck: CommitCondition {
   private let run: DeadRun
   private let tree: Tree

@@ -48,7 +48,7 @@ final class Following: @unchecked Sendable {
   /// The last published commit for the last step to read; nil if the step read to the end of the log.
   private(set) var told: SequenceNumber?
   /// The page's last commit at the last step, even of a writer that has ended: the next writer changes it. Nil if there
-  /// is no valid page.
+  /// is not a valid page.
   private var awaited: SequenceNumber?
   /// The life of a writer whose process has ended.
   private var endedLifeID: UInt64?

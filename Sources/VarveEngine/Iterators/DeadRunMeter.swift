@@ -5,11 +5,11 @@
 /// (`DeadRuns`), and the next walk passes it by a seek.
 ///
 /// # What counts
-/// A key that is dead counts one. A stretch under a range tombstone counts `hopWeight`, once for all sources that
-/// are passed up to its end: many small ones become one, and a large one alone is no reason for another.
+/// A key that is dead counts one. A range under a range tombstone counts `hopWeight`, once for all sources that
+/// are passed up to its end: many small ones become one, and a large one alone is not a reason for another.
 ///
 /// # What a hop proves
-/// It passes a stretch in one source; the others are looked at later. So the end of a run is never behind
+/// It passes a range in one source; the others are looked at later. So the end of a run is never behind
 /// the place that the walk has reached.
 ///
 /// # Costs
@@ -19,9 +19,9 @@ final class DeadRunMeter {
   enum End {
     /// A dead key.
     case key
-    /// A stretch under a range tombstone, in one source.
+    /// A range under a range tombstone, in one source.
     case hop
-    /// Whole blocks, whose last key nobody has read; no source has anything before their end.
+    /// Whole blocks, whose last key no one has read; no source has anything before their end.
     case blocks
   }
 

@@ -19,7 +19,7 @@
 /// 1. While valid: each child stands on its first entry at or after the merge's place, in the walking
 ///    direction (or is exhausted), and `slots` holds what it stands on.
 /// 2. `winner` is the child whose entry comes first; each node holds the loser of its match.
-/// 3. `runnerUp` is no greater than the head of every other child, or 0 if it isn't known.
+/// 3. `runnerUp` is not greater than the head of every other child, or 0 if it isn't known.
 /// 4. After an error nothing is valid until the next seek, which positions every child again.
 ///
 /// A change of direction seeks in every child but the winner. It doesn't step: a memtable that grows
@@ -141,14 +141,14 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     build(forward: false)
   }
 
-  /// Requires: the target is no view of this iterator.
+  /// Requires: the target is not a view of this iterator.
   mutating func seek(_ target: InternalKey) throws(EngineError) {
     isValid = false
     for child in 0..<childCount { unsafe try children[child].seek(target) }
     build(forward: true)
   }
 
-  /// Requires: the target is no view of this iterator.
+  /// Requires: the target is not a view of this iterator.
   mutating func seekBefore(_ target: InternalKey) throws(EngineError) {
     isValid = false
     for child in 0..<childCount { unsafe try children[child].seekBefore(target) }
@@ -176,7 +176,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
 
   /// As `seek`, for a target at or after the present entry: children that are there already stay.
   ///
-  /// Requires: valid; the target is no view of this iterator.
+  /// Requires: valid; the target is not a view of this iterator.
   mutating func skip(to target: InternalKey) throws(EngineError) {
     guard isForward, isValid else { return try seek(target) }
     isValid = false
@@ -195,7 +195,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
   /// Moves one child, that of the present entry, to its first entry at or after `target`, which is behind
   /// the present one: what lies between is passed in this child alone.
   ///
-  /// Requires: valid, walking forward; the target is no view of this iterator.
+  /// Requires: valid, walking forward; the target is not a view of this iterator.
   mutating func skipWinner(to target: InternalKey) throws(EngineError) {
     assert(isValid && isForward, "a child is skipped on from an entry, walking forward")
     do throws(EngineError) {

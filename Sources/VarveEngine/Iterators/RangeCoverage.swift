@@ -1,13 +1,13 @@
 /// The range tombstones of all sources of a merge, as one reader sees them: whether a key's entries are
 /// dead, and how far.
 ///
-/// Keys that a walk meets lie close together, so what was found for one is kept for the stretch around it:
-/// a key costs two comparisons, and a search in each source where the walk enters another stretch.
+/// Keys that a walk meets lie close together, so what was found for one is kept for the range around it:
+/// a key costs two comparisons, and a search in each source where the walk enters another range.
 ///
 /// # Ranks
 /// A source's rank is the index of its child in the merge: newest first. What a source says of a key is
 /// newer than all that those of higher rank have of it, so a tombstone of one lets the walk pass the
-/// stretch in all those of higher rank, and in its own where nothing was written there since (`coversAll`). And it
+/// range in all those of higher rank, and in its own where nothing was written there since (`coversAll`). And it
 /// hides nothing in those of lower rank: so for an entry only the sources up to its own are asked, and of these
 /// no more than up to the first that covers the key. What a table below says is often never read.
 ///

@@ -324,7 +324,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     if dead > 0 { deadRuns?.end(dead, last: key.view, deadEnd, next: source.isValid ? source.userKey : nil) }
   }
 
-  /// Goes on from an entry that a range tombstone hides: past the stretch, where the source has nothing newer in it. True
+  /// Continues from an entry that a range tombstone hides: past the range, where the source has nothing newer in it. True
   /// if only by one entry, whose key is hidden.
   @inline(never)
   private mutating func passCovered(

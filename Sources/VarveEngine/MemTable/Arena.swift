@@ -205,7 +205,7 @@ final class Arena: @unchecked Sendable {
 
   /// Forgets everything and keeps the memory, for the next memtable.
   ///
-  /// Requires: nobody reads the arena any more.
+  /// Requires: no one reads the arena any more.
   func reset() {
     _ = residentEnd.max(recordEnd == Arena.recordStart ? 0 : recordEnd, ordering: .relaxed)
     _ = residentStart.min(nodeStart, ordering: .relaxed)

@@ -52,7 +52,7 @@ final class ArenaPool: Sendable {
   /// Keeps `arena`, for which `charged` bytes were charged, for later if it may be and there is room, else
   /// lets it go.
   ///
-  /// Requires: nobody reads or writes the arena any more.
+  /// Requires: no one reads or writes the arena any more.
   func retire(_ arena: Arena, charged: Int, isReusable: Bool) {
     arena.reset()
     let bytes = arena.touchedBytes

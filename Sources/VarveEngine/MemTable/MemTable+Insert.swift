@@ -1,7 +1,7 @@
 /// The writing half of the B+tree. One writer; see `TreeNode` for what readers may see meanwhile.
 ///
 /// # Order of a split
-/// 1. The new right node is filled while nobody knows it.
+/// 1. The new right node is filled while no one knows it.
 /// 2. One change of the left node drops what moved, links to the right node and sets the high key:
 ///    from then on readers find the moved entries by going right.
 /// 3. The separator goes into the parent, which may split in turn; then readers find them directly.

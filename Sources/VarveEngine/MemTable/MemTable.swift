@@ -9,7 +9,7 @@ internal import Synchronization
 ///
 /// # Growth
 /// A memtable may be made to grow only as its owner allows it (`grow`): below the allowance an insert
-/// asks nobody, and at each step the owner learns what memory it comes to. That is how many memtables
+/// asks no one, and at each step the owner learns what memory it comes to. That is how many memtables
 /// share one bound, and it costs an insert one comparison.
 ///
 /// # Invariants

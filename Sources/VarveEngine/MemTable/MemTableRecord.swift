@@ -55,7 +55,7 @@ struct MemTableRecord {
     unsafe cvarve_prefetch(base + 64)
   }
 
-  /// Fills a record that nobody sees yet.
+  /// Fills a record that no one sees yet.
   @inline(__always)
   func write(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) {
     unsafe base.storeBytes(of: trailer.word, as: UInt64.self)

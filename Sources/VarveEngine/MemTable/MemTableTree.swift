@@ -14,7 +14,7 @@ internal import Synchronization
 ///    the parent nor the root need be visited again.
 ///
 /// # Safety
-/// A view: whoever holds a `MemTableTree` holds the memtable. Offsets come from nodes whose version was checked
+/// A view: the caller that holds a `MemTableTree` holds the memtable. Offsets come from nodes whose version was checked
 /// after they were loaded, so they lead to records and nodes that were published whole.
 @safe
 struct MemTableTree {

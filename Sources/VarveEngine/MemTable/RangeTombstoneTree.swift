@@ -12,7 +12,7 @@ internal import Synchronization
 ///                │     │     │
 ///     roots      ◇     ◇     ◇
 ///
-/// Because a tombstone is newer than all before it, a version's tree says of each stretch only the newest:
+/// Because a tombstone is newer than all before it, a version's tree says of each range only the newest:
 /// a reader between two versions uses the older one. A version also leads to one further back
 /// (`jump`: Myers, "An applicative random-access stack", 1983), so that an old snapshot finds its own in logarithmic time.
 ///
@@ -22,7 +22,7 @@ internal import Synchronization
 /// A large edit is put together before its commit leads (`PreparedTombstones`) and adopted whole. It has one version.
 ///
 /// # Points written later
-/// A boundary is marked when a point entry goes into its stretch after the tombstone. What isn't marked is
+/// A boundary is marked when a point entry goes into its range after the tombstone. What isn't marked is
 /// wholly dead for every reader that sees the tombstone, so a cursor passes it in one seek.
 ///
 /// Where a batch's tree is made again, its tombstones come before all its points (`beginOlderWrites`). Then the marks are
@@ -126,7 +126,7 @@ struct RangeTombstoneTree: ~Copyable {
     return covering
   }
 
-  /// The stretch around `key` as a reader at `sequence` sees it.
+  /// The range around `key` as a reader at `sequence` sees it.
   func segment(around key: ByteView, at sequence: SequenceNumber) -> TombstoneSegment {
     segment(around: key, in: version(at: sequence)?.root)
   }
@@ -154,7 +154,7 @@ struct RangeTombstoneTree: ~Copyable {
     node.isMarked || node.edit < markedEdit.load(ordering: .relaxed)
   }
 
-  /// Calls `body` for each stretch that a reader at `sequence` sees covered, in order.
+  /// Calls `body` for each range that a reader at `sequence` sees covered, in order.
   func forEachFragment(
     at sequence: SequenceNumber, _ body: (_ start: ByteView, _ end: ByteView, SequenceNumber) -> Void
   ) {
@@ -217,7 +217,7 @@ struct RangeTombstoneTree: ~Copyable {
     }
   }
 
-  /// The stretch around `key` in which all is alike; with `coversAll`, nothing was written into it since
+  /// The range around `key` in which all is alike; with `coversAll`, nothing was written into it since
   /// `sequence` but tombstones over the whole of it.
   func unchanged(around key: ByteView, since sequence: SequenceNumber) -> TombstoneSegment {
     var found = segment(around: key, at: .maximum)
@@ -347,7 +347,7 @@ struct RangeTombstoneTree: ~Copyable {
   /// Says that what comes next changes something again.
   func endRedundant() { unsafe writer.pointee.isRedundant = false }
 
-  /// Marks the stretch that a point entry goes into. Called before the entry is visible.
+  /// Marks the range that a point entry goes into. Called before the entry is visible.
   func noteWrite(_ key: ByteView) {
     var node = unsafe writer.pointee.root
     var floor: TombstoneNode?

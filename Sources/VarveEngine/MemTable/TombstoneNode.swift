@@ -233,7 +233,7 @@ struct TombstoneMemory: ~Copyable {
     }
   }
 
-  /// `count` bytes, aligned to eight, for what is no larger than a key: stops the process where the system has none.
+  /// `count` bytes, aligned to eight, for what is not larger than a key: stops the process where the system has none.
   mutating func allocate(_ count: Int) -> UnsafeMutableRawPointer {
     do throws(EngineError) { return try unsafe reserve(count) } catch { fatalError("\(error)") }
   }

@@ -19,7 +19,7 @@ public struct MergeInput: ~Copyable {
     operands.combine(keyView, by: mergeOperator, into: &operand)
   }
 
-  /// Gives the operands back to whoever collected them.
+  /// Gives the operands back to the caller that collected them.
   consuming func takeOperands() -> OperandStack { operands }
 
   /// The key.

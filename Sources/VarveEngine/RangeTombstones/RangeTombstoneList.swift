@@ -86,7 +86,7 @@ final class RangeTombstoneList: Sendable {
     return newest(index, at: sequence)
   }
 
-  /// The stretch around `key`: a fragment, or the gap between two.
+  /// The range around `key`: a fragment, or the gap between two.
   func segment(around key: ByteView, at sequence: SequenceNumber) -> TombstoneSegment {
     let index = firstIndex(endingAfter: key)
     if index < count, start(index).compare(key) <= 0 {

@@ -1,4 +1,4 @@
-/// Cuts range tombstones that overlap into fragments, and keeps of each stretch of keys one tombstone for
+/// Cuts range tombstones that overlap into fragments, and keeps of each range of keys one tombstone for
 /// each snapshot interval: what a flush or compaction needs of all its inputs'.
 ///
 /// A sweep over the bounds: between two neighbouring bounds the set of tombstones is the same.
@@ -63,7 +63,7 @@ struct RangeTombstoneMerge {
     bounds.sort { $0.compare($1) < 0 }
     let starts = tombstones.indices.sorted { tombstones[$0].start.compare(tombstones[$1].start) < 0 }
     var builder = RangeTombstoneListBuilder()
-    /// The tombstones over the stretch, newest first.
+    /// The tombstones over the range, newest first.
     var open: [Int] = []
     var nextStart = 0
     for index in bounds.indices.dropLast() {

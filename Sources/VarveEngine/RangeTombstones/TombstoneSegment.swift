@@ -1,17 +1,17 @@
-/// A stretch of keys over which a reader sees one newest range tombstone, or none.
+/// A range of keys over which a reader sees one newest range tombstone, or none.
 ///
-/// Whoever looks up tombstones for keys that come in order asks once for each stretch, not for each key.
+/// A caller that looks up tombstones for keys that come in order asks once for each range, not for each key.
 ///
 /// # Safety
 /// The bounds are views: valid as long as what was asked (a memtable, a list) lives.
 struct TombstoneSegment {
   /// The sequence of the newest tombstone over it; zero where there is none.
   var sequence: SequenceNumber
-  /// Where the stretch begins, included; nil: at the first key.
+  /// Where the range begins, included; nil: at the first key.
   var lower: ByteView?
   /// Where it ends, excluded; nil: it has no end.
   var upper: ByteView?
-  /// No entry of the same source inside the stretch is newer than the tombstone: all of them can be passed.
+  /// No entry of the same source inside the range is newer than the tombstone: all of them can be passed.
   var coversAll = false
 
   /// All keys, none of them deleted.
@@ -24,7 +24,7 @@ struct TombstoneSegment {
     return true
   }
 
-  /// Shrinks the stretch to what it shares with `other`.
+  /// Shrinks the range to what it shares with `other`.
   mutating func narrow(to other: TombstoneSegment) {
     if let end = other.upper, upper.map({ end.compare($0) < 0 }) ?? true { upper = end }
     if let start = other.lower, lower.map({ start.compare($0) > 0 }) ?? true { lower = start }

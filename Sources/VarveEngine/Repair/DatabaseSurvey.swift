@@ -144,7 +144,7 @@ struct DatabaseSurvey {
     return hints
   }
 
-  /// Segments that somebody names and that are not there, ascending.
+  /// Segments that someone names and that are not there, ascending.
   func missingLogs(_ hints: [FileNumber: LogRescue.Hints]) -> [FileNumber] {
     var named = Set(hints.keys)
     if let oldest = evidence.oldestLog { named.insert(oldest) }

@@ -1,5 +1,5 @@
 /// The directory `lost` in a database: what repairs replaced or could not read. Nothing in the engine reads
-/// it; it may be removed when nobody wants to look at it any more.
+/// it; it may be removed when no one wants to look at it any more.
 final class LostDirectory {
   /// The name of the directory in a database's.
   static let name = "lost"

@@ -1,6 +1,6 @@
 /// Tells tables that a compaction has replaced from live ones where no MANIFEST says it.
 ///
-/// Inputs of a finished compaction stay in the directory until nobody reads them, and a crash may leave them
+/// Inputs of a finished compaction stay in the directory until no one reads them, and a crash may leave them
 /// beside the outputs. Both together hold the same rows as the outputs alone, with one exception: the outputs
 /// leave out tombstones that hid nothing any more, and if the input that has the tombstone was removed and the
 /// one with the older value was not, a deleted key would be reborn.

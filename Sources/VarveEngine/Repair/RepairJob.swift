@@ -294,7 +294,7 @@ final class KeyPair {
 }
 
 extension RangeTombstoneMerge {
-  /// The fragments with the newest tombstone of each: for a database that nobody reads yet.
+  /// The fragments with the newest tombstone of each: for a database that no one reads yet.
   func newestFragments() -> RangeTombstoneList { fragments(interval: { _ in 0 }, unsettled: -1) }
 
   /// The fragments with all their tombstones.

@@ -1,4 +1,4 @@
-/// Writes the files that a repair makes: tables and an empty segment, under numbers that nobody has.
+/// Writes the files that a repair makes: tables and an empty segment, under numbers that no one has.
 final class RescueTableWriter {
   private let directory: String
   private let lost: LostDirectory

@@ -46,7 +46,7 @@ struct SalvageJob {
     }
   }
 
-  /// Nil where the lock can't be taken for another reason than that somebody has it: a medium that can't be
+  /// Nil where the lock can't be taken for another reason than that someone has it: a medium that can't be
   /// written to, say.
   private func takeLock(_ survey: DatabaseSurvey) throws(EngineError) -> (any FileLock)? {
     do throws(EngineError) { return try survey.fileSystem.lock(survey.path(.lock)) } catch {

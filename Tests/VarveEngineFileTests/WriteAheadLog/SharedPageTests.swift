@@ -51,7 +51,7 @@ struct SharedPageTests {
     #expect(follower.read(session: MachineSession(high: 1, low: 9), databaseID: 0x22) == nil)
     #expect(follower.read(session: Self.session, databaseID: 0x23) == nil)
     try SharedPage.invalidate(at: path, fileSystem)
-    #expect(follower.read(session: Self.session, databaseID: 0x22) == nil, "whoever has it mapped sees that")
+    #expect(follower.read(session: Self.session, databaseID: 0x22) == nil, "the caller that has it mapped sees that")
   }
 
   @Test func `the writer's process is known where its number means the same`() throws {

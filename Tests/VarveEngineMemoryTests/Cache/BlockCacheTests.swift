@@ -253,7 +253,7 @@ struct BlockCacheTests {
     #expect(kept > share * 3 / 4, "\(kept) blocks where \(share) are a fair share")
   }
 
-  @Test func `index blocks that nobody asks for any more go some time`() {
+  @Test func `index blocks that no one asks for any more go some time`() {
     var random = SeededRandom(seed: 12)
     let cache = BlockCache(capacity: 1_000 * (1_000 + CacheSlot.overhead))
     for number in 0..<800 { touch(cache, key(number, table: 1), size: 1_000, priority: .high) }
@@ -262,7 +262,7 @@ struct BlockCacheTests {
     #expect(kept < 100, "\(kept) of 800")
   }
 
-  @Test func `what nobody asks for any more makes room for what they do`() {
+  @Test func `what no one asks for any more makes room for what they do`() {
     let cache = BlockCache(capacity: 1_000 * (1_000 + CacheSlot.overhead))
     for _ in 0..<3 { for number in 0..<1_000 { touch(cache, key(number), size: 1_000) } }
     // A new working set of the same size.

@@ -26,7 +26,7 @@ struct MemoryBudgetTests {
     #expect(budget.used == 40 * mebibyte)
   }
 
-  @Test func `where somebody lets it grow, the cache shrinks at once and grows by parts`() {
+  @Test func `where someone lets it grow, the cache shrinks at once and grows by parts`() {
     let cache = BlockCache(capacity: 0)
     let budget = MemoryBudget(limit: 160 * mebibyte, cacheFloor: 8 * mebibyte, cache: cache)
     let requests = Requests()

@@ -61,7 +61,7 @@ struct TombstoneRunTests {
   }
 
   @Test(arguments: [[], [0], [2_999], [0, 1, 255, 256, 257, 1_400, 1_402, 2_999], Array(500..<1_100)])
-  func `only tables with range tombstones are looked at, each once, and every stretch is right`(
+  func `only tables with range tombstones are looked at, each once, and every range is right`(
     _ list: [Int]
   ) throws {
     let tombstones = Set(list)
@@ -82,7 +82,7 @@ struct TombstoneRunTests {
         try run.segment(around: key, at: .maximum)
       }
       #expect(segment.sequence.value == wide.covering(number, tombstones), "key \(number)")
-      // All of the stretch is as the key is.
+      // All of the range is as the key is.
       for other in max(number - 60, 0)..<min(number + 60, 30_000)
       where WideRun.key(other).withByteView({ segment.contains($0) }) {
         #expect(segment.sequence.value == wide.covering(other, tombstones), "key \(other), in the stretch of \(number)")

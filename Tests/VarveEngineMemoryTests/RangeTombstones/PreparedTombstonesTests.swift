@@ -120,7 +120,7 @@ struct PreparedTombstonesTests {
     }
   }
 
-  @Test func `a stretch that gets a point after a tombstone of the same batch is not passed`() throws {
+  @Test func `a range that gets a point after a tombstone of the same batch is not passed`() throws {
     let engine = try Engine.open(at: "/db", options: Self.options(64 << 10), environment: .inMemory())
     var batch = WriteBatch()
     for index in 0..<PreparedTombstones.countMinimum {

@@ -33,7 +33,7 @@ struct RangeTombstoneTreeTests {
     }
   }
 
-  @Test func `a stretch around a key has one answer, and ends where the answer may change`() {
+  @Test func `a range around a key has one answer, and ends where the answer may change`() {
     for seed in UInt64(1)...UInt64(TestScale.count(30)) {
       var random = SeededRandom(seed: seed)
       let tree = RangeTombstoneTree()
@@ -104,7 +104,7 @@ struct RangeTombstoneTreeTests {
     }
   }
 
-  @Test func `a stretch is wholly covered just where no point was written after its tombstone`() {
+  @Test func `a range is wholly covered just where no point was written after its tombstone`() {
     for seed in UInt64(1)...UInt64(TestScale.count(40)) {
       var random = SeededRandom(seed: seed)
       let tree = RangeTombstoneTree()
@@ -126,14 +126,14 @@ struct RangeTombstoneTreeTests {
           let later = points.contains { point in
             point.sequence > segment.sequence.value && point.key.withByteView { segment.contains($0) }
           }
-          // A mark may be left over from a wider stretch; it may never be missing.
+          // A mark may be left over from a wider range; it may never be missing.
           if later { #expect(!segment.coversAll, "seed \(seed): a later point is passed around \(key)") }
         }
       }
     }
   }
 
-  @Test func `a fresh tombstone covers all of its stretch`() {
+  @Test func `a fresh tombstone covers all of its range`() {
     let tree = RangeTombstoneTree()
     [UInt8(5)].withByteView { tree.noteWrite($0) }
     [UInt8(1)].withByteView { start in [UInt8(9)].withByteView { _ = tree.insert(start, $0, SequenceNumber(7)) } }

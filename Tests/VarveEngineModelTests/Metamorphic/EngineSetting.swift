@@ -43,7 +43,7 @@ struct EngineSetting: Hashable, Sendable, Codable {
     default: options.durability = .process
     }
     options.mergeOperators = [ChainOperator()]
-    // What a cursor has the engine cover takes a sequence, and when it does is no answer of the sequence's.
+    // What a cursor has the engine cover takes a sequence, and when it does is not an answer of the sequence's.
     options.deadRunMinimum = 0
     options.defaultFamilyOptions.mergeOperator = Self.mergeOperator(familySlot: 0)
     if changesAtReopen, count > 0 {

@@ -6,7 +6,7 @@ import VarveEngine
 /// where it is still stored, and that depends on when a compaction comes. Such commits are *unclear*, and are not
 /// tried. Of all others it is known whether they are refused, whatever the settings.
 final class HeldTransaction {
-  /// What somebody did to keys. A merge counts as a put.
+  /// What someone did to keys. A merge counts as a put.
   enum Change {
     case put([UInt8])
     case removal([UInt8])

@@ -5,7 +5,7 @@ struct SequenceHistory: Sendable {
   var answers: [UInt64] = []
   /// The answers in words, where they were asked for.
   var texts: [String] = []
-  /// Something that must not happen with any options; it is no answer.
+  /// Something that must not happen with any options; it is not an answer.
   var fault: String?
   /// How many changes of tables the content was compared around.
   var installCount = 0

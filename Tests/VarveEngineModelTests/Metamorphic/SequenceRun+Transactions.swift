@@ -34,7 +34,7 @@ extension SequenceRun {
       answer.add(UInt64(held.transaction?.writeCount ?? 0))
     case .commitTransaction(let place): try commit(place, &answer)
     case .rollBackTransaction(let place): transactions[place] = nil
-    default: fatalError("\(operation.kind) is no operation on a transaction")
+    default: fatalError("\(operation.kind) is not an operation on a transaction")
     }
   }
 

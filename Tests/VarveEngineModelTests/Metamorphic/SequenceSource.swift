@@ -136,7 +136,7 @@ struct SequenceSource {
     case .writeTransaction: return .writeTransaction(slot, (0...random.below(3)).map { _ in transactionChange() })
     case .savepoint: return .savepoint(slot, isSet: random.oneIn(2))
     case .commitTransaction:
-      // Now and then somebody comes between.
+      // Now and then someone comes between.
       guard !touched[slot].isEmpty, random.oneIn(3) else { return .commitTransaction(slot) }
       queued = [.commitTransaction(slot)]
       let (family, key) = touched[slot][random.below(touched[slot].count)]

@@ -35,7 +35,7 @@ struct FollowTests {
     }
   }
 
-  @Test func `a follower goes on over flushes, compactions and segments that are used again`() throws {
+  @Test func `a follower continues over flushes, compactions and segments that are used again`() throws {
     try Self.onEach { fixture in
       let early = try fixture.follow()
       for round in 0..<12 {
@@ -110,13 +110,13 @@ struct FollowTests {
       #expect(FollowFixture.code { _ = try follower.engine.get(Self.key, in: seen) } == .familyDropped)
       #expect(try follower.engine.get(Self.key, in: follower.engine.family(named: "x")) == [2])
       try cursor.seekToFirst()
-      #expect(cursor.isValid && cursor.valueBytes == [1], "a cursor goes on")
+      #expect(cursor.isValid && cursor.valueBytes == [1], "a cursor continues")
       try follower.close()
       try fixture.writer.close()
     }
   }
 
-  @Test func `a rolled MANIFEST is read anew, and tables stay open`() throws {
+  @Test func `a rolled MANIFEST is read again, and tables stay open`() throws {
     try Self.onEach { fixture in
       try fixture.fill(0)
       try fixture.writer.flush()
@@ -289,7 +289,7 @@ struct FollowTests {
       try batch.put(Self.key, [2], in: other)
       try fixture.writer.write(batch, durability: Durability.none)
       let last = try fixture.writer.put([9], [9])
-      #expect(try follower.catchUp() == last, "a gap in sequence is no damage")
+      #expect(try follower.catchUp() == last, "a gap in sequence is not damage")
       #expect(try follower.engine.get(Self.key) == [1])
       try fixture.writer.flush()
       #expect(try fixture.isSame(follower))
@@ -319,7 +319,7 @@ struct FollowTests {
     }
   }
 
-  @Test func `a log that goes on behind a failed sync is followed`() throws {
+  @Test func `a log that continues behind a failed sync is followed`() throws {
     let disk = CrashFileSystem(seed: 3)
     let fixture = try FollowFixture(disk)
     let follower = try fixture.follow()

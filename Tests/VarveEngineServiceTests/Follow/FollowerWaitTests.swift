@@ -87,7 +87,7 @@ struct FollowerWaitTests {
     try writer.close()
   }
 
-  @Test func `readers of a follower see whole batches while it goes on`() throws {
+  @Test func `readers of a follower see whole batches while it continues`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let writer = try Engine.open(at: path, options: FollowFixture.options)

@@ -42,7 +42,7 @@ struct ReadOnlyTests {
     }
   }
 
-  @Test func `what a writer has replaced since the opening is no fault, and damage is one`() throws {
+  @Test func `what a writer has replaced since the opening is not a fault, and damage is one`() throws {
     let fixture = try FollowFixture(MemoryFileSystem(), at: "/db")
     try fixture.fill(0)
     try fixture.writer.flush()
@@ -88,7 +88,7 @@ struct ReadOnlyTests {
     try fixture.writer.close()
   }
 
-  @Test func `a read-only engine stays at its instant while the writer goes on`() throws {
+  @Test func `a read-only engine stays at its instant while the writer continues`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let fixture = try FollowFixture(PosixFileSystem(), at: path)

@@ -55,7 +55,7 @@ struct TransactionHistoryTests {
           try transaction.put([to], CounterOperator.bytes(there + amount))
         }
         guard step % 20 == thread else { continue }
-        // Whoever looks at one instant sees all of it.
+        // A caller that looks at one instant sees all of it.
         let total = try engine.multiGet((0..<10).map { [UInt8($0)] }).reduce(0) { sum, value in
           sum + (value.flatMap(CounterOperator.number) ?? 0)
         }
@@ -83,7 +83,7 @@ struct TransactionHistoryTests {
           if !mine { try transaction.put([pair, side], [1]) }
         }
         let both = try engine.multiGet([[pair, 0], [pair, 1]])
-        #expect(both != [[0], [0]], "nobody of pair \(pair) is on duty")
+        #expect(both != [[0], [0]], "no one of pair \(pair) is on duty")
       }
     }
   }
@@ -191,7 +191,7 @@ struct TransactionHistoryTests {
     return rows
   }
 
-  /// One read or change. What it reads of its own writes is no part of the history.
+  /// One read or change. What it reads of its own writes is not part of the history.
   private static func act(
     _ transaction: inout OptimisticTransaction, _ record: inout Record, _ random: inout SeededRandom, value: [UInt8]
   ) throws {

@@ -110,7 +110,7 @@ struct TransactionTests {
     #expect(try engine.get(Self.key("other")) == nil)
   }
 
-  /// How somebody else changes the key "k" after the snapshot.
+  /// How someone else changes the key "k" after the snapshot.
   enum Change: CaseIterable {
     case put, delete, deleteRange, merge, flushed, compacted, drop
   }
@@ -163,7 +163,7 @@ struct TransactionTests {
     #expect(try engine.get([3]) == [2])
   }
 
-  @Test func `a key that was not there when a stretch was walked is a conflict, backward too`() throws {
+  @Test func `a key that was not there when a range was walked is a conflict, backward too`() throws {
     let engine = try Self.makeEngine()
     try engine.put([1], [1])
     try engine.put([9], [1])

@@ -22,7 +22,7 @@ struct CheckpointTests {
       at: path, options: DamageFixture.options(), environment: DirectoryImage.environment(fileSystem, seed: seed))
   }
 
-  /// The content of a database that nobody has open, after a verification without faults.
+  /// The content of a database that no one has open, after a verification without faults.
   static func content(_ fileSystem: any FileSystem, at path: String = target) throws -> [String: [ModelDatabase.Row]] {
     let engine = try open(fileSystem, at: path, seed: 6)
     let faults = try engine.verify().faults

@@ -190,7 +190,7 @@ struct CoveredTableTests {
     #expect(!Self.isCovered([("a", "d", [10]), ("e", "l", [10])]), "a gap")
     #expect(!Self.isCovered([("c", "l", [9])]), "a table may hold an entry that is as new")
     #expect(!Self.isCovered([("a", "d", [10]), ("d", "l", [8])]), "one is older")
-    #expect(!Self.isCovered([("c", "l", [10])], oldest: 9), "somebody sees less")
+    #expect(!Self.isCovered([("c", "l", [10])], oldest: 9), "someone sees less")
     #expect(Self.isCovered([("c", "l", [20, 10])], oldest: 15), "the older one is seen by all")
     #expect(!Self.isCovered([("c", "l", [20])], oldest: 15))
   }

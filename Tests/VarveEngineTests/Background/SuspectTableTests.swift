@@ -141,7 +141,7 @@ struct SuspectTableTests {
     try engine.close()
   }
 
-  @Test func `resume reads the table again, and goes on with it where it is whole`() throws {
+  @Test func `resume reads the table again, and continues with it where it is whole`() throws {
     let world = try World()
     let engine = world.engine
     try world.put(0..<Self.keyCount, round: 1)
@@ -182,7 +182,7 @@ struct SuspectTableTests {
       }
     }
     #expect(world.tables(level: 0).isEmpty)
-    // What does not touch it is no concern of it.
+    // What does not touch it is not a concern of it.
     try engine.compact(from: World.key(0), to: World.key(100))
     try engine.close()
   }
@@ -234,7 +234,7 @@ struct SuspectTableTests {
     #expect(told == [given])
   }
 
-  @Test func `what is given up goes on being compacted, and a whole table loses nothing`() throws {
+  @Test func `what is given up continues being compacted, and a whole table loses nothing`() throws {
     let world = try World()
     let engine = world.engine
     try world.put(0..<Self.keyCount, round: 1)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// What happens to level 0 when writes pause, and to the files that nobody needs then.
+/// What happens to level 0 when writes pause, and to the files that no one needs then.
 struct WritePauseTests {
   private static let second: UInt64 = 1_000_000_000
 
@@ -44,7 +44,7 @@ struct WritePauseTests {
     executor.clock.advance(Self.second)
     try Self.flush(engine, 5)
     executor.runAll()
-    #expect(Self.depth(engine) == 5, "a flush came meanwhile: the pause begins anew")
+    #expect(Self.depth(engine) == 5, "a flush came meanwhile: the pause begins again")
     // The timer looks once a second, so it may see the pause a second late.
     for _ in 0..<2 {
       executor.clock.advance(Self.second)

@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Random runs in which most keys die, with covers as often as may be: nobody can tell.
+/// Random runs in which most keys die, with covers as often as may be: no one can tell.
 struct DeadRunModelTests {
   private static let keyCount = 1_500
 

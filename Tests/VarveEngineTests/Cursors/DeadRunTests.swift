@@ -167,7 +167,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `a write just behind the run is no hindrance`() throws {
+  @Test func `a write just behind the run is not a hindrance`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<500)
@@ -262,7 +262,7 @@ struct DeadRunTests {
       let head = cursor.keyBytes
       #expect(try transaction.get(Self.key(17)) == nil)
       try transaction.delete(head)
-      // Somebody else finds it, too, and the engine covers the run.
+      // Someone else finds it, too, and the engine covers the run.
       let runs = Self.coveredRuns(engine)
       #expect(try Self.first(engine) == head)
       #expect(Self.coveredRuns(engine) == runs + 1)
@@ -334,7 +334,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `a writer does it where somebody led`() throws {
+  @Test func `a writer does it where someone led`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<500)

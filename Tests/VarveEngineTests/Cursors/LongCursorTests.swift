@@ -96,7 +96,7 @@ struct LongCursorTests {
     #expect(seen == count)
   }
 
-  @Test func `a cursor whose view was taken goes on both ways, over buffers, blocks and memtables`() throws {
+  @Test func `a cursor whose view was taken continues both ways, over buffers, blocks and memtables`() throws {
     let world = try World(count: 2_000)
     // Half of the keys again, in the memtable.
     for index in stride(from: 0, to: 2_000, by: 2) { try world.engine.put(Self.key(index), [7]) }
@@ -131,7 +131,7 @@ struct LongCursorTests {
     if !Self.showsNothing(cursor) { Issue.record("the cursor stands elsewhere") }
   }
 
-  @Test func `a cursor over a dropped family goes on, also where its view had been taken before`() throws {
+  @Test func `a cursor over a dropped family continues, also where its view had been taken before`() throws {
     let world = try World(count: 10)
     let family = try world.engine.createFamily("other")
     for index in 0..<1_000 { try world.engine.put(Self.key(index), Self.value(index), in: family) }

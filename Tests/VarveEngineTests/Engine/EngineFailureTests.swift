@@ -221,7 +221,7 @@ struct EngineFailureTests {
     try again.close()
   }
 
-  @Test func `an end record that can't be written is no reason to stop`() throws {
+  @Test func `an end record that can't be written is not a reason to stop`() throws {
     let world = World(mapsLog: false)
     let (engine, executor) = try world.open()
     executor.runAll()
@@ -239,7 +239,7 @@ struct EngineFailureTests {
     try again.close()
   }
 
-  @Test func `a batch that is submitted with a timer is synced, also where nobody waits`() throws {
+  @Test func `a batch that is submitted with a timer is synced, also where no one waits`() throws {
     let world = World()
     let (engine, executor) = try world.open()
     var batch = WriteBatch()
@@ -252,7 +252,7 @@ struct EngineFailureTests {
     try engine.close()
   }
 
-  @Test func `a flush goes on when there is space again, and its failures leave no files`() throws {
+  @Test func `a flush continues when there is space again, and its failures leave no files`() throws {
     let world = World()
     let (engine, executor) = try world.open()
     for index in 0..<100 { try engine.put(key(index), [1]) }

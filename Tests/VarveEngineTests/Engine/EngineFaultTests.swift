@@ -98,7 +98,7 @@ struct EngineFaultTests {
     return trial.fileSystem.callCount - before
   }
 
-  @Test func `on a full disk reads go on, writes fail whole, and work goes on when there is space`() throws {
+  @Test func `on a full disk reads go on, writes fail whole, and work continues when there is space`() throws {
     var failed = 0
     for skip in 0..<(try Self.callCount(Self.allocating)) {
       let trial = try Trial(seed: 1)

@@ -92,14 +92,14 @@ struct EngineRulesTests {
     #expect(report.faults.isEmpty, "\(report)")
   }
 
-  @Test func `a family that is dropped while it is flushed leaves nothing and disturbs nobody`() throws {
+  @Test func `a family that is dropped while it is flushed leaves nothing and disturbs no one`() throws {
     try dropWithin { engine, _, dropAtNextTable in
       dropAtNextTable()
       try engine.flush()
     }
   }
 
-  @Test func `a family that is dropped while it is compacted leaves nothing and disturbs nobody`() throws {
+  @Test func `a family that is dropped while it is compacted leaves nothing and disturbs no one`() throws {
     try dropWithin { engine, family, dropAtNextTable in
       try engine.flush()
       for index in 0..<500 { try engine.put([UInt8(index & 0xff)], [7], in: family) }
@@ -151,7 +151,7 @@ struct EngineRulesTests {
   }
 
   @Test
-  func `without compactions in the background nothing is compacted, nobody is slowed down, and compact still does`()
+  func `without compactions in the background nothing is compacted, no one is slowed down, and compact still does`()
     throws
   {
     var options = DamageFixture.options()

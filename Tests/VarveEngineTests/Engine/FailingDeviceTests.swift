@@ -6,14 +6,14 @@ import Testing
 
 /// Syncs that fail, each in turn: of the log, of tables, of the MANIFEST, of CURRENT and of the directory.
 ///
-/// Once: the log continues in a new segment, a flush is tried again, and nobody but the one whose sync it was is
+/// Once: the log continues in a new segment, a flush is tried again, and no one but the one whose sync it was is
 /// told. For ever: the engine takes no writes and says why, reads go on; when the device is well, `resume` is
 /// enough.
 struct FailingDeviceTests {
   private static let syncs: Set<Fault.Kind> = [.sync, .syncDirectory]
 
   @Test(arguments: [true, false])
-  func `whichever sync fails once, the engine goes on and nothing is lost`(mapsFiles: Bool) throws {
+  func `whichever sync fails once, the engine continues and nothing is lost`(mapsFiles: Bool) throws {
     var tried = 0
     for skip in FaultScript.sample(try FaultScript.callCount(Self.syncs, mapsFiles: mapsFiles, reopens: true)) {
       let script = try FaultScript(CrashFileSystem(seed: 3), mapsFiles: mapsFiles)

@@ -78,7 +78,7 @@ struct FileReadBanTests {
     try engine.close()
   }
 
-  @Test func `whoever catches the refusal can't hide it`() throws {
+  @Test func `the caller that catches the refusal can't hide it`() throws {
     let engine = try Self.open(CountingFileSystem())
     var code: EngineError.Code?
     let answer = try engine.withoutFileReads { () -> Int in

@@ -38,7 +38,7 @@ struct FullDiskTests {
   ]
 
   @Test(arguments: settings)
-  func `wherever space runs out, reads go on, and work goes on in process when there is space`(
+  func `wherever space runs out, reads go on, and work continues in process when there is space`(
     setting: Setting
   ) throws {
     let kinds = setting.failsSyncs ? Self.allocating : Self.withoutSyncs
@@ -46,7 +46,7 @@ struct FullDiskTests {
   }
 
   @Test(arguments: Way.allCases)
-  func `without descriptors work stops, and goes on when there are some`(way: Way) throws {
+  func `without descriptors work stops, and continues when there are some`(way: Way) throws {
     let setting = Setting(mapsFiles: true, failsSyncs: false, way: way, code: .tooManyOpenFiles)
     try Self.failEach([.createFile], setting, isExpected: { $0 == .tooManyOpenFiles })
   }

@@ -135,7 +135,7 @@ struct ManyFamiliesTests {
     try engine.close()
   }
 
-  @Test func `a batch stays whole where its families are flushed together and one goes on`() throws {
+  @Test func `a batch stays whole where its families are flushed together and one continues`() throws {
     let disk = CrashFileSystem(seed: 1)
     let (engine, executor) = try Self.open(disk)
     let one = try engine.createFamily("one")

@@ -192,7 +192,7 @@ struct VolatileFamilyTests {
     try engine.close()
   }
 
-  @Test func `the log goes on freeing segments while a volatile memtable is never flushed`() throws {
+  @Test func `the log continues freeing segments while a volatile memtable is never flushed`() throws {
     let (engine, executor) = try Self.open(MemoryFileSystem())
     let family = try Self.makeVolatile(engine)
     var batch = WriteBatch()
@@ -364,7 +364,7 @@ struct VolatileFamilyTests {
     }
     #expect(family.state.version.tableCount > 0)
     #expect(try Self.rows(follower.engine, try follower.engine.family(named: "volatile")).isEmpty)
-    // A commit that nobody else can see moves nobody.
+    // A commit that no one else can see moves no one.
     try fixture.writer.put([1], [1], in: family)
     #expect(try follower.catchUp() < fixture.writer.visibleSequence)
     try follower.close()

@@ -119,7 +119,7 @@ struct EngineEventTests {
     #expect(story == ["began", "failed", "error inputOutput", "began", "ended", "recovered"])
   }
 
-  @Test func `a sync that fails is told, and that the log goes on`() throws {
+  @Test func `a sync that fails is told, and that the log continues`() throws {
     let observed = try ObservedEngine()
     observed.faults.inject(Fault([.sync], pathSuffix: ".log", count: 1))
     #expect(throws: EngineError.self) { try observed.engine.put([1], [1], durability: .power) }

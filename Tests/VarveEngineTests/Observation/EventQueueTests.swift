@@ -17,7 +17,7 @@ struct EventQueueTests {
       switch event {
       case .tableDeleted(let number): numbers.withLock { $0.append(number) }
       case .eventsDropped(let count): dropped.withLock { $0 += count }
-      default: Issue.record("an event that nobody emitted: \(event)")
+      default: Issue.record("an event that no one emitted: \(event)")
       }
     }
 
@@ -46,7 +46,7 @@ struct EventQueueTests {
     }
   }
 
-  @Test func `a listener that is stuck holds nobody up, and is told how much it missed`() {
+  @Test func `a listener that is stuck holds no one up, and is told how much it missed`() {
     let queue = EventQueue()
     let recorder = Recorder()
     recorder.gate.shut()

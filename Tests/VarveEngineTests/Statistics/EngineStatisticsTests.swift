@@ -153,7 +153,7 @@ struct EngineStatisticsTests {
   @Test func `waits for a flush and for a segment of the log are counted by cause`() throws {
     let observed = try ObservedEngine()
     let clock = observed.executor.clock
-    // Nothing runs in the background unless somebody waits: so both causes are met.
+    // Nothing runs in the background unless someone waits: so both causes are met.
     observed.faults.interruptNext(.createFile, pathSuffix: ".sst") { clock.advance(1_000_000) }
     #expect(!observed.engine.mayDelayWrites)
     try observed.put(0..<30_000)

@@ -142,7 +142,7 @@ struct PublishedStatisticsTests {
     #expect(try PosixFileSystem().attributes(path) == nil)
   }
 
-  @Test func `a full disk keeps nobody from working`() throws {
+  @Test func `a full disk keeps no one from working`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let (engine, executor) = try Self.open(path)

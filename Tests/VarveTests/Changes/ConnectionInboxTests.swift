@@ -27,7 +27,7 @@ struct ConnectionInboxTests {
     for version in 1...257 { inbox.add(Self.changeSet(UInt64(version), rows: 1)) }
     #expect(inbox.held == (0, 0))
     inbox.add(Self.changeSet(258))
-    #expect(inbox.held.count == 0, "what comes after those that are lost is no use")
+    #expect(inbox.held.count == 0, "what comes after those that are lost is of no use")
     #expect(inbox.take() == nil)
     inbox.add(Self.changeSet(259))
     #expect(inbox.take()?.map(\.version.number) == [259])

@@ -36,12 +36,12 @@ struct ErrorCodeTests {
   @Test func `F6: a file at the path is reported by each way of opening`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/file"
-    try Data("somebody's".utf8).write(to: URL(fileURLWithPath: path))
+    try Data("someone's".utf8).write(to: URL(fileURLWithPath: path))
     #expect(Self.open(path)?.code == .pathIsFile)
     #expect(Self.open(path) { $0.isReadOnly = true }?.code == .pathIsFile)
     #expect(Self.open(path) { $0.follows = true }?.code == .pathIsFile)
     #expect(Self.open(path) { $0.onCorruption = .renameAside }?.code == .pathIsFile)
-    #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data("somebody's".utf8), "it is as it was")
+    #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data("someone's".utf8), "it is as it was")
   }
 
   @Test func `F6: a directory with something else in it is not a database, and one that is missing is not found`()

@@ -174,7 +174,7 @@ struct CatchUpTests {
       try database.write { tx in
         try tx.remove(key: 200, in: "notes")
         try tx.remove(key: 10, in: "notes")
-        try tx.set("anew", key: 10, in: "notes")
+        try tx.set("again", key: 10, in: "notes")
       }
     }
     try with { database in

@@ -66,7 +66,7 @@ struct SeedExtensionTests {
     // A number is not reused, not even for a row of the same key.
     try database.write { tx in
       try tx.remove(key: "foo", in: "c")
-      try tx.set("anew", key: "foo", in: "c")
+      try tx.set("again", key: "foo", in: "c")
     }
     #expect(try look("c/\"foo\"").id != inserted.id)
     let id = try database.read { tx in try tx.row(key: "foo", in: "c")?.id }

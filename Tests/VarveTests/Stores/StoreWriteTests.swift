@@ -132,9 +132,9 @@ struct StoreWriteTests {
       try notes.persist(Note(1), metadata: Stars(stars: 1), in: tx)
       try notes.modify(1, in: tx) { note in
         try notes.delete(1, in: tx)
-        note.text = "anew"
+        note.text = "again"
       }
-      #expect(try notes.load(1, in: tx)?.text == "anew")
+      #expect(try notes.load(1, in: tx)?.text == "again")
       #expect(try notes.metadata(of: 1, in: tx) == nil)
       #expect(try notes.count(in: tx) == 1)
     }

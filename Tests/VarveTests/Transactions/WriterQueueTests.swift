@@ -71,7 +71,7 @@ import Testing
       let first = lateWaiter(queue, executor) { order.withLock { $0.append("first") } }
       let second = await waiter(queue) { order.withLock { $0.append("second") } }
       queue.release()
-      // The first is called, and has not come: nobody else is called meanwhile.
+      // The first is called, and has not come: no one else is called meanwhile.
       for _ in 0..<3 {
         #expect(try queue.acquireSoon("passing"))
         #expect(queue.waiterCount == 1)
@@ -81,8 +81,11 @@ import Testing
       executor.release()
       #expect(queue.waiterCount == 2)
       #expect(order.withLock { $0 }.isEmpty)
-      // It is back as the first, and is handed the writer: nobody passes it again.
+      // It is back as the first, and is handed the writer: no one passes it again.
+      executor.hold()
       queue.release()
+      #expect(try !queue.tryAcquire("passing again"))
+      executor.release()
       try await first.value
       try await second.value
       #expect(order.withLock { $0 } == ["first", "second"])
@@ -112,7 +115,7 @@ import Testing
     }
   }
 
-  @Test func `in a strict queue nobody has the writer before those that wait`() async throws {
+  @Test func `in a strict queue no one has the writer before those that wait`() async throws {
     let queue = WriterQueue(isStrict: true)
     #expect(try queue.tryAcquire("holder"))
     let executor = LateExecutor()

@@ -13,7 +13,7 @@ struct LoadCommand: ParsableCommand {
       no UTF-8, and "family" for every family but the default one; or, with --binary, what export --binary \
       wrote. Entries act in their order; one with a key that is there replaces its value.
 
-      A load that was interrupted goes on with --resume where it stopped. How far it came is written in the \
+      A load that was interrupted continues with --resume where it stopped. How far it came is written in the \
       same batches as the entries (in a family "varve.load" that goes at the end), so no entry is missed, and \
       the input is compared with what was loaded before.
 

@@ -15,7 +15,7 @@ package enum ReadFailure: Error {
   case null
   /// The number is outside of the type's range, or not one of its values.
   case doesNotFit
-  /// The text is no UUID, URL or number.
+  /// The text is not a UUID, URL or number.
   case badText
   case other(any Error)
 }
@@ -43,7 +43,7 @@ package struct ByteSource {
     self.count = count
   }
 
-  /// The address of no bytes, which nobody reads.
+  /// The address of no bytes, which no one reads.
   private static var nowhere: UnsafeRawPointer { unsafe UnsafeRawPointer(bitPattern: 8).unsafelyUnwrapped }
 
   /// The byte at an offset, which is not negative.

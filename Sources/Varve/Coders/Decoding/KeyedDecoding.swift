@@ -22,7 +22,7 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
     do throws(ReadFailure) {
       return unsafe try state.pointee.names(slot, cell.pointee.id).compactMap { Key(stringValue: $0) }
     } catch {
-      // Nobody can be told here, and who asks may read nothing more: the error is kept for the end.
+      // No one can be told here, and who asks may read nothing more: the error is kept for the end.
       _ = state.pointee.error(error, Any.self, state.pointee.source.count, codingPath)
       return []
     }
@@ -57,7 +57,7 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
     return state.pointee.error(failure, type, place.start, codingPath + [key])
   }
 
-  /// Reads a value that is no container.
+  /// Reads a value that is not a container.
   @inline(__always)
   func read<Value>(
     _ key: Key, _ body: (ByteSource, inout Int) throws(ReadFailure) -> Value

@@ -25,7 +25,7 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
   var count: Int? { core.state.pointee.isLive(slot, id) ? core.state.pointee.frames[slot].count : nil }
 
   var isAtEnd: Bool {
-    // Whoever is late is told when it decodes.
+    // A caller that is late is told when it decodes.
     guard core.state.pointee.isLive(slot, id) else { return false }
     return currentIndex >= core.state.pointee.frames[slot].count
   }
@@ -66,7 +66,7 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
     }
   }
 
-  /// Reads an element that is no container.
+  /// Reads an element that is not a container.
   @inline(__always)
   private mutating func read<Value>(
     _ body: (ByteSource, inout Int) throws(ReadFailure) -> Value

@@ -11,7 +11,7 @@ extension EncodingState {
     frames[slot].kind = .value
   }
 
-  /// Makes room for an element without parts. Whoever writes it counts it.
+  /// Makes room for an element without parts. A caller that writes it counts it.
   @inline(__always)
   mutating func beginElement(_ slot: Int, _ id: UInt32) throws {
     try enter(slot, id)
@@ -71,7 +71,7 @@ extension EncodingState {
     frames[slot].kind = kind
   }
 
-  /// Before a value that is no record, in an array that had records alone so far.
+  /// Before a value that is not a record, in an array that had records alone so far.
   @inline(__always)
   private mutating func leaveUniform(_ slot: Int) throws {
     guard slot > 0, frames[slot &- 1].isUniform else { return }

@@ -8,7 +8,7 @@
 ///
 /// # Containers
 /// `KeyedEncodingContainer` and its counterpart allocate a box for each record, and look the box's type up at run time:
-/// together as much as four fields. So boxes are kept, and one that nobody else holds is used again.
+/// together as much as four fields. So boxes are kept, and one that no one else holds is used again.
 struct KeyTable: ~Copyable {
   /// The address of the type.
   let type: UInt

@@ -32,7 +32,7 @@ final class KnownShape: Sendable {
 /// A known shape, without counting a reference.
 ///
 /// # Safety
-/// It comes from a cache, which keeps every shape that it ever gave until its own end, and whoever has one of these
+/// It comes from a cache, which keeps every shape that it ever gave until its own end, and the caller that has one of these
 /// holds the cache.
 @safe
 struct ShapeReference: BitwiseCopyable, Equatable {

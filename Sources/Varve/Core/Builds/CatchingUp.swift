@@ -2,7 +2,7 @@
 ///
 /// Its record says from where on. Chunk by chunk, each an ordinary write, what was changed there is told to it, every
 /// row as it is now, and the position moves with the same commit. While it lags it is notified of no change of others: the
-/// feed has those, too, and the chunk that comes to the end of the feed, which nobody can be adding to meanwhile, makes
+/// feed has those, too, and the chunk that comes to the end of the feed, which no one can be adding to meanwhile, makes
 /// it ready. So a crash, or a program that does not register it, only leaves more to be told.
 ///
 /// A row that was changed several times may be passed several times, always as it is. Where a removal of all rows takes away a row

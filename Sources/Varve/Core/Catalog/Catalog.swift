@@ -7,7 +7,7 @@ internal import Synchronization
 /// A name, a shape or a range of row ids is given a number in a small commit of its own, before the transaction
 /// that needs it commits. So numbers never depend on whether that transaction does, concurrent writers can't
 /// give one number to two things, and the log has the number before the first row that uses it. What a
-/// rolled back transaction asked for stays: a name without rows, which nobody is shown.
+/// rolled back transaction asked for stays: a name without rows, which no one is shown.
 ///
 /// # Concurrency
 /// Safe from any thread. The lock is held during those commits, which do not wait for a sync.

@@ -3,7 +3,7 @@ public enum ChangeEvent: Sendable {
   /// A commit.
   case changes(ChangeSet)
   /// What was committed after `from` up to `to` is not known any more: because the feed was trimmed before it was
-  /// read, nothing was recorded, or the feed is damaged there. Who follows along reads anew what it needs, and goes on with what comes.
+  /// read, nothing was recorded, or the feed is damaged there. Who follows along reads again what it needs, and continues with what comes.
   ///
   /// Where `to` is before `from`, the database does not know the resume point: it was put back by a loss of power or
   /// from a backup, or is another one.

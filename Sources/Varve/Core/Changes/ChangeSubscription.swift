@@ -54,7 +54,7 @@ final class ChangeSubscription: Sendable {
   }
 }
 
-/// A subscription as long as somebody holds this: with the last reference the hub forgets it, and its buffer goes.
+/// A subscription as long as someone holds this: with the last reference the hub forgets it, and its buffer goes.
 final class HeldSubscription: Sendable {
   private let subscription: ChangeSubscription
   private let database: DatabaseCore

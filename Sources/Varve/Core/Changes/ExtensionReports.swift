@@ -25,7 +25,7 @@ struct ExtensionReports: Sendable {
 
   var isEmpty: Bool { byName.isEmpty && replaced.isEmpty }
 
-  /// Asks the extensions of a transaction, where somebody observes.
+  /// Asks the extensions of a transaction, where someone observes.
   init(_ transaction: WriteTransaction, isObserved: @autoclosure () -> Bool) {
     replaced = transaction.replaced?.names ?? []
     let reporting = transaction.opened.filter { open in

@@ -35,7 +35,7 @@ extension CollectionDefinition {
       codec.versions = FormatVersions<Format>.names
       codec.currentVersion = Format.currentVersion.rawValue.description
     }
-    // Whether a format has a `decode` of its own, nobody can ask: so only those that are known to have none.
+    // Whether a format has a `decode` of its own, no one can ask: so only those that are known to have none.
     codec.isPlain = format is any AdoptingFormat.Type
     codec.setDecoder(FormatVersions<Format>.decoder)
     self.init(

@@ -3,12 +3,12 @@ internal import Synchronization
 
 /// The extensions that the catalog knows, registered or not.
 ///
-/// Changed by whoever holds the writer, or at open.
+/// Changed by the caller that holds the writer, or at open.
 final class ExtensionCatalog: Sendable {
   private struct State {
     var records: [String: ExtensionRecord] = [:]
     var nextNumber: UInt32 = 1
-    /// Those of the disk that nobody has registered: they become stale with the first commit. One whose build was cut
+    /// Those of the disk that no one has registered: they become stale with the first commit. One whose build was cut
     /// short does too: its watermark would go on to promise that no row before it was missed. One that is built by tables
     /// does not: it follows the feed from its beginning on.
     var unregistered: Set<String> = []

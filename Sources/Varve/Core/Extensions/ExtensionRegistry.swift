@@ -42,7 +42,7 @@ final class ExtensionRegistry: Sendable {
   /// the writer all the time finds out whether it has told those whom it had to.
   var edition: UInt64 { changeCount.load(ordering: .sequentiallyConsistent) }
 
-  /// Changes the list. By whoever holds the writer, or of a database that nobody writes to.
+  /// Changes the list. By the caller that holds the writer, or of a database that no one writes to.
   func change(_ body: (inout ExtensionList.Members) throws -> Void) rethrows {
     try state.withLock { state in
       var members = state.list.members

@@ -8,7 +8,7 @@ internal import Synchronization
 /// some 30 bytes and 20 a changed row, and nothing else: what has to go is known without reading (`FeedState`).
 ///
 /// # Concurrency
-/// `record` and what follows it are called by whoever holds the writer; everything else from any thread.
+/// `record` and what follows it are called by the caller that holds the writer; everything else from any thread.
 final class ChangeFeed: Sendable {
   let family: StorageFamily
   /// Nil: commits are not recorded.
@@ -125,7 +125,7 @@ final class ChangeFeed: Sendable {
     batch.deleteRange(FeedKey.range(behind: .zero), in: family)
     batch.put(FeedKey.record, anew.record.bytes, in: family)
     _ = try backend.commit(batch, check: nil, durability: .process)
-    return anew
+    return again
   }
 
   /// Reads the record, and the first and the last entry of the open segment. Throws where they can't be of this

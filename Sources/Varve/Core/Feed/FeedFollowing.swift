@@ -13,7 +13,7 @@ struct FeedFollowing: Sendable {
     do {
       try await follow()
     } catch is CancellationError {
-      // Nobody listens any more, the database was closed, or nobody else can write it.
+      // No one listens any more, the database was closed, or no one else can write it.
     } catch {
       database.changes.fail(error, fromFollowing: number)
     }
@@ -34,7 +34,7 @@ struct FeedFollowing: Sendable {
 }
 
 extension DatabaseCore {
-  /// Runs `body`, which reads the storage, where it holds nobody up; nil where the database is closed.
+  /// Runs `body`, which reads the storage, where it holds no one up; nil where the database is closed.
   func readAside<Result: Sendable>(_ body: @Sendable () throws -> Result) async throws -> Result? {
     if backend.isInMemory { return try changes.whileOpen(body) }
     return try await executor.run { try changes.whileOpen(body) }

@@ -1,4 +1,4 @@
-/// What the feed holds, so that nobody has to read it to know.
+/// What the feed holds, so that no one has to read it to know.
 ///
 /// ```
 ///  byte 0        format of this record, 1

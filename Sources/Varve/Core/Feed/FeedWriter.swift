@@ -3,7 +3,7 @@
 /// It goes over the rows twice, once to see how many of them each part takes, and copies each key once, to where the
 /// entry will stand: it runs where a commit is made.
 struct FeedWriter {
-  /// A stretch of a collection's rows that one part takes.
+  /// A range of a collection's rows that one part takes.
   private struct Piece {
     /// Of `collections`.
     let collection: Int

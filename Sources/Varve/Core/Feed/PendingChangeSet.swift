@@ -13,7 +13,7 @@ struct PendingChangeSet {
   private let replaced: [UInt32: ByteTable<[UInt8]>]
 
   /// Of a transaction that is about to be committed. Asks its extensions for their changes, once a transaction, where
-  /// somebody observes.
+  /// someone observes.
   init(_ transaction: WriteTransaction, time: Int64, isObserved: @autoclosure () -> Bool) {
     changes = transaction.changes
     label = transaction.label
@@ -38,7 +38,7 @@ struct PendingChangeSet {
   }
 
   /// Whether there is nothing to tell: what an extension wrote that is being built, for instance. An object that was
-  /// given to a commit without changes is something: somebody wants it heard.
+  /// given to a commit without changes is something: someone wants it heard.
   var isEmpty: Bool { changes.isEmpty && custom == nil && extensions.isEmpty && !cutsFeed }
 
   /// What observers of the commit receive.

@@ -1,7 +1,7 @@
 /// Where an instance is in memory, for as long as the call lasts that it is passed to.
 ///
 /// # Safety
-/// Whoever uses it knows the type of the instance: an index is asked for instances of its format's type alone.
+/// A caller that uses it knows the type of the instance: an index is asked for instances of its format's type alone.
 @safe
 struct InstanceAddress {
   private let pointer: UnsafeRawPointer

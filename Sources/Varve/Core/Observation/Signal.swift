@@ -25,7 +25,7 @@ final class Signal: Sendable {
     for waiter in woken.values { waiter.resume() }
   }
 
-  /// Returns when it was set since somebody waited last, or when the task is cancelled.
+  /// Returns when it was set since someone waited last, or when the task is cancelled.
   func wait() async {
     let number = state.withLock { state in
       state.nextNumber += 1
@@ -39,7 +39,7 @@ final class Signal: Sendable {
           return state.isSet
         }
         if isSet { return continuation.resume() }
-        // A cancellation before this has found nobody; so it is looked for here again.
+        // A cancellation before this has found no one; so it is looked for here again.
         if Task.isCancelled { leave(number) }
       }
     } onCancel: {

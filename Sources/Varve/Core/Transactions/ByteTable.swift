@@ -206,7 +206,7 @@ struct ByteTable<Value> {
 
 /// A hash of byte strings: two halves of eight bytes, multiplied to sixteen and folded, for each sixteen bytes.
 ///
-/// Both factors are masked by numbers that are random in each process: nobody who chooses keys can choose such that
+/// Both factors are masked by numbers that are random in each process: no one who chooses keys can choose such that
 /// meet. The hash never leaves the process.
 enum ByteHash {
   private static let left = UInt64.random(in: .min ... .max)

@@ -4,7 +4,7 @@
 /// beginning to its end, whatever it waits for meanwhile.
 ///
 /// # Concurrency
-/// The transaction is touched by whoever has the turn, one at a time, on any thread: that of the call where nothing has
+/// The transaction is touched by the caller that has the turn, one at a time, on any thread: that of the call where nothing has
 /// to be waited for there, else one of the database's own.
 final class Performing: @unchecked Sendable {
   // Sendable: see Concurrency above.
@@ -122,7 +122,7 @@ final class Performing: @unchecked Sendable {
     }
   }
 
-  /// Calls `body` with the transaction when it is its turn: at once where nobody has it, and else before every call that
+  /// Calls `body` with the transaction when it is its turn: at once where no one has it, and else before every call that
   /// begins after this one. For calls that can't wait. Where it has ended by then, with an error.
   func whenFree(_ body: @escaping @Sendable (Result<WriteTransaction, any Error>) -> Void) {
     turn.acquire(nil) { [self] outcome in

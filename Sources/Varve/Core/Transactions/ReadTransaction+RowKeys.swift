@@ -1,4 +1,4 @@
-/// Rows by a `RowKey`, which change sets, hooks and extensions give: whoever has one need not know the type of the key.
+/// Rows by a `RowKey`, which change sets, hooks and extensions give: the caller that has one need not know the type of the key.
 extension ReadTransaction {
   /// A row, whose object and metadata are decoded when they are asked for; nil where there is none.
   public final func row(_ row: RowKey) throws -> Row? {

@@ -199,7 +199,7 @@ public class ReadTransaction {
     return nil
   }
 
-  /// The same for who makes it where there is none: that somebody else does so meanwhile does not matter.
+  /// The same for who makes it where there is none: that someone else does so meanwhile does not matter.
   final func knownInfo(_ collection: String) throws -> CollectionInfo? {
     try check()
     let edition = database.catalog.edition
@@ -210,7 +210,7 @@ public class ReadTransaction {
     return info
   }
 
-  /// That there is such a collection, or none, was read, too: somebody may make or drop it until the commit.
+  /// That there is such a collection, or none, was read, too: someone may make or drop it until the commit.
   final func noteRecord(of collection: String) {
     reads?.keys.append((database.catalog.families.catalog, CatalogKey.collection(collection)))
   }

@@ -7,7 +7,7 @@ struct WaiterLine {
     /// Larger than that of those before it.
     let number: UInt64
     let label: String?
-    /// When somebody else has to end its wait; nil where it looks after that itself.
+    /// When someone else has to end its wait; nil where it looks after that itself.
     let deadline: ContinuousClock.Instant?
     /// Whether it is called when the writer is free, and then takes it; else it is handed the writer.
     var isCalled = false

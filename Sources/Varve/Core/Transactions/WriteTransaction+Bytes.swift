@@ -1,4 +1,4 @@
-/// Setting rows as bytes: for tools, and for whoever has objects encoded already.
+/// Setting rows as bytes: for tools, and for the caller that has objects encoded already.
 extension WriteTransaction {
   /// Sets the object, and the metadata, of a row as the collection's coder would write them.
   ///

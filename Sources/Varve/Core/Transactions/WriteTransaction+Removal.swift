@@ -251,7 +251,7 @@ extension WriteTransaction {
     try pending.deleteRange(info.range, in: info.objects)
     try pending.deleteRange(info.range, in: info.metadata)
     addRows(-count, to: info)
-    // Whoever commits beside this one and has added or removed a row conflicts with it.
+    // A caller that commits beside this one and has added or removed a row conflicts with it.
     reads?.ranges.append((info.objects, info.range))
   }
 }

@@ -297,6 +297,6 @@ public final class WriteTransaction: ReadTransaction {
     opened.removeSubrange(count...)
   }
 
-  /// Whether there is nothing to commit. An object for the change set alone is something: somebody wants it heard.
+  /// Whether there is nothing to commit. An object for the change set alone is something: someone wants it heard.
   var isUnchanged: Bool { pending.isEmpty && changes.isEmpty && custom == nil }
 }

@@ -8,16 +8,16 @@ internal import Synchronization
 /// # States
 ///
 ///     free ─▶ held ─▶ free (no one waits)
-///                 ├─▶ free, and the first of the line is called: it takes the writer, or whoever comes before it
+///                 ├─▶ free, and the first of the line is called: it takes the writer, or the caller that comes before it
 ///                 ╰─▶ held by the first of the line (it was called before, and found the writer held; or `isStrict`)
 ///
 /// A thread needs tens of microseconds to wake, and a short transaction a tenth of that. So the writer is not kept for a
 /// waiter that is still to be woken: those that run take it meanwhile. One waiter is called at a time, and one that was
-/// called and comes too late is put back as the first, and handed the writer by whoever holds it. So a waiter is
+/// called and comes too late is put back as the first, and handed the writer by the caller that holds it. So a waiter is
 /// overtaken only for as long as the wake-ups of those before it last, and the waiters keep their order among each other.
 ///
 /// A waiter leaves the line once: by being called or handed the writer, by its timeout, or by its task's cancellation;
-/// whoever takes it out of the line decides.
+/// the caller that takes it out of the line decides.
 ///
 /// # Concurrency
 /// One lock, held for a few instructions; waiters are woken outside of it.
@@ -58,7 +58,7 @@ final class WriterQueue: Sendable {
   }
 
   private let state = FutexLock(State())
-  /// Whether somebody holds the writer, for those that check it again and again.
+  /// Whether someone holds the writer, for those that check it again and again.
   private let heldWord = Atomic<Bool>(false)
   /// Whether each waiter is handed the writer, so that no one who comes later has it before.
   private let isStrict: Bool
@@ -121,7 +121,7 @@ final class WriterQueue: Sendable {
       let box = OutcomeBox(outcome: Mutex(nil), semaphore: semaphore)
       let number = enqueue(label, called: called, isCalled: !isStrict) { box.set($0) }
       if semaphore.wait(timeout: end) == .timedOut { giveUp(number, .timedOut) }
-      // Whoever took it out of the line has set the outcome, or is about to.
+      // A caller that took it out of the line has set the outcome, or is about to.
       box.waitUntilSet()
       if try Self.check(box.value) { return }
       called = number
@@ -264,7 +264,7 @@ final class WriterQueue: Sendable {
   /// Whether `close` was called.
   var isClosed: Bool { state.withLock { $0.isClosed } }
 
-  /// Nobody gets the writer any more; who waits is told so. Whoever holds it continues.
+  /// No one gets the writer any more; who waits is told so. A caller that holds it continues.
   func close() {
     let waiters = state.withLock { state in
       state.isClosed = true

@@ -42,7 +42,7 @@ extension DatabaseCore {
     return try outcome.get()
   }
 
-  /// As of the last commit, whoever can see that already.
+  /// As of the last commit, the caller that can see that already.
   private func requireEmpty(_ info: CollectionInfo) throws {
     let count = try backend.snapshot().value(of: info.countKey, in: catalog.families.counts)
     guard count.flatMap(StorageBatch.counterNumber) ?? 0 == 0 else {

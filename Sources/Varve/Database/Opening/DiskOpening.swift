@@ -36,7 +36,7 @@ struct DiskOpening {
 
   private func replace(with replacement: DatabaseReplacement) throws -> DatabaseCore {
     do {
-      // Somebody else may have replaced it since.
+      // Someone else may have replaced it since.
       return try open()
     } catch let error as DatabaseError where error.code == .corruption {
       let aside = try replacement.run(saves: options.onCorruption == .salvage)

@@ -6,7 +6,7 @@
 ///
 /// Each throws `.notReady` while the index is built, `.notUnique` for a unique index that was built over instances with
 /// the same value, `.unknownExtension` where the database was opened without the format, `.invalidDefinition` for a path to
-/// what is no stored property of the format, `.invalidKey`, and `.invalidArgument` for a negative limit.
+/// what is not a stored property of the format, `.invalidKey`, and `.invalidArgument` for a negative limit.
 /// Complexity: a seek, and for each instance an entry and a read; of a `@Direct` index the entry alone.
 extension Store where Format: StoreFormat {
   // MARK: - One value

@@ -5,7 +5,7 @@ internal import CVarve
 /// It stands beside the thread, not among the parameters of a read: a read asks only where it has left the cache and
 /// is about to make a system call, so that it costs a read nothing.
 enum FileReadBan {
-  // The numbers of `cvarve_file_read_ban`. A refusal is kept: whoever catches the error can't hide it.
+  // The numbers of `cvarve_file_read_ban`. A refusal is kept: the caller that catches the error can't hide it.
   private static let none: UInt8 = 0
   private static let inForce: UInt8 = 1
   private static let hasRefused: UInt8 = 2

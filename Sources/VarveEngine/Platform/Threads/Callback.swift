@@ -1,9 +1,9 @@
 internal import Synchronization
 
-/// Whom to tell of something: nobody at first, later what was set. How a lower part of the engine calls a higher one
+/// Whom to tell of something: no one at first, later what was set. How a lower part of the engine calls a higher one
 /// that it does not know.
 ///
-/// Where nobody is, a call does nothing.
+/// Where no one is, a call does nothing.
 ///
 /// # Why it is not a function in a `Mutex`
 /// A function that is kept as a generic value is wrapped in a thunk when it is put in, and in one more when it is
@@ -22,9 +22,9 @@ final class Callback: Sendable {
   /// Whether anybody would be told.
   var isSet: Bool { body.withLock { $0 != nil } }
 
-  /// From now on `call` is told, and nobody else.
+  /// From now on `call` is told, and no one else.
   func set(_ call: @escaping @Sendable () -> Void) { body.withLock { $0 = Body(call: call) } }
 
-  /// Tells whoever is set. Not under the lock: what is called may set another.
+  /// Tells the caller that is set. Not under the lock: what is called may set another.
   func callAsFunction() { body.withLock { $0 }?.call() }
 }

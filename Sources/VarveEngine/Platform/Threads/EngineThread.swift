@@ -87,7 +87,7 @@ final class EngineThread: @unchecked Sendable {
     #endif
   }
 
-  /// Leaves the thread to end by itself: nobody joins it.
+  /// Leaves the thread to end by itself: no one joins it.
   func detach() {
     #if canImport(Darwin)
       _ = unsafe pthread_detach(handle)

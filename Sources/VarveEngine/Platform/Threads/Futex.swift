@@ -8,7 +8,7 @@ internal import Synchronization
 /// lost. Waits end for no reason, too: callers load again and decide again.
 ///
 /// # Safety
-/// Owns its word, which does not move. The static forms work on a word that somebody else owns, in
+/// Owns its word, which does not move. The static forms work on a word that someone else owns, in
 /// a mapping for instance; `shared` then says that the other side may be another process.
 ///
 /// # Concurrency

@@ -10,7 +10,7 @@
 /// `Synchronization.Mutex` does not have.
 ///
 /// # Safety
-/// Owns the memory of the mutex and the conditions, which never move; nobody waits on them any more
+/// Owns the memory of the mutex and the conditions, which never move; no one waits on them any more
 /// when the last reference goes.
 ///
 /// # Concurrency

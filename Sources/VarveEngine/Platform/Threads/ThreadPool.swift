@@ -8,7 +8,7 @@ internal import CVarve
 /// the disk, and the log's next segment can't: so `varve-now` takes jobs of priority `immediate` alone.
 /// Measured over five minutes of overwrites with two threads for compactions: the longest put took 306 ms
 /// without it, and each of twelve puts that were looked at while they waited, waited for a segment; eleven of
-/// those nobody had begun to prepare. With it: 192 ms, and one wait above 45 ms.
+/// those no one had begun to prepare. With it: 192 ms, and one wait above 45 ms.
 ///
 /// The other `threads` take any job, but an urgent one only while the two are busy: with `lowersPriority`
 /// they yield the processor to the program, and a thread that was lowered can't be raised again.

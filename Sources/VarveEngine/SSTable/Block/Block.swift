@@ -3,7 +3,7 @@ internal import CVarve
 /// A decoded block: rows of (user key, trailer, value) in internal-key order, kept by column.
 ///
 /// Data blocks, index partitions and the root index have this one format. It is a view of memory
-/// that somebody else keeps (a pin, or an iterator's buffer): 20 words that are copied freely.
+/// that someone else keeps (a pin, or an iterator's buffer): 20 words that are copied freely.
 ///
 /// # Format (the content, before it is packed; all integers little-endian)
 ///
@@ -217,7 +217,7 @@ struct BlockBundle {
 /// the column makes it safe for the last one.
 ///
 /// # Safety
-/// Valid as long as its block; the index is checked by whoever validated the block.
+/// Valid as long as its block; the index is checked by the caller that validated the block.
 @safe
 struct BlockColumn {
   let base: UnsafeRawPointer

@@ -38,7 +38,7 @@ struct BlockHandle: Hashable, Sendable {
   @inline(__always)
   var fileSize: Int { Int(storedSize) &+ BlockTrailer.size }
 
-  /// The first byte after the block and its trailer; nil if that is no offset of a file.
+  /// The first byte after the block and its trailer; nil if that is not an offset of a file.
   var end: UInt64? {
     let (end, overflow) = offset.addingReportingOverflow(UInt64(fileSize))
     return overflow ? nil : end

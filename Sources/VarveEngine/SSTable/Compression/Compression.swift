@@ -15,7 +15,7 @@ internal import CZstd
 ///
 /// # Format
 /// - `none`: the bytes as they are.
-/// - `lz4`: one LZ4 block (not a frame); the size before packing is written by whoever writes the
+/// - `lz4`: one LZ4 block (not a frame); the size before packing is written by the caller that writes the
 ///   block.
 /// - `zstd`: one Zstandard frame with its content size, no checksum, no dictionary. Other frames
 ///   after it, skippable ones and those of old formats are damage.

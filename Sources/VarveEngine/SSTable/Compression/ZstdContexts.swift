@@ -4,9 +4,9 @@ import Synchronization
 /// Zstandard's working memory, kept between uses.
 ///
 /// A context costs some 100 KiB and several microseconds to make, more than a block costs to
-/// unpack. A few of each kind wait in slots; whoever needs one takes one out or makes one, and puts
+/// unpack. A few of each kind wait in slots; the caller that needs one takes one out or makes one, and puts
 /// it back or, if every slot is taken, frees it. So at most `slotCount` of each are kept, and there
-/// is no thread-local state that would outlive its thread.
+/// is not thread-local state that would outlive its thread.
 ///
 /// # Safety
 /// A context belongs to who took it: it leaves its slot by an atomic exchange.
@@ -27,7 +27,7 @@ enum ZstdContexts {
   /// Unpacks exactly one frame to exactly the size of `output`.
   static func decompress(_ input: ByteView, into output: UnsafeMutableRawBufferPointer) throws(EngineError) {
     // Only a frame of the current format, and nothing after it: the library would also take frames
-    // of its early formats, whose decoders nobody hardens any more.
+    // of its early formats, whose decoders no one hardens any more.
     guard input.count > 4, input.load(0, as: UInt32.self) == UInt32(ZSTD_MAGICNUMBER),
       unsafe ZSTD_findFrameCompressedSize(input.base, input.count) == input.count
     else { throw .corruption("\(input.count) bytes are not one complete Zstandard frame") }

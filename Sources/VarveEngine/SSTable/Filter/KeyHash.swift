@@ -26,7 +26,7 @@
 /// x and y go into the second multiplication beside their product, so that an operand that happens
 /// to be zero does not swallow the other.
 ///
-/// The function is not keyed: whoever chooses the keys can choose collisions, which cost filter
+/// The function is not keyed: the caller that chooses the keys can choose collisions, which cost filter
 /// precision and never correctness.
 enum KeyHash {
   // On disk: never change. Odd, 32 bits set, no repeated byte: digits of the square roots of 2, 3, 5,

@@ -22,7 +22,7 @@ struct PinnedRoot: ~Copyable {
 
   init() {}
 
-  /// Gives the pin back. Nobody reads any more: the end of the table, while it still has its cache.
+  /// Gives the pin back. No one reads any more: the end of the table, while it still has its cache.
   func release() {
     guard let contents = unsafe pointer(address.exchange(0, ordering: .acquiring)) else { return }
     unsafe contents.deinitialize(count: 1)

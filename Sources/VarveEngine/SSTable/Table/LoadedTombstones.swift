@@ -15,7 +15,7 @@ struct LoadedTombstones: ~Copyable {
 
   init() {}
 
-  /// Gives the list back. Nobody reads any more: the end of the table.
+  /// Gives the list back. No one reads any more: the end of the table.
   func release() {
     unsafe Self.reference(bits.exchange(0, ordering: .acquiring))?.release()
   }

@@ -8,7 +8,7 @@ internal import Synchronization
 /// # Which one goes
 /// The slots stand in a ring under a clock's hand. A slot that was read since the hand came by last is
 /// passed once; the first that was not is closed. The read that opens a table does not count: one that
-/// nobody reads again goes before the others. A read marks its slot by at most one store, which most of
+/// no one reads again goes before the others. A read marks its slot by at most one store, which most of
 /// the time is not needed.
 ///
 /// # When it goes
@@ -68,7 +68,7 @@ final class OpenTables: Sendable {
     return reader
   }
 
-  /// Forgets a slot whose table nobody names any more.
+  /// Forgets a slot whose table no one names any more.
   func remove(_ slot: TableReaderSlot) {
     // Released after the lock: closing a file is a system call.
     let reader = state.withLock { $0.take(slot) }

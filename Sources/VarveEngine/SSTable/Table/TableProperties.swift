@@ -184,7 +184,7 @@ struct TableProperties: Hashable, Sendable {
     }
   }
 
-  /// Sets a property that is no number; false for one that is.
+  /// Sets a property that is not a number; false for one that is.
   private mutating func setBytes(_ tag: Tag, _ field: ByteView) -> Bool {
     switch tag {
     case .smallestKey: smallestKey = field.bytes

@@ -21,7 +21,7 @@ extension TableReader {
     return try readBlock(handle, role)
   }
 
-  /// The data block if the cache has it, for whoever asks for it by `block` where it doesn't.
+  /// The data block if the cache has it, for the caller that asks for it by `block` where it doesn't.
   func cachedBlock(_ handle: BlockHandle) -> BlockPin? {
     cache.lookup(BlockKey(tableID: footer.tableID, offset: handle.offset), countsMiss: false)
   }

@@ -27,7 +27,7 @@ final class TableReaderSlot: @unchecked Sendable {
     /// Whose ring the slot has been in.
     var tables: OpenTables?
     var whenGone: (@Sendable () -> Void)?
-    /// The file, where somebody else may remove it before a read touches the table.
+    /// The file, where someone else may remove it before a read touches the table.
     var keptFile: (any File)?
   }
 

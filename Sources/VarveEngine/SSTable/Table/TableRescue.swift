@@ -3,7 +3,7 @@
 /// # Where blocks are
 /// 1. The index says so, as far as it can be read: the root, or the root and its partitions.
 /// 2. Between the blocks that it names, and everywhere where there is none, they are found by their
-///    checksums (`BlockScanner`). That needs the table's id: from the footer, from whoever knows it (the
+///    checksums (`BlockScanner`). That needs the table's id: from the footer, from the caller that knows it (the
 ///    MANIFEST), or from a damaged footer with at most one wrong bit in the id.
 ///
 /// What can't be read at all, damaged sectors that the system reports included, becomes an
@@ -72,7 +72,7 @@ final class TableRescue {
         for row in 0..<partition.block.rowCount { handles.append(partition.block.entries.handle(row)) }
       }
     }
-    // The checksum holds the index; a handle outside the data is a table that nobody wrote.
+    // The checksum holds the index; a handle outside the data is a table that no one wrote.
     return handles.filter { $0.end.map { $0 <= reader.footer.dataSize } ?? false }.sorted { $0.offset < $1.offset }
   }
 
