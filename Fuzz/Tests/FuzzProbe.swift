@@ -6,7 +6,7 @@ enum FuzzProbe {
   static func readOutside(_ bytes: [UInt8], in memory: GuardedMemory) {
     let view = memory.place(bytes)
     let before = unsafe (view.base - 1).load(as: UInt8.self)
-    let behind = unsafe (view.base + view.count).load(as: UInt8.self)
-    print(before, behind)
+    let later = unsafe (view.base + view.count).load(as: UInt8.self)
+    print(before, later)
   }
 }

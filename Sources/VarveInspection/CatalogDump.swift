@@ -120,7 +120,7 @@ struct CatalogDump {
       case .string(let value): quoted(value)
       case .data(let value): hexadecimal(value)
       }
-    let name = try CatalogKey.name(in: key, behind: 5)
+    let name = try CatalogKey.name(in: key, after: 5)
     return "setting \(quoted(name)) of extension number \(try number(key, at: 1, as: UInt32.self)): \(text)"
   }
 

@@ -38,7 +38,7 @@ static void release(void *address) {
 static void *find(const char *name) {
   void *found = dlsym(RTLD_NEXT, name);
   if (found == NULL) {
-    fprintf(stderr, "order.c: no %s behind this one: another version of Swift\n", name);
+    fprintf(stderr, "order.c: no %s after this one: another version of Swift\n", name);
     abort();
   }
   return found;

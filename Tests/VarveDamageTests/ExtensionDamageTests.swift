@@ -53,7 +53,7 @@ struct ExtensionDamageTests {
     try with { database in
       let feed = database.core.catalog.families.feed
       var cursor = FamilyCursor(
-        FeedKey.range(behind: .zero), in: feed, of: try database.core.backend.snapshot(), isReverse: true)
+        FeedKey.range(after: .zero), in: feed, of: try database.core.backend.snapshot(), isReverse: true)
       let last = try #require(try cursor.next())
       var batch = StorageBatch()
       batch.put(last.key, [UInt8](last.value.dropLast(2)), in: feed)

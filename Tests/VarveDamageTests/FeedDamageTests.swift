@@ -60,8 +60,8 @@ import VarveEngine
     try database.put("live")
     #expect(try await iterator.next(1) == ["+live"])
     // Nothing after it is missing.
-    let behind = try database.feedEvents(after: written.versions[300], limit: 2)
-    #expect(behind.map(\.text) == Array(written.texts[301...302]))
+    let later = try database.feedEvents(after: written.versions[300], limit: 2)
+    #expect(later.map(\.text) == Array(written.texts[301...302]))
     // A limit that ends at the damage leaves it to the next page.
     #expect(try database.feedEvents(limit: 300).map(\.text) == Array(written.texts[..<300]))
     #expect(try database.feedEvents(after: written.versions[299], limit: 1).map(\.text) == ["gap"])

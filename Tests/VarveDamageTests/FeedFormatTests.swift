@@ -118,7 +118,7 @@ import VarveEngine
     try database.put("next")
     let snapshot = try database.core.backend.snapshot()
     var cursor = FamilyCursor(
-      FeedKey.range(behind: .zero), in: database.core.catalog.families.feed, of: snapshot, isReverse: false)
+      FeedKey.range(after: .zero), in: database.core.catalog.families.feed, of: snapshot, isReverse: false)
     var parts: [UInt32] = []
     while let (key, value) = try cursor.next() {
       parts.append(try FeedKey.parse(key).part)

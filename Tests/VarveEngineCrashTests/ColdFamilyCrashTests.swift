@@ -69,7 +69,7 @@ struct ColdFamilyCrashTests {
     let chosen = windows.map(\.operations)
     disk.observe { operation, capture in
       guard chosen.contains(where: { $0.contains(operation.number) }) else { return }
-      let point = CrashRecording.Point(crash: capture(), promise: progress.promise)
+      let point = CrashRecording.Point(crash: capture(), guarantee: progress.guarantee)
       points.withLock { $0.append(point) }
     }
     let summary = try CrashScript(seed: seed, operationCount: operationCount, mix: .turns).run(on: disk, driver)

@@ -35,7 +35,7 @@ struct CrashContent {
     var cursor = try engine.cursor(in: family, snapshot: snapshot)
     try cursor.seekToFirst()
     func next(_ key: [UInt8], _ value: [UInt8], _ what: @autoclosure () -> String) throws {
-      guard cursor.isValid else { throw CrashFailure("\(what()) is missing in \(family.name), and all behind it") }
+      guard cursor.isValid else { throw CrashFailure("\(what()) is missing in \(family.name), and all after it") }
       let foundKey = cursor.keyBytes
       guard foundKey == key else {
         throw CrashFailure("key \(foundKey) in \(family.name) where \(what()) should be")

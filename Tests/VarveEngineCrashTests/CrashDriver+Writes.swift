@@ -14,8 +14,8 @@ extension CrashDriver {
 
   /// Commits one batch.
   func write(_ durability: Durability, _ shape: Shape = .drawn) throws {
-    let promise = shared.promise
-    let generation = CrashPromise.generation(after: promise.familyChanges)
+    let guarantee = shared.guarantee
+    let generation = CrashGuarantee.generation(after: guarantee.familyChanges)
     let batch = CrashBatch(
       number: model.batches.count + 1, durability: durability,
       changes: drawChanges(shape, isLogged: durability != .none),
@@ -33,9 +33,9 @@ extension CrashDriver {
     if disk.hasCrashed { throw CrashFailure("the power went during the commit") }
     present.insert(batch.number)
     if case .powerEvery(let nanoseconds) = durability { timed.append((batch.number, clock.now() + nanoseconds)) }
-    shared.update { promise in
-      if batch.isLogged { promise.process = batch.number }
-      if durability == .power { promise.power = batch.number }
+    shared.update { guarantee in
+      if batch.isLogged { guarantee.process = batch.number }
+      if durability == .power { guarantee.power = batch.number }
     }
     if let spoiled { try commitSpoiled(spoiled, durability) }
   }

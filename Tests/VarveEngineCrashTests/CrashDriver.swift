@@ -36,7 +36,7 @@ final class CrashDriver {
   private(set) var unknownOutcomes = 0
   private var loggedAgainBefore: UInt64 = 0
 
-  init(_ disk: CrashFileSystem, model: CrashModel = CrashModel(), promise: CrashPromise = CrashPromise(), seed: UInt64)
+  init(_ disk: CrashFileSystem, model: CrashModel = CrashModel(), guarantee: CrashGuarantee = CrashGuarantee(), seed: UInt64)
   {
     self.disk = disk
     self.model = model
@@ -44,7 +44,7 @@ final class CrashDriver {
     watch = ContentWatch(seed: seed, oneIn: 4)
     clock = ManualClock(1_000_000)
     executor = SteppedExecutor(seed: 0, clock: clock)
-    shared = CrashProgress(promise)
+    shared = CrashProgress(guarantee)
   }
 
   static let options: EngineOptions = {
@@ -115,10 +115,10 @@ final class CrashDriver {
     watch.detach()
     try engine.close()
     opened = nil
-    shared.update { promise in
-      promise.process = promise.submitted
-      promise.power = promise.submitted
-      promise.unlogged = promise.submitted
+    shared.update { guarantee in
+      guarantee.process = guarantee.submitted
+      guarantee.power = guarantee.submitted
+      guarantee.unlogged = guarantee.submitted
     }
   }
 
@@ -143,16 +143,16 @@ final class CrashDriver {
   /// Compares everything with the model, after a crash. What is there now must stay.
   func checkRecovered(after policy: CrashPolicy) throws -> CrashModel.Found {
     try checkWatch()
-    let promise = shared.promise
-    let found = try model.check(engine, promise, logged: promise.logged(after: policy))
+    let guarantee = shared.guarantee
+    let found = try model.check(engine, guarantee, logged: guarantee.logged(after: policy))
     present = found.present
-    shared.update { promise in
-      promise.gone.formUnion((1..<(promise.submitted + 1)).filter { !found.present.contains($0) })
-      promise.process = promise.submitted
-      promise.power = promise.submitted
-      promise.unlogged = promise.submitted
-      if found.generation != CrashPromise.generation(after: promise.familyChanges) { promise.familyChanges += 1 }
-      promise.familyChangesBegun = promise.familyChanges
+    shared.update { guarantee in
+      guarantee.gone.formUnion((1..<(guarantee.submitted + 1)).filter { !found.present.contains($0) })
+      guarantee.process = guarantee.submitted
+      guarantee.power = guarantee.submitted
+      guarantee.unlogged = guarantee.submitted
+      if found.generation != CrashGuarantee.generation(after: guarantee.familyChanges) { guarantee.familyChanges += 1 }
+      guarantee.familyChangesBegun = guarantee.familyChanges
     }
     return found
   }
@@ -160,8 +160,8 @@ final class CrashDriver {
   /// Compares everything with the model while nothing is wrong: every batch is there.
   func check() throws {
     try checkWatch()
-    let promise = shared.promise
-    let found = try model.check(engine, promise, logged: promise.submitted)
+    let guarantee = shared.guarantee
+    let found = try model.check(engine, guarantee, logged: guarantee.submitted)
     guard found.present == present else {
       let missing = present.subtracting(found.present).sorted()
       throw CrashFailure("without a crash batches \(missing) are gone, \(found.present.count) are there")
@@ -187,17 +187,17 @@ final class CrashDriver {
   }
 
   private func didFlush() {
-    shared.update { promise in
-      promise.power = promise.submitted
-      promise.unlogged = promise.submitted
+    shared.update { guarantee in
+      guarantee.power = guarantee.submitted
+      guarantee.unlogged = guarantee.submitted
     }
   }
 
   /// Makes the third family, or drops it.
   func changeFamily() throws {
     shared.update { $0.familyChangesBegun += 1 }
-    let changes = shared.promise.familyChangesBegun
-    if let generation = CrashPromise.generation(after: changes) {
+    let changes = shared.guarantee.familyChangesBegun
+    if let generation = CrashGuarantee.generation(after: changes) {
       let made = try engine.createFamily(CrashBatch.Role.extra.name, options: CrashBatch.Role.extra.options)
       shared.update { $0.familyIDs[generation] = made.id }
     } else {
@@ -261,8 +261,8 @@ final class CrashDriver {
 
 /// What a run has guaranteed so far, for observers that can't touch the driver.
 final class CrashProgress: Sendable {
-  private let state: Mutex<CrashPromise>
-  init(_ promise: CrashPromise) { state = Mutex(promise) }
-  var promise: CrashPromise { state.withLock { $0 } }
-  func update(_ body: (inout CrashPromise) -> Void) { state.withLock { body(&$0) } }
+  private let state: Mutex<CrashGuarantee>
+  init(_ guarantee: CrashGuarantee) { state = Mutex(guarantee) }
+  var guarantee: CrashGuarantee { state.withLock { $0 } }
+  func update(_ body: (inout CrashGuarantee) -> Void) { state.withLock { body(&$0) } }
 }

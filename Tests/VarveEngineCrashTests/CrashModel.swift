@@ -9,7 +9,7 @@ struct CrashFailure: Error, CustomStringConvertible {
 }
 
 /// What the engine had guaranteed when the power failed or the process died.
-struct CrashPromise: Sendable {
+struct CrashGuarantee: Sendable {
   /// Batches up to this number were begun; a later one can't be there.
   var submitted = 0
   /// Logged batches up to this number must be there after the death of the process.
@@ -47,10 +47,10 @@ struct CrashModel {
   // MARK: Against an engine
 
   /// Reads the whole database, and throws where it is not what a crash may leave.
-  func check(_ engine: Engine, _ promise: CrashPromise, logged: Int) throws -> Found {
+  func check(_ engine: Engine, _ guarantee: CrashGuarantee, logged: Int) throws -> Found {
     let pair = engine.families.first { $0.name == CrashBatch.Role.pair.name }
     var found = Found(present: try Self.markers(engine))
-    try checkPresent(found.present, promise, logged: logged)
+    try checkPresent(found.present, guarantee, logged: logged)
     try expected(.main, found.present).compare(engine, engine.defaultFamily)
     if let pair {
       try expected(.pair, found.present).compare(engine, pair)
@@ -58,7 +58,7 @@ struct CrashModel {
       throw CrashFailure("the family pair is gone, and \(found.present.count) batches are there")
     }
     let extra = engine.families.first { $0.name == CrashBatch.Role.extra.name }
-    found.generation = try checkFamilies(extra, promise)
+    found.generation = try checkFamilies(extra, guarantee)
     if let extra {
       try expected(.extra, found.present, generation: found.generation).compare(engine, extra)
     }
@@ -86,18 +86,18 @@ struct CrashModel {
   }
 
   /// Acknowledged is there, gone stays gone, and of the rest of the logged ones a prefix.
-  private func checkPresent(_ present: Set<Int>, _ promise: CrashPromise, logged: Int) throws {
+  private func checkPresent(_ present: Set<Int>, _ guarantee: CrashGuarantee, logged: Int) throws {
     var firstMissing: Int?
-    for batch in batches[..<promise.submitted] {
+    for batch in batches[..<guarantee.submitted] {
       let number = batch.number
       let isPresent = present.contains(number)
-      if promise.gone.contains(number) {
+      if guarantee.gone.contains(number) {
         if isPresent { throw CrashFailure("batch \(number) is there again, and an earlier recovery cut it") }
         continue
       }
       guard batch.isLogged else {
-        if !isPresent && number <= promise.unlogged {
-          throw CrashFailure("batch \(number), unlogged and flushed, is gone (flushed: \(promise.unlogged))")
+        if !isPresent && number <= guarantee.unlogged {
+          throw CrashFailure("batch \(number), unlogged and flushed, is gone (flushed: \(guarantee.unlogged))")
         }
         continue
       }
@@ -109,17 +109,17 @@ struct CrashModel {
         firstMissing = firstMissing ?? number
       }
     }
-    if let late = present.max(), late > promise.submitted { throw CrashFailure("batch \(late) was never begun") }
+    if let late = present.max(), late > guarantee.submitted { throw CrashFailure("batch \(late) was never begun") }
   }
 
-  private func checkFamilies(_ extra: ColumnFamily?, _ promise: CrashPromise) throws -> Int? {
-    let possible = (promise.familyChanges...promise.familyChangesBegun).map { CrashPromise.generation(after: $0) }
+  private func checkFamilies(_ extra: ColumnFamily?, _ guarantee: CrashGuarantee) throws -> Int? {
+    let possible = (guarantee.familyChanges...guarantee.familyChangesBegun).map { CrashGuarantee.generation(after: $0) }
     guard let extra else {
       guard possible.contains(nil) else { throw CrashFailure("the family of generation \(possible) is gone") }
       return nil
     }
     guard let generation = possible.compactMap({ $0 }).first else { throw CrashFailure("a dropped family is back") }
-    if let id = promise.familyIDs[generation], id != extra.id {
+    if let id = guarantee.familyIDs[generation], id != extra.id {
       throw CrashFailure("the third family has id \(extra.id) instead of \(id)")
     }
     return generation

@@ -115,7 +115,7 @@ struct CrashRecording: Sendable {
   /// The disk with an operation under way, and what was guaranteed then.
   struct Point: Sendable {
     let crash: CrashPoint
-    let promise: CrashPromise
+    let guarantee: CrashGuarantee
   }
 
   let seed: UInt64
@@ -149,7 +149,7 @@ struct CrashRecording: Sendable {
     let found = Mutex(Collected())
     let progress = driver.shared
     disk.observe { operation, capture in
-      let point = chosen.contains(operation.number) ? Point(crash: capture(), promise: progress.promise) : nil
+      let point = chosen.contains(operation.number) ? Point(crash: capture(), guarantee: progress.guarantee) : nil
       found.withLock { found in
         found.kinds[operation.kind.rawValue, default: 0] += 1
         if let point { found.points.append(point) }

@@ -49,8 +49,8 @@ struct CrashTrial {
   }
 
   private func makeDriver(_ disk: CrashFileSystem, seed: UInt64) -> CrashDriver {
-    let model = CrashModel(batches: Array(recording.model.batches.prefix(point.promise.submitted)))
-    return CrashDriver(disk, model: model, promise: point.promise, seed: seed)
+    let model = CrashModel(batches: Array(recording.model.batches.prefix(point.guarantee.submitted)))
+    return CrashDriver(disk, model: model, guarantee: point.guarantee, seed: seed)
   }
 
   private static func drawPolicy(_ random: inout SeededRandom) -> CrashPolicy {
@@ -72,12 +72,12 @@ struct CrashTrial {
       guard disk.hasCrashed else { throw error }
     }
     disk.crash()
-    let promise = driver.shared.promise
+    let guarantee = driver.shared.guarantee
     let model = driver.model
     driver.abandon()
     let secondPolicy = Self.drawPolicy(&random)
     let image = disk.crashImage(seed: random.next(), policy: secondPolicy)
-    let second = CrashDriver(image, model: model, promise: promise, seed: random.next())
+    let second = CrashDriver(image, model: model, guarantee: guarantee, seed: random.next())
     do {
       try second.open()
       _ = try second.checkRecovered(after: secondPolicy)
@@ -124,8 +124,8 @@ struct CrashTrial {
     return """
       \(error)
       at \(stage); script seed \(recording.seed), operation \(operation), policy \(policy), trial seed \(seed)
-      promised: \(point.promise.submitted) begun, \(point.promise.process) process, \(point.promise.power) power, \
-      \(point.promise.unlogged) flushed
+      promised: \(point.guarantee.submitted) begun, \(point.guarantee.process) process, \(point.guarantee.power) power, \
+      \(point.guarantee.unlogged) flushed
       files of the image:
       \(Self.list(point.crash.image(seed: imageSeed, policy: policy)))
       """

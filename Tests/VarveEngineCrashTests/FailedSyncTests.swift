@@ -42,7 +42,7 @@ struct FailedSyncTests {
         if operation.kind == .sync && operation.path.hasSuffix(".log") { found.logSyncs += 1 }
         guard disk.failedSyncCount > 0 else { return }
         found.sinceFailure += 1
-        let point = CrashRecording.Point(crash: capture(), promise: progress.promise)
+        let point = CrashRecording.Point(crash: capture(), guarantee: progress.guarantee)
         if found.sinceFailure <= restartOperations {
           found.near.append(point)
         } else if found.sinceFailure % 61 == 0 {
@@ -81,7 +81,7 @@ struct FailedSyncTests {
         Issue.record("with sync \(number) of \(syncCount) failing: \(error)")
       }
     }
-    print("failed syncs: \(syncCount) scripts, \(unknown) commits told, \(recoveries) recoveries")
+    print("failed syncs: \(syncCount) scripts, \(unknown) commits with an error, \(recoveries) recoveries")
     #expect(unknown > 5 && recoveries > syncCount)
   }
 

@@ -13,7 +13,7 @@ import Testing
 
 /// What may happen while a commit is on its way: looked at from within the calls that it makes.
 struct CommitOrderTests {
-  /// What the parts of a test tell each other.
+  /// What the parts of a test share.
   private final class Shared: Sendable {
     let engine: Engine
     let faults: FaultInjectingFileSystem

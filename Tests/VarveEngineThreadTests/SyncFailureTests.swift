@@ -34,7 +34,7 @@ struct SyncFailureTests {
     } catch { return (error as? EngineError)?.code }
   }
 
-  @Test func `the commit whose sync failed is told, and everything continues`() throws {
+  @Test func `the caller whose sync failed gets the error, and everything continues`() throws {
     let disk = CrashFileSystem(seed: 3)
     let (engine, _) = try Self.open(disk)
     try engine.put(Self.key(0), [0], durability: .power)
@@ -161,7 +161,7 @@ struct SyncFailureTests {
 
   // MARK: - Threads
 
-  /// What one writer was told of each of its commits.
+  /// What one writer learned of each of its commits.
   private final class Writers: Sendable {
     let engine: Engine
     let acknowledged = Mutex<[Int]>([])
@@ -204,7 +204,7 @@ struct SyncFailureTests {
     for thread in threads { thread.join() }
     #expect(disk.failedSyncCount == 1)
     #expect(writers.odd.withLock { $0 } == [])
-    // Only the one whose own sync failed is told, and no one where that was a job of the engine's.
+    // Only the one whose own sync failed is notified, and no one where that was a job of the engine's.
     #expect(writers.unknown.load(ordering: .relaxed) <= 1)
     let (again, _) = try Self.open(disk.crashImage(seed: 1, policy: .loseAllUnsynced), seed: 2)
     for index in writers.acknowledged.withLock({ $0 }) {

@@ -11,7 +11,7 @@ import Testing
 #endif
 
 @Suite struct ThreadPoolTests {
-  /// A door that jobs wait at.
+  /// A gate that jobs wait at.
   final class Gate: Sendable {
     private let word = Futex()
     func open() {
@@ -49,7 +49,7 @@ import Testing
     #expect(log.count == 300)
   }
 
-  @Test func `an urgent job never waits for a job of low priority, nor runs behind one`() {
+  @Test func `an urgent job never waits for a job of low priority, nor runs after one`() {
     let pool = ThreadPool(threads: 2)
     let gate = Gate()
     let log = Log()
@@ -213,7 +213,7 @@ import Testing
     }
   #endif
 
-  @Test func `who waits looks again when it is told to`() {
+  @Test func `who waits looks again when it is notified`() {
     let pool = ThreadPool(threads: 1)
     let looks = Counter(Atomic(0))
     let flag = Counter(Atomic(0))

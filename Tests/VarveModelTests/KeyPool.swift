@@ -18,7 +18,7 @@ class KeyPool {
   }
 
   /// A range of indexes in the pool, and the form of the key range that expresses it.
-  struct Stretch: Sendable {
+  struct DrawnRange: Sendable {
     enum Form: CaseIterable { case halfOpen, closed, from, upTo, through }
     let form: Form
     let lower: Int
@@ -35,10 +35,10 @@ class KeyPool {
     }
   }
 
-  func drawStretch(_ random: inout SeededRandom) -> Stretch {
+  func drawRange(_ random: inout SeededRandom) -> DrawnRange {
     let (one, other) = (random.below(count), random.below(count))
-    return Stretch(
-      form: Stretch.Form.allCases[random.below(5)], lower: min(one, other), upper: max(one, other))
+    return DrawnRange(
+      form: DrawnRange.Form.allCases[random.below(5)], lower: min(one, other), upper: max(one, other))
   }
 
   // Implemented by subclasses. `place` is the index of a row's key in the pool.
@@ -58,8 +58,8 @@ class KeyPool {
   func places(_ tx: ReadTransaction, descending: Bool) throws -> [Int] { [] }
   /// Whether keys of the type can be in ranges; if so, the two below work.
   var hasRanges: Bool { false }
-  func remove(_ stretch: Stretch, _ tx: WriteTransaction) throws -> Int { 0 }
-  func rows(_ stretch: Stretch, descending: Bool, _ tx: ReadTransaction) throws -> RowCursor? { nil }
+  func remove(_ range: DrawnRange, _ tx: WriteTransaction) throws -> Int { 0 }
+  func rows(_ range: DrawnRange, descending: Bool, _ tx: ReadTransaction) throws -> RowCursor? { nil }
   func hasChange(_ index: Int, in changes: ChangeSet) throws -> (any: Bool, object: Bool, metadata: Bool)? { nil }
 }
 
@@ -139,9 +139,9 @@ class OrderedPool<Key: KeyCodable & Comparable>: TypedPool<Key> {
 
   override var hasRanges: Bool { true }
 
-  override func remove(_ stretch: Stretch, _ tx: WriteTransaction) throws -> Int {
-    let (lower, upper) = (key(stretch.lower), key(stretch.upper))
-    return switch stretch.form {
+  override func remove(_ range: DrawnRange, _ tx: WriteTransaction) throws -> Int {
+    let (lower, upper) = (key(range.lower), key(range.upper))
+    return switch range.form {
     case .halfOpen: try tx.remove(in: name, lower..<upper)
     case .closed: try tx.remove(in: name, lower...upper)
     case .from: try tx.remove(in: name, lower...)
@@ -150,9 +150,9 @@ class OrderedPool<Key: KeyCodable & Comparable>: TypedPool<Key> {
     }
   }
 
-  override func rows(_ stretch: Stretch, descending: Bool, _ tx: ReadTransaction) throws -> RowCursor? {
-    let (lower, upper) = (key(stretch.lower), key(stretch.upper))
-    return switch stretch.form {
+  override func rows(_ range: DrawnRange, descending: Bool, _ tx: ReadTransaction) throws -> RowCursor? {
+    let (lower, upper) = (key(range.lower), key(range.upper))
+    return switch range.form {
     case .halfOpen: try tx.rows(in: name, lower..<upper, descending: descending)
     case .closed: try tx.rows(in: name, lower...upper, descending: descending)
     case .from: try tx.rows(in: name, lower..., descending: descending)

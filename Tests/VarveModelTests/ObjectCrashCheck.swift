@@ -7,15 +7,15 @@ import VarveTestSupport
 /// Compares the contents of a disk after a crash with those that must be there.
 struct ObjectCrashCheck {
   let states: CrashedStates
-  let promise: CrashedPromise
+  let guarantee: CrashedGuarantee
   let policy: CrashPolicy
 
   /// Checks everything, and returns how many transactions are there.
   func run(_ database: Database, _ backend: EngineBackend) throws -> Int {
     let count = try presentCount(database)
-    let promised = policy == .processKill ? max(promise.process, promise.power) : promise.power
+    let promised = policy == .processKill ? max(guarantee.process, guarantee.power) : guarantee.power
     guard count >= promised else { throw ContractBroken("\(count) transactions are there, \(promised) were promised") }
-    guard count <= promise.begun else { throw ContractBroken("\(count) transactions, \(promise.begun) were begun") }
+    guard count <= guarantee.begun else { throw ContractBroken("\(count) transactions, \(guarantee.begun) were begun") }
     try checkContent(database, states.contents[count])
     try checkFamilies(database, backend)
     try checkFeed(database, count)
@@ -85,7 +85,7 @@ struct ObjectCrashCheck {
     var labels: [String] = []
     var last = CommitVersion.zero
     while true {
-      let events = try database.core.readFeed(behind: last, commitLimit: 50, rowLimit: .max).events
+      let events = try database.core.readFeed(after: last, commitLimit: 50, rowLimit: .max).events
       if events.isEmpty { break }
       for event in events {
         guard case .changes(let changes) = event else { throw ContractBroken("the feed has a gap: \(event)") }

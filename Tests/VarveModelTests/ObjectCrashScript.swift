@@ -38,7 +38,7 @@ struct CrashedStates: Sendable {
 }
 
 /// The progress of the run at a moment: transactions by number, from 1.
-struct CrashedPromise: Sendable {
+struct CrashedGuarantee: Sendable {
   var begun = 0
   /// Acknowledged, so that they survive the death of the process.
   var process = 0
@@ -48,9 +48,9 @@ struct CrashedPromise: Sendable {
 
 /// The current progress, for observers of the disk, which can't access the script.
 final class CrashedProgress: Sendable {
-  private let state = Mutex(CrashedPromise())
-  var promise: CrashedPromise { state.withLock { $0 } }
-  func update(_ body: (inout CrashedPromise) -> Void) { state.withLock { body(&$0) } }
+  private let state = Mutex(CrashedGuarantee())
+  var guarantee: CrashedGuarantee { state.withLock { $0 } }
+  func update(_ body: (inout CrashedGuarantee) -> Void) { state.withLock { body(&$0) } }
 }
 
 /// Transactions over several families, drawn from a seed, on a disk that loses power.
@@ -113,9 +113,9 @@ final class ObjectCrashScript {
       given = []
       try database.write(label: "\(number)", durability: durability) { tx in try fill(tx, number) }
       states.add(content, given)
-      progress.update { promise in
-        promise.process = number
-        if durability == .power { promise.power = number }
+      progress.update { guarantee in
+        guarantee.process = number
+        if durability == .power { guarantee.power = number }
       }
       if random.oneIn(3) { executor.step() }
       if random.oneIn(12) {

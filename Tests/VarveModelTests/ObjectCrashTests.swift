@@ -23,7 +23,7 @@ struct ObjectCrashTests {
 
   private struct Point: Sendable {
     let crash: CrashPoint
-    let promise: CrashedPromise
+    let guarantee: CrashedGuarantee
   }
 
   private struct Recording: Sendable {
@@ -42,7 +42,7 @@ struct ObjectCrashTests {
       found.withLock { found in
         found.kinds[operation.kind.rawValue, default: 0] += 1
         guard operation.number % stride == 0 else { return }
-        found.points.append(Point(crash: capture(), promise: progress.promise))
+        found.points.append(Point(crash: capture(), guarantee: progress.guarantee))
       }
     }
     try script.run(transactionCount: transactionCount)
@@ -87,7 +87,7 @@ struct ObjectCrashTests {
       do {
         let count = try Self.trial(point, recording.states, policy, seed)
         counts.append(count)
-        lostCount += count < point.promise.begun ? 1 : 0
+        lostCount += count < point.guarantee.begun ? 1 : 0
       } catch {
         failures += 1
         Issue.record(error, "point \(index), \(point.crash.operation.map { "\($0)" } ?? ""), \(policy), seed \(seed)")
@@ -106,9 +106,9 @@ struct ObjectCrashTests {
   ) throws -> Int {
     let disk = point.crash.image(seed: seed, policy: policy)
     let (database, backend) = try ObjectCrashScript.open(disk, SteppedExecutor(seed: seed), seed: seed)
-    let check = ObjectCrashCheck(states: states, promise: point.promise, policy: policy)
+    let check = ObjectCrashCheck(states: states, guarantee: point.guarantee, policy: policy)
     let count = try check.run(database, backend)
-    let object = CrashedObject(number: -1, text: "behind the crash")
+    let object = CrashedObject(number: -1, text: "after the crash")
     let number = count + 1
     let id = try database.write(label: "\(number)", durability: .power) { tx in
       try tx.set(object, key: number, in: "log", metadata: CrashedNote(tag: "new"))
@@ -126,8 +126,8 @@ struct ObjectCrashTests {
     var after = CrashedStates()
     for present in states.contents[1..<(count + 1)] { after.add(present, []) }
     after.add(content, [])
-    let promise = CrashedPromise(begun: number, process: number, power: number)
-    let found = try ObjectCrashCheck(states: after, promise: promise, policy: policy).run(again, reopened)
+    let guarantee = CrashedGuarantee(begun: number, process: number, power: number)
+    let found = try ObjectCrashCheck(states: after, guarantee: guarantee, policy: policy).run(again, reopened)
     guard found == number else { throw ContractBroken("\(found) transactions, not \(number)") }
     try again.close()
     return count

@@ -91,11 +91,11 @@ extension ObjectRun {
     let drawn = drawPool()
     let pool = drawn.hasRanges ? drawn : pools.strings[0]
     let descending = random.oneIn(2)
-    let stretch = pool.drawStretch(&random)
-    guard let cursor = try pool.rows(stretch, descending: descending, tx) else {
+    let range = pool.drawRange(&random)
+    guard let cursor = try pool.rows(range, descending: descending, tx) else {
       throw ContractBroken("\(pool.name) has no ranges")
     }
-    return HeldWalk(cursor: cursor, rest: rows(pool, state, descending: descending) { stretch.contains($0) })
+    return HeldWalk(cursor: cursor, rest: rows(pool, state, descending: descending) { range.contains($0) })
   }
 
   private func beginWalkOfEverything(_ tx: ReadTransaction, of state: ModelState) throws -> HeldWalk {

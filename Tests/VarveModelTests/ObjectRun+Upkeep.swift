@@ -144,7 +144,7 @@ extension ObjectRun {
     try openAfterFault()
     let found = try content()
     guard found == before || found == after else {
-      throw ContractBroken("after \(error) the database has neither what was before nor what is behind")
+      throw ContractBroken("after \(error) the database has neither what was before nor what is after")
     }
     state = found
   }

@@ -69,9 +69,9 @@ extension ObjectRun {
   }
 
   private func write(_ kind: ModelStep, _ pool: KeyPool, _ tx: WriteTransaction) throws {
-    let stretch = pool.drawStretch(&random)
-    let gone = state[pool.name].keys.filter { stretch.contains($0) }
-    try expect(try pool.remove(stretch, tx), gone.count)
+    let range = pool.drawRange(&random)
+    let gone = state[pool.name].keys.filter { range.contains($0) }
+    try expect(try pool.remove(range, tx), gone.count)
     remove(gone, pool)
   }
 

@@ -251,6 +251,6 @@ final class ObjectRun {
   private func checkEnded() throws {
     guard var walk = walks.first else { return }
     let code = Contract.code { _ = try walk.cursor.next() }
-    guard code == .transactionEnded else { throw ContractBroken("a walk behind its transaction: \(code as Any)") }
+    guard code == .transactionEnded else { throw ContractBroken("a walk after its transaction: \(code as Any)") }
   }
 }

@@ -48,7 +48,7 @@ struct ObjectSyncFailureTests {
   }
 
   private static func labels(_ database: Database) throws -> [String?] {
-    try database.core.readFeed(behind: .zero, commitLimit: 100, rowLimit: .max).events.map { event in
+    try database.core.readFeed(after: .zero, commitLimit: 100, rowLimit: .max).events.map { event in
       if case .changes(let changes) = event { changes.label } else { "gap" }
     }
   }
@@ -96,7 +96,7 @@ struct ObjectSyncFailureTests {
     }
     #expect(reached.count > Self.transactionCount / 2)
     print(
-      "failed syncs\(failsForEver ? " for ever" : ""): \(syncCount) runs, failures behind \(reached.sorted()) commits")
+      "failed syncs\(failsForEver ? " for ever" : ""): \(syncCount) runs, failures after \(reached.sorted()) commits")
   }
 
   /// Checks that readers stay at their snapshot, and writers get the error.

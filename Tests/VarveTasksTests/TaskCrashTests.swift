@@ -92,11 +92,11 @@ struct TaskCrashTests {
     let fixture = try scheduler(database)
     try await fixture.scheduler.start()
     let points = Mutex<[Point]>([])
-    let promise = Mutex((process: 0, power: 0))
+    let guarantee = Mutex((process: 0, power: 0))
     let before = disk.operationCount
     disk.observe { operation, capture in
       guard operation.number % stride == 0 else { return }
-      let (process, power) = promise.withLock { $0 }
+      let (process, power) = guarantee.withLock { $0 }
       let wall = fixture.clock.wallNow
       points.withLock { $0.append(Point(crash: capture(), process: process, power: power, wall: wall)) }
     }
@@ -104,9 +104,9 @@ struct TaskCrashTests {
     for number in 1...orderCount {
       let isPower = number % 4 == 0
       last = try order(number, after: last, in: database, isPower ? .power : .process)
-      promise.withLock { promise in
-        promise.process = number
-        if isPower { promise.power = number }
+      guarantee.withLock { guarantee in
+        guarantee.process = number
+        if isPower { guarantee.power = number }
       }
       if number % 3 == 0 { await fixture.scheduler.advance(fixture.clock, by: .seconds(15)) }
     }

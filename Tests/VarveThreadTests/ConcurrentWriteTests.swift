@@ -51,7 +51,7 @@ struct ConcurrentWriteTests {
       name: "a count, a row changed", isConflict: false, body: { _ = try $0.count(in: "rows") },
       other: { try $0.set("new", key: 1, in: "rows") }),
     Meeting(
-      name: "a count behind an insertion of one's own", isConflict: true,
+      name: "a count after an insertion of one's own", isConflict: true,
       body: { tx in
         try tx.set("own", key: 20, in: "rows")
         _ = try tx.count(in: "rows")

@@ -34,12 +34,12 @@ enum LogInputs {
       isRestart: isRestart
     ).encode(into: &writer)
     for _ in 0..<random.below(8) {
-      let promise = random.oneIn(3) ? UInt64(writer.count) : 0
+      let durableMark = random.oneIn(3) ? UInt64(writer.count) : 0
       let (kind, payload, next) = payload(sequence, &random)
-      append(kind, payload, sequence: sequence, promise: promise, lifeID: lifeID, to: &writer)
+      append(kind, payload, sequence: sequence, durableMark: durableMark, lifeID: lifeID, to: &writer)
       sequence = next
     }
-    append(.end, [], sequence: sequence, promise: UInt64(writer.count), lifeID: lifeID, to: &writer)
+    append(.end, [], sequence: sequence, durableMark: UInt64(writer.count), lifeID: lifeID, to: &writer)
     return writer.bytes
   }
 
@@ -65,7 +65,7 @@ enum LogInputs {
   }
 
   private static func append(
-    _ kind: LogFormat.RecordKind, _ payload: [UInt8], sequence: UInt64, promise: UInt64, lifeID: UInt64,
+    _ kind: LogFormat.RecordKind, _ payload: [UInt8], sequence: UInt64, durableMark: UInt64, lifeID: UInt64,
     to writer: inout ByteWriter
   ) {
     let start = writer.count
@@ -73,7 +73,7 @@ enum LogInputs {
     writer.append(integer: UInt32(0))
     writer.append(integer: UInt32(payload.count))
     writer.append(integer: sequence)
-    writer.append(integer: promise)
+    writer.append(integer: durableMark)
     writer.append(integer: payload.withByteView { CRC32C.extend(seed, $0) })
     writer.append(integer: UInt32(kind.rawValue))
     writer.patch(integer: CRC32C.extend(seed, writer.view.dropFirst(start + 4)), at: start)

@@ -88,7 +88,7 @@ enum LogTarget {
     }
     guard let firstSequence = builder.first else { return }
     let header = LogRecordHeader(
-      payloadSize: builder.payload.count, sequence: firstSequence, promise: 0, payloadChecksum: 0, kind: .entries)
+      payloadSize: builder.payload.count, sequence: firstSequence, durableMark: 0, payloadChecksum: 0, kind: .entries)
     let record = LogReader.Record(offset: 0, header: header, payload: builder.payload.view)
     var reader = LogEntryReader(record, file: "log")
     for (index, entry) in entries.enumerated() {

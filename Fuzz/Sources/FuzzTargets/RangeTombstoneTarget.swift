@@ -33,9 +33,9 @@ enum RangeTombstoneTarget {
       try require(newest <= SequenceNumber.maximum.value && oldest > 0, "a sequence of \(newest), or \(oldest)")
       let found = list.sequence(covering: list.start(index), at: .maximum)
       try require(found.value == newest, "the start of fragment \(index) is covered at \(found), not \(newest)")
-      let behind = list.sequence(covering: list.end(index), at: .maximum)
+      let later = list.sequence(covering: list.end(index), at: .maximum)
       let isNext = index + 1 < list.count && list.start(index + 1) == list.end(index)
-      try require(isNext || behind == .zero, "the end of fragment \(index) is covered at \(behind)")
+      try require(isNext || later == .zero, "the end of fragment \(index) is covered at \(later)")
     }
   }
 }

@@ -4,7 +4,7 @@ public import VarveEngine
 
 /// The engine as a storage backend: on a disk, in memory, read-only, or following another process.
 ///
-/// A family of the door is a column family, its number that one's id. Volatile families are the engine's: not logged,
+/// A family of the interface is a column family, its number that one's id. Volatile families are the engine's: not logged,
 /// and so a commit to them alone waits for no sync.
 ///
 /// Safe from any thread.
@@ -57,7 +57,7 @@ public final class EngineBackend: StorageBackend {
     StorageLimits(keySize: 65_535, valueSize: 1 << 30, batchSize: 1 << 30)
   }
 
-  /// Whether flushes or compactions fall behind, so that the engine slows writers down.
+  /// Whether flushes or compactions are late, so that the engine slows writers down.
   public var mayDelayCommits: Bool { engine.mayDelayWrites }
 
   /// What memtables and the cache answer waits for nothing. A follower looks for commits first, in files.

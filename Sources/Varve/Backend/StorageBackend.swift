@@ -1,6 +1,6 @@
 public import VarveEngine
 
-/// The door to storage: everything that the object floor asks of it.
+/// The interface to storage: everything that the object floor asks of it.
 ///
 /// ```
 ///  database ─▶ StorageBackend ─▶ the engine on a disk, the engine in memory, or another ordered store
@@ -27,11 +27,11 @@ public protocol StorageBackend: AnyObject, Sendable {
   var isReadOnly: Bool { get }
   /// Whether calls never wait for a disk or a network. Asynchronous doors then run where they are called.
   var isInMemory: Bool { get }
-  /// Whether a commit may have to wait now, for a storage that is behind with its work. An asynchronous door then
+  /// Whether a commit may have to wait now, for a storage that is late with its work. An asynchronous call then
   /// commits on a thread of its own. Default: false.
   var mayDelayCommits: Bool { get }
   /// Runs `body`, in which a read of this thread that would have to wait for a disk or a network throws instead.
-  /// Returns false where one did, whatever `body` made of that, and where the storage can't tell, perhaps without
+  /// Returns false where one did, whatever `body` made of that, and where the storage can't know, perhaps without
   /// running `body`: what it found is to be forgotten then. Throws what `body` throws. Default: false.
   func withoutWaiting(_ body: () throws -> Void) throws -> Bool
 
@@ -95,11 +95,11 @@ extension StorageBackend {
   public var incarnation: UInt64 { 0 }
   /// A new snapshot.
   public func snapshot(unlessChanged known: any StorageSnapshot) throws -> any StorageSnapshot { try snapshot() }
-  /// No storage is behind that doesn't say so.
+  /// No storage is late that doesn't say so.
   public var mayDelayCommits: Bool { false }
   /// No storage can say that doesn't do so.
   public func oldestVersion() throws -> CommitVersion? { nil }
-  /// No storage can tell that doesn't say so.
+  /// No storage knows that doesn't say so.
   public func withoutWaiting(_ body: () throws -> Void) throws -> Bool { false }
   /// A storage without memtables has nothing to change.
   public func setOptions(_ options: StorageFamilyOptions, of family: StorageFamily) throws {}
@@ -228,7 +228,7 @@ public struct StorageRange: Hashable, Sendable {
   /// The first key after the range.
   public var upper: [UInt8]?
 
-  /// A range. Empty where `upper` is not behind `lower`.
+  /// A range. Empty where `upper` is not after `lower`.
   public init(lower: [UInt8] = [], upper: [UInt8]? = nil) {
     self.lower = lower
     self.upper = upper

@@ -116,7 +116,7 @@ extension DatabaseCore {
   /// Nil: something that was read has changed. The writer is free when this returns or throws.
   func applyHoldingWriter(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit? {
     defer { releaseWriter() }
-    // An extension that came, went or was built further meanwhile was told too little, or too much.
+    // An extension that came, went or was built further meanwhile was notified of too little, or too much.
     guard transaction.extensionEdition == extensions.edition else {
       rollBack(transaction)
       return nil

@@ -2,7 +2,7 @@ internal import Synchronization
 
 /// The write path, on one screen: take the writer, run the closure, let extensions write what they have pending,
 /// give the batch to the storage (*applied*: the next writer may begin), wait until it is durable
-/// (*acknowledged*: readers see it), tell.
+/// (*acknowledged*: readers see it), notify.
 extension DatabaseCore {
   /// Runs `body` in a write transaction, on this thread.
   package func write<Result>(
@@ -73,7 +73,7 @@ extension DatabaseCore {
   private func give(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
     // Never the transaction's own instant: others may have committed beside it.
     let (number, before) = try publication.begin(unlessChanged: transaction.snapshot)
-    let told: PendingChangeSet
+    let announced: PendingChangeSet
     let ticket: any StorageTicket
     var missed: [(name: String, record: ExtensionRecord)] = []
     var added: ChangeFeed.Addition?
@@ -82,13 +82,13 @@ extension DatabaseCore {
       // What the transaction never reads itself: its counts and its entry of the feed.
       var batch = StorageBatch(capacity: 256)
       transaction.writeCounts(to: &batch)
-      told = PendingChangeSet(transaction, time: feed.now, isObserved: isObserved)
-      added = try feed.add(told, to: &batch)
+      announced = PendingChangeSet(transaction, time: feed.now, isObserved: isObserved)
+      added = try feed.add(announced, to: &batch)
       ticket = try backend.commit(
         transaction.pending, then: batch, check: transaction.reads ?? transaction.independentUses,
         durability: terms.durability ?? options.durability)
     } catch {
-      // Whether it happened can't be told: no one may build on it, and readers stay where they are.
+      // Whether it happened can't be known: no one may build on it, and readers stay where they are.
       if let error = error as? DatabaseError, error.code == .outcomeUnknown { throw publication.fail(error) }
       publication.refused(number)
       feed.didNotCommit(added)
@@ -98,7 +98,7 @@ extension DatabaseCore {
     for (name, record) in missed { extensionCatalog.set(record, for: name) }
     let sharing = transaction.deltas(ticket.version)
     for handler in transaction.appliedHandlers { handler(ticket.version) }
-    publication.applied(number, ticket.version, told.isEmpty ? nil : told, sharing, told.parts ?? .unknown)
+    publication.applied(number, ticket.version, announced.isEmpty ? nil : announced, sharing, announced.parts ?? .unknown)
     return AppliedCommit(number: number, ticket: ticket, completions: transaction.completions)
   }
 
@@ -112,7 +112,7 @@ extension DatabaseCore {
       // What was built to replace it is not whole any more.
       record.shadow = nil
       // Of one whose build was cut short, only rows before its watermark count as heard of.
-      record.state = .stale(record.state == .ready ? FeedPosition(behind: last) : nil)
+      record.state = .stale(record.state == .ready ? FeedPosition(after: last) : nil)
       try transaction.pending.put(CatalogKey.databaseExtension(name), record.bytes, in: catalog.families.catalog)
       DatabaseLog.staleExtension(path: path, name: name)
       return (name, record)

@@ -2,7 +2,7 @@ internal import Dispatch
 internal import FutexLocks
 internal import Synchronization
 
-/// What an open database is made of; `Database` is the door to it.
+/// What an open database is made of; `Database` is its API.
 package final class DatabaseCore: Sendable {
   let path: String
   let options: DatabaseOptions

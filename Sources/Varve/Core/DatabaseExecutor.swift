@@ -28,7 +28,7 @@ internal import Synchronization
 final class DatabaseExecutor: TaskExecutor {
   /// A thread that is idle, and how it gets its next job.
   private final class Worker: @unchecked Sendable {
-    // Sendable: `job` is touched under the lock of `state`, and by the thread behind the signal.
+    // Sendable: `job` is touched under the lock of `state`, and by the thread that waits for the signal.
     let wake = DispatchSemaphore(value: 0)
     var job: UnownedJob?
   }

@@ -74,7 +74,7 @@ struct DamageMending {
       // An open brings it in line with its options.
     }
     record.trimmedThrough = snapshot.version
-    batch.deleteRange(FeedKey.range(behind: .zero), in: feed)
+    batch.deleteRange(FeedKey.range(after: .zero), in: feed)
     batch.put(FeedKey.record, record.bytes, in: feed)
   }
 

@@ -1,5 +1,5 @@
 /// The same doors for tasks. The closures are synchronous here too: a transaction holds no instant and no
-/// writer while a task is suspended; `perform` is the door for that.
+/// writer while a task is suspended; `perform` is the method for that.
 ///
 /// What could wait runs on threads of the database's own, with the task-locals and the cancellation of the caller, and
 /// so does every closure that is called from an actor. What can't wait runs where it is called, except on an actor: a
@@ -101,7 +101,7 @@ extension Database {
   /// }
   /// ```
   ///
-  /// Waits for the transactions that tasks of `body` left behind. Throws what `open` and `close` throw, and what `body`
+  /// Waits for the transactions that tasks of `body` left open. Throws what `open` and `close` throw, and what `body`
   /// throws, which is the error if `close` throws too.
   public static func withOpen<Result>(
     at path: String, definition: DatabaseDefinition = DatabaseDefinition(),

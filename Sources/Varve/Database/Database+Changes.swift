@@ -23,7 +23,7 @@ extension Database {
   /// Of a database that follows another process (`DatabaseOptions.follows`) these are the commits of that process,
   /// read from the feed that it writes. The sequence ends when the database is closed.
   public func changes(after version: CommitVersion? = nil, buffer: Int = 256) -> ChangeSequence {
-    ChangeSequence(core, behind: version, capacity: buffer)
+    ChangeSequence(core, after: version, capacity: buffer)
   }
 
   /// What was committed after a version, from the feed: at most `limit` events, the oldest first. Without a feed it is
@@ -35,7 +35,7 @@ extension Database {
     guard limit > 0 else { throw DatabaseError(.invalidArgument, "a limit of \(limit) events; it must be positive") }
     try core.enter()
     defer { core.leave() }
-    return try core.readFeed(behind: version, commitLimit: limit, rowLimit: .max).events
+    return try core.readFeed(after: version, commitLimit: limit, rowLimit: .max).events
   }
 
   /// The same for tasks.
@@ -76,7 +76,7 @@ extension Database {
   /// ```
   ///
   /// What the consumer reads when it gets a change is at least as new as that: reading a key again that has changed
-  /// since once more is all that can happen. So keys are told, and not objects: the caller that shows ten rows of a million
+  /// since once more is all that can happen. So keys are delivered, and not objects: the caller that shows ten rows of a million
   /// reads ten. Each iteration observes for itself. It ends when the database is closed.
   public func observe(in collection: String) -> CollectionObservation { CollectionObservation(core, collection) }
 

@@ -317,7 +317,7 @@ extension DatabaseCore {
     return gone
   }
 
-  /// Behind the commit: without a record no one looks at them, and an open drops what a crash left.
+  /// After the commit: without a record no one looks at them, and an open drops what a crash left.
   func dropFamilies(of numbers: [UInt32]) throws {
     try droppingLock.withLock { _ in
       for family in try backend.families() {

@@ -13,7 +13,7 @@ extension Database {
   ///
   /// It holds the writer until it ends, so it should not wait for a user or a network. A write that the closure starts
   /// elsewhere, in a detached task, and waits for, waits for the writer in vain, and throws `.writerBusy` in the
-  /// end. Inside of another `perform` it is a savepoint, and undone alone where it throws. A task that continues behind
+  /// end. Inside of another `perform` it is a savepoint, and undone alone where it throws. A task that continues after
   /// its end gets `.transactionEnded`.
   @discardableResult
   public func perform<Result>(

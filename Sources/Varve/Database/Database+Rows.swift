@@ -1,4 +1,4 @@
-/// Rows as asynchronous sequences: the door for the caller that names collections and types at each call.
+/// Rows as asynchronous sequences: for callers that name collections and types at each call.
 ///
 /// ```swift
 /// for try await row in database.rows(in: "books") where row.hasMetadata {

@@ -8,7 +8,7 @@ internal import VarveEngine
 /// 3. The damaged database is renamed to `<path>.<n>.corrupt`, `n` the first number that is free.
 /// 4. The replacement is renamed to the path.
 ///
-/// Until step 3 the path is as it was: what fails, or a crash, has changed nothing, and the next open begins again. Behind
+/// Until step 3 the path is as it was: what fails, or a crash, has changed nothing, and the next open begins again. After
 /// it, the next open that finds nothing at the path, and a replacement, takes step 4 (`finish`).
 ///
 /// # Numbers

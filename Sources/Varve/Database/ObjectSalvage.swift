@@ -5,7 +5,7 @@ internal import VarveEngine
 /// # Steps
 /// 1. Where the MANIFEST was lost, families have numbers for names: those that no table names. The object floor makes
 ///    its families in one order, so the one that holds the catalog tells the others; families of collections of their
-///    own and of extensions can't be told then.
+///    own and of extensions are not known then.
 /// 2. Rows go family by family into the new database: those whose header can be read. Where the metadata of one is lost
 ///    its header says so, and metadata goes along whose row says that it has some. Counts are counted, the feed is left,
 ///    and records of extensions too: they are built again.
@@ -138,7 +138,7 @@ final class ObjectSalvage {
     return key.count == 1 && BigEndian.number(value, as: UInt32.self) == .max
   }
 
-  /// Whether what a collection's record says of its families is so: of those whose families can't be told nothing is
+  /// Whether what a collection's record says of its families is so: of those whose families are not known nothing is
   /// left, and their names are free.
   private func hasItsRows(_ key: [UInt8], _ value: [UInt8], _ source: Engine) throws -> Bool {
     let name = String(decoding: key.dropFirst(), as: UTF8.self)

@@ -114,7 +114,7 @@ extension Float: KeyCodable {
   }
 }
 
-/// Nil sorts first. Each layer of nested optionals has a byte of its own, so all their values are told apart.
+/// Nil sorts first. Each layer of nested optionals has a byte of its own, so all their values are distinguished.
 extension Optional: KeyCodable where Wrapped: KeyCodable {
   /// `optional(...)`.
   public static var keyType: KeyType { .optional(Wrapped.keyType) }

@@ -28,7 +28,7 @@
 /// }
 /// ```
 ///
-/// What a type must promise: equal values encode to equal bytes, what is decoded equals what was encoded, and
+/// What a type must guarantee: equal values encode to equal bytes, what is decoded equals what was encoded, and
 /// decoding reads exactly the parts that encoding appended, whatever part follows them (so it is with parts in a
 /// fixed order; a count that varies needs an end of its own). The bytes are on disk: a type that changes them needs
 /// another `keyType`.

@@ -1,8 +1,8 @@
 /// A range of keys whose ends each belong to it or don't: what the ranges of the standard library can't say.
 ///
 /// ```swift
-/// let next = try await books.load(last..>, limit: 20)         // behind last
-/// let later = try await books.load(first..>last)              // behind first, up to and with last
+/// let next = try await books.load(last..>, limit: 20)         // after last
+/// let later = try await books.load(first..>last)              // after first, up to and with last
 /// let between = try await books.load(KeyInterval(from: .excluding("a"), to: .excluding("b")))
 /// ```
 ///

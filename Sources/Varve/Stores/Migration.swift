@@ -5,7 +5,7 @@ struct Migration<Format: RowFormat>: Sendable {
   static var rowsMaximum: Int { 1_000 }
   /// How many bytes of rows, about: rows may be large.
   static var sizeMaximum: Int { 8 << 20 }
-  /// How many rows one read examines, so that progress is told and cancellation seen where there is little to do.
+  /// How many rows one read examines, so that progress is reported and cancellation seen where there is little to do.
   static var examinedMaximum: Int { 20_000 }
 
   private let access: RowAccess<Format>
@@ -114,7 +114,7 @@ struct MigrationPosition: Hashable, Sendable {
   let collection: UInt32
   let key: [UInt8]
 
-  /// Whether it is behind another of the same collection.
+  /// Whether it is after another of the same collection.
   func isBehind(_ other: MigrationPosition?) -> Bool {
     other.map { $0.collection != collection || ByteOrder.precedes($0.key, key) } ?? true
   }

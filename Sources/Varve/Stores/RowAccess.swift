@@ -1,9 +1,9 @@
-/// One typed door: reads and writes the rows of a collection as instances of one type. `Store` and `Persistable` are what
+/// One typed API: reads and writes the rows of a collection as instances of one type. `Store` and `Persistable` are what
 /// programs see of it.
 ///
 /// # Definitions
 /// The collection is looked up at each call: it has the definition that the database was opened with, or gets this
-/// door's at the first call that finds none. Two definitions of one collection are an error.
+/// API's at the first call that finds none. Two definitions of one collection are an error.
 ///
 /// Safe from any thread; each call belongs to the transaction that it is given.
 struct RowAccess<Format: RowFormat>: Sendable {

@@ -1,4 +1,4 @@
-/// What a typed door has to know of its rows. All of it is static, so that ``RowAccess`` needs no closure.
+/// What a typed API needs of its rows. All of it is static, so that ``RowAccess`` needs no closure.
 extension RowFormat {
   /// Names the definition that this makes.
   static var formatID: ObjectIdentifier { ObjectIdentifier(Self.self) }

@@ -1,4 +1,4 @@
-/// The instances of a format: the door for types with versions, migrations and indexes.
+/// The instances of a format: the API for types with versions, migrations and indexes.
 ///
 /// ```swift
 /// let books = Store<BookFormat>(in: database)

@@ -14,7 +14,7 @@ internal import CVarve
 /// parsing goes through `ByteReader`, which throws.
 @safe
 struct ByteView: @unchecked Sendable {
-  // Sendable: immutable bytes, as stable as the owner's promise above.
+  // Sendable: immutable bytes, as stable as the owner's guarantee above.
   let base: UnsafeRawPointer
   let count: Int
 

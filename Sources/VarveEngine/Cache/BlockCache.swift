@@ -21,14 +21,14 @@ import Synchronization
 /// # Concurrency
 /// Every method is safe from any thread. The capacity is one for all shards. A shard that has its share
 /// makes room in itself; one that has less, or can't evict enough, takes it from those with more: else
-/// a shard that once fell behind would evict its few blocks for each new one, and never catch up.
+/// a shard that was once late would evict its few blocks for each new one, and never catch up.
 /// Two shards are never locked at a time.
 ///
 /// # Safety
 /// The owner of the shards' memory. Pins may outlive the cache (see `BlockPin`).
 @safe
 final class BlockCache: @unchecked Sendable {
-  // Sendable: atomics, and state behind locks.
+  // Sendable: atomics, and state under locks.
 
   /// Allocated apart, so that insertions don't write to the cache lines that lookups read.
   private struct Account: ~Copyable {

@@ -32,7 +32,7 @@ struct BlockCacheShard: ~Copyable {
   private var probation = CacheQueue()
   private var protected = CacheQueue()
   private var directory = CacheQueue()
-  /// Steps that the directory's hand is behind.
+  /// Steps that the directory's hand is late.
   private var directorySteps = 0
   private var free = CacheSlotPool()
   /// Slots in the index.

@@ -81,7 +81,7 @@ struct CacheIndex: @unchecked Sendable {
   /// Adds a slot; there must be room.
   func insert(_ slot: CacheSlot, hash: UInt64) { insert(word: CacheIndex.word(slot, hash)) }
 
-  /// Removes a slot that is in the index, and moves what lies behind into the gap.
+  /// Removes a slot that is in the index, and moves what lies after into the gap.
   func remove(_ slot: CacheSlot, hash: UInt64) {
     let mask = mask
     let word = CacheIndex.word(slot, hash)

@@ -76,7 +76,7 @@ final class MemoryBudget: Sendable {
 
   // MARK: - Growth
 
-  /// Whom to tell that the cache may grow: `growCache` is to be called in a while. Without anybody it grows at once.
+  /// Whom to notify that the cache may grow: `growCache` is to be called in a while. Without anybody it grows at once.
   func onRoom(_ request: @escaping @Sendable () -> Void) { rest.onRoom(request) }
 
   /// Lets the cache grow an eighth of the way to what the others left to it at least since the sixteenth call before

@@ -12,12 +12,12 @@ internal import Synchronization
 /// Owns the words, or the page that they lie in.
 ///
 /// # Concurrency
-/// `isHolding` belongs to the commit leader; `tell` may be called from any thread. `told` never decreases: the leader
+/// `isHolding` belongs to the commit leader; `announce` may be called from any thread. `announced` never decreases: the leader
 /// stores a value above every published one, and other threads raise it with an atomic maximum.
 @safe
 final class CommitAnnouncer: @unchecked Sendable {
   // Sendable: see Concurrency above.
-  private let told: UnsafeMutablePointer<Atomic<UInt64>>
+  private let announced: UnsafeMutablePointer<Atomic<UInt64>>
   private let waiters: UnsafeMutablePointer<Atomic<UInt32>>
   private let page: SharedPage?
   private let memory: UnsafeMutableRawPointer?
@@ -36,14 +36,14 @@ final class CommitAnnouncer: @unchecked Sendable {
     self.page = page
     self.reason = reason
     if let page {
-      unsafe told = page.toldWord
+      unsafe announced = page.toldWord
       unsafe waiters = page.waitersWord
       unsafe memory = nil
       return
     }
     let own = UnsafeMutableRawPointer.allocate(byteCount: 16, alignment: 16)
     unsafe own.initializeMemory(as: UInt64.self, repeating: 0, count: 2)
-    unsafe told = own.assumingMemoryBound(to: Atomic<UInt64>.self)
+    unsafe announced = own.assumingMemoryBound(to: Atomic<UInt64>.self)
     unsafe waiters = (own + 8).assumingMemoryBound(to: Atomic<UInt32>.self)
     unsafe memory = own
   }
@@ -61,14 +61,14 @@ final class CommitAnnouncer: @unchecked Sendable {
     if waitsForSync || isHolding {
       holdBack(sequence, position, waitsForSync: waitsForSync, log, lead)
     } else {
-      unsafe told.pointee.store(sequence, ordering: .releasing)  // partner: `SharedPage.told`
+      unsafe announced.pointee.store(sequence, ordering: .releasing)  // partner: `SharedPage.announced`
     }
   }
 
   /// Wakes sleeping followers, if any. Call this after the commit is visible.
   @inline(__always)
   func wakeIfAwaited() {
-    // Sequentially consistent; partner: `SharedPage.sleep`, which increments the waiters first and loads `told` second.
+    // Sequentially consistent; partner: `SharedPage.sleep`, which increments the waiters first and loads `announced` second.
     if unsafe waiters.pointee.load(ordering: .sequentiallyConsistent) != 0 { wake() }
   }
 
@@ -84,7 +84,7 @@ final class CommitAnnouncer: @unchecked Sendable {
       heldPosition.store(position.value, ordering: .sequentiallyConsistent)
     } else if log.durablePosition.value >= heldPosition.load(ordering: .relaxed) {
       isHolding = false
-      unsafe told.pointee.store(sequence, ordering: .releasing)
+      unsafe announced.pointee.store(sequence, ordering: .releasing)
       return
     }
     // Stored after the position: a thread that sees this commit also sees the position whose sync it waits for.
@@ -101,13 +101,13 @@ final class CommitAnnouncer: @unchecked Sendable {
 
   /// Publishes deferred commits that are durable by now. `synced` is the value of `pending` before a sync that
   /// succeeded, or 0 if there was no sync.
-  func tell(synced: UInt64, _ log: LogWriter) {
+  func announce(synced: UInt64, _ log: LogWriter) {
     let pending = pending
     let isAllDurable = log.durablePosition.value >= heldPosition.load(ordering: .sequentiallyConsistent)
     let sequence = isAllDurable ? pending : synced
-    let known = unsafe told.pointee.load(ordering: .relaxed)
+    let known = unsafe announced.pointee.load(ordering: .relaxed)
     guard sequence > known else { return }
-    _ = unsafe told.pointee.max(sequence, ordering: .sequentiallyConsistent)
+    _ = unsafe announced.pointee.max(sequence, ordering: .sequentiallyConsistent)
     wakeIfAwaited()
   }
 }

@@ -29,7 +29,7 @@ extension CommitPipeline {
   /// Makes the log durable up to `target`, by a restart if necessary. If that fails, a thread of the program gets the
   /// error of its own sync, and a job gets `.canceled` if it should retry after the restart.
   func sync(_ target: LogWriter.SyncTarget, for syncer: Syncer) throws(EngineError) {
-    defer { announcer.tell(synced: 0, log) }
+    defer { announcer.announce(synced: 0, log) }
     while true {
       var own: EngineError?
       var pending: UInt64 = 0
@@ -38,7 +38,7 @@ extension CommitPipeline {
         return visible
       }
       switch outcome {
-      case .durable: return announcer.tell(synced: pending, log)
+      case .durable: return announcer.announce(synced: pending, log)
       case .broken: break
       case .failed(let error): own = error
       }

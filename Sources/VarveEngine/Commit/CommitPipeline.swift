@@ -480,7 +480,7 @@ final class CommitPipeline: @unchecked Sendable {
   /// Makes the log durable and appends the record of a clean end. No commit may follow.
   func closeLog(_ lead: borrowing CommitLead) throws(EngineError) {
     let next = SequenceNumber(nextSequence)
-    defer { announcer.tell(synced: 0, log) }
+    defer { announcer.announce(synced: 0, log) }
     try checkWritable(lead)
     do throws(EngineError) { try log.close(nextSequence: next, lead) } catch {
       guard needsRestart else { throw error }

@@ -179,8 +179,8 @@ extension Compaction {
       for index in first...end where index < keys.count { bytes[index] += table.fileSize / pieces }
     }
     let placed = bytes.reduce(0, +)
-    let behind = tables.reduce(0) { $0 + $1.fileSize } - placed
-    return zip(keys, bytes).map { (key: $0, bytes: $1) } + [(key: [UInt8](), bytes: behind)]
+    let later = tables.reduce(0) { $0 + $1.fileSize } - placed
+    return zip(keys, bytes).map { (key: $0, bytes: $1) } + [(key: [UInt8](), bytes: later)]
   }
 
   private static func firstIndex(in keys: [[UInt8]], where isBehind: ([UInt8]) -> Bool) -> Int {

@@ -36,7 +36,7 @@ final class CursorHolder: @unchecked Sendable {
   /// Whether the cursor is one of a batch.
   let hasOwn: Bool
   private let list: OpenCursors
-  /// Who is told of dead runs; nil: no one.
+  /// Who is notified of dead runs; nil: no one.
   private let deadRuns: DeadRuns?
   /// The place in the list, and its.
   var place = 0
@@ -60,7 +60,7 @@ final class CursorHolder: @unchecked Sendable {
   private let needsOwnBarrier: Bool
 
   /// `view` is the one to begin with, where it must be that. `own` is what the cursor's owner has written and
-  /// not committed; it is never taken back. `deadRuns` is told of those that the cursor passed.
+  /// not committed; it is never taken back. `deadRuns` is notified of those that the cursor passed.
   init(
     _ family: FamilyState, _ snapshot: EngineSnapshot, _ tree: Tree, _ bounds: CursorBounds, _ list: OpenCursors,
     view chosen: ReadView? = nil, own: OwnWrites? = nil, deadRuns: DeadRuns? = nil
@@ -83,7 +83,7 @@ final class CursorHolder: @unchecked Sendable {
     list.add(self)
   }
 
-  /// The cursor goes. Only now is the engine told of what it passed: once, and of the longest run.
+  /// The cursor goes. Only now is the engine notified of what it passed: once, and of the longest run.
   func close() {
     list.remove(self)
     if let deadRuns, let run = iterator.longestDeadRun {

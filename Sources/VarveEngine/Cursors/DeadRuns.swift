@@ -3,7 +3,7 @@ internal import Synchronization
 /// A range of a family in which a cursor found nothing alive: from `lower` (included) to `upper` (excluded).
 struct DeadRun: Sendable {
   let family: FamilyState
-  /// What the cursor saw. Held, so that whatever was written since can be told from what was there.
+  /// What the cursor saw. Held, so that whatever was written since can be distinguished from what was there.
   let snapshot: EngineSnapshot
   let lower: [UInt8]
   let upper: [UInt8]
@@ -20,7 +20,7 @@ struct DeadRun: Sendable {
 /// A cursor reads the whole family at one sequence, so there nothing lives between the ends of the run. The range
 /// tombstone is an ordinary commit, with the condition that no one has written into the run since
 /// (`TransactionCheck`): the leader looks, and no other commit comes between. So for every reader the run is as
-/// empty with it as without; a reader at an older sequence does not see it. Transactions that read the run are told of no
+/// empty with it as without; a reader at an older sequence does not see it. Transactions that read the run are notified of no
 /// conflict, as long as it is in a memtable (`RangeTombstoneTree.noteRedundant`).
 ///
 /// # What it is not done for

@@ -46,7 +46,7 @@ final class Following: @unchecked Sendable {
   /// The life of the last writer seen.
   private var lifeID: UInt64?
   /// The last published commit for the last step to read; nil if the step read to the end of the log.
-  private(set) var told: SequenceNumber?
+  private(set) var announced: SequenceNumber?
   /// The page's last commit at the last step, even of a writer that has ended: the next writer changes it. Nil if there
   /// is not a valid page.
   private var awaited: SequenceNumber?
@@ -136,7 +136,7 @@ final class Following: @unchecked Sendable {
         try noteStuck()
         return
       }
-      let isRead = told == nil ? manifest.changeCount == changes || flushed <= lastRead : flushed <= goal
+      let isRead = announced == nil ? manifest.changeCount == changes || flushed <= lastRead : flushed <= goal
       goal = max(goal, flushed)
       guard isRead, try keepTables() else {
         goal = max(goal, flushed)
@@ -153,7 +153,7 @@ final class Following: @unchecked Sendable {
     try readPage()
     _ = try manifest.poll()
     try didChangeManifest()
-    if let told { return max(told, flushed) }
+    if let announced { return max(announced, flushed) }
     return .maximum
   }
 
@@ -167,11 +167,11 @@ final class Following: @unchecked Sendable {
       page = try SharedPage.open(at: opening.path + "/" + FileName.shared.name, fileSystem)
     }
     let reading = page?.read(session: session, databaseID: manifest.state.databaseID)
-    awaited = reading?.told
-    told = awaited
+    awaited = reading?.announced
+    announced = awaited
     guard let page, let reading else { return }
     if hasWriterEnded(reading, page) {
-      told = nil
+      announced = nil
       // The log is read to its end, so the start of the next life indicates nothing about a power loss.
       lifeID = nil
       return
@@ -243,7 +243,7 @@ final class Following: @unchecked Sendable {
         try insert(record, of: number)
         tail.advance(over: record)
       }
-      if let page, told != nil, page.segment == number { return try stop() }
+      if let page, announced != nil, page.segment == number { return try stop() }
       let place = tail.place
       if try tail.moveOn(try segments(), isCut: cut.map { UInt64(tail.offset) == $0 } ?? false) {
         ends[number] = place
@@ -252,7 +252,7 @@ final class Following: @unchecked Sendable {
       _ = try manifest.poll()
       try didChangeManifest()
       if try isLost(number) { return .lost }
-      return told == nil ? try stop() : .stuck
+      return announced == nil ? try stop() : .stuck
     }
   }
 
@@ -280,7 +280,7 @@ final class Following: @unchecked Sendable {
       isStopChecked = false
       return .complete
     }
-    guard !isStopChecked, told.map({ $0 > max(lastRead, flushed) }) ?? true else { return .complete }
+    guard !isStopChecked, announced.map({ $0 > max(lastRead, flushed) }) ?? true else { return .complete }
     if let damage = try tail.findDamage() { throw damage }
     isStopChecked = true
     return .complete
@@ -466,10 +466,10 @@ final class Following: @unchecked Sendable {
 
   /// One line for `Engine.explain()`.
   var overview: String {
-    let (page, told) = look()
+    let (page, announced) = look()
     let name = FileName.shared.name
     var way = "polls the log each millisecond (no \(name) of an engine of this machine)"
-    if let page, told != nil {
+    if let page, announced != nil {
       way = page.isWritable ? "sleeps on \(name) until it is notified of commits" : "polls \(name) each millisecond"
     }
     return
@@ -477,7 +477,7 @@ final class Following: @unchecked Sendable {
   }
 
   /// The page, and its last commit at the last step.
-  private func look() -> (page: SharedPage?, told: SequenceNumber?) {
+  private func look() -> (page: SharedPage?, announced: SequenceNumber?) {
     turn.withLock { _ in (self.page, self.awaited) }
   }
 
@@ -493,13 +493,13 @@ final class Following: @unchecked Sendable {
 
   /// Sleeps until there may be more than the last step saw, or for at most `nanoseconds`.
   func sleep(nanoseconds: UInt64) {
-    let (page, told) = look()
+    let (page, announced) = look()
     let clock = opening.environment.clock
     let bounded = min(nanoseconds, Self.sleepMaximum)
-    guard let page, let told, told <= visible else { return clock.pause(min(nanoseconds, Self.pollInterval)) }
-    if page.isWritable { return page.rest(while: told, nanoseconds: bounded) }
+    guard let page, let announced, announced <= visible else { return clock.pause(min(nanoseconds, Self.pollInterval)) }
+    if page.isWritable { return page.rest(while: announced, nanoseconds: bounded) }
     let start = clock.now()
-    while page.told == told, clock.now() - start < bounded { clock.pause(min(bounded, Self.pollInterval)) }
+    while page.announced == announced, clock.now() - start < bounded { clock.pause(min(bounded, Self.pollInterval)) }
   }
 
   /// Wakes sleeping threads, which check again.

@@ -57,11 +57,11 @@ extension Following {
   private struct Verdict: Equatable {
     let error: EngineError?
     let manifestChanges: Int
-    let told: SequenceNumber?
+    let announced: SequenceNumber?
     let segment: FileNumber?
 
     static func == (left: Verdict, right: Verdict) -> Bool {
-      left.manifestChanges == right.manifestChanges && left.told == right.told && left.segment == right.segment
+      left.manifestChanges == right.manifestChanges && left.announced == right.announced && left.segment == right.segment
         && left.error?.description == right.error?.description
     }
   }
@@ -69,11 +69,11 @@ extension Following {
   private func judge() throws(EngineError) -> Verdict {
     try betweenSteps { () throws(EngineError) in
       _ = try manifest.poll()
-      let told = page?.told
+      let announced = page?.announced
       let segment = page?.segment
       var found: EngineError?
       do throws(EngineError) { try judgeLog() } catch { found = error }
-      return Verdict(error: found, manifestChanges: manifest.changeCount, told: told, segment: segment)
+      return Verdict(error: found, manifestChanges: manifest.changeCount, announced: announced, segment: segment)
     }
   }
 

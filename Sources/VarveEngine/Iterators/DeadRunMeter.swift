@@ -9,7 +9,7 @@
 /// are passed up to its end: many small ones become one, and a large one alone is not a reason for another.
 ///
 /// # What a hop proves
-/// It passes a range in one source; the others are looked at later. So the end of a run is never behind
+/// It passes a range in one source; the others are looked at later. So the end of a run is never after
 /// the place that the walk has reached.
 ///
 /// # Costs
@@ -78,7 +78,7 @@ final class DeadRunMeter {
   /// A key is dead, and the walk is before it.
   func passBackward(_ count: inout Int, _ key: ByteView) {
     count &+= 1
-    if count == 1 { assignStart(behind: key) }
+    if count == 1 { assignStart(after: key) }
     // A hop from this key has set it already.
     if count > 0, !hasHopped { Self.assign(&edge, key) }
     hasHopped = false
@@ -86,14 +86,14 @@ final class DeadRunMeter {
 
   /// A source is passed from the dead entry of `key` back to `begin`.
   func hopBackward(_ count: inout Int, _ key: ByteView, to begin: ByteView) {
-    if count <= 0 { assignStart(behind: key) }
+    if count <= 0 { assignStart(after: key) }
     defer { hasHopped = true }
     if count > 0, edge.view == begin { return }
     count = max(count, 0) + Self.hopWeight
     Self.assign(&edge, begin)
   }
 
-  private func assignStart(behind key: ByteView) {
+  private func assignStart(after key: ByteView) {
     Self.assign(&start, key)
     start.append(repeating: 0, count: 1)
   }

@@ -10,7 +10,7 @@
 /// 1. `isOpen`: `current` is initialised, and iterates over `run.tables[index]`.
 /// 2. `isValid`: `isOpen`, and `current` stands on an entry.
 ///
-/// A table may turn out to have no entry where its bounds promise some (it holds range tombstones
+/// A table may turn out to have no entry where its bounds announce some (it holds range tombstones
 /// alone): moves then go on to the next table, in a loop.
 ///
 /// # Safety

@@ -16,8 +16,8 @@
 /// 2. Of two such keys the one with the smaller head comes first. Equal heads decide nothing.
 ///    Proof: keys with the prefix order as what follows it, and padding the eight bytes with zeros
 ///    never inverts an order. Walking forward, a key without the prefix is not before the anchor, which
-///    has it, so it is behind every key with it, and `last` is not below any head. Walking backward
-///    the same holds with "before" and "behind" exchanged and heads inverted.
+///    has it, so it is after every key with it, and `last` is not below any head. Walking backward
+///    the same holds with "before" and "after" exchanged and heads inverted.
 ///
 /// # How the prefix is chosen
 /// After a seek it is what all children's keys share. When the walk leaves the region, or when ties

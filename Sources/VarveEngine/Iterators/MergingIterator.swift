@@ -192,7 +192,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
   @inline(__always)
   var winnerIndex: Int { winner }
 
-  /// Moves one child, that of the present entry, to its first entry at or after `target`, which is behind
+  /// Moves one child, that of the present entry, to its first entry at or after `target`, which is after
   /// the present one: what lies between is passed in this child alone.
   ///
   /// Requires: valid, walking forward; the target is not a view of this iterator.

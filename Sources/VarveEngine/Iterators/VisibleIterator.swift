@@ -16,7 +16,7 @@
 /// - `.beforeKey`: the merge, walking backward, has passed every entry of the key shown. The key is in
 ///   `key`, the value in `value`: the newest version is met last, so each visible version overwrites
 ///   the candidate. The buffers are reused.
-/// - `.onMerged`: the merge stands behind the operands that were folded; the key is in `key`, the outcome in
+/// - `.onMerged`: the merge stands after the operands that were folded; the key is in `key`, the outcome in
 ///   `merged`.
 /// - `.onSoughtEntry`: as `.beforeKey`, but the value was too large or its versions too many to go by
 ///   them one by one, and the merge was sent to the entry by a forward seek. Key and value are views.
@@ -281,7 +281,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
         }
         // Others have written here since: a run that holds it proves nothing.
         dead = 0
-        try stepForward(&steps, to: visible(behind: trailer))
+        try stepForward(&steps, to: visible(after: trailer))
         continue
       }
       if hasCoverage, try coverage.sequence(covering: userKey, forChild: source.winnerIndex) > trailer.sequence {
@@ -461,7 +461,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   private mutating func resolveBySeek(_ covered: SequenceNumber) throws(EngineError) -> Bool {
     try source.seek(first(of: key.view))
     while source.isValid, key.equals(source.userKey), source.trailer.sequence > sequence, !isOwn(source.trailer) {
-      try source.skip(to: visible(behind: source.trailer))
+      try source.skip(to: visible(after: source.trailer))
     }
     if source.isValid, key.equals(source.userKey), source.trailer.sequence >= covered {
       switch try Self.pointKind(source.trailer) {
@@ -501,7 +501,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   }
 
   /// Where the visible entries of `key` go on after one that isn't.
-  private func visible(behind trailer: Trailer) -> InternalKey {
+  private func visible(after trailer: Trailer) -> InternalKey {
     if trailer.sequence < .uncommitted { return InternalKey(key.view, Trailer(seek: sequence)) }
     // What was undone hides nothing that is older.
     let older = SequenceNumber(trailer.sequence.value - 1)

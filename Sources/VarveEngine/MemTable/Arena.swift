@@ -41,7 +41,7 @@ final class Arena: @unchecked Sendable {
   static let firstLeafOffset: UInt32 = 8
   /// Where the first record begins.
   static let recordStart = 64 + TreeNode.leafSize
-  /// Reservations of this size on use huge pages behind their first and before their last 2 MiB, which
+  /// Reservations of this size on use huge pages after their first and before their last 2 MiB, which
   /// stay small so that a memtable with few records costs few pages. Measured with 600,000 scattered
   /// keys: 220 ns an insert instead of 310 in fresh memory and 260 in reused memory, 460 ns a search
   /// instead of 540 to 640.

@@ -171,7 +171,7 @@ extension MemTable {
   /// Where to cut a full node that is about to take an entry at `position`.
   ///
   /// Keys that arrive in order, ascending or descending (new versions of one key descend), find the
-  /// last insert right beside them: the cut goes there, and the side that they leave behind stays full.
+  /// last insert right beside them: the cut goes there, and the side that they leave stays full.
   /// Else in the middle. A quarter of the entries goes to each side at least, so that no order of keys
   /// makes a split cheap to provoke, unless the run is at the end of the node: then all stay.
   private func cut(_ node: TreeNode, _ position: Int) -> Int {
@@ -181,7 +181,7 @@ extension MemTable {
     if position == last + 1 {
       return position == TreeNode.capacity ? position : min(max(position, least), TreeNode.capacity - least)
     }
-    // What descends leaves the right side behind, so that must not be the smaller one.
+    // What descends leaves the right side, so that must not be the smaller one.
     return position == last ? min(max(position, least), middle) : middle
   }
 

@@ -367,13 +367,13 @@ struct RangeTombstoneTree: ~Copyable {
     if isAlone { beginEdit() }
     let root = unsafe writer.pointee.root
     // What the tombstones before said of the keys after the end continues there.
-    let behind = segment(around: end, in: root)
+    let later = segment(around: end, in: root)
     let (before, rest) = split(root, at: start)
     let (_, after) = split(rest, at: end)
     var tree = merge(before, makeNode(start, sequence))
-    if behind.lower.map({ $0.compare(end) != 0 }) ?? true {
-      let boundary = makeNode(end, behind.sequence)
-      if behind.sequence != .zero, !behind.coversAll { boundary.mark() }
+    if later.lower.map({ $0.compare(end) != 0 }) ?? true {
+      let boundary = makeNode(end, later.sequence)
+      if later.sequence != .zero, !later.coversAll { boundary.mark() }
       tree = merge(tree, boundary)
     }
     unsafe writer.pointee.root = merge(tree, after)

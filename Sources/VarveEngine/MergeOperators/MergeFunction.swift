@@ -32,7 +32,7 @@ struct MergeFunction: Sendable {
 }
 
 extension OperandStack {
-  /// The operands; an empty stack stays behind.
+  /// The operands; an empty stack remains.
   fileprivate mutating func take() -> OperandStack {
     var other = OperandStack()
     swap(&self, &other)

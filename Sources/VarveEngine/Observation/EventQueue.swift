@@ -114,14 +114,14 @@ final class EventQueue: Sendable {
         defer { state.waiting = [] }
         return (state.waiting, state.isFinished)
       }
-      for event in events { tell(event) }
+      for event in events { notify(event) }
       if !events.isEmpty { continue }
       if isFinished { return }
       word.wait(while: seen)
     }
   }
 
-  private func tell(_ event: EngineEvent) {
+  private func notify(_ event: EngineEvent) {
     let listeners = state.withLock { $0.listeners }
     for (_, listener) in listeners { listener.engineDidReport(event) }
   }

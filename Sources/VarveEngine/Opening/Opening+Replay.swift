@@ -77,7 +77,7 @@ extension Opening {
         let segment = try environment.fileSystem.openFile(name, writable: false)
         defer { segment.close() }
         guard var reader = try LogReader.open(segment, number: number, name: name) else { continue }
-        guard reader.next() == nil, reader.findPromise(above: 0) == nil else {
+        guard reader.next() == nil, reader.findDurableMark(above: 0) == nil else {
           throw .corruption("the MANIFEST ends before any edit, but this segment has records", file: name)
         }
       case .lock, .current, .currentTemporary, .manifest, .shared, .statistics: continue

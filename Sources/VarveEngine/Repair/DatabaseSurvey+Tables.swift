@@ -1,6 +1,6 @@
 extension DatabaseSurvey {
-  /// The tables that are live, as far as anybody can tell, missing and damaged ones included, and in words
-  /// what can't be told. With `verifies` every byte of them is checked.
+  /// The tables that are live, as far as is known, missing and damaged ones included, and in words
+  /// what is not known. With `verifies` every byte of them is checked.
   func liveTables(verifies: Bool) throws(EngineError) -> (tables: [TableHarvest], doubts: [String]) {
     var tables: [TableHarvest] = []
     for number in candidateTables {

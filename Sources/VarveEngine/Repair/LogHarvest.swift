@@ -94,11 +94,11 @@ struct LogHarvest {
     for part in outcome.parts + broken {
       var lost = LostPart(part, file: path)
       let before = spans.last { $0.offset < part.start }?.last ?? lastBefore
-      if let behind = spans.first(where: { $0.offset >= part.end })?.first, behind > before + 1 {
-        lost.sequences = SequenceNumber(before + 1)...SequenceNumber(behind - 1)
+      if let later = spans.first(where: { $0.offset >= part.end })?.first, later > before + 1 {
+        lost.sequences = SequenceNumber(before + 1)...SequenceNumber(later - 1)
       }
       // Between two records whose sequences follow one another there was an end record at most.
-      if let behind = spans.first(where: { $0.offset >= part.end })?.first, behind == before + 1 {
+      if let later = spans.first(where: { $0.offset >= part.end })?.first, later == before + 1 {
         lost.holdsEntries = false
       }
       losses.append(lost)

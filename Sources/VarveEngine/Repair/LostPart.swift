@@ -27,8 +27,8 @@ public struct LostPart: Sendable, Hashable, CustomStringConvertible {
     switch (keyBefore, keyBehind) {
     case (nil, nil): break
     case (let before?, nil): text += ", keys above \(before.printable)"
-    case (nil, let behind?): text += ", keys below \(behind.printable)"
-    case (let before?, let behind?): text += ", keys between \(before.printable) and \(behind.printable)"
+    case (nil, let later?): text += ", keys below \(later.printable)"
+    case (let before?, let later?): text += ", keys between \(before.printable) and \(later.printable)"
     }
     if let sequences { text += ", commits \(sequences.lowerBound) to \(sequences.upperBound)" }
     return text

@@ -12,7 +12,7 @@
 /// what was to be kept. A table whose every key lies within tables that were made of it is therefore not
 /// needed, whether the compaction's edit became durable or not.
 ///
-/// A table of which no entry is left in any output, or whose entries got sequence zero there, can't be told from
+/// A table of which no entry is left in any output, or whose entries got sequence zero there, can't be distinguished from
 /// a live one. It is kept, and where it can be an input of a later compaction, that is said.
 struct ObsoleteInputs {
   private(set) var obsolete: Set<FileNumber> = []

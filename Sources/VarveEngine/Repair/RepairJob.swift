@@ -99,7 +99,7 @@ final class RepairJob {
     } catch { return try error.requireDamage() }
   }
 
-  /// Recovery cuts a log that was not synced at the first record that can't be read. What is readable behind
+  /// Recovery cuts a log that was not synced at the first record that can't be read. What is readable after
   /// it, a repair keeps.
   private func requireNothingBehind(_ outcome: LogRecovery.Outcome) throws(EngineError) {
     let hints = try survey.logHints()

@@ -167,7 +167,7 @@ final class RescueTableWriter {
 
   // MARK: - The log
 
-  /// A segment without records, as a clean close leaves one: what a repaired database begins its log behind.
+  /// A segment without records, as a clean close leaves one: what a repaired database begins its log after.
   func makeEmptySegment(databaseID: UInt64) throws(EngineError) -> VersionEdit.LogCut {
     let number = takeNumber()
     let lifeID = environment.random()

@@ -24,17 +24,17 @@ struct RescuedFamilies {
     }
     if names[.default] == nil { names[.default] = "default" }
     // The later of two families with one name has it: names are given again after a drop only.
-    var told: [FamilyID: String] = [:]
+    var announced: [FamilyID: String] = [:]
     // The newest table of a family has its last options.
     for properties in tables.sorted(by: { $0.number < $1.number }).compactMap(\.properties) {
       if let id = properties.family, evidence.families[id] == nil, let found = properties.familyOptions {
         options[id] = found
       }
       guard let id = properties.family, let bytes = properties.familyName else { continue }
-      if let name = String(validating: bytes, as: UTF8.self), !name.isEmpty { told[id] = name }
+      if let name = String(validating: bytes, as: UTF8.self), !name.isEmpty { announced[id] = name }
     }
-    for id in told.keys.sorted(by: >) where names[id] == nil {
-      if let name = told[id], !names.values.contains(name) { names[id] = name }
+    for id in announced.keys.sorted(by: >) where names[id] == nil {
+      if let name = announced[id], !names.values.contains(name) { names[id] = name }
     }
   }
 

@@ -131,7 +131,7 @@ struct ManifestTail {
         position = end
         offset = end
       }
-      guard let witness = appended.firstRecord(behind: offset) else { return }
+      guard let witness = appended.firstRecord(after: offset) else { return }
       // Read during a write, or damaged: a retry distinguishes the two.
       guard attempt == 3 else { continue }
       throw .corruption(
@@ -201,7 +201,7 @@ struct ManifestTail {
       return view.load(index, as: UInt32.self) == CRC32C.extend(CRC32C.seed(fileID, offset), head)
     }
 
-    func firstRecord(behind offset: UInt64) -> UInt64? {
+    func firstRecord(after offset: UInt64) -> UInt64? {
       var next = offset + UInt64(ManifestFormat.alignment)
       while next < start + UInt64(bytes.count) {
         if hasRecord(at: next) { return next }

@@ -2,10 +2,10 @@
 ///
 /// ```
 /// segment 7 life 5a0c… capacity 262144 predecessor 6 ends at 8232
-/// 4096 batch sequence 1 promise 0 size 24
+/// 4096 batch sequence 1 durable 0 size 24
 ///   1 put family 0 "key" = "value"
-/// 4160 end promise 4160
-/// 4192 entries sequence 1 promise 4160 size 40
+/// 4160 end durable 4160
+/// 4192 entries sequence 1 durable 4160 size 40
 ///   1 put family 0 "key" = "value"
 ///   9 delete family 0 "other"
 /// ends at 4264
@@ -27,9 +27,9 @@ enum LogDump {
       try renderEntries(record, name: name, line: line)
     }
     line("ends at \(reader.offset)")
-    guard verify, let witness = reader.findPromise(above: UInt64(reader.offset)) else { return }
+    guard verify, let witness = reader.findDurableMark(above: UInt64(reader.offset)) else { return }
     throw .corruption(
-      "the record at \(witness.offset) promises that bytes before \(witness.header.promise) were durable",
+      "the record at \(witness.offset) promises that bytes before \(witness.header.durableMark) were durable",
       file: name, offset: UInt64(reader.offset))
   }
 
@@ -44,9 +44,9 @@ enum LogDump {
   private static func describe(_ record: LogReader.Record) -> String {
     switch record.header.kind {
     case .batch, .entries:
-      "\(record.offset) \(record.header.kind) sequence \(record.header.sequence) promise \(record.header.promise)"
+      "\(record.offset) \(record.header.kind) sequence \(record.header.sequence) durable \(record.header.durableMark)"
         + " size \(record.header.payloadSize)"
-    case .end: "\(record.offset) end promise \(record.header.promise)"
+    case .end: "\(record.offset) end durable \(record.header.durableMark)"
     }
   }
 

@@ -182,7 +182,7 @@ struct LogSegmentHeader: Equatable, Sendable {
 struct LogRecordHeader: Equatable, Sendable {
   var payloadSize: Int
   var sequence: SequenceNumber
-  var promise: UInt64
+  var durableMark: UInt64
   var payloadChecksum: UInt32
   var kind: LogFormat.RecordKind
 
@@ -209,13 +209,13 @@ struct LogRecordHeader: Equatable, Sendable {
     guard kindWord <= UInt32(UInt8.max), let kind = LogFormat.RecordKind(rawValue: UInt8(kindWord)) else { return nil }
     let payloadSize = Int(piece.load(index &+ 4, as: UInt32.self))
     guard payloadSize <= capacity &- offset &- LogFormat.recordHeaderSize else { return nil }
-    let promise = piece.load(index &+ 16, as: UInt64.self)
-    guard promise <= UInt64(offset) else { return nil }
+    let durableMark = piece.load(index &+ 16, as: UInt64.self)
+    guard durableMark <= UInt64(offset) else { return nil }
     let stored = piece.load(index, as: UInt32.self)
     let computed = CRC32C.extend(seed, piece.slice(index &+ 4, index &+ LogFormat.recordHeaderSize))
     guard stored == computed else { return nil }
     return LogRecordHeader(
-      payloadSize: payloadSize, sequence: SequenceNumber(piece.load(index &+ 8, as: UInt64.self)), promise: promise,
+      payloadSize: payloadSize, sequence: SequenceNumber(piece.load(index &+ 8, as: UInt64.self)), durableMark: durableMark,
       payloadChecksum: piece.load(index &+ 24, as: UInt32.self), kind: kind)
   }
 }

@@ -16,7 +16,7 @@ struct LogReader: ~Copyable {
   private let content: BlockOfBytes
   private(set) var offset: Int = LogFormat.headerBlockSize
   /// The highest durable mark of the records read so far.
-  private(set) var promise: UInt64 = 0
+  private(set) var durableMark: UInt64 = 0
 
   /// The size of the file in bytes: less than the header's capacity after a clean close.
   var fileSize: Int { content.view.count }
@@ -55,7 +55,7 @@ struct LogReader: ~Copyable {
   mutating func next() -> Record? {
     guard let record = record(at: offset) else { return nil }
     offset += record.header.recordSize
-    if record.header.promise > promise { promise = record.header.promise }
+    if record.header.durableMark > durableMark { durableMark = record.header.durableMark }
     return record
   }
 
@@ -79,10 +79,10 @@ struct LogReader: ~Copyable {
   /// Finds a record past `offset`, where the valid ones ended, whose durable mark is above `end`.
   ///
   /// Complexity: O(capacity), a few nanoseconds for each multiple of 8.
-  func findPromise(above end: UInt64) -> Record? {
+  func findDurableMark(above end: UInt64) -> Record? {
     var position = offset + 8
     while position + LogFormat.recordHeaderSize <= content.view.count {
-      if let record = record(at: position), record.header.promise > end { return record }
+      if let record = record(at: position), record.header.durableMark > end { return record }
       position += 8
     }
     return nil

@@ -69,14 +69,14 @@ struct LogRecovery {
       switch try readSegment(number, after: outcome.chain.last, &outcome, visit) {
       case .continues(let link):
         outcome.chain.append(link)
-        let next = try findRestart(behind: link, in: candidates[(index + 1)...]) ?? index + 1
+        let next = try findRestart(after: link, in: candidates[(index + 1)...]) ?? index + 1
         outcome.dropped += candidates[(index + 1)..<next]
         index = next
       case .isEmpty:
         outcome.dropped.append(number)
         index += 1
       case .endsBefore:
-        try requireNoPromises(candidates[index...], behind: outcome.chain.last)
+        try requireNoDurableMarks(candidates[index...], after: outcome.chain.last)
         outcome.dropped += candidates[index...]
         return outcome
       }
@@ -85,7 +85,7 @@ struct LogRecovery {
   }
 
   /// Returns the index of the segment in which the log continued after a failed sync, if `link` is cut for one.
-  private func findRestart(behind link: Link, in rest: ArraySlice<FileNumber>) throws(EngineError) -> Int? {
+  private func findRestart(after link: Link, in rest: ArraySlice<FileNumber>) throws(EngineError) -> Int? {
     guard cuts[link.number] != nil else { return nil }
     for index in rest.indices {
       let name = path(rest[index])
@@ -130,7 +130,7 @@ struct LogRecovery {
     return .continues(
       Link(
         number: number, lifeID: reader.header.lifeID, capacity: reader.fileSize, end: end,
-        durableEnd: cuts[number] == nil ? Int(reader.promise) : end))
+        durableEnd: cuts[number] == nil ? Int(reader.durableMark) : end))
   }
 
   private func readRecords(
@@ -155,26 +155,26 @@ struct LogRecovery {
         outcome.recordCount += 1
       }
     }
-    if cut == nil, let witness = reader.findPromise(above: UInt64(reader.offset)) {
+    if cut == nil, let witness = reader.findDurableMark(above: UInt64(reader.offset)) {
       throw .corruption(
         "log record is not readable, although the record at offset \(witness.offset) states that it was durable",
         file: name, offset: UInt64(reader.offset))
     }
     // A restart was durable before the cut that makes it count.
-    let wasDurable = reader.promise > 0 || reader.header.number == oldest || reader.header.isRestart
+    let wasDurable = reader.durableMark > 0 || reader.header.number == oldest || reader.header.isRestart
     if !reader.isHeaderIntact, wasDurable {
       throw .corruption("header block of the log segment is damaged", file: name, offset: 0)
     }
-    if reader.promise > UInt64(reader.offset) {
+    if reader.durableMark > UInt64(reader.offset) {
       throw .corruption(
-        "durable offset \(reader.promise) is past the end of the records at \(reader.offset)", file: name,
+        "durable offset \(reader.durableMark) is past the end of the records at \(reader.offset)", file: name,
         offset: UInt64(reader.offset))
     }
     return reader.offset
   }
 
   /// Throws if a segment past the end of the chain shows that something in it was durable: then all before it was, too.
-  private func requireNoPromises(_ rest: ArraySlice<FileNumber>, behind last: Link?) throws(EngineError) {
+  private func requireNoDurableMarks(_ rest: ArraySlice<FileNumber>, after last: Link?) throws(EngineError) {
     for number in rest {
       let file = try fileSystem.openFile(path(number), writable: false)
       defer { file.close() }
@@ -185,8 +185,8 @@ struct LogRecovery {
         continue
       }
       while reader.next() != nil {}
-      let behind = cuts[number] != nil || reader.promise > 0 || reader.findPromise(above: 0) != nil
-      if behind {
+      let later = cuts[number] != nil || reader.durableMark > 0 || reader.findDurableMark(above: 0) != nil
+      if later {
         let place = last.map { "segment \($0.number) ends at offset \($0.end)" } ?? "no record before it is readable"
         throw .corruption(
           "log continues here with durable records, but \(place)", file: path(number), offset: 32)

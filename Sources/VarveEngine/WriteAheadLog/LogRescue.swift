@@ -59,7 +59,7 @@ enum LogRescue {
   ) throws(EngineError) {
     var position = LogFormat.headerBlockSize
     var good = position
-    var promise: UInt64 = 0
+    var durableMark: UInt64 = 0
     let limit = hints.isCut ? min(view.count, Int(clamping: hints.end ?? .max)) : view.count
     while position + LogFormat.recordHeaderSize <= limit {
       guard let record = LogReader.record(in: view, at: position, lifeID: lifeID) else {
@@ -69,13 +69,13 @@ enum LogRescue {
       if position > good { add(good, position, view, lifeID, &outcome) }
       position += record.header.recordSize
       good = position
-      promise = max(promise, record.header.promise)
+      durableMark = max(durableMark, record.header.durableMark)
       if record.header.kind == .end { continue }
       outcome.recordCount += 1
       try visit(record)
     }
     outcome.end = UInt64(good)
-    let known = max(hints.end ?? 0, promise)
+    let known = max(hints.end ?? 0, durableMark)
     if known > UInt64(good) {
       add(good, Int(clamping: known), view, lifeID, &outcome)
     } else if good + LogFormat.recordHeaderSize <= limit, !hints.isCut, hints.end == nil,

@@ -88,14 +88,14 @@ final class LogSegment: @unchecked Sendable {
   func append(_ kind: LogFormat.RecordKind, sequence: SequenceNumber, payload: ByteView) throws(EngineError) {
     let size = LogFormat.recordSize(payloadSize: payload.count)
     precondition(size <= capacity &- tail, "log record exceeds the segment: call hasRoom first")
-    let promise = UInt64(durableTail.load(ordering: .relaxed))
+    let durableMark = UInt64(durableTail.load(ordering: .relaxed))
     let seed = CRC32C.seed(lifeID, UInt64(tail))
     let payloadChecksum = CRC32C.extend(seed, payload)
     if let target = unsafe recordTarget {
       unsafe Self.encode(
-        kind, sequence, promise, payloadChecksum, seed: seed, payload: payload, at: target + tail, size: size)
+        kind, sequence, durableMark, payloadChecksum, seed: seed, payload: payload, at: target + tail, size: size)
     } else {
-      try appendByCopy(kind, sequence, promise, payloadChecksum, seed: seed, payload: payload, size: size)
+      try appendByCopy(kind, sequence, durableMark, payloadChecksum, seed: seed, payload: payload, size: size)
     }
     tail &+= size
     publishedTail.store(tail, ordering: .releasing)  // partner: `published`
@@ -104,14 +104,14 @@ final class LogSegment: @unchecked Sendable {
   /// Encodes in memory, then passes the whole record to the mapping's observer or to the file.
   @inline(never)
   private func appendByCopy(
-    _ kind: LogFormat.RecordKind, _ sequence: SequenceNumber, _ promise: UInt64, _ payloadChecksum: UInt32,
+    _ kind: LogFormat.RecordKind, _ sequence: SequenceNumber, _ durableMark: UInt64, _ payloadChecksum: UInt32,
     seed: UInt32, payload: ByteView, size: Int
   ) throws(EngineError) {
     scratch.removeAll()
     try scratch.reserveOrThrow(size)
     unsafe scratch.appendUninitialized(size) { target in
       guard let base = target.baseAddress else { return 0 }
-      unsafe Self.encode(kind, sequence, promise, payloadChecksum, seed: seed, payload: payload, at: base, size: size)
+      unsafe Self.encode(kind, sequence, durableMark, payloadChecksum, seed: seed, payload: payload, at: base, size: size)
       return size
     }
     try store(at: tail)
@@ -133,7 +133,7 @@ final class LogSegment: @unchecked Sendable {
   @inline(__always)
   @unsafe
   private static func encode(
-    _ kind: LogFormat.RecordKind, _ sequence: SequenceNumber, _ promise: UInt64, _ payloadChecksum: UInt32,
+    _ kind: LogFormat.RecordKind, _ sequence: SequenceNumber, _ durableMark: UInt64, _ payloadChecksum: UInt32,
     seed: UInt32, payload: ByteView, at target: UnsafeMutableRawPointer, size: Int
   ) {
     // The last eight bytes first: those that the payload does not cover are padding.
@@ -143,7 +143,7 @@ final class LogSegment: @unchecked Sendable {
     unsafe (target + LogFormat.recordHeaderSize).copyMemory(from: payload.base, byteCount: payload.count)
     unsafe target.storeBytes(of: UInt32(payload.count).littleEndian, toByteOffset: 4, as: UInt32.self)
     unsafe target.storeBytes(of: sequence.value.littleEndian, toByteOffset: 8, as: UInt64.self)
-    unsafe target.storeBytes(of: promise.littleEndian, toByteOffset: 16, as: UInt64.self)
+    unsafe target.storeBytes(of: durableMark.littleEndian, toByteOffset: 16, as: UInt64.self)
     unsafe target.storeBytes(of: payloadChecksum.littleEndian, toByteOffset: 24, as: UInt32.self)
     unsafe target.storeBytes(of: UInt32(kind.rawValue).littleEndian, toByteOffset: 28, as: UInt32.self)
     let header = unsafe ByteView(base: UnsafeRawPointer(target) + 4, count: LogFormat.recordHeaderSize - 4)

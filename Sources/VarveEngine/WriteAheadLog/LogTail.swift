@@ -191,7 +191,7 @@ struct LogTail: ~Copyable {
       witness = nil
       var position = offset + 8
       while witness == nil, position + LogFormat.recordHeaderSize <= windowStart + window.count {
-        if let record = decode(header, at: position), record.header.promise > UInt64(offset) { witness = record }
+        if let record = decode(header, at: position), record.header.durableMark > UInt64(offset) { witness = record }
         position += 8
       }
       if witness == nil { return nil }

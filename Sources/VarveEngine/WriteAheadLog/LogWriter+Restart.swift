@@ -39,7 +39,7 @@ extension LogWriter {
     let cut = state.withLock { $0.durableEnd }
     var written: [LogSegment] = []
     do throws(EngineError) {
-      try writeRestart(&written, behind: cut, lead, fill)
+      try writeRestart(&written, after: cut, lead, fill)
       for segment in written { try segment.file.sync() }
       try environment.fileSystem.syncDirectory(directory)
       try commitCut(cut)
@@ -49,7 +49,7 @@ extension LogWriter {
     }
     let now = environment.clock.now()
     let syncs = syncCounter.load(ordering: .relaxed)
-    let dead = state.withLock { $0.restart(written, behind: cut, now: now, syncs: syncs) }
+    let dead = state.withLock { $0.restart(written, after: cut, now: now, syncs: syncs) }
     for segment in written {
       segment.raiseDurable(to: segment.tail)
       setCurrent(segment, lead)
@@ -95,7 +95,7 @@ extension LogWriter {
 
   /// Writes the new segments. The last is not sealed.
   private func writeRestart(
-    _ written: inout [LogSegment], behind cut: LogSegmentHeader.Predecessor, _ lead: borrowing CommitLead,
+    _ written: inout [LogSegment], after cut: LogSegmentHeader.Predecessor, _ lead: borrowing CommitLead,
     _ fill: (inout LogEntriesBuilder) -> Bool
   ) throws(EngineError) {
     var builder = LogEntriesBuilder(capacity: 64 << 10)
@@ -104,16 +104,16 @@ extension LogWriter {
     while fill(&builder), let first = builder.first {
       let payload = builder.payload.view
       if written.last.map({ !$0.hasRoom(payloadSize: payload.count) }) ?? true {
-        try addSegment(to: &written, behind: cut, base: &base, payloadSize: payload.count, lead)
+        try addSegment(to: &written, after: cut, base: &base, payloadSize: payload.count, lead)
       }
       try written[written.count - 1].append(.entries, sequence: first, payload: payload)
       builder.removeAll()
     }
-    if written.isEmpty { try addSegment(to: &written, behind: cut, base: &base, payloadSize: 0, lead) }
+    if written.isEmpty { try addSegment(to: &written, after: cut, base: &base, payloadSize: 0, lead) }
   }
 
   private func addSegment(
-    to written: inout [LogSegment], behind cut: LogSegmentHeader.Predecessor, base: inout LogPosition, payloadSize: Int,
+    to written: inout [LogSegment], after cut: LogSegmentHeader.Predecessor, base: inout LogPosition, payloadSize: Int,
     _ lead: borrowing CommitLead
   ) throws(EngineError) {
     let capacity = Self.capacity(forPayload: payloadSize)

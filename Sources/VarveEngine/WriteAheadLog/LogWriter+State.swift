@@ -33,7 +33,7 @@ extension LogWriter.State {
 
   /// Continues after `cut` in the last of `written`, all of which are durable. Returns the dead segments.
   mutating func restart(
-    _ written: [LogSegment], behind cut: LogSegmentHeader.Predecessor, now: UInt64, syncs: UInt64
+    _ written: [LogSegment], after cut: LogSegmentHeader.Predecessor, now: UInt64, syncs: UInt64
   ) -> [LogWriter.LiveSegment] {
     guard let last = written.last else { fatalError("a restart of the log without a segment") }
     live.append(LogWriter.LiveSegment(current, end: current.published))

@@ -19,7 +19,7 @@ internal import Synchronization
 ///  64  8  the number of the segment of the log that is appended to
 ///  72  8  when the process began, in clock ticks since the machine started; 0: not known
 ///  80  8  the PID namespace of the process id; 0: not known
-/// 128  8  `told`: the last commit that other processes may see
+/// 128  8  `announced`: the last commit that other processes may see
 /// 192  4  waiters: followers that went to sleep since the last wake-up
 /// ```
 ///
@@ -27,11 +27,11 @@ internal import Synchronization
 /// their own.
 ///
 /// # Protocol
-/// - A commit is announced (stored in `told`) once it is as durable as its options require: one that survives the process
+/// - A commit is announced (stored in `announced`) once it is as durable as its options require: one that survives the process
 ///   when it is in the log, one that survives a loss of power when its sync succeeded. The commits before it are too.
 ///   Commits that are not logged are not announced; followers see them once they are flushed.
 /// - The number of a segment is stored before a commit in it is announced. Records are complete before that.
-/// - A follower that sleeps adds 1 to `waiters`, checks `told` once more, and waits by futex on its low half.
+/// - A follower that sleeps adds 1 to `waiters`, checks `announced` once more, and waits by futex on its low half.
 ///   An engine checks `waiters` after announcing; if it is not 0 it stores 0 and wakes all. A
 ///   follower that dies asleep costs one needless wake-up.
 /// - When the process ended without a close, the page stays at the last commit before one that waited for a sync. That
@@ -63,7 +63,7 @@ final class SharedPage: @unchecked Sendable {
     static let segment = 64
     static let processStart = 72
     static let processNamespace = 80
-    static let told = 128
+    static let announced = 128
     static let waiters = 192
   }
 
@@ -88,7 +88,7 @@ final class SharedPage: @unchecked Sendable {
 
   /// The word that each commit stores. Valid while the page lives.
   @unsafe
-  var toldWord: UnsafeMutablePointer<Atomic<UInt64>> { unsafe word(Offset.told) }
+  var toldWord: UnsafeMutablePointer<Atomic<UInt64>> { unsafe word(Offset.announced) }
 
   /// The word that each commit loads. Valid while the page lives.
   @unsafe
@@ -135,7 +135,7 @@ final class SharedPage: @unchecked Sendable {
     store(process.start, Offset.processStart)
     store(ProcessIdentity.namespace, Offset.processNamespace)
     store(segment.value, Offset.segment)
-    store(sequence.value, Offset.told)
+    store(sequence.value, Offset.announced)
     // Zero is not a valid life id.
     store(lifeID | 1, Offset.lifeID)
     wake()
@@ -171,7 +171,7 @@ final class SharedPage: @unchecked Sendable {
     var lifeID: UInt64
     /// The sequence with which the engine of this life began.
     var opened: SequenceNumber
-    var told: SequenceNumber
+    var announced: SequenceNumber
   }
 
   /// Returns the page's content; nil if it is of another session or database, or an engine is just opening.
@@ -181,7 +181,7 @@ final class SharedPage: @unchecked Sendable {
       load(Offset.sessionHigh) == session.high, load(Offset.sessionLow) == session.low,
       load(Offset.databaseID) == databaseID
     else { return nil }
-    let reading = Reading(lifeID: lifeID, opened: SequenceNumber(load(Offset.opened)), told: told)
+    let reading = Reading(lifeID: lifeID, opened: SequenceNumber(load(Offset.opened)), announced: announced)
     return load(Offset.lifeID) == lifeID ? reading : nil
   }
 
@@ -193,16 +193,16 @@ final class SharedPage: @unchecked Sendable {
     return load(Offset.lifeID) == lifeID && found != 0 && found == namespace ? process : nil
   }
 
-  var told: SequenceNumber { SequenceNumber(load(Offset.told)) }
-  /// The segment being appended to. Loaded after `told`: that commit is in it or before it.
+  var announced: SequenceNumber { SequenceNumber(load(Offset.announced)) }
+  /// The segment being appended to. Loaded after `announced`: that commit is in it or before it.
   var segment: FileNumber { FileNumber(load(Offset.segment)) }
 
-  /// Sleeps until a commit other than `told` is announced, a wake-up arrives, or the time passes. Requires: writable.
-  func rest(while told: SequenceNumber, nanoseconds: UInt64) {
+  /// Sleeps until a commit other than `announced` is announced, a wake-up arrives, or the time passes. Requires: writable.
+  func rest(while announced: SequenceNumber, nanoseconds: UInt64) {
     unsafe waitersWord.pointee.add(1, ordering: .sequentiallyConsistent)  // partner: `CommitAnnouncer.wakeIfAwaited`
-    guard unsafe word(Offset.told).pointee.load(ordering: .sequentiallyConsistent) == told.value else { return }
+    guard unsafe word(Offset.announced).pointee.load(ordering: .sequentiallyConsistent) == announced.value else { return }
     unsafe Futex.wait(
-      on: sleepWord, while: UInt32(truncatingIfNeeded: told.value), nanoseconds: nanoseconds, shared: true)
+      on: sleepWord, while: UInt32(truncatingIfNeeded: announced.value), nanoseconds: nanoseconds, shared: true)
   }
 
   /// Wakes all sleepers of all processes, so that one in this process checks whether it should end.
@@ -210,10 +210,10 @@ final class SharedPage: @unchecked Sendable {
     if isWritable { unsafe Futex.wake(sleepWord, Int(Int32.max), shared: true) }
   }
 
-  /// The low half of `told`.
+  /// The low half of `announced`.
   @unsafe
   private var sleepWord: UnsafeMutablePointer<Atomic<UInt32>> {
     let isLittle = UInt32(1).littleEndian == 1
-    return unsafe (mapping.base + Offset.told + (isLittle ? 0 : 4)).assumingMemoryBound(to: Atomic<UInt32>.self)
+    return unsafe (mapping.base + Offset.announced + (isLittle ? 0 : 4)).assumingMemoryBound(to: Atomic<UInt32>.self)
   }
 }

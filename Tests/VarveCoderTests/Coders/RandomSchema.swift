@@ -5,18 +5,18 @@ import Foundation
 
 /// A random value, and by which of the doors of `Codable` each part of it goes.
 indirect enum RandomNode: Sendable {
-  enum Door: CaseIterable { case value, nested, superEncoder }
+  enum EncodingRoute: CaseIterable { case value, nested, superEncoder }
 
   case null
   case bool(Bool)
   case int(Int)
   case double(Double)
   case string(String)
-  case list([(door: Door, node: RandomNode)])
+  case list([(route: EncodingRoute, node: RandomNode)])
   /// Fields by keys of an enum; nil: `encodeIfPresent` without a value. `isLate`: the containers are filled when all of
   /// them were made, from the last to the first.
-  case record([(key: RandomKey, door: Door, node: RandomNode?)], isLate: Bool)
-  case map([(key: String, door: Door, node: RandomNode)])
+  case record([(key: RandomKey, route: EncodingRoute, node: RandomNode?)], isLate: Bool)
+  case map([(key: String, route: EncodingRoute, node: RandomNode)])
   /// A value that stands for another.
   case wrapped(RandomNode)
 }
@@ -38,12 +38,12 @@ extension RandomNode {
     case 5: .wrapped(self.random(&random, depth: depth - 1))
     case 6: .map(map(&random, depth))
     case 7: .list(uniform(&random, depth))
-    case 8: .list((0..<random.below(5)).map { _ in (door(&random), self.random(&random, depth: depth - 1)) })
+    case 8: .list((0..<random.below(5)).map { _ in (route(&random), self.random(&random, depth: depth - 1)) })
     default: record(&random, depth)
     }
   }
 
-  private static func door(_ random: inout SeededRandom) -> Door { Door.allCases[random.below(Door.allCases.count)] }
+  private static func route(_ random: inout SeededRandom) -> EncodingRoute { EncodingRoute.allCases[random.below(EncodingRoute.allCases.count)] }
 
   private static func randomInt(_ random: inout SeededRandom) -> Int {
     let magnitude = Int(truncatingIfNeeded: random.next() >> UInt64(1 + random.below(62)))
@@ -55,13 +55,13 @@ extension RandomNode {
     return (0..<(random.oneIn(5) ? random.below(100) : random.below(8))).map { _ in letters[random.below(7)] }.joined()
   }
 
-  private static func map(_ random: inout SeededRandom, _ depth: Int) -> [(key: String, door: Door, node: RandomNode)] {
+  private static func map(_ random: inout SeededRandom, _ depth: Int) -> [(key: String, route: EncodingRoute, node: RandomNode)] {
     let keys = Set((0..<random.below(6)).map { _ in random.oneIn(3) ? "key" : text(&random) })
-    return keys.sorted().map { ($0, door(&random), self.random(&random, depth: depth - 1)) }
+    return keys.sorted().map { ($0, route(&random), self.random(&random, depth: depth - 1)) }
   }
 
   /// Many records of the same fields.
-  private static func uniform(_ random: inout SeededRandom, _ depth: Int) -> [(door: Door, node: RandomNode)] {
+  private static func uniform(_ random: inout SeededRandom, _ depth: Int) -> [(route: EncodingRoute, node: RandomNode)] {
     let pattern = record(&random, depth)
     return (0..<random.below(20)).map { _ in
       (.value, random.oneIn(15) ? self.random(&random, depth: 1) : pattern.varied(&random))
@@ -71,8 +71,8 @@ extension RandomNode {
   private static func record(_ random: inout SeededRandom, _ depth: Int) -> RandomNode {
     var keys = RandomKey.allCases.filter { _ in random.oneIn(2) }
     if random.oneIn(4) { keys.shuffle(using: &random) }
-    let fields = keys.map { key -> (key: RandomKey, door: Door, node: RandomNode?) in
-      (key, door(&random), random.oneIn(6) ? nil : self.random(&random, depth: depth - 1))
+    let fields = keys.map { key -> (key: RandomKey, route: EncodingRoute, node: RandomNode?) in
+      (key, route(&random), random.oneIn(6) ? nil : self.random(&random, depth: depth - 1))
     }
     return .record(fields, isLate: random.oneIn(6))
   }
@@ -81,10 +81,10 @@ extension RandomNode {
   private func varied(_ random: inout SeededRandom) -> RandomNode {
     guard case .record(let fields, let isLate) = self else { return self }
     let varied = fields.filter { _ in !random.oneIn(12) }.map {
-      field -> (key: RandomKey, door: Door, node: RandomNode?) in
-      if random.oneIn(10) { return (field.key, field.door, nil) }
-      if case .int? = field.node { return (field.key, field.door, .int(RandomNode.randomInt(&random))) }
-      if case .string? = field.node { return (field.key, field.door, .string(RandomNode.text(&random))) }
+      field -> (key: RandomKey, route: EncodingRoute, node: RandomNode?) in
+      if random.oneIn(10) { return (field.key, field.route, nil) }
+      if case .int? = field.node { return (field.key, field.route, .int(RandomNode.randomInt(&random))) }
+      if case .string? = field.node { return (field.key, field.route, .string(RandomNode.text(&random))) }
       return field
     }
     return .record(varied, isLate: isLate)
@@ -108,18 +108,18 @@ extension RandomNode: Encodable {
       }
     case .list(let elements):
       var container = encoder.unkeyedContainer()
-      for element in elements { try RandomNode.add(element.node, element.door, to: &container) }
+      for element in elements { try RandomNode.add(element.node, element.route, to: &container) }
     case .record(let fields, let isLate): try RandomNode.encode(fields, isLate, to: encoder)
     case .map(let entries):
       var container = encoder.container(keyedBy: PathKey.self)
       for entry in entries {
-        try RandomNode.add(entry.node, entry.door, PathKey(stringValue: entry.key), to: &container)?()
+        try RandomNode.add(entry.node, entry.route, PathKey(stringValue: entry.key), to: &container)?()
       }
     }
   }
 
   private static func encode(
-    _ fields: [(key: RandomKey, door: Door, node: RandomNode?)], _ isLate: Bool, to encoder: any Encoder
+    _ fields: [(key: RandomKey, route: EncodingRoute, node: RandomNode?)], _ isLate: Bool, to encoder: any Encoder
   ) throws {
     var container = encoder.container(keyedBy: RandomKey.self)
     var late: [() throws -> Void] = []
@@ -128,7 +128,7 @@ extension RandomNode: Encodable {
         try container.encodeIfPresent(Int?.none, forKey: field.key)
         continue
       }
-      guard let rest = try add(node, field.door, field.key, to: &container) else { continue }
+      guard let rest = try add(node, field.route, field.key, to: &container) else { continue }
       if isLate { late.append(rest) } else { try rest() }
     }
     for rest in late.reversed() { try rest() }
@@ -136,18 +136,18 @@ extension RandomNode: Encodable {
 
   /// Encodes a field, or gives what fills the container that was made for it.
   private static func add<Key: CodingKey>(
-    _ node: RandomNode, _ door: Door, _ key: Key, to container: inout KeyedEncodingContainer<Key>
+    _ node: RandomNode, _ route: EncodingRoute, _ key: Key, to container: inout KeyedEncodingContainer<Key>
   ) throws -> (() throws -> Void)? {
-    switch (door, node) {
+    switch (route, node) {
     case (.superEncoder, _):
       let encoder = container.superEncoder(forKey: key)
       return { try node.encode(to: encoder) }
     case (.nested, .list(let elements)):
       var list = container.nestedUnkeyedContainer(forKey: key)
-      return { for element in elements { try add(element.node, element.door, to: &list) } }
+      return { for element in elements { try add(element.node, element.route, to: &list) } }
     case (.nested, .map(let entries)):
       var map = container.nestedContainer(keyedBy: PathKey.self, forKey: key)
-      return { for entry in entries { try add(entry.node, entry.door, PathKey(stringValue: entry.key), to: &map)?() } }
+      return { for entry in entries { try add(entry.node, entry.route, PathKey(stringValue: entry.key), to: &map)?() } }
     case (.nested, .int(let value)): try container.encode(value, forKey: key)
     case (.nested, .bool(let value)): try container.encode(value, forKey: key)
     case (.nested, .double(let value)): try container.encode(value, forKey: key)
@@ -158,15 +158,15 @@ extension RandomNode: Encodable {
     return nil
   }
 
-  private static func add(_ node: RandomNode, _ door: Door, to list: inout any UnkeyedEncodingContainer) throws {
-    switch (door, node) {
+  private static func add(_ node: RandomNode, _ route: EncodingRoute, to list: inout any UnkeyedEncodingContainer) throws {
+    switch (route, node) {
     case (.superEncoder, _): try node.encode(to: list.superEncoder())
     case (.nested, .list(let elements)):
       var inner = list.nestedUnkeyedContainer()
-      for element in elements { try add(element.node, element.door, to: &inner) }
+      for element in elements { try add(element.node, element.route, to: &inner) }
     case (.nested, .map(let entries)):
       var inner = list.nestedContainer(keyedBy: PathKey.self)
-      for entry in entries { try add(entry.node, entry.door, PathKey(stringValue: entry.key), to: &inner)?() }
+      for entry in entries { try add(entry.node, entry.route, PathKey(stringValue: entry.key), to: &inner)?() }
     case (.nested, .int(let value)): try list.encode(value)
     case (.nested, .string(let value)): try list.encode(value)
     case (.nested, .null): try list.encodeNil()

@@ -268,7 +268,7 @@ extension File {
     // The disk of the machine that runs this may be of any kind; memory always supports it.
     let isSupported = test.fileSystem.supportsMapping(test.directory)
     #expect(isSupported || kind == .posix || kind == .posixOnTmpfs)
-    #expect(try test.fileSystem.list(test.directory).isEmpty, "the probe leaves nothing behind")
+    #expect(try test.fileSystem.list(test.directory).isEmpty, "the probe leaves nothing")
     let file = try test.fileSystem.createFile(test.path("000001.log"))
     // In pieces, so that a file in memory is made of several.
     for piece in 0..<20 { try file.write([UInt8](repeating: 0, count: 4_000), at: UInt64(piece * 4_000)) }

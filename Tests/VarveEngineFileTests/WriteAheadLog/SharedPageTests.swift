@@ -47,7 +47,7 @@ struct SharedPageTests {
     begin(page)
     let follower = try #require(try SharedPage.open(at: path, fileSystem))
     let reading = try #require(follower.read(session: Self.session, databaseID: 0x22))
-    #expect(reading == .init(lifeID: 0x11, opened: SequenceNumber(0x33), told: SequenceNumber(0x33)))
+    #expect(reading == .init(lifeID: 0x11, opened: SequenceNumber(0x33), announced: SequenceNumber(0x33)))
     #expect(follower.read(session: MachineSession(high: 1, low: 9), databaseID: 0x22) == nil)
     #expect(follower.read(session: Self.session, databaseID: 0x23) == nil)
     try SharedPage.invalidate(at: path, fileSystem)
@@ -84,7 +84,7 @@ struct SharedPageTests {
     let page = try SharedPage.make(at: path, fileSystem)
     begin(page)
     #expect(try fileSystem.attributes(path)?.size == 4096)
-    #expect(try SharedPage.open(at: path, fileSystem)?.told == SequenceNumber(0x33))
+    #expect(try SharedPage.open(at: path, fileSystem)?.announced == SequenceNumber(0x33))
   }
 
   @Test func `a sleeping process is woken, or the word it sleeps on has changed or it no longer sleeps`() throws {
@@ -98,8 +98,8 @@ struct SharedPageTests {
     let hour: UInt64 = 3_600_000_000_000
     threads.start("sleeper") {
       for round in 1...rounds {
-        let told = SequenceNumber(0x32 + UInt64(round))
-        while follower.told == told { follower.rest(while: told, nanoseconds: hour) }
+        let announced = SequenceNumber(0x32 + UInt64(round))
+        while follower.announced == announced { follower.rest(while: announced, nanoseconds: hour) }
         passed.store(round, ordering: .releasing)
       }
     }

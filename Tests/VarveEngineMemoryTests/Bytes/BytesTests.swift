@@ -34,7 +34,7 @@ private func randomBytes(_ random: inout SeededRandom, upTo count: Int) -> [UInt
     }
   }
 
-  @Test func `heads are the next eight bytes, with zeros behind the end`() {
+  @Test func `heads are the next eight bytes, with zeros after the end`() {
     for seed in UInt64(0)..<2_000 {
       var random = SeededRandom(seed: seed)
       let bytes = (0..<random.below(18)).map { _ in UInt8.random(in: 0...255, using: &random) }

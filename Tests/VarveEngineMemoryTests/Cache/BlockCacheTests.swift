@@ -236,12 +236,12 @@ struct BlockCacheTests {
     #expect(hits > lookups * 9 / 10, "\(hits) of \(lookups)")
   }
 
-  @Test func `a part of the cache that fell behind catches up`() {
+  @Test func `a part of the cache that was late catches up`() {
     let blockCount = 4_000
     let cache = BlockCache(capacity: blockCount * (1_000 + CacheSlot.overhead))
     // All the bytes are taken by blocks of the other shards.
-    let behind = BlockCache.shardNumber(key(0).cacheHash)
-    func isBehind(_ key: BlockKey) -> Bool { BlockCache.shardNumber(key.cacheHash) == behind }
+    let later = BlockCache.shardNumber(key(0).cacheHash)
+    func isBehind(_ key: BlockKey) -> Bool { BlockCache.shardNumber(key.cacheHash) == later }
     for number in 0..<2 * blockCount where !isBehind(key(number, table: 1)) {
       touch(cache, key(number, table: 1), size: 1_000)
     }

@@ -271,7 +271,7 @@ struct CompactionIteratorTests {
     ----
     a#9,merge=bc
     """,
-    // What snapshots tell apart stays apart.
+    // What snapshots distinguish stays separate.
     """
     compact at=5,100 deeper=a-z
     a#9,merge=d a#8,merge=c a#5,merge=b a#4,put=a

@@ -85,14 +85,14 @@ struct TombstoneRunTests {
       // All of the range is as the key is.
       for other in max(number - 60, 0)..<min(number + 60, 30_000)
       where WideRun.key(other).withByteView({ segment.contains($0) }) {
-        #expect(segment.sequence.value == wide.covering(other, tombstones), "key \(other), in the stretch of \(number)")
+        #expect(segment.sequence.value == wide.covering(other, tombstones), "key \(other), in the range of \(number)")
       }
       // And the nearest tables with range tombstones, however far away, are not in it.
       for table in [list.last { 10 * $0 + 6 < number }, list.first { 10 * $0 + 3 > number }] {
         guard let table else { continue }
         #expect(
           !WideRun.key(10 * table + 5).withByteView { segment.contains($0) },
-          "table \(table), in the stretch of \(number)")
+          "table \(table), in the range of \(number)")
       }
       #expect(WideRun.key(number).withByteView { segment.contains($0) }, "key \(number)")
     }

@@ -212,7 +212,7 @@ struct MemTableTests {
     #expect(!memTable.hasRoom(keySize: 0, valueSize: 0))
   }
 
-  @Test func `a memtable filled with the smallest entries keeps its room promise`() {
+  @Test func `a memtable filled with the smallest entries keeps its room guarantee`() {
     let memTable = MemTable(capacity: 200_000)
     var random = SeededRandom(seed: 8)
     var sequence: UInt64 = 0
@@ -229,9 +229,9 @@ struct MemTableTests {
     #expect(!second.hasRoom(for: MemTableNeed(entryCount: 4_000, byteCount: 8_000)))
   }
 
-  /// Runs that start at any place of a full leaf must not leave nearly empty leaves behind.
+  /// Runs that start at any place of a full leaf must not leave nearly empty leaves.
   @Test(arguments: [0, 1, 3, 30, 61, 62, 63], [true, false])
-  func `a run of keys beside others leaves no sparse leaves behind`(older: Int, ascending: Bool) {
+  func `a run of keys beside others leaves no sparse leaves`(older: Int, ascending: Bool) {
     let memTable = MemTable(capacity: 4 << 20)
     func insert(_ number: Int) {
       memTable.insert(Entry(key: KeyFamily.digits(number), trailer: 0x101, value: []))

@@ -45,7 +45,7 @@ struct RangeTombstoneTreeTests {
       for key in NaiveTombstones.allKeys {
         key.withByteView { view in
           let segment = tree.segment(around: view, at: sequence)
-          #expect(segment.contains(view), "seed \(seed): the stretch around \(key) is elsewhere")
+          #expect(segment.contains(view), "seed \(seed): the range around \(key) is elsewhere")
           for other in NaiveTombstones.allKeys where other.withByteView({ segment.contains($0) }) {
             #expect(
               naive.covering(other, at: sequence.value) == segment.sequence.value, "seed \(seed): \(key), \(other)")

@@ -2,7 +2,7 @@ import VarveEngine
 
 /// A transaction of a sequence, and what says beforehand whether its commit meets a conflict.
 ///
-/// The engine may tell of more conflicts than there are: what came and went since the transaction began is seen
+/// The engine may report more conflicts than there are: what came and went since the transaction began is seen
 /// where it is still stored, and that depends on when a compaction comes. Such commits are *unclear*, and are not
 /// tried. Of all others it is known whether they are refused, whatever the settings.
 final class HeldTransaction {

@@ -93,7 +93,7 @@ extension SequenceRun {
   private func commit(_ place: Int, _ answer: inout SequenceAnswer) throws(EngineError) {
     guard let held = transaction(place, &answer) else { return }
     transactions[place] = nil
-    // A family that is gone is told of in any case.
+    // A family that is gone is reported in any case.
     let isFamilyGone = !held.families.isSubset(of: engine.families.map(\.id))
     let engine = engine
     let expected =

@@ -8,7 +8,7 @@ import VarveEngine
 /// Everything comes from sequence and setting: files in memory, a clock that is stepped, background work in
 /// the order of the setting's seed.
 final class SequenceRun {
-  /// Changes what is written down: how a test plants a difference. It is told the operation and how many
+  /// Changes what is written down: how a test plants a difference. It receives the operation and how many
   /// flushes there were, and returns whether the answer is to be forgotten.
   typealias Lie = @Sendable (_ operation: SequenceOperation, _ flushCount: Int) -> Bool
 

@@ -169,7 +169,7 @@ struct AsyncEngineTests {
     waiting.cancel()
     begun[3].cancel()
     #expect(await code(waiting) == .canceled)
-    #expect(world.gate.waitingCount >= 1, "no one waited for a thread to be told")
+    #expect(world.gate.waitingCount >= 1, "no one waited for a thread to be notified")
     world.gate.open()
     for task in begun { #expect(await code(task) == nil) }
     #expect(try await engine.async.get([200]) == nil)

@@ -143,7 +143,7 @@ struct FollowModelTests {
     }
   }
 
-  @Test func `followers that are told see what the writer wrote`() throws {
+  @Test func `followers that are notified see what the writer wrote`() throws {
     for seed in Self.seeds {
       let directory = try TemporaryDirectory()
       let run = try Run(seed: seed + 1_000, PosixFileSystem(), at: directory.path + "/db")

@@ -95,7 +95,7 @@ struct FollowTailTests {
     }
   }
 
-  @Test func `an edit of the MANIFEST counts when something valid is behind it`() throws {
+  @Test func `an edit of the MANIFEST counts when something valid is after it`() throws {
     let fixture = try FollowFixture()
     let before = try DirectoryImage(fixture.fileSystem)
     _ = try fixture.writer.createFamily("new")

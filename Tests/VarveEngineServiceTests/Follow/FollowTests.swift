@@ -9,7 +9,7 @@ import Testing
 struct FollowTests {
   private static let key: [UInt8] = Array("key".utf8)
 
-  /// On files in memory, where followers read the log alone, and on the machine's, where they are told.
+  /// On files in memory, where followers read the log alone, and on the machine's, where they are notified.
   private static func onEach(_ body: (FollowFixture) throws -> Void) throws {
     try body(FollowFixture())
     let directory = try TemporaryDirectory()
@@ -228,7 +228,7 @@ struct FollowTests {
     #expect(try fixture.isSame(follower))
   }
 
-  @Test func `a commit that waits for its sync is told of after it, and those behind it too`() throws {
+  @Test func `a commit that waits for its sync is announced after it, and those after it too`() throws {
     let directory = try TemporaryDirectory()
     let fixture = try FollowFixture(PosixFileSystem(), at: directory.path + "/db")
     let follower = try fixture.follow()
@@ -237,14 +237,14 @@ struct FollowTests {
     var batch = WriteBatch()
     try batch.put(Self.key, [2])
     let ticket = try fixture.writer.submit(batch, durability: .power)
-    let behind = try fixture.writer.put(Self.key, [3])
+    let later = try fixture.writer.put(Self.key, [3])
     #expect(try fixture.writer.get(Self.key) == [3])
     #expect(try follower.catchUp() == first)
     #expect(try follower.engine.get(Self.key) == [1])
     try ticket.wait()
-    #expect(try follower.catchUp() == behind)
+    #expect(try follower.catchUp() == later)
     #expect(try follower.engine.get(Self.key) == [3])
-    // From here on commits are told at once again.
+    // From here on commits are announced at once again.
     let next = try fixture.writer.put(Self.key, [4])
     #expect(try follower.catchUp() == next)
     try follower.close()
@@ -319,7 +319,7 @@ struct FollowTests {
     }
   }
 
-  @Test func `a log that continues behind a failed sync is followed`() throws {
+  @Test func `a log that continues after a failed sync is followed`() throws {
     let disk = CrashFileSystem(seed: 3)
     let fixture = try FollowFixture(disk)
     let follower = try fixture.follow()
@@ -360,9 +360,9 @@ struct FollowTests {
     #expect(FollowFixture.code { try follower.catchUp() } == .rewound, "for good")
     #expect(try follower.engine.get(Self.key) == [2], "reads see what they saw")
     try follower.close()
-    let anew = try fixture.follow()
-    #expect(try fixture.isSame(anew))
-    try anew.close()
+    let fresh = try fixture.follow()
+    #expect(try fixture.isSame(fresh))
+    try fresh.close()
     try fixture.writer.close()
   }
 

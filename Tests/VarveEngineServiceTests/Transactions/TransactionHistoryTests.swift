@@ -13,7 +13,7 @@ import Testing
   import Musl
 #endif
 
-/// Recorded histories of transactions on eight threads, checked against what they promise.
+/// Recorded histories of transactions on eight threads, checked against what they guarantee.
 struct TransactionHistoryTests {
   private static let threadCount = 8
 

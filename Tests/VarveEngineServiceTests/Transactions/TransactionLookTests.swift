@@ -97,7 +97,7 @@ struct TransactionLookTests {
     error = #expect(throws: EngineError.self) { try Self.lead(engine, check) }
     #expect(error?.code == .conflict)
 
-    // In a memtable after that one, which is a table, too: only another look can tell.
+    // In a memtable after that one, which is a table, too: only another look shows it.
     try engine.put(Self.key(9), [0])
     check = Self.check(engine, engine.snapshot(), key: 1)
     try check.look()

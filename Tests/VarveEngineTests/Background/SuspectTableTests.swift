@@ -107,7 +107,7 @@ struct SuspectTableTests {
     #expect(engine.statistics.damagedBlocks == [block])
     #expect(world.tables(level: Limits.levelCount - 1).contains { $0.number == damaged.number })
     try engine.waitForCompaction()
-    // Every key was written since: the damage hides behind newer entries.
+    // Every key was written since: newer entries hide the damage from entries.
     for index in 0..<Self.keyCount { #expect(try engine.get(World.key(index)) == World.value(179)) }
     #expect(engine.explain().contains("damaged: \(block)"))
     #expect(engine.backgroundError?.code == .corruption)
@@ -187,7 +187,7 @@ struct SuspectTableTests {
     try engine.close()
   }
 
-  @Test func `damage that is given up is told, and older versions show again`() throws {
+  @Test func `damage that is given up is reported, and older versions show again`() throws {
     let world = try World()
     let engine = world.engine
     try world.put(0..<400, round: 1)
@@ -230,8 +230,8 @@ struct SuspectTableTests {
     #expect(error?.code == .notFound)
     try engine.compact()
     try engine.close()
-    let told = world.log.events.compactMap { if case .damageGivenUp(let damage) = $0 { damage } else { nil } }
-    #expect(told == [given])
+    let announced = world.log.events.compactMap { if case .damageGivenUp(let damage) = $0 { damage } else { nil } }
+    #expect(announced == [given])
   }
 
   @Test func `what is given up continues being compacted, and a whole table loses nothing`() throws {

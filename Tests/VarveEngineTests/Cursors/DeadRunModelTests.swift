@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Random runs in which most keys die, with covers as often as may be: no one can tell.
+/// Random runs in which most keys die, with covers as often as may be: no one can see it.
 struct DeadRunModelTests {
   private static let keyCount = 1_500
 
@@ -38,7 +38,7 @@ struct DeadRunModelTests {
     }
 
     /// Some consecutive keys, of which some are left out: live ones between dead ones.
-    func stretch(_ length: Int, skipping: Int, _ body: (Int) throws -> Void) throws {
+    func writeRange(_ length: Int, skipping: Int, _ body: (Int) throws -> Void) throws {
       let begin = random.below(DeadRunModelTests.keyCount)
       for index in begin..<min(begin + length, DeadRunModelTests.keyCount) where random.below(skipping) != 0 {
         try body(index)
@@ -48,8 +48,8 @@ struct DeadRunModelTests {
     func step() throws {
       if random.below(2) == 0 { _ = observed.executor.step() }
       switch random.below(100) {
-      case 0..<20: try stretch(60, skipping: 3, put)
-      case 20..<50: try stretch(200, skipping: random.below(2) == 0 ? 150 : 1_000_000, delete)
+      case 0..<20: try writeRange(60, skipping: 3, put)
+      case 20..<50: try writeRange(200, skipping: random.below(2) == 0 ? 150 : 1_000_000, delete)
       case 50..<58: try put(random.below(DeadRunModelTests.keyCount))
       case 58..<60: try deleteRange()
       case 60..<80: try walk()
@@ -93,7 +93,7 @@ struct DeadRunModelTests {
         if isForward { try cursor.next() } else { try cursor.previous() }
         if place < 0 { break }
       }
-      if random.below(3) == 0 { try stretch(40, skipping: 8, random.below(2) == 0 ? put : delete) }
+      if random.below(3) == 0 { try writeRange(40, skipping: 8, random.below(2) == 0 ? put : delete) }
     }
 
     func compare() throws {

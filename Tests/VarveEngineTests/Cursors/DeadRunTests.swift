@@ -167,7 +167,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `a write just behind the run is not a hindrance`() throws {
+  @Test func `a write just after the run is not a hindrance`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<500)
@@ -309,7 +309,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `a run that ends behind a key of the greatest size stays as it is`() throws {
+  @Test func `a run that ends after a key of the greatest size stays as it is`() throws {
     var options = Self.options(memtableSize: 16 << 20)
     // Or the log has no room for it anyway.
     options.logSegmentSize = 8 << 20

@@ -6,7 +6,7 @@ import Testing
 
 /// Estimates of ranges against what is in them.
 struct ApproximateSizeTests {
-  /// Bytes of a range as its entries tell: each has an even share of its block, each block one of the file.
+  /// Bytes of a range as its entries say: each has an even share of its block, each block one of the file.
   private static func exactSize(_ engine: Engine, _ range: CursorBounds) throws -> Double {
     var total = 0.0
     let version = engine.defaultFamily.state.version
@@ -14,7 +14,7 @@ struct ApproximateSizeTests {
       let reader = try engine.core.tree.reader(table)
       let share = Double(table.fileSize) / Double(reader.footer.dataSize)
       try forEachDataBlock(reader) { handle, rows in
-        // Rows before a key: those of its older and newer entries are behind it.
+        // Rows before a key: those of its older and newer entries are after it.
         func rank(_ key: [UInt8]) -> Int { key.withByteView { rows.lowerBound($0, Trailer(word: .max)) } }
         let inside = max((range.upper.map(rank) ?? rows.rowCount) - (range.lower.map(rank) ?? 0), 0)
         total += share * Double(handle.fileSize) * Double(inside) / Double(max(rows.rowCount, 1))

@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// What an engine does when a call fails, and when it is let go: it continues, and leaves nothing behind.
+/// What an engine does when a call fails, and when it is let go: it continues, and leaves nothing.
 struct EngineFailureTests {
   private struct World {
     let disk = MemoryFileSystem()
@@ -185,7 +185,7 @@ struct EngineFailureTests {
     let again = try Engine.open(
       at: "/db", options: EngineTests.options(), environment: DirectoryImage.environment(disk))
     let found = again.families.first { $0.name == "other" }
-    #expect(found != nil, "the family went with a drop that was told to have failed")
+    #expect(found != nil, "the family went with a drop that was reported as failed")
     if let found { #expect(try again.multiGet([key(1), key(2)], in: found) == [[1], [2]]) }
     try again.close()
   }

@@ -110,7 +110,7 @@ struct EngineRulesTests {
     }
   }
 
-  @Test func `a commit that waited behind a close is refused`() throws {
+  @Test func `a commit that waited for a close is refused`() throws {
     let environment = EngineEnvironment.inMemory()
     let engine = try Engine.open(at: "/db", options: DamageFixture.options(), environment: environment)
     try engine.put([1], [1])

@@ -7,7 +7,7 @@ import Testing
 /// Syncs that fail, each in turn: of the log, of tables, of the MANIFEST, of CURRENT and of the directory.
 ///
 /// Once: the log continues in a new segment, a flush is tried again, and no one but the one whose sync it was is
-/// told. For ever: the engine takes no writes and says why, reads go on; when the device is well, `resume` is
+/// notified. For ever: the engine takes no writes and says why, reads go on; when the device is well, `resume` is
 /// enough.
 struct FailingDeviceTests {
   private static let syncs: Set<Fault.Kind> = [.sync, .syncDirectory]

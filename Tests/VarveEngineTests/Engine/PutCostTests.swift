@@ -87,7 +87,7 @@ struct PutCostTests {
       "put cost: \(working.count) system calls of the writing thread for \(count) puts, \(calls.count) with those",
       "that wait, \(all.count) of all threads")
     #expect(working.count < count / 5_000)
-    // The threads behind write tables, and zeros ahead of the log, in pieces.
+    // The background threads write tables, and zeros ahead of the log, in pieces.
     #expect(all.count < count / 50)
   }
 }

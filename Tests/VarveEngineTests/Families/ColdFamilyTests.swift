@@ -98,7 +98,7 @@ struct ColdFamilyTests {
     try engine.close()
   }
 
-  @Test func `after a failed sync entries come back that were logged again behind it`() throws {
+  @Test func `after a failed sync entries come back that were logged again after it`() throws {
     let disk = CrashFileSystem(seed: 1)
     let (engine, executor) = try Self.open(disk, seed: 1)
     let cold = try engine.createFamily("cold")

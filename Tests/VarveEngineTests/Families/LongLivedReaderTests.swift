@@ -48,7 +48,7 @@ struct LongLivedReaderTests {
     #expect(observed.engine.statistics.readers.cursorCount == 1)
   }
 
-  @Test func `a reader above the bound is told, and again each time its age has doubled`() throws {
+  @Test func `a reader above the bound is notified, and again each time its age has doubled`() throws {
     let observed = try ObservedEngine()
     try observed.put(0..<10)
     let snapshot = observed.engine.snapshot()

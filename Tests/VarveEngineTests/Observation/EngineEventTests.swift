@@ -62,7 +62,7 @@ struct EngineEventTests {
     #expect(created.subtracting(deleted).count == 1)
   }
 
-  @Test func `segments, families and rolls of the MANIFEST are told`() throws {
+  @Test func `segments, families and rolls of the MANIFEST are reported`() throws {
     let observed = try ObservedEngine()
     let family = try observed.engine.createFamily("other")
     try observed.put(0..<20_000, in: family)
@@ -99,7 +99,7 @@ struct EngineEventTests {
     }
   }
 
-  @Test func `a flush that fails is told with its error, and so is that it recovered`() throws {
+  @Test func `a flush that fails is reported with its error, and so is that it recovered`() throws {
     let observed = try ObservedEngine()
     try observed.put(0..<100)
     observed.faults.inject(Fault([.createFile], pathSuffix: ".sst", count: 1))
@@ -119,7 +119,7 @@ struct EngineEventTests {
     #expect(story == ["began", "failed", "error inputOutput", "began", "ended", "recovered"])
   }
 
-  @Test func `a sync that fails is told, and that the log continues`() throws {
+  @Test func `a sync that fails is reported, and that the log continues`() throws {
     let observed = try ObservedEngine()
     observed.faults.inject(Fault([.sync], pathSuffix: ".log", count: 1))
     #expect(throws: EngineError.self) { try observed.engine.put([1], [1], durability: .power) }
@@ -149,7 +149,7 @@ struct EngineEventTests {
       })
   }
 
-  @Test func `a listener that comes later is told from then on, until it goes`() throws {
+  @Test func `a listener that comes later is notified from then on, until it goes`() throws {
     let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: .inMemory())
     _ = try engine.createFamily("before")
     let log = EventLog()
@@ -157,7 +157,7 @@ struct EngineEventTests {
     let all = EventLog()
     engine.addListener { all.engineDidReport($0) }
     _ = try engine.createFamily("meanwhile")
-    // A flush ends after its events were queued: what is told later has come by then.
+    // A flush ends after its events were queued: what is reported later has come by then.
     while log.events.isEmpty { try engine.put([1], [1]) }
     subscription.cancel()
     _ = try engine.createFamily("after")
@@ -186,7 +186,7 @@ struct EngineEventTests {
     #expect(log.events.contains { if case .flushEnded = $0 { true } else { false } })
   }
 
-  @Test func `an opening that fails leaves no thread behind, and the listener goes`() throws {
+  @Test func `an opening that fails leaves no thread, and the listener goes`() throws {
     weak var listener: EventLog?
     do {
       let log = EventLog()

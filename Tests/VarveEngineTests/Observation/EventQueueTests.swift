@@ -4,9 +4,9 @@ import Testing
 
 @testable import VarveEngine
 
-/// What listeners are told, by whom, and what becomes of what is too much for them.
+/// What listeners receive, by whom, and what becomes of what is too much for them.
 struct EventQueueTests {
-  /// Keeps what it is told, and stops at a gate as long as that is shut.
+  /// Keeps what it receives, and stops at a gate as long as that is shut.
   private final class Recorder: EventListener {
     private let numbers = Mutex<[UInt64]>([])
     private let dropped = Mutex<UInt64>(0)
@@ -21,7 +21,7 @@ struct EventQueueTests {
       }
     }
 
-    var told: [UInt64] { numbers.withLock { $0 } }
+    var announced: [UInt64] { numbers.withLock { $0 } }
     var droppedCount: UInt64 { dropped.withLock { $0 } }
   }
 
@@ -37,16 +37,16 @@ struct EventQueueTests {
       }
     }
     queue.finish()
-    #expect(Array(first.told.prefix(500)) == Array(0..<500))
-    #expect(first.told.count == 800)
-    #expect(first.told == second.told)
+    #expect(Array(first.announced.prefix(500)) == Array(0..<500))
+    #expect(first.announced.count == 800)
+    #expect(first.announced == second.announced)
     for thread in 1...3 as ClosedRange<UInt64> {
-      let own = first.told.filter { $0 / 1_000 == thread }
+      let own = first.announced.filter { $0 / 1_000 == thread }
       #expect(own == own.sorted() && own.count == 100)
     }
   }
 
-  @Test func `a listener that is stuck holds no one up, and is told how much it missed`() {
+  @Test func `a listener that is stuck holds no one up, and learns how much it missed`() {
     let queue = EventQueue()
     let recorder = Recorder()
     recorder.gate.shut()
@@ -61,7 +61,7 @@ struct EventQueueTests {
     while recorder.droppedCount == 0 { queue.emit(.tableDeleted(number: .max)) }
     queue.finish()
     #expect(recorder.droppedCount <= queue.droppedCount)
-    let kept = recorder.told.filter { $0 != .max }
+    let kept = recorder.announced.filter { $0 != .max }
     #expect(kept == kept.sorted())
     #expect(UInt64(kept.count) + dropped == total)
   }

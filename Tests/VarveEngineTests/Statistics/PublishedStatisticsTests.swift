@@ -61,7 +61,7 @@ struct PublishedStatisticsTests {
     #expect(try !Self.hasFile(path))
   }
 
-  @Test func `what a process left behind is told to be that, and the next open removes it`() throws {
+  @Test func `what a process left is reported as that, and the next open removes it`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     try Self.open(path).0.close()

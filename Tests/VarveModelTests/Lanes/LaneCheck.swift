@@ -6,7 +6,7 @@ import VarveTestSupport
 struct LaneCheck {
   typealias Entry = LaneScript.Entry
 
-  let promise: LaneScript.Promise
+  let guarantee: LaneScript.Guarantee
   let acknowledgedBefore: [Entry: [Int]]
   /// The order of all commits by their stamps, if known.
   var order: [Entry: UInt64]?
@@ -40,9 +40,9 @@ struct LaneCheck {
         throw ContractBroken("\(count) commits of \(lane) are there, without number \(number)")
       }
     }
-    let promised = losesPower ? promise.power : zip(promise.process, promise.power).map { max($0, $1) }
-    guard zip(counts, promised).allSatisfy({ $0 >= $1 }), zip(counts, promise.begun).allSatisfy({ $0 <= $1 }) else {
-      throw ContractBroken("\(counts) commits are there; promised were \(promised), begun \(promise.begun)")
+    let promised = losesPower ? guarantee.power : zip(guarantee.process, guarantee.power).map { max($0, $1) }
+    guard zip(counts, promised).allSatisfy({ $0 >= $1 }), zip(counts, guarantee.begun).allSatisfy({ $0 <= $1 }) else {
+      throw ContractBroken("\(counts) commits are there; promised were \(promised), begun \(guarantee.begun)")
     }
     for entry in found.keys {
       let before = acknowledgedBefore[entry] ?? [0, 0]

@@ -25,7 +25,7 @@ struct LaneCrashTests {
 
   private struct Point: Sendable {
     let crash: CrashPoint
-    let promise: LaneScript.Promise
+    let guarantee: LaneScript.Guarantee
   }
 
   private struct Recording: Sendable {
@@ -46,8 +46,8 @@ struct LaneCrashTests {
     let points = Mutex<[Point]>([])
     disk.observe { operation, capture in
       guard operation.number % stride == 0 else { return }
-      let promise = script.promise
-      points.withLock { $0.append(Point(crash: capture(), promise: promise)) }
+      let guarantee = script.guarantee
+      points.withLock { $0.append(Point(crash: capture(), guarantee: guarantee)) }
     }
     let errors = script.run(database)
     guard errors.isEmpty else { throw ContractBroken("the lanes threw \(errors)") }
@@ -58,7 +58,7 @@ struct LaneCrashTests {
       throw ContractBroken("\(order.count) commits have \(Set(order.values).count) stamps")
     }
     try LaneCheck.checkContent(
-      database, rows: LaneScript.rows(after: commitCount), versions: [script.promise.version])
+      database, rows: LaneScript.rows(after: commitCount), versions: [script.guarantee.version])
     let count = disk.operationCount
     try database.close()
     return (
@@ -106,11 +106,11 @@ struct LaneCrashTests {
     let disk = point.crash.image(seed: seed, policy: policy)
     let database = try LaneScript.open(disk, seed: seed)
     found[database.core.extensionCatalog.record("deriving")?.shadow == nil ? "no shadow" : "shadow", default: 0] += 1
-    let next = point.promise.pending ?? point.promise.version + 1
+    let next = point.guarantee.pending ?? point.guarantee.version + 1
     var version = next
     switch Restart.allCases[Int(seed % 3)] {
     case .inForce:
-      version = point.promise.version
+      version = point.guarantee.version
       found["inForce", default: 0] += 1
       try LaneScript.register(database, version: version)
     case .shadow:
@@ -118,13 +118,13 @@ struct LaneCrashTests {
       try LaneScript.register(database, version: version)
     case .both:
       found["both", default: 0] += 1
-      try LaneScript.register(database, version: version, replacing: point.promise.version)
+      try LaneScript.register(database, version: version, replacing: point.guarantee.version)
     }
     let check = LaneCheck(
-      promise: point.promise, acknowledgedBefore: recording.acknowledgedBefore, order: recording.order,
+      guarantee: point.guarantee, acknowledgedBefore: recording.acknowledgedBefore, order: recording.order,
       losesPower: policy != .processKill)
     let counts = try check.count(database)
-    if counts != point.promise.begun { found["lost", default: 0] += 1 }
+    if counts != point.guarantee.begun { found["lost", default: 0] += 1 }
     try LaneCheck.checkContent(database, rows: LaneScript.rows(after: counts[0]), versions: [version])
     // Both lanes continue.
     let script = LaneScript(seed: seed, commitCount: counts[0])

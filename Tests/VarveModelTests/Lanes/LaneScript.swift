@@ -22,7 +22,7 @@ final class LaneScript: Sendable {
   }
 
   /// The progress of each lane at a moment, by the numbers of its commits.
-  struct Promise: Sendable {
+  struct Guarantee: Sendable {
     var begun: [Int] = [0, 0]
     /// Acknowledged, so that they survive the death of the process.
     var process: [Int] = [0, 0]
@@ -38,7 +38,7 @@ final class LaneScript: Sendable {
 
   let seed: UInt64
   let commitCount: Int
-  private let state = Mutex(Promise())
+  private let state = Mutex(Guarantee())
   /// The numbers acknowledged before each commit began: if the commit is found, so are they.
   private let before = Mutex<[Entry: [Int]]>([:])
 
@@ -47,7 +47,7 @@ final class LaneScript: Sendable {
     self.commitCount = commitCount
   }
 
-  var promise: Promise { state.withLock { $0 } }
+  var guarantee: Guarantee { state.withLock { $0 } }
   var acknowledgedBefore: [Entry: [Int]] { before.withLock { $0 } }
 
   // MARK: - Opening
@@ -116,9 +116,9 @@ final class LaneScript: Sendable {
     _ body: (WriteTransaction) throws -> Void = { _ in }
   ) throws {
     let lane = Int(entry.lane.rawValue)
-    let acknowledged = state.withLock { promise in
-      promise.begun[lane] = max(promise.begun[lane], entry.number)
-      return promise.process
+    let acknowledged = state.withLock { guarantee in
+      guarantee.begun[lane] = max(guarantee.begun[lane], entry.number)
+      return guarantee.process
     }
     before.withLock { $0[entry] = acknowledged }
     let terms = WriteTerms(label: "\(entry.lane) \(entry.number)", durability: durability)
@@ -140,9 +140,9 @@ final class LaneScript: Sendable {
         }
       }
     }
-    state.withLock { promise in
-      promise.process[lane] = max(promise.process[lane], entry.number)
-      if durability == .power { promise.power[lane] = max(promise.power[lane], entry.number) }
+    state.withLock { guarantee in
+      guarantee.process[lane] = max(guarantee.process[lane], entry.number)
+      if durability == .power { guarantee.power[lane] = max(guarantee.power[lane], entry.number) }
     }
   }
 
@@ -175,7 +175,7 @@ final class LaneScript: Sendable {
     var last = CommitVersion.zero
     var counts: [Int64] = [0, 0]
     repeat {
-      let promised = promise.process
+      let promised = guarantee.process
       let (version, found) = try database.core.read { tx in
         let sums = try tx[ExtensionRun.parts][.asideSums]
         return (tx.version, try Lane.allCases.map { try sums.counter([$0.rawValue]) })
@@ -193,18 +193,18 @@ final class LaneScript: Sendable {
   }
 
   private func replace(_ tx: WriteTransaction) throws {
-    let next = promise.version + 1
+    let next = guarantee.version + 1
     try tx.replaceDefinition(of: Self.deriving, by: ModelDeriving(version: next))
     state.withLock { $0.pending = next }
   }
 
   /// Waits until the definition being built is in force.
   func settle(_ database: Database) throws {
-    guard let pending = promise.pending else { return }
+    guard let pending = guarantee.pending else { return }
     try database.ready(Self.deriving)
-    state.withLock { promise in
-      promise.version = pending
-      promise.pending = nil
+    state.withLock { guarantee in
+      guarantee.version = pending
+      guarantee.pending = nil
     }
   }
 }

@@ -34,7 +34,7 @@ struct LaneSyncFailureTests {
   private static func checkReopened(
     _ site: Site, _ database: Database, _ script: LaneScript, _ seed: UInt64
   ) throws -> [[Int]] {
-    let promise = script.promise
+    let guarantee = script.guarantee
     let image = site.disk.crashImage(seed: seed, policy: CrashPolicy.allCases[Int(seed % 3)])
     site.faults.clear()
     // With its log broken the engine may throw again.
@@ -42,10 +42,10 @@ struct LaneSyncFailureTests {
     return try [image, site.disk].map { disk in
       let again = try LaneScript.open(disk, seed: seed &+ 1)
       defer { try? again.close() }
-      let version = promise.pending ?? promise.version
-      try LaneScript.register(again, version: version, replacing: promise.pending == nil ? nil : promise.version)
+      let version = guarantee.pending ?? guarantee.version
+      try LaneScript.register(again, version: version, replacing: guarantee.pending == nil ? nil : guarantee.version)
       let check = LaneCheck(
-        promise: promise, acknowledgedBefore: script.acknowledgedBefore, losesPower: disk !== site.disk)
+        guarantee: guarantee, acknowledgedBefore: script.acknowledgedBefore, losesPower: disk !== site.disk)
       let counts = try check.count(again)
       try LaneCheck.checkContent(again, rows: LaneScript.rows(after: counts[0]), versions: [version])
       let next = LaneScript(seed: seed, commitCount: 1)
@@ -76,7 +76,7 @@ struct LaneSyncFailureTests {
             try script.commit(Entry(lane: lane, number: last[Int(lane.rawValue)]), durability, database)
           }
         }
-        let acknowledged = script.promise.process
+        let acknowledged = script.guarantee.process
         let seen = try database.core.read { $0.version }
         site.gated.syncs.shut()
         let outcomes = Mutex<[DatabaseError.Code?]>([])
@@ -107,7 +107,7 @@ struct LaneSyncFailureTests {
         try Self.require(isRight && (!fails || codes.contains(.outcomeUnknown)), "\(codes), seed \(seed)")
         if fails {
           try Self.require(try database.core.read { $0.version } == seen, "a reader sees what was not acknowledged")
-          try Self.require(script.promise.process == acknowledged, "something was acknowledged")
+          try Self.require(script.guarantee.process == acknowledged, "something was acknowledged")
           for lane in LaneScript.Lane.allCases {
             let next = Entry(lane: lane, number: last[Int(lane.rawValue)] + 2)
             try Self.require(
@@ -151,7 +151,7 @@ struct LaneSyncFailureTests {
         let errors = script.run(database)
         try Self.require(errors.allSatisfy(Self.isOfFailure), "\(errors), seed \(seed)")
         stopped += errors.isEmpty ? 0 : 1
-        let promised = script.promise
+        let promised = script.guarantee
         let seen = try database.core.read { tx in
           let sums = try tx[ExtensionRun.parts][.asideSums]
           return try LaneScript.Lane.allCases.map { Int(try sums.counter([$0.rawValue])) }
@@ -191,13 +191,13 @@ struct LaneSyncFailureTests {
         let errors = script.run(database)
         try Self.require(errors.allSatisfy(Self.isOfFailure), "\(errors), seed \(seed)")
         stopped += errors.isEmpty ? 0 : 1
-        let promise = script.promise
+        let guarantee = script.guarantee
         storage.restart()
         _ = Contract.code { try database.close() }
         let again = try LaneScript.open(ToyBackend(storage))
-        let version = promise.pending ?? promise.version
-        try LaneScript.register(again, version: version, replacing: promise.pending == nil ? nil : promise.version)
-        let check = LaneCheck(promise: promise, acknowledgedBefore: script.acknowledgedBefore, losesPower: false)
+        let version = guarantee.pending ?? guarantee.version
+        try LaneScript.register(again, version: version, replacing: guarantee.pending == nil ? nil : guarantee.version)
+        let check = LaneCheck(guarantee: guarantee, acknowledgedBefore: script.acknowledgedBefore, losesPower: false)
         let counts = try check.count(again)
         try LaneCheck.checkContent(again, rows: LaneScript.rows(after: counts[0]), versions: [version])
         try again.close()

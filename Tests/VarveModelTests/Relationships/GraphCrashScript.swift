@@ -85,9 +85,9 @@ final class GraphCrashScript {
       }
       if random.oneIn(4) { try tx[Self.graph].flush() }
     }
-    progress.update { promise in
-      promise.process = number
-      if durability == .power { promise.power = number }
+    progress.update { guarantee in
+      guarantee.process = number
+      if durability == .power { guarantee.power = number }
     }
     states.append(try Self.state(database))
     ruleRemovals += max(0, before - removed - (try Self.rowCount(database)))

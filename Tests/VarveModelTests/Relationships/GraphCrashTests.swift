@@ -21,7 +21,7 @@ struct GraphCrashTests {
 
   private struct Point: Sendable {
     let crash: CrashPoint
-    let promise: CrashedPromise
+    let guarantee: CrashedGuarantee
   }
 
   private struct Recording: Sendable {
@@ -41,7 +41,7 @@ struct GraphCrashTests {
     let before = disk.operationCount
     disk.observe { operation, capture in
       guard operation.number % stride == 0 else { return }
-      points.withLock { $0.append(Point(crash: capture(), promise: progress.promise)) }
+      points.withLock { $0.append(Point(crash: capture(), guarantee: progress.guarantee)) }
     }
     for _ in 0..<transactionCount { try script.commit() }
     disk.observe(nil)
@@ -64,7 +64,7 @@ struct GraphCrashTests {
         do {
           let count = try Self.trial(point, recording.states, policy, seed)
           counts.insert(count)
-          if count < point.promise.begun { lostCount += 1 }
+          if count < point.guarantee.begun { lostCount += 1 }
         } catch {
           Issue.record(
             error,
@@ -91,9 +91,9 @@ struct GraphCrashTests {
     let disk = point.crash.image(seed: seed, policy: policy)
     let database = try GraphCrashScript.open(disk, seed: seed)
     let found = try GraphCrashScript.state(database)
-    let promised = policy == .processKill ? point.promise.process : point.promise.power
-    guard (promised...point.promise.begun).contains(found.number) else {
-      throw ContractBroken("\(found.number) transactions are there, \(point.promise) was promised")
+    let promised = policy == .processKill ? point.guarantee.process : point.guarantee.power
+    guard (promised...point.guarantee.begun).contains(found.number) else {
+      throw ContractBroken("\(found.number) transactions are there, \(point.guarantee) was promised")
     }
     try found.compare(states[found.number])
     let script = GraphCrashScript(database, seed: seed)

@@ -77,7 +77,7 @@ struct StorageCheckTests {
         $0.deleteRange(StorageRange(lower: [7], upper: [20]), in: $1)
       }
     ),
-    ("a key comes behind all", .range(StorageRange(lower: [3])), true, { $0.put([200], [9], in: $1) }),
+    ("a key comes after all", .range(StorageRange(lower: [3])), true, { $0.put([200], [9], in: $1) }),
     (
       "a key comes before a range without an end", .range(StorageRange(lower: [3])), false,
       {

@@ -67,8 +67,8 @@ struct ToyBackendTests {
     let before = try backend.commit(Self.batch(0, family), check: nil, durability: .process)
     backend.inject(.failing(isDurable: isDurable))
     let failing = try backend.commit(Self.batch(1, family), check: nil, durability: .power)
-    let behind = try backend.commit(Self.batch(2, family), check: nil, durability: .process)
-    #expect(Contract.code { try behind.wait() } == .outcomeUnknown)
+    let later = try backend.commit(Self.batch(2, family), check: nil, durability: .process)
+    #expect(Contract.code { try later.wait() } == .outcomeUnknown)
     #expect(Contract.code { try failing.wait() } == .outcomeUnknown)
     try before.wait()
     let code = Contract.code { _ = try backend.commit(Self.batch(3, family), check: nil, durability: .process) }

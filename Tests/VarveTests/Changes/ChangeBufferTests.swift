@@ -35,20 +35,20 @@ struct ChangeBufferTests {
   }
 
   @Test func `events are returned in order, and then the buffer waits`() {
-    var buffer = ChangeBuffer(behind: CommitVersion(10), capacity: 8)
+    var buffer = ChangeBuffer(after: CommitVersion(10), capacity: 8)
     #expect(step(&buffer) == "wait")
     for version: UInt64 in [11, 14, 15] { buffer.add(Self.event(version)) }
     #expect(steps(&buffer, 4) == ["11", "14", "15", "wait"])
   }
 
   @Test func `events that are not after the start are left out`() {
-    var buffer = ChangeBuffer(behind: CommitVersion(10), capacity: 8)
+    var buffer = ChangeBuffer(after: CommitVersion(10), capacity: 8)
     for version: UInt64 in [9, 10, 12] { buffer.add(Self.event(version)) }
     #expect(steps(&buffer, 2) == ["12", "wait"])
   }
 
   @Test func `events past the capacity are read from the feed, after those that were kept`() {
-    var buffer = ChangeBuffer(behind: CommitVersion(0), capacity: 2)
+    var buffer = ChangeBuffer(after: CommitVersion(0), capacity: 2)
     for version: UInt64 in 1...5 { buffer.add(Self.event(version)) }
     #expect(steps(&buffer, 3) == ["1", "2", "read 2"])
     // Events are kept again from here on; the page has some of them too.
@@ -59,7 +59,7 @@ struct ChangeBufferTests {
   }
 
   @Test func `a page that is not the last is followed by another`() {
-    var buffer = ChangeBuffer(behind: CommitVersion(0), isBehind: true, capacity: 2)
+    var buffer = ChangeBuffer(after: CommitVersion(0), isBehind: true, capacity: 2)
     #expect(step(&buffer) == "read 0")
     buffer.add(Self.event(9))
     buffer.didRead(Self.page([1, 2], at: 9, isComplete: false))
@@ -70,7 +70,7 @@ struct ChangeBufferTests {
   }
 
   @Test func `an overflow while a page is read leads back to the feed`() {
-    var buffer = ChangeBuffer(behind: CommitVersion(0), isBehind: true, capacity: 1)
+    var buffer = ChangeBuffer(after: CommitVersion(0), isBehind: true, capacity: 1)
     #expect(step(&buffer) == "read 0")
     for version: UInt64 in [2, 3] { buffer.add(Self.event(version)) }
     buffer.didRead(Self.page([1], at: 1))
@@ -78,7 +78,7 @@ struct ChangeBufferTests {
   }
 
   @Test func `without the feed one gap replaces the events past the capacity`() {
-    var buffer = ChangeBuffer(behind: CommitVersion(0), capacity: 2, readsFeed: false)
+    var buffer = ChangeBuffer(after: CommitVersion(0), capacity: 2, readsFeed: false)
     for version: UInt64 in 1...5 { buffer.add(Self.event(version)) }
     #expect(steps(&buffer, 4) == ["1", "2", "gap 2 5", "wait"])
     buffer.add(Self.event(6))
@@ -88,12 +88,12 @@ struct ChangeBufferTests {
   @Test func `F10: without the feed a lagging consumer that has caught up receives no empty gap`() {
     // Lagging only because of where it starts: nothing has been committed since.
     var fresh = ChangeBuffer(
-      behind: CommitVersion(5), isBehind: true, newest: CommitVersion(5), capacity: 2, readsFeed: false)
+      after: CommitVersion(5), isBehind: true, newest: CommitVersion(5), capacity: 2, readsFeed: false)
     #expect(steps(&fresh, 2) == ["wait", "wait"])
     fresh.add(Self.event(6))
     #expect(steps(&fresh, 2) == ["6", "wait"])
     // Lagging because of an overflow, where the last event kept reaches as far as those left out.
-    var full = ChangeBuffer(behind: CommitVersion(5), capacity: 1, readsFeed: false)
+    var full = ChangeBuffer(after: CommitVersion(5), capacity: 1, readsFeed: false)
     full.add(.gap(from: CommitVersion(5), to: CommitVersion(9)))
     full.add(Self.event(9))
     #expect(steps(&full, 3) == ["gap 5 9", "wait", "wait"])
@@ -103,14 +103,14 @@ struct ChangeBufferTests {
   }
 
   @Test func `a gap that was reported in part is extended to the rest`() {
-    var buffer = ChangeBuffer(behind: CommitVersion(5), capacity: 2)
+    var buffer = ChangeBuffer(after: CommitVersion(5), capacity: 2)
     buffer.add(.gap(from: CommitVersion(1), to: CommitVersion(4)))
     buffer.add(.gap(from: CommitVersion(3), to: CommitVersion(8)))
     #expect(steps(&buffer, 2) == ["gap 5 8", "wait"])
   }
 
   @Test func `a database that was restored to an earlier version is followed from there`() {
-    var buffer = ChangeBuffer(behind: CommitVersion(100), isBehind: true, capacity: 2)
+    var buffer = ChangeBuffer(after: CommitVersion(100), isBehind: true, capacity: 2)
     #expect(step(&buffer) == "read 100")
     buffer.didRead(
       FeedPage(events: [.gap(from: CommitVersion(100), to: CommitVersion(50))], version: CommitVersion(50)))
@@ -120,7 +120,7 @@ struct ChangeBufferTests {
 
   @Test func `rows are bounded too, except for a single event that exceeds the limit`() {
     let most = ChangeLimits.bufferedRows
-    var buffer = ChangeBuffer(behind: .zero, capacity: 100)
+    var buffer = ChangeBuffer(after: .zero, capacity: 100)
     buffer.add(Self.event(1, rows: most + 1))
     buffer.add(Self.event(2, rows: 1))
     #expect(steps(&buffer, 2) == ["1", "read 1"])
@@ -130,12 +130,12 @@ struct ChangeBufferTests {
   }
 
   @Test func `events that were kept are still returned after the end, and after a failure`() {
-    var ended = ChangeBuffer(behind: .zero, capacity: 2)
+    var ended = ChangeBuffer(after: .zero, capacity: 2)
     ended.add(Self.event(1))
     ended.end()
     ended.add(Self.event(2))
     #expect(steps(&ended, 3) == ["1", "end", "end"])
-    var failed = ChangeBuffer(behind: .zero, capacity: 1)
+    var failed = ChangeBuffer(after: .zero, capacity: 1)
     for version: UInt64 in [1, 2] { failed.add(Self.event(version)) }
     failed.fail(Stop())
     #expect(steps(&failed, 3) == ["1", "fail", "end"])

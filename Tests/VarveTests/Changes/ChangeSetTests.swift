@@ -20,11 +20,11 @@ import Testing
     label: String? = nil, _ body: (WriteTransaction) throws -> Void
   ) async throws -> [ChangeSet] {
     let before = try database.lastVersion()
-    var told = database.changes().makeAsyncIterator()
+    var announced = database.changes().makeAsyncIterator()
     try database.change(label, body)
     let stored = try database.feedEvents(after: before)
     #expect(stored.count == 1)
-    let changes = try await told.nextChanges()
+    let changes = try await announced.nextChanges()
     #expect(!changes.isFromFeed)
     return [changes] + stored.compactMap(\.changes)
   }
@@ -200,13 +200,13 @@ import Testing
   @Test func `clearing an empty collection changes nothing`() async throws {
     try fill()
     try database.change { tx in try tx.removeAll() }
-    var told = database.changes().makeAsyncIterator()
+    var announced = database.changes().makeAsyncIterator()
     try database.change { tx throws in
       #expect(try tx.removeAll(in: "notes") == 0)
       #expect(try tx.removeAll() == 0)
     }
     try database.put("a")
-    #expect(try await told.next(1) == ["+a"])
+    #expect(try await announced.next(1) == ["+a"])
   }
 
   @Test func `a row that a hook changes while its collection is cleared is removed like the others`() async throws {
@@ -249,7 +249,7 @@ import Testing
   // MARK: - Work that was undone
 
   @Test func `REC 86: work that was rolled back or has thrown is not reported`() async throws {
-    var told = database.changes().makeAsyncIterator()
+    var announced = database.changes().makeAsyncIterator()
     #expect(throws: DatabaseError.self) {
       try database.change { tx throws in
         try tx.set(ChangedNote(""), key: "a", in: "notes")
@@ -263,7 +263,7 @@ import Testing
       }
     }
     try database.put("c")
-    #expect(try await told.next(1) == ["+c"])
+    #expect(try await announced.next(1) == ["+c"])
     #expect(try database.feedEvents().map(\.text) == ["+c"])
   }
 
@@ -295,14 +295,14 @@ import Testing
 
   @Test func `REC 86: a commit without changes is not reported`() async throws {
     try fill()
-    var told = database.changes().makeAsyncIterator()
+    var announced = database.changes().makeAsyncIterator()
     try database.change { tx throws in
       #expect(try tx.remove(key: "none", in: "notes") == false)
       #expect(try tx.replaceObject(ChangedNote(""), key: "none", in: "notes") == false)
       #expect(try tx.touchRow(key: "none", in: "notes") == false)
     }
     try database.put("z")
-    #expect(try await told.next(1) == ["+z"])
+    #expect(try await announced.next(1) == ["+z"])
   }
 
   // MARK: - Labels, objects and extensions
@@ -364,13 +364,13 @@ import Testing
 
   @Test func `registering an extension is not reported`() async throws {
     try fill()
-    var told = database.changes().makeAsyncIterator()
+    var announced = database.changes().makeAsyncIterator()
     let before = try database.lastVersion()
     let _: ExtensionHandle<WordTotal> = try register(WordTotal())
     #expect(try database.lastVersion() > before)
     #expect(try database.feedEvents(after: before).isEmpty)
     try database.put("z")
-    #expect(try await told.next(1) == ["+z"])
+    #expect(try await announced.next(1) == ["+z"])
   }
 
   private func register(_ total: WordTotal) throws -> ExtensionHandle<WordTotal> {

@@ -22,7 +22,7 @@ import VarveEngine
   private func storedSize(_ database: Database) throws -> (size: Int, versions: [CommitVersion]) {
     let snapshot = try database.core.backend.snapshot()
     var cursor = FamilyCursor(
-      FeedKey.range(behind: .zero), in: database.core.catalog.families.feed, of: snapshot, isReverse: false)
+      FeedKey.range(after: .zero), in: database.core.catalog.families.feed, of: snapshot, isReverse: false)
     var size = 0
     var versions: [CommitVersion] = []
     while let (key, value) = try cursor.next() {

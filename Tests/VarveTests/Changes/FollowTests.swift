@@ -40,11 +40,11 @@ import VarveEngine
         try tx.setCustomObject(number)
         try tx.set(ChangedNote(""), key: "k\(number)", in: "notes")
       }
-      let told = try await changes.nextChanges()
-      #expect(told.text == "+k\(number)")
-      #expect(told.label == "commit \(number)")
-      #expect(try told.customObject(as: Int.self) == number)
-      #expect(told.isFromFeed)
+      let announced = try await changes.nextChanges()
+      #expect(announced.text == "+k\(number)")
+      #expect(announced.label == "commit \(number)")
+      #expect(try announced.customObject(as: Int.self) == number)
+      #expect(announced.isFromFeed)
       // Reported changes can be read.
       #expect(try follower.look { try $0.contains(key: "k\(number)", in: "notes") })
     }
@@ -77,8 +77,8 @@ import VarveEngine
     var row = follower.observe(ChangedNote.self, key: "a", in: "later").makeAsyncIterator()
     #expect(try await row.next() == .some(nil))
     try writer.put("a", "text", in: "later")
-    let told = try await changes.nextChanges()
-    #expect(told.changedCollections == ["later"])
+    let announced = try await changes.nextChanges()
+    #expect(announced.changedCollections == ["later"])
     #expect(try await row.next() == .some(ChangedNote("text")))
     try end()
   }

@@ -85,9 +85,9 @@ import VarveEngine
     for number in 0..<1_000 { try database.put("k\(number)", "0") }
     var observers = (0..<1_000).map { observe("k\($0)") }
     for index in observers.indices { #expect(try await observers[index].next() == .some(ChangedNote("0"))) }
-    var told = database.changes().makeAsyncIterator()
+    var announced = database.changes().makeAsyncIterator()
     try database.put("k7", "1")
-    #expect(try await told.next(1) == ["~k7"])
+    #expect(try await announced.next(1) == ["~k7"])
     #expect(try await observers[7].next() == .some(ChangedNote("1")))
     #expect(observers.indices.filter { observers[$0].isDue } == [])
     // One subscription for all of them.
@@ -105,8 +105,8 @@ import VarveEngine
     #expect(thrown?.key == #""a""#)
     #expect(try await notes.next() == nil)
     try database.put("a", "again")
-    var anew = observation.makeAsyncIterator()
-    #expect(try await anew.next() == .some(ChangedNote("again")))
+    var fresh = observation.makeAsyncIterator()
+    #expect(try await fresh.next() == .some(ChangedNote("again")))
   }
 
   @Test func `an invalid key, or one of another type, is thrown`() async throws {
@@ -204,11 +204,11 @@ import VarveEngine
     let sequence = database.observe(in: "notes")
     var changes = sequence.makeAsyncIterator()
     #expect(try await changes.next()?.isReload == true)
-    var told = database.changes().makeAsyncIterator()
+    var announced = database.changes().makeAsyncIterator()
     for key in ["a", "b", "c"] { try database.put(key) }
     try database.change { try $0.remove(key: "b", in: "notes") }
     // This subscriber is notified after the observations: once it has all four commits, so do they.
-    #expect(try await told.next(4).count == 4)
+    #expect(try await announced.next(4).count == 4)
     var seen: [String: Bool] = [:]
     while seen != ["a": false, "b": true, "c": false] {
       let change = try #require(try await changes.next())

@@ -130,14 +130,14 @@ import VarveEngine
     let database = try await Database.inMemory()
     try database.put("a")
     var sequence: ChangeSequence?
-    var behind: ChangeSequence?
+    var after: ChangeSequence?
     try database.change { tx throws in
       try tx.set(ChangedNote(""), key: "b", in: "notes")
       sequence = database.changes()
-      behind = database.changes(after: tx.version)
+      later = database.changes(after: tx.version)
       try tx.set(ChangedNote(""), key: "c", in: "notes")
     }
-    for made in [sequence, behind] {
+    for made in [sequence, later] {
       var iterator = try #require(made).makeAsyncIterator()
       #expect(try await iterator.next(1) == ["+b +c"])
     }

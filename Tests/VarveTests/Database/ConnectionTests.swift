@@ -148,7 +148,7 @@ struct ConnectionTests {
     for key in 0...ChangeLimits.heldChangeSets { try set("Dubliners", key + 2) }
     let feed = database.core.catalog.families.feed
     var cursor = FamilyCursor(
-      FeedKey.range(behind: .zero), in: feed, of: try database.core.backend.snapshot(), isReverse: true)
+      FeedKey.range(after: .zero), in: feed, of: try database.core.backend.snapshot(), isReverse: true)
     let last = try #require(try cursor.next())
     var batch = StorageBatch()
     // Of a later version of the program: an error, and not corruption, which would be a gap.

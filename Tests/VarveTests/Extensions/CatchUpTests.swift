@@ -235,7 +235,7 @@ struct CatchUpTests {
       // Changes from before the removal are received with the row's state after it.
       try fill(database, 5..<7, "before")
       try database.write { tx in try tx.removeAll(in: "notes") }
-      try fill(database, 6..<8, "behind")
+      try fill(database, 6..<8, "after")
     }
     try with { database in
       let lengths = Lengths(followsRemovals: followsRemovals)
@@ -373,7 +373,7 @@ struct CatchUpTests {
 
   @Test func `after a crash between two chunks the catch-up continues where it was`() throws {
     try begin { try fill($0, 0..<5_000, "changed") }
-    var told: Set<Heard> = []
+    var announced: Set<Heard> = []
     var rest = 0
     for attempt in 0..<2 {
       try with { database in
@@ -385,7 +385,7 @@ struct CatchUpTests {
           #expect(throws: BadWord.self) { try database.registerReady(lengths, as: "lengths") }
           // How far it got depends on the speed of the machine: within the commit, or past it.
           #expect(try begin.bytes.lexicographicallyPrecedes(stalePosition(database).bytes))
-          told = Set(lengths.log.take())
+          announced = Set(lengths.log.take())
           // It is registered, and the feed has this change.
           try fill(database, 7_000..<7_001)
         } else {
@@ -393,11 +393,11 @@ struct CatchUpTests {
           let heard = lengths.log.take()
           rest = heard.count
           #expect(heard.allSatisfy { if case .missed = $0 { true } else { false } })
-          #expect(told.union(heard).count == 5_002)
+          #expect(announced.union(heard).count == 5_002)
         }
       }
     }
-    #expect(told.count >= 4_000 && rest <= 1_002)
+    #expect(announced.count >= 4_000 && rest <= 1_002)
   }
 
   /// Opens the database of a simulated machine.
@@ -466,7 +466,7 @@ struct CatchUpTests {
     try with { database in
       let feed = database.core.catalog.families.feed
       var cursor = FamilyCursor(
-        FeedKey.range(behind: .zero), in: feed, of: try database.core.backend.snapshot(), isReverse: true)
+        FeedKey.range(after: .zero), in: feed, of: try database.core.backend.snapshot(), isReverse: true)
       let last = try #require(try cursor.next())
       var batch = StorageBatch()
       batch.put(last.key, [UInt8](last.value.dropLast(2)), in: feed)

@@ -168,11 +168,11 @@ struct DeliveryTests {
   }
 
   @Test func `many keys are removed in order, each once`() throws {
-    var told = Scripted(hears: .removals, needs: .oldRows)
-    told.did = { [lines] _, change in
+    var announced = Scripted(hears: .removals, needs: .oldRows)
+    announced.did = { [lines] _, change in
       lines.add("\(change.key.text) \(try change.old?.object(as: Int.self) ?? -1)")
     }
-    try database.registerReady(told, as: "told")
+    try database.registerReady(announced, as: "announced")
     try database.change { tx in for key in 0..<90 { try tx.set(key, key: key, in: "c") } }
     try database.change { tx in
       // Rows of this transaction, rows of others, and keys without a row.

@@ -22,7 +22,7 @@ private struct Keys: DatabaseExtension {
   var isPopulated = true
   var dependencies: [String] = []
   /// The changes received, in transactions that were committed or not.
-  var told = Called()
+  var announced = Called()
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: version)
     configuration.hears = [.inserts, .removals]
@@ -48,10 +48,10 @@ private final class KeysTransaction: ExtensionTransaction {
 
   func didChange(_ change: borrowing RowChange) throws {
     if change.event == .removed {
-      definition.told.add("-" + change.key.text)
+      definition.announced.add("-" + change.key.text)
       try keys.delete(change.key.bytes)
     } else {
-      definition.told.add(change.key.text)
+      definition.announced.add(change.key.text)
       try keys.put(change.key.bytes, [])
     }
   }
@@ -176,7 +176,7 @@ struct ExtensionRaceTests {
     let handle = try database.registerReady(keys, as: "keys")
     try fill(2..<3)
     try fill(1..<2)
-    #expect(keys.told.all == ["2", "1", "10"])
+    #expect(keys.announced.all == ["2", "1", "10"])
     #expect(try kept(handle) == rows())
     #expect(try rows().count == 3)
   }
@@ -267,7 +267,7 @@ struct ExtensionRaceTests {
       }
       let handle = try database.registerReady(keys, as: name)
       writers.join()
-      #expect(try kept(handle).count == keys.told.all.count)
+      #expect(try kept(handle).count == keys.announced.all.count)
       try database.unregister(name)
     }
   }
@@ -290,7 +290,7 @@ struct ExtensionRaceTests {
       let handle = try database.registerReady(keys, as: "keys")
       writers.join()
       try database.core.write(WriteTerms()) { tx in try tx.set("note", key: -1 - round, in: "notes") }
-      #expect(try database.core.read { tx in try tx[handle].all().count } == keys.told.all.count)
+      #expect(try database.core.read { tx in try tx[handle].all().count } == keys.announced.all.count)
       try database.endNow()
     }
   }
@@ -382,7 +382,7 @@ struct ExtensionRaceTests {
       try database.registerReady(Keys(version: "2"), as: "base")
       let keys = Keys(dependencies: ["base"])
       try database.registerReady(keys, as: "middle")
-      #expect(keys.told.all == ["1"])
+      #expect(keys.announced.all == ["1"])
     }
   }
 }

@@ -241,7 +241,7 @@ struct RegistrationTests {
       for key in 0..<1_500 { try tx.set("early", key: key, in: "another") }
       for key in 0..<4_000 { try tx.set("a word", key: key, in: "notes") }
     }
-    let told = Mutex<[[BuildProgress]]>([[], [], []])
+    let announced = Mutex<[[BuildProgress]]>([[], [], []])
     let stops = Mutex<Int?>(2_500)
     func mirror() -> Scripted {
       var mirror = Scripted(hears: .inserts)
@@ -257,7 +257,7 @@ struct RegistrationTests {
       return mirror
     }
     func register(_ call: Int) throws {
-      try database.registerReady(mirror(), as: "mirror") { progress in told.withLock { $0[call].append(progress) } }
+      try database.registerReady(mirror(), as: "mirror") { progress in announced.withLock { $0[call].append(progress) } }
     }
     #expect(throws: CancellationError.self) { try register(0) }
     try database.close()
@@ -267,7 +267,7 @@ struct RegistrationTests {
     // In the same program: the call that continues the build receives its progress.
     stops.withLock { $0 = nil }
     try register(2)
-    let calls = told.withLock { $0 }
+    let calls = announced.withLock { $0 }
     for call in calls {
       #expect(call.allSatisfy { $0.rowsTotal == 5_500 })
       #expect(call.map(\.rowsDone) == call.map(\.rowsDone).sorted())

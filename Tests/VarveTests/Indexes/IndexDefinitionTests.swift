@@ -40,7 +40,7 @@ struct IndexDefinitionTests {
     }
     #expect(
       try message(Computed.self)
-        == "index \"length\" of Computed: its value is computed, and nothing can tell whether the computation has changed; write `version: 1`, and raise it with each change"
+        == "index \"length\" of Computed: its value is computed, and nothing shows whether the computation has changed; write `version: 1`, and raise it with each change"
     )
     #expect(
       try message(Chained.self)

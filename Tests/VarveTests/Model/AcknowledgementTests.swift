@@ -97,18 +97,18 @@ struct AcknowledgementTests {
   func `a commit whose answer was lost is not visible, and nothing builds on it`(isApplied: Bool) throws {
     let backend = ToyBackend()
     let database = try Database.open(backend, path: "toy")
-    let told = Called()
+    let announced = Called()
     try database.write { try $0.set(0, key: 0, in: "rows") }
     let version = try database.core.read { $0.version }
     backend.inject(.unknown(isApplied: isApplied))
     let lost = Self.code {
       try database.write { tx in
         try tx.set(1, key: 1, in: "rows")
-        tx.onCommit { told.add("committed") }
+        tx.onCommit { announced.add("committed") }
       }
     }
     #expect(lost == .outcomeUnknown)
-    #expect(told.all == [])
+    #expect(announced.all == [])
     #expect(try Self.keys(database) == [0])
     #expect(try database.core.read { $0.version } == version)
     for _ in 0..<2 {

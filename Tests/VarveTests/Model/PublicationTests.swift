@@ -8,13 +8,13 @@ import VarveTestSupport
 struct PublicationTests {
   private final class Fixture {
     let backend = ToyBackend()
-    let told = Called()
+    let announced = Called()
     let publication: Publication
     private let family: StorageFamily
 
     init() throws {
       family = try backend.createFamily("f", options: StorageFamilyOptions())
-      publication = Publication(backend: backend) { [told] _, changes in told.add(changes.label ?? "") }
+      publication = Publication(backend: backend) { [announced] _, changes in announced.add(changes.label ?? "") }
     }
 
     /// Applies a commit, as a writer does.
@@ -46,7 +46,7 @@ struct PublicationTests {
     #expect(try fixture.seen == [1, 2, 3])
     try fixture.publication.acknowledge(second.number)
     #expect(try fixture.seen == [1, 2, 3])
-    #expect(fixture.told.all == ["1", "2", "3"])
+    #expect(fixture.announced.all == ["1", "2", "3"])
   }
 
   @Test func `a commit that was refused leaves the others unchanged`() throws {
@@ -58,9 +58,9 @@ struct PublicationTests {
     #expect(try fixture.seen == [])
     try fixture.publication.acknowledge(second.number)
     #expect(try fixture.seen == [1, 2])
-    #expect(fixture.told.all == ["1", "2"])
+    #expect(fixture.announced.all == ["1", "2"])
     try fixture.publication.acknowledge(first.number)
-    #expect(fixture.told.all == ["1", "2"])
+    #expect(fixture.announced.all == ["1", "2"])
   }
 
   /// Also after a commit was refused.
@@ -85,15 +85,15 @@ struct PublicationTests {
     }
     #expect(Contract.code { _ = try fixture.apply(4) } == .outcomeUnknown)
     #expect(try fixture.seen == [1])
-    #expect(fixture.told.all == ["1"])
+    #expect(fixture.announced.all == ["1"])
   }
 
   @Test func `readers between two commits see a version and its reported changes, and nothing later`() throws {
     let fixture = try Fixture()
     try fixture.publication.acknowledge(try fixture.apply(1).number)
     _ = try fixture.apply(2)
-    let told = fixture.told
-    let (snapshot, known) = try fixture.publication.snapshot { told.all }
+    let announced = fixture.announced
+    let (snapshot, known) = try fixture.publication.snapshot { announced.all }
     #expect(known == ["1"])
     #expect(snapshot.version < (try fixture.backend.snapshot().version))
   }

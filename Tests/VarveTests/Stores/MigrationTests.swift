@@ -92,17 +92,17 @@ struct MigrationTests {
     let store = Store<Middle>(in: try backend.open())
     try await store.persist(Middle.Instance(id: 10, text: "10"))
     backend.setBack()
-    let told = Mutex<[BuildProgress]>([])
-    #expect(try await store.migrate { progress in told.withLock { $0.append(progress) } } == 2_499)
+    let announced = Mutex<[BuildProgress]>([])
+    #expect(try await store.migrate { progress in announced.withLock { $0.append(progress) } } == 2_499)
     #expect(backend.asked.commits == 3)
-    let fractions = told.withLock { $0.map(\.fraction) }
+    let fractions = announced.withLock { $0.map(\.fraction) }
     #expect(fractions.count == 3 && fractions == fractions.sorted() && fractions.last == 1)
-    #expect(told.withLock { $0.allSatisfy { $0.rowsTotal == 2_500 } })
+    #expect(announced.withLock { $0.allSatisfy { $0.rowsTotal == 2_500 } })
     backend.setBack()
-    told.withLock { $0 = [] }
-    #expect(try await store.migrate { progress in told.withLock { $0.append(progress) } } == 0)
+    announced.withLock { $0 = [] }
+    #expect(try await store.migrate { progress in announced.withLock { $0.append(progress) } } == 0)
     #expect(backend.asked.commits == 0)
-    #expect(told.withLock { $0.map(\.fraction) } == [1])
+    #expect(announced.withLock { $0.map(\.fraction) } == [1])
     try await Self.checkNew(backend, 2_500)
   }
 
@@ -236,7 +236,7 @@ struct MigrationTests {
       } catch { Issue.record(error) }
     }
     #expect(made.withLock { $0 })
-    #expect(rewritten == 1_000, "one step, and none of the rows that came behind it")
+    #expect(rewritten == 1_000, "one step, and none of the rows that came after it")
     #expect(try await store.count == 20)
     try open.reading { tx throws in
       for key in 0..<50 { #expect(try tx.object(String.self, key: key, in: "between") == "\(key)") }
@@ -312,11 +312,11 @@ struct MigrationTests {
   func `a format with one version has nothing to rewrite, nor has an empty store`(place: StorePlace) async throws {
     let open = try place.open()
     let notes = Store<NoteFormat>(in: open.database)
-    let told = Mutex(0)
-    #expect(try await notes.migrate { _ in told.withLock { $0 += 1 } } == 0)
+    let announced = Mutex(0)
+    #expect(try await notes.migrate { _ in announced.withLock { $0 += 1 } } == 0)
     try await notes.persist(Note(1), metadata: Stars(stars: 1))
-    #expect(try await notes.migrate { _ in told.withLock { $0 += 1 } } == 0)
-    #expect(told.withLock { $0 } == 2)
+    #expect(try await notes.migrate { _ in announced.withLock { $0 += 1 } } == 0)
+    #expect(announced.withLock { $0 } == 2)
   }
 
   @Test func `large rows are rewritten fewer at a time`() async throws {

@@ -78,16 +78,16 @@ struct YapRowTests {
   }
 
   @Test func `1.1: a transaction has a field for the program, and reports in order when it was committed`() throws {
-    let told = Mutex<[Int]>([])
+    let announced = Mutex<[Int]>([])
     try writing { tx throws in
       #expect(tx.userInfo == nil)
       tx.userInfo = 5
-      for number in 1...3 { tx.onCommit { told.withLock { $0.append(number) } } }
+      for number in 1...3 { tx.onCommit { announced.withLock { $0.append(number) } } }
       try tx.set(Word(text: ""), key: "a", in: "words")
       #expect(tx.userInfo as? Int == 5)
-      #expect(told.withLock { $0 }.isEmpty)
+      #expect(announced.withLock { $0 }.isEmpty)
     }
-    #expect(told.withLock { $0 } == [1, 2, 3])
+    #expect(announced.withLock { $0 } == [1, 2, 3])
     #expect(try reading { tx in tx.userInfo == nil })
   }
 
@@ -100,8 +100,8 @@ struct YapRowTests {
     #expect(before == "old")
     let changes = try connection.advance()
     #expect(try changes.compactMap(\.changes).map { try $0.hasChange(key: "a", in: "words") } == [true])
-    let behind = try connection.read { tx in try tx.object(Word.self, key: "a", in: "words")?.text }
-    #expect(behind == "new")
+    let later = try connection.read { tx in try tx.object(Word.self, key: "a", in: "words")?.text }
+    #expect(later == "new")
     #expect(try connection.advance().isEmpty)
   }
 
@@ -121,12 +121,12 @@ struct YapRowTests {
     try words(["a": ""])
     backend.setBack()
     let before = try reading { tx in tx.version }
-    let told = Mutex(0)
+    let announced = Mutex(0)
     try writing { tx throws in
-      tx.onCommit { told.withLock { $0 += 1 } }
+      tx.onCommit { announced.withLock { $0 += 1 } }
       #expect(try tx.remove(key: "none", in: "words") == false)
     }
-    #expect(told.withLock { $0 } == 1)
+    #expect(announced.withLock { $0 } == 1)
     #expect(backend.asked.commits == 0)
     #expect(try reading { tx in tx.version } == before)
   }
@@ -146,17 +146,17 @@ struct YapRowTests {
     try open.writing { tx in try tx.set(Word(text: "old"), key: "a", in: "words") }
     #expect(try text() == "old")
     let version = try open.reading { tx in tx.version }
-    let told = Mutex(0)
+    let announced = Mutex(0)
     backend.refuseNext(DatabaseError(code, "the disk is full"))
     let thrown = errorCode {
       try open.writing { tx in
-        tx.onCommit { told.withLock { $0 += 1 } }
+        tx.onCommit { announced.withLock { $0 += 1 } }
         try tx.set(Word(text: "new"), key: "a", in: "words")
         try tx.set(Word(text: "new"), key: "b", in: "words")
       }
     }
     #expect(thrown == code)
-    #expect(told.withLock { $0 } == 0)
+    #expect(announced.withLock { $0 } == 0)
     #expect(try text() == "old")
     #expect(try open.reading { tx in try tx.count(in: "words") } == 1)
     #expect(try open.reading { tx in tx.version } == version)

@@ -91,7 +91,7 @@ struct DumpCommand: ParsableCommand {
       commandName: "catalog",
       abstract: "Print the catalog of a database of objects: collections, shapes, versions, extensions, settings.",
       discussion: """
-        A row that is damaged is said on standard error, those behind it are printed, and the exit status is 1.
+        A row that is damaged is said on standard error, those after it are printed, and the exit status is 1.
 
         Example: varve dump catalog /data/example.varve
         """)

@@ -18,7 +18,7 @@ struct LoadCommand: ParsableCommand {
       the input is compared with what was loaded before.
 
       With --collection the file has the rows of a collection, as export --collection and objects --json write \
-      them. They go through the same door as those of a program: a row that is there is replaced, and extensions \
+      them. They go through the same API as those of a program: a row that is there is replaced, and extensions \
       (views, indexes), whose code isn't in the tool, are marked stale in the same commit and catch up when the \
       program opens the database. A collection that is missing is made with --create as the first line says. A \
       load that was interrupted is simply done again.

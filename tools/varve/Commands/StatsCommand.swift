@@ -11,7 +11,7 @@ struct StatsCommand: ParsableCommand {
       printed without opening anything. Without such a process the database is opened read-only, and what \
       lies in it is printed once.
 
-      With --watch they are printed anew at each interval, until the process closes the database (status 0) \
+      With --watch they are printed again at each interval, until the process closes the database (status 0) \
       or dies (status 1).
 
       Example: varve stats /data/example.varve --watch --interval 5

@@ -108,8 +108,8 @@ struct CompareCommand: ParsableCommand {
 
   /// Removes a database when no later scenario opens it.
   private func removeDatabases(after scenario: Scenario, in scenarios: [Scenario]) {
-    let behind = scenarios.drop { $0.name != scenario.name }.dropFirst()
-    guard !behind.contains(where: { $0.database == scenario.database }) else { return }
+    let later = scenarios.drop { $0.name != scenario.name }.dropFirst()
+    guard !later.contains(where: { $0.database == scenario.database }) else { return }
     try? FileManager.default.removeItem(atPath: options.db + "/" + scenario.database)
   }
 

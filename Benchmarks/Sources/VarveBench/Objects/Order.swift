@@ -50,6 +50,6 @@ struct Order: Codable, Equatable, Sendable {
         discount: article.isRead ? 0.25 : nil)
     }
     labels = ["gift", "express"]
-    notes = ["packing": book.author, "door": "ring twice"]
+    notes = ["packing": book.author, "bell": "ring twice"]
   }
 }

@@ -42,7 +42,7 @@ struct CodingBuffer: ~Copyable {
     }
   }
 
-  /// Forgets what is behind `newCount` bytes.
+  /// Forgets what is after `newCount` bytes.
   @inline(__always)
   mutating func truncate(to newCount: Int) {
     precondition(newCount >= 0 && newCount <= count, "truncate only to a shorter length")
@@ -129,14 +129,14 @@ struct CodingBuffer: ~Copyable {
     return unsafe [UInt8](UnsafeRawBufferPointer(start: base + range.lowerBound, count: range.count))
   }
 
-  /// Negative, zero or positive, as some bytes come before, are, or come behind others.
+  /// Negative, zero or positive, as some bytes come before, are, or come after others.
   func compare(_ left: Range<Int>, _ right: Range<Int>) -> Int {
     precondition(left.upperBound <= count && right.upperBound <= count, "compare only what is there")
     let order = unsafe memcmp(base + left.lowerBound, base + right.lowerBound, min(left.count, right.count))
     return order != 0 ? Int(order) : left.count - right.count
   }
 
-  /// Makes room for bytes at an offset, or takes some away there: what is behind `oldSize` bytes moves to be behind
+  /// Makes room for bytes at an offset, or takes some away there: what is after `oldSize` bytes moves to be after
   /// `newSize`. The bytes in between are not set.
   mutating func resize(at offset: Int, from oldSize: Int, to newSize: Int) {
     precondition(offset >= 0 && offset + oldSize <= count, "resize only what is there")

@@ -3,7 +3,7 @@
 /// # How a value is read
 /// From the front, as far as it goes. A record's fields are asked for in the order in which they lie, nearly always: a
 /// field costs a look at the table of its key type, and its value is read where the last one ended. What is passed is
-/// noted, so that a field behind is found again, and one ahead is reached by passing those before it.
+/// noted, so that a field after is found again, and one ahead is reached by passing those before it.
 ///
 /// # Frames
 /// A frame lasts until the type is decoded whose decoder asked for it. A container that is used later yet, because its
@@ -12,7 +12,7 @@
 ///
 /// # Invariants
 /// 1. All offsets are within `source`, which lasts for one call.
-/// 2. `cursor` of a frame is behind `next` parts of it, but for `owed` values.
+/// 2. `cursor` of a frame is after `next` parts of it, but for `owed` values.
 /// 3. No method calls the user's code.
 struct DecodingState: ~Copyable {
   /// A map's values by their keys.

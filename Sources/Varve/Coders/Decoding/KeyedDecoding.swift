@@ -22,7 +22,7 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
     do throws(ReadFailure) {
       return unsafe try state.pointee.names(slot, cell.pointee.id).compactMap { Key(stringValue: $0) }
     } catch {
-      // No one can be told here, and who asks may read nothing more: the error is kept for the end.
+      // No error can be thrown here, and who asks may read nothing more: the error is kept for the end.
       _ = state.pointee.error(error, Any.self, state.pointee.source.count, codingPath)
       return []
     }

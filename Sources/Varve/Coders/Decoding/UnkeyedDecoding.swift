@@ -25,7 +25,7 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
   var count: Int? { core.state.pointee.isLive(slot, id) ? core.state.pointee.frames[slot].count : nil }
 
   var isAtEnd: Bool {
-    // A caller that is late is told when it decodes.
+    // A caller that is late gets an error when it decodes.
     guard core.state.pointee.isLive(slot, id) else { return false }
     return currentIndex >= core.state.pointee.frames[slot].count
   }

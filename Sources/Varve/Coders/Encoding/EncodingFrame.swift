@@ -63,7 +63,7 @@ final class Lesson {
   }
 
   enum Outcome {
-    /// The field is next, behind some that are absent.
+    /// The field is next, after some that are absent.
     case next(absent: Int)
     /// The field was there before.
     case repeated

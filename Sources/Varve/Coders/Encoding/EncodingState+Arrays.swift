@@ -98,7 +98,7 @@ extension EncodingState {
   }
 
   /// Gives each element of an array a header of its own: those that are complete and have none. Returns by how much
-  /// what is behind them has moved.
+  /// what is after them has moved.
   mutating func tagElements(_ slot: Int) throws -> Int {
     let frame = frames[slot]
     frames[slot].isUniform = false

@@ -65,7 +65,7 @@ package enum ValueTag {
   package static let record: UInt8 = 0xd2
   package static let map: UInt8 = 0xd3
 
-  /// How many strings and arrays, and which integers, are told by the tag alone.
+  /// How many strings and arrays, and which integers, are encoded in the tag alone.
   static let shortStringSize = 64
   static let shortArrayCount = 16
   static let smallIntegers: Int64 = 64

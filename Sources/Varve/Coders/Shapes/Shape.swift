@@ -11,7 +11,7 @@
 /// change.
 ///
 /// # Why names alone
-/// The values tell their own kinds, by tags that cost nothing for small integers, short strings and booleans. A shape
+/// The values contain their own kinds, by tags that cost nothing for small integers, short strings and booleans. A shape
 /// with the kinds would save about four bytes in a row of two hundred; but then an optional, a payload of any kind or
 /// the case of an enum would each ask for another shape, and what a row's bytes are would depend on the rows before.
 package struct Shape: Hashable, Sendable, CustomStringConvertible {

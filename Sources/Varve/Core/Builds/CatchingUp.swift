@@ -1,9 +1,9 @@
 /// Brings an extension up to date that missed changes, by what the feed says of them.
 ///
-/// Its record says from where on. Chunk by chunk, each an ordinary write, what was changed there is told to it, every
+/// Its record says from where on. Chunk by chunk, each an ordinary write, what was changed there is delivered to it, every
 /// row as it is now, and the position moves with the same commit. While it lags it is notified of no change of others: the
 /// feed has those, too, and the chunk that comes to the end of the feed, which no one can be adding to meanwhile, makes
-/// it ready. So a crash, or a program that does not register it, only leaves more to be told.
+/// it ready. So a crash, or a program that does not register it, only leaves more to be delivered.
 ///
 /// A row that was changed several times may be passed several times, always as it is. Where a removal of all rows takes away a row
 /// that has been added since and was passed before, the feed passes that row again.
@@ -33,7 +33,7 @@ struct CatchingUp {
     let open = try transaction.dooming { try transaction.open(registered) }
     // New parts are built afterwards.
     let parts = registered.record.wholeParts
-    var told: Set<[UInt8]> = []
+    var announced: Set<[UInt8]> = []
     var count = 0
     while !pace.isEnough(count) {
       guard let change = try readable({ .some(try missed.next()) }) else {
@@ -44,7 +44,7 @@ struct CatchingUp {
         return (.ready, count)
       }
       count += 1
-      guard try receive(change, to: open, parts, &told, transaction) else { throw Impossible() }
+      guard try receive(change, to: open, parts, &announced, transaction) else { throw Impossible() }
     }
     return (.stale(missed.position), count)
   }
@@ -61,7 +61,7 @@ struct CatchingUp {
 
   /// False where the extension can't do with that.
   private func receive(
-    _ change: MissedChanges.Change, to open: OpenExtension, _ parts: PartSet, _ told: inout Set<[UInt8]>,
+    _ change: MissedChanges.Change, to open: OpenExtension, _ parts: PartSet, _ announced: inout Set<[UInt8]>,
     _ transaction: WriteTransaction
   ) throws -> Bool {
     try transaction.dooming {
@@ -69,13 +69,13 @@ struct CatchingUp {
       guard let hearer = open.hearer else { return true }
       switch change {
       case .everythingRemoved:
-        told = []
+        announced = []
         return try hearer.removesAll(in: nil)
       case .removed(let name) where registered.traits.scope.contains(name):
-        told = []
+        announced = []
         return try hearer.removesAll(in: name)
       case .row(let info, let key) where registered.traits.scope.contains(info.name):
-        guard told.insert(info.walkKey(key)).inserted else { return true }
+        guard announced.insert(info.walkKey(key)).inserted else { return true }
         try hearer.didMiss(info.key(of: key), try transaction.row(key, info))
       case .removed, .row, .toldAlready: break
       }

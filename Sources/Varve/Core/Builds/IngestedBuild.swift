@@ -67,7 +67,7 @@ struct IngestedBuild {
       guard record.state == .building(watermark: []),
         record.parts.allSatisfy({ !$0.isBuilt || $0.watermark == [] })
       else { return nil }
-      position = FeedPosition(behind: snapshot.version)
+      position = FeedPosition(after: snapshot.version)
       guard try Self.rowCount(core, registered, snapshot) >= core.extensions.rowsForIngestion.load(ordering: .relaxed)
       else { return nil }
     }

@@ -71,7 +71,7 @@ package enum BigEndian {
 
 extension CatalogKey {
   /// The name after the tag of a key. Throws `.corruption` where it is not text.
-  package static func name(in key: [UInt8], behind size: Int = 1) throws -> String {
+  package static func name(in key: [UInt8], after size: Int = 1) throws -> String {
     guard let name = String(validating: key.dropFirst(size), as: UTF8.self) else {
       throw DatabaseError(.corruption, "a name in the catalog is not UTF-8: \(KeyText.text(of: key))")
     }

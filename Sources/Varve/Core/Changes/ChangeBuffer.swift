@@ -1,10 +1,10 @@
 /// The events that a subscription has for its consumer, in commit order, each commit once.
 ///
 /// # States
-/// *Live*: what commits tell is kept as it comes. *Behind*: it was too much, or the subscription begins in the past;
+/// *Live*: what commits report is kept as it comes. *After*: it was too much, or the subscription begins in the past;
 /// what comes is left out, because the feed has it. When the consumer has taken what is kept, a page of the feed is
 /// read; from before that on it is kept again, so that between the page's instant and the present nothing is
-/// missed. What comes twice so is left out by its version. A page that is not the last leads back to *behind*.
+/// missed. What comes twice so is left out by its version. A page that is not the last leads back to *after*.
 ///
 /// # Bounds
 /// `capacity` events and `ChangeLimits.bufferedRows` rows, but for one event that is larger; and one page of the feed.
@@ -13,7 +13,7 @@ struct ChangeBuffer {
   enum Step {
     case give(ChangeEvent)
     /// Read the feed after this version, and report it with `didRead`.
-    case read(behind: CommitVersion)
+    case read(after: CommitVersion)
     /// Wait until something was added.
     case wait
     case fail(any Error)
@@ -34,7 +34,7 @@ struct ChangeBuffer {
   private var failure: (any Error)?
 
   init(
-    behind position: CommitVersion, isBehind: Bool = false, newest: CommitVersion = .zero, capacity: Int,
+    after position: CommitVersion, isBehind: Bool = false, newest: CommitVersion = .zero, capacity: Int,
     readsFeed: Bool = true
   ) {
     self.position = position
@@ -69,7 +69,7 @@ struct ChangeBuffer {
       return .give(event)
     }
     while let event = live.popFirst() {
-      guard let part = event.part(behind: position) else { continue }
+      guard let part = event.part(after: position) else { continue }
       position = part.version
       return .give(part)
     }
@@ -80,7 +80,7 @@ struct ChangeBuffer {
     if isEnded { return .end }
     guard isBehind else { return .wait }
     isBehind = false
-    if readsFeed { return .read(behind: position) }
+    if readsFeed { return .read(after: position) }
     guard newest > position else { return .wait }
     defer { position = newest }
     return .give(.gap(from: position, to: newest))

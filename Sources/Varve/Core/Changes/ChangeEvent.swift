@@ -18,7 +18,7 @@ public enum ChangeEvent: Sendable {
   }
 
   /// What of it lies after a version; nil where nothing does.
-  func part(behind version: CommitVersion) -> ChangeEvent? {
+  func part(after version: CommitVersion) -> ChangeEvent? {
     guard self.version > version else { return nil }
     if case .gap(let from, let to) = self { return .gap(from: max(from, version), to: to) }
     return self

@@ -44,12 +44,12 @@ final class ChangeHub: Sendable {
 
   /// A commit was acknowledged. Calls come in commit order. `changeSet` is called where there is a subscription.
   func deliver(_ version: CommitVersion, _ changeSet: () -> ChangeSet) {
-    tell(state.withLock { $0.add(version) { .changes(changeSet()) } })
+    notify(state.withLock { $0.add(version) { .changes(changeSet()) } })
   }
 
   /// The same of a commit after which earlier changes mean nothing.
   func deliverGap(_ version: CommitVersion) {
-    tell(
+    notify(
       state.withLock { state in
         let last = state.last
         return state.add(version) { .gap(from: last, to: version) }
@@ -58,12 +58,12 @@ final class ChangeHub: Sendable {
 
   /// The same, from what follows another process; left out where that was ended meanwhile.
   func deliver(_ event: ChangeEvent, fromFollowing number: UInt64) {
-    tell(state.withLock { state in state.following?.number == number ? state.add(event.version) { event } : [] })
+    notify(state.withLock { state in state.following?.number == number ? state.add(event.version) { event } : [] })
   }
 
   /// What follows another process can't go on.
   func fail(_ error: any Error, fromFollowing number: UInt64) {
-    tell(
+    notify(
       state.withLock { state in
         guard state.following?.number == number else { return [] }
         state.following = nil
@@ -71,7 +71,7 @@ final class ChangeHub: Sendable {
       })
   }
 
-  private func tell(_ subscriptions: [ChangeSubscription]) {
+  private func notify(_ subscriptions: [ChangeSubscription]) {
     for subscription in subscriptions { subscription.wake() }
   }
 
@@ -82,7 +82,7 @@ final class ChangeHub: Sendable {
     /// With the next commit.
     case now
     /// After a commit. `isKnown` says whether the database has reached it.
-    case behind(CommitVersion, isKnown: Bool)
+    case after(CommitVersion, isKnown: Bool)
   }
 
   /// What delivers the commits of other processes.
@@ -91,7 +91,7 @@ final class ChangeHub: Sendable {
     let begin: (UInt64) -> Task<Void, Never>
 
     /// `begin` starts the task after `version`, with the number that its deliveries carry.
-    init(behind version: CommitVersion, begin: @escaping (UInt64) -> Task<Void, Never>) {
+    init(after version: CommitVersion, begin: @escaping (UInt64) -> Task<Void, Never>) {
       self.version = version
       self.begin = begin
     }
@@ -113,12 +113,12 @@ final class ChangeHub: Sendable {
       var isBehind = false
       switch start {
       case .now: position = max(state.last, following?.version ?? .zero)
-      case .behind(let version, let isKnown):
+      case .after(let version, let isKnown):
         position = version
         isBehind = version < state.last || !isKnown
       }
       let subscription = ChangeSubscription(
-        ChangeBuffer(behind: position, isBehind: isBehind, newest: state.last, capacity: capacity, readsFeed: readsFeed)
+        ChangeBuffer(after: position, isBehind: isBehind, newest: state.last, capacity: capacity, readsFeed: readsFeed)
       )
       if state.isClosed {
         subscription.end(nil)
@@ -175,7 +175,7 @@ final class ChangeHub: Sendable {
       return (state.end(nil), state.following?.task)
     }
     task?.cancel()
-    tell(ended)
+    notify(ended)
     idle.wait()
   }
 }

@@ -16,17 +16,17 @@ public struct ChangeSequence: AsyncSequence, Sendable {
   private let capacity: Int
   private let first: FirstSubscription
 
-  init(_ database: DatabaseCore, behind version: CommitVersion?, capacity: Int) {
+  init(_ database: DatabaseCore, after version: CommitVersion?, capacity: Int) {
     self.database = database
     self.capacity = capacity
-    first = FirstSubscription(Result { try database.subscribe(behind: version, capacity: capacity) }, version)
+    first = FirstSubscription(Result { try database.subscribe(after: version, capacity: capacity) }, version)
   }
 
   /// Begins an iteration.
   public func makeAsyncIterator() -> Iterator {
     Iterator(
       subscription: Result {
-        try first.take() ?? database.subscribe(behind: first.start, capacity: capacity).0
+        try first.take() ?? database.subscribe(after: first.start, capacity: capacity).0
       })
   }
 

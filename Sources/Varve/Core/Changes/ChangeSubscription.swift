@@ -33,7 +33,7 @@ final class ChangeSubscription: Sendable {
       try Task.checkCancellation()
       switch buffer.withLock({ $0.next() }) {
       case .give(let event): return event
-      case .read(let position): try await read(behind: position, database)
+      case .read(let position): try await read(after: position, database)
       case .wait: await signal.wait()
       case .fail(let error): throw error
       case .end: return nil
@@ -41,9 +41,9 @@ final class ChangeSubscription: Sendable {
     }
   }
 
-  private func read(behind position: CommitVersion, _ database: DatabaseCore) async throws {
+  private func read(after position: CommitVersion, _ database: DatabaseCore) async throws {
     do {
-      let page = try await database.readAside { try database.readFeed(behind: position) }
+      let page = try await database.readAside { try database.readFeed(after: position) }
       buffer.withLock { buffer in
         if let page { buffer.didRead(page) } else { buffer.end() }
       }

@@ -61,7 +61,7 @@ public struct CollectionDefinition: Sendable {
   ///
   /// Where the database has a collection by one of these names, and none by the present one, opening it gives that one the
   /// present name, in one commit: see `Database.renameCollection`. Where it has both, or two by former
-  /// names, opening throws `.invalidDefinition`: nothing can tell which rows are meant. A database that is only read stays as
+  /// names, opening throws `.invalidDefinition`: nothing shows which rows are meant. A database that is only read stays as
   /// it is, and a use of the collection throws `.readOnly` until a program that writes has renamed it.
   public func formerly(_ names: String...) -> CollectionDefinition {
     var copy = self

@@ -38,7 +38,7 @@ public protocol StoreFormat<Instance, Identifier>: RowFormat {
   /// What instances are found by. That of an `Identifiable` instance is its `ID`.
   override associatedtype Identifier
 
-  /// The collection where a store of this format keeps its instances, unless it is told another.
+  /// The collection where a store of this format keeps its instances, unless another one is given.
   static var collection: String { get }
   /// The names that the collection had in earlier versions of the program, the newest first. Where a database has a collection
   /// by one of these, and none by `collection`, opening it with this format gives that one the present name, in one commit;

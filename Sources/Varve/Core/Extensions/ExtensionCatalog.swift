@@ -9,7 +9,7 @@ final class ExtensionCatalog: Sendable {
     var records: [String: ExtensionRecord] = [:]
     var nextNumber: UInt32 = 1
     /// Those of the disk that no one has registered: they become stale with the first commit. One whose build was cut
-    /// short does too: its watermark would go on to promise that no row before it was missed. One that is built by tables
+    /// short does too: its watermark would go on to guarantee that no row before it was missed. One that is built by tables
     /// does not: it follows the feed from its beginning on.
     var unregistered: Set<String> = []
   }

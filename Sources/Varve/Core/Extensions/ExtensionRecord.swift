@@ -19,7 +19,7 @@
 ///  4 + n bytes   the record of what is built to replace it, which has none; without one no byte
 ///  4 + n bytes   only in the state building: the lowest watermark of the parts
 ///  4 + n bytes   only where failed: what the extension threw, as text: size big-endian, UTF-8
-///  16 bytes      only where stale, and where it can be told: what it has received (`FeedPosition`)
+///  16 bytes      only where stale, and where it is known: what it has received (`FeedPosition`)
 ///  16 bytes      only in the state ingesting: the position in the feed after which changes are delivered to it
 ///  4 bytes       only in the state ingesting: how many runs have what it was given, big-endian, at least 1
 ///  4 + n bytes   only in the state ingesting: the watermark of the last run
@@ -33,7 +33,7 @@ package struct ExtensionRecord: Hashable, Sendable {
     /// It is built by tables (`IngestedBuild`), and families have runs of what it was given.
     case ingesting(IngestionMark)
     case ready
-    /// It missed what the feed has from there on; nil: it can't be told what it missed, and it has to be built again.
+    /// It missed what the feed has from there on; nil: it is not known what it missed, and it has to be built again.
     case stale(FeedPosition?)
     /// Its build ended with an error of its own, and it keeps nothing.
     case failed(String)

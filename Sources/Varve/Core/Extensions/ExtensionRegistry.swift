@@ -39,7 +39,7 @@ final class ExtensionRegistry: Sendable {
   }
 
   /// Another number after each change of the list, and of what one of them says of itself: a writer that did not hold
-  /// the writer all the time finds out whether it has told those whom it had to.
+  /// the writer all the time finds out whether it has notified those that it had to.
   var edition: UInt64 { changeCount.load(ordering: .sequentiallyConsistent) }
 
   /// Changes the list. By the caller that holds the writer, or of a database that no one writes to.

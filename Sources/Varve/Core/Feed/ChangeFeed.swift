@@ -118,12 +118,12 @@ final class ChangeFeed: Sendable {
     }
     // Turned on or off since, of another life of the database, or damaged: it begins again, and a caller that wants what was
     // before is notified of the gap. Objects are more than their feed: it never keeps a database from being opened.
-    var anew = FeedState()
-    anew.record.isOff = !isOn
-    anew.record.trimmedThrough = snapshot.version
+    var fresh = FeedState()
+    fresh.record.isOff = !isOn
+    fresh.record.trimmedThrough = snapshot.version
     var batch = StorageBatch()
-    batch.deleteRange(FeedKey.range(behind: .zero), in: family)
-    batch.put(FeedKey.record, anew.record.bytes, in: family)
+    batch.deleteRange(FeedKey.range(after: .zero), in: family)
+    batch.put(FeedKey.record, fresh.record.bytes, in: family)
     _ = try backend.commit(batch, check: nil, durability: .process)
     return again
   }
@@ -133,7 +133,7 @@ final class ChangeFeed: Sendable {
   private static func load(_ snapshot: any StorageSnapshot, _ family: StorageFamily) throws -> FeedState {
     var state = FeedState()
     if let bytes = try snapshot.value(of: FeedKey.record, in: family) { state.record = try FeedRecord(bytes) }
-    let range = FeedKey.range(behind: state.record.closedThrough)
+    let range = FeedKey.range(after: state.record.closedThrough)
     var forward = FamilyCursor(range, in: family, of: snapshot, isReverse: false)
     var backward = FamilyCursor(range, in: family, of: snapshot, isReverse: true)
     if let first = try forward.next(), let last = try backward.next() {

@@ -23,7 +23,7 @@ struct FeedFollowing: Sendable {
     var position = start
     while !Task.isCancelled {
       let from = position
-      guard let page = try await database.readAside({ try database.readFeed(behind: from) }) else { return }
+      guard let page = try await database.readAside({ try database.readFeed(after: from) }) else { return }
       for event in page.events {
         database.changes.deliver(event, fromFollowing: number)
         position = event.version
@@ -55,13 +55,13 @@ extension DatabaseCore {
 
   /// Adds a subscription, after `version`, or where that is nil with the next commit. Also says where it begins.
   func subscribe(
-    behind version: CommitVersion?, capacity: Int, readsFeed: Bool = true
+    after version: CommitVersion?, capacity: Int, readsFeed: Bool = true
   ) throws -> (HeldSubscription, CommitVersion) {
     // Of a closed database the hub makes one that has ended.
     let present = try changes.whileOpen { try Present(self, version) } ?? Present()
-    let start: ChangeHub.Start = version.map { .behind($0, isKnown: present.isKnown) } ?? .now
+    let start: ChangeHub.Start = version.map { .after($0, isKnown: present.isKnown) } ?? .now
     let following = present.followed.map { followed in
-      ChangeHub.Following(behind: followed) { number in
+      ChangeHub.Following(after: followed) { number in
         // On the database's own threads: it catches up where it waits.
         Task.detached(executorPreference: self.executor) {
           await FeedFollowing(database: self, number: number, start: followed).run()
@@ -76,7 +76,7 @@ extension DatabaseCore {
   private struct Present {
     /// The last commit, where other processes make them.
     var followed: CommitVersion?
-    /// Whether the version that the subscription begins behind was reached.
+    /// Whether the version that the subscription begins after was reached.
     var isKnown = true
 
     init() {}

@@ -15,11 +15,11 @@ enum FeedKey {
   static func stamped(part: Int) -> [UInt8] { BigEndian.bytes(UInt64(0)) + BigEndian.bytes(UInt32(part)) }
 
   /// The entries of the commits after `lower`, up to `upper`; nil: up to the last.
-  static func range(behind lower: CommitVersion, through upper: CommitVersion? = nil) -> StorageRange {
-    StorageRange(lower: begin(behind: lower), upper: upper.map(begin) ?? record)
+  static func range(after lower: CommitVersion, through upper: CommitVersion? = nil) -> StorageRange {
+    StorageRange(lower: begin(after: lower), upper: upper.map(begin) ?? record)
   }
 
-  private static func begin(behind version: CommitVersion) -> [UInt8] {
+  private static func begin(after version: CommitVersion) -> [UInt8] {
     version.number == .max ? record : BigEndian.bytes(version.number + 1)
   }
 

@@ -32,15 +32,15 @@ struct FeedReading {
   }
 
   /// The commits after `position`: at most `commitLimit` commits and, except for the last, `rowLimit` rows.
-  func page(behind position: CommitVersion, commitLimit: Int, rowLimit: Int = .max) throws -> FeedPage {
+  func page(after position: CommitVersion, commitLimit: Int, rowLimit: Int = .max) throws -> FeedPage {
     var page = FeedPage(version: snapshot.version)
     var position = position
-    let known = try beginning(behind: position)
+    let known = try beginning(after: position)
     if position < known {
       page.events.append(.gap(from: position, to: known))
       position = known
     }
-    var cursor = cursor(behind: position)
+    var cursor = cursor(after: position)
     var rowCount = 0
     while position < last, page.events.count < commitLimit, rowCount < rowLimit {
       do {
@@ -49,24 +49,24 @@ struct FeedReading {
         page.events.append(.changes(changeSet))
         position = changeSet.version
       } catch let error as DatabaseError where error.code == .corruption {
-        let end = try endOfDamage(behind: position)
+        let end = try endOfDamage(after: position)
         DatabaseLog.feedGap(error, path: path, from: position, to: end)
         page.events.append(.gap(from: position, to: end))
         position = end
-        cursor = self.cursor(behind: end)
+        cursor = self.cursor(after: end)
       }
     }
     page.isComplete = try position >= last || isAtEnd(&cursor)
     return page
   }
 
-  private func cursor(behind position: CommitVersion) -> FamilyCursor {
+  private func cursor(after position: CommitVersion) -> FamilyCursor {
     FamilyCursor(
-      FeedKey.range(behind: position, through: last), in: catalog.families.feed, of: snapshot, isReverse: false)
+      FeedKey.range(after: position, through: last), in: catalog.families.feed, of: snapshot, isReverse: false)
   }
 
   /// The position up to which the feed lacks commits; `last` if the feed is off, or its record is corrupt.
-  private func beginning(behind position: CommitVersion) throws -> CommitVersion {
+  private func beginning(after position: CommitVersion) throws -> CommitVersion {
     do {
       let bytes = try snapshot.value(of: FeedKey.record, in: catalog.families.feed)
       let record = try bytes.map { try FeedRecord($0) } ?? FeedRecord()
@@ -92,12 +92,12 @@ struct FeedReading {
   ///
   /// Looked for in steps that grow, and then back: what is damaged is a block mostly, so the end is near, and some
   /// reads find it in a feed of any size. Where good commits lie between damaged ones they may be in the gap.
-  private func endOfDamage(behind position: CommitVersion) throws -> CommitVersion {
+  private func endOfDamage(after position: CommitVersion) throws -> CommitVersion {
     var damaged = position.number
     var readable = last.number
     var step: UInt64 = 1
     while readable - damaged > step {
-      if try canRead(behind: damaged + step) {
+      if try canRead(after: damaged + step) {
         readable = damaged + step
         break
       }
@@ -106,14 +106,14 @@ struct FeedReading {
     }
     while readable - damaged > 1 {
       let middle = damaged + (readable - damaged) / 2
-      if try canRead(behind: middle) { readable = middle } else { damaged = middle }
+      if try canRead(after: middle) { readable = middle } else { damaged = middle }
     }
     return CommitVersion(readable)
   }
 
   /// Whether the next commit can be read, or there is none.
-  private func canRead(behind position: UInt64) throws -> Bool {
-    var cursor = cursor(behind: CommitVersion(position))
+  private func canRead(after position: UInt64) throws -> Bool {
+    var cursor = cursor(after: CommitVersion(position))
     do {
       _ = try next(&cursor)
       return true
@@ -182,21 +182,21 @@ struct FeedReading {
 extension DatabaseCore {
   /// The acknowledged commits after `position`.
   func readFeed(
-    behind position: CommitVersion, commitLimit: Int = ChangeLimits.pageCommits, rowLimit: Int = ChangeLimits.pageRows
+    after position: CommitVersion, commitLimit: Int = ChangeLimits.pageCommits, rowLimit: Int = ChangeLimits.pageRows
   ) throws -> FeedPage {
     try atPresent { snapshot in
       if position > snapshot.version, try position > backend.snapshot().version {
         // No commit has this number yet: it was given by another database, or taken back.
         return FeedPage(events: [.gap(from: position, to: snapshot.version)], version: snapshot.version)
       }
-      return try FeedReading(self, snapshot).page(behind: position, commitLimit: commitLimit, rowLimit: rowLimit)
+      return try FeedReading(self, snapshot).page(after: position, commitLimit: commitLimit, rowLimit: rowLimit)
     }
   }
 
   /// All acknowledged commits after one version, up to another.
   func feedEvents(after version: CommitVersion, through last: CommitVersion) throws -> [ChangeEvent] {
     try atPresent { snapshot in
-      try FeedReading(self, snapshot, through: last).page(behind: version, commitLimit: .max).events
+      try FeedReading(self, snapshot, through: last).page(after: version, commitLimit: .max).events
     }
   }
 

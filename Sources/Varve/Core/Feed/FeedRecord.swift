@@ -10,7 +10,7 @@
 ///    8 bytes     when its last entry was made, in seconds since 1970, big-endian
 /// ```
 /// On disk: never change. Written with the commit that begins a segment, and at open where the feed is turned on or
-/// off. The segments ascend; what is behind the last of them is the open one.
+/// off. The segments ascend; what is after the last of them is the open one.
 struct FeedRecord: Equatable {
   struct Segment: Equatable {
     var last: CommitVersion
@@ -44,7 +44,7 @@ struct FeedRecord: Equatable {
   static func beginAgain(isOff: Bool, in family: StorageFamily, _ batch: inout StorageBatch) {
     var record = FeedRecord()
     record.isOff = isOff
-    batch.deleteRange(FeedKey.range(behind: .zero), in: family)
+    batch.deleteRange(FeedKey.range(after: .zero), in: family)
     batch.putStamped(FeedKey.record, record.bytes, at: .value(2), in: family)
   }
 

@@ -13,7 +13,7 @@
 /// before it, so that an open reads its first and its last entry.
 ///
 /// # Invariants
-/// 1. What is behind `record.trimmedThrough` is in the feed, every commit that told something, whole.
+/// 1. What is after `record.trimmedThrough` is in the feed, every commit that reported something, whole.
 /// 2. The feed is at most as large as it may be, and one commit; and after a commit nothing in it is older than it may
 ///    be.
 struct FeedState: Equatable {
@@ -62,7 +62,7 @@ struct FeedState: Equatable {
     var step = Step(hasNewRecord: true)
     let before = record.trimmedThrough
     trim(now: now, bounds)
-    if record.trimmedThrough > before { step.trimmed = FeedKey.range(behind: before, through: record.trimmedThrough) }
+    if record.trimmedThrough > before { step.trimmed = FeedKey.range(after: before, through: record.trimmedThrough) }
     return step
   }
 

@@ -15,8 +15,8 @@ package struct FeedPosition: Hashable, Sendable {
   var part: UInt32 = 0
   var step: UInt32 = 0
 
-  /// Behind all that a commit told, and before what the next one will.
-  init(behind version: CommitVersion) { self.version = version.number + 1 }
+  /// After all that a commit reported, and before what the next one will.
+  init(after version: CommitVersion) { self.version = version.number + 1 }
 
   init(version: UInt64, part: UInt32, step: UInt32) {
     self.version = version
@@ -47,7 +47,7 @@ struct MissedChanges {
     case everythingRemoved
     /// All rows of a collection. Also where rows of one were changed that was dropped since.
     case removed(String)
-    /// Was told with another. Steps are counted as the entry has them, whatever was dropped since.
+    /// Was reported with another. Steps are counted as the entry has them, whatever was dropped since.
     case toldAlready
     /// By the key in the collection's families.
     case row(CollectionInfo, [UInt8])

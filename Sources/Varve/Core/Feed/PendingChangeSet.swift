@@ -1,4 +1,4 @@
-/// What a commit will tell, as long as its version is not known.
+/// What a commit will report, as long as its version is not known.
 struct PendingChangeSet {
   let changes: ChangeRecorder
   let label: String?
@@ -37,7 +37,7 @@ struct PendingChangeSet {
     replaced = [:]
   }
 
-  /// Whether there is nothing to tell: what an extension wrote that is being built, for instance. An object that was
+  /// Whether there is nothing to report: what an extension wrote that is being built, for instance. An object that was
   /// given to a commit without changes is something: someone wants it heard.
   var isEmpty: Bool { changes.isEmpty && custom == nil && extensions.isEmpty && !cutsFeed }
 

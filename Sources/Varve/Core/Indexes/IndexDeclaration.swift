@@ -94,7 +94,7 @@ extension IndexDeclaration {
       case .computed:
         guard version > 0 else {
           throw refused(
-            "its value is computed, and nothing can tell whether the computation has changed; write `version: 1`, and raise it with each change"
+            "its value is computed, and nothing shows whether the computation has changed; write `version: 1`, and raise it with each change"
           )
         }
         text += "|computed"

@@ -131,7 +131,7 @@ final class Observation: Sendable {
   private let state: FutexLock<ObservationState>
   private let signal = Signal()
 
-  init(_ place: ObservedPlace, behind start: CommitVersion) {
+  init(_ place: ObservedPlace, after start: CommitVersion) {
     self.place = place
     state = FutexLock(ObservationState(start))
   }

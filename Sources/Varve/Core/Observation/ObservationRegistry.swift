@@ -88,7 +88,7 @@ final class ObservationRegistry: Sendable {
   }
 
   private static func begin(_ database: DatabaseCore) throws -> (HeldSubscription, CommitVersion) {
-    try database.subscribe(behind: nil, capacity: ChangeLimits.bufferedEvents, readsFeed: false)
+    try database.subscribe(after: nil, capacity: ChangeLimits.bufferedEvents, readsFeed: false)
   }
 
   /// Nil where nothing takes commits, and no subscription was begun.
@@ -105,7 +105,7 @@ final class ObservationRegistry: Sendable {
         state.task = (number, Task.detached { [self] in await run(begun.subscription, number, database) })
       }
       // A reader from now on sees this commit, and is notified of those after it.
-      let observation = Observation(place, behind: database.changes.last)
+      let observation = Observation(place, after: database.changes.last)
       switch place {
       case .collection(let name): state.watchers[name, default: Watchers()].collection[number] = observation
       case .row(let row):
@@ -136,7 +136,7 @@ final class ObservationRegistry: Sendable {
   private func run(_ subscription: HeldSubscription, _ number: UInt64, _ database: DatabaseCore) async {
     do {
       while let event = try await subscription.next() {
-        tell(event, number)
+        notify(event, number)
         if case .changes(let changes) = event { await show(changes, number, database) }
         resume(through: event.version, number)
       }
@@ -167,7 +167,7 @@ final class ObservationRegistry: Sendable {
   }
 
   /// Notifies the observers that an event concerns; none if another task has taken over.
-  private func tell(_ event: ChangeEvent, _ number: UInt64) {
+  private func notify(_ event: ChangeEvent, _ number: UInt64) {
     let concerned: [(Observation, ObservedChange)] = state.withLock { state in
       guard state.task?.number == number else { return [] }
       switch event {

@@ -1,6 +1,6 @@
 /// A row: its key at once, and its object and metadata when they are asked for, each decoded at most once.
 ///
-/// It sees the row as it was when it was read, also behind later writes. It belongs to the thread and the time of its
+/// It sees the row as it was when it was read, also after later writes. It belongs to the thread and the time of its
 /// transaction; what it decoded may leave both.
 public struct Row {
   private let stored: StoredRow

@@ -1,6 +1,6 @@
 /// Removing many rows at once.
 extension WriteTransaction {
-  /// How many rows extensions are told of at once.
+  /// How many rows extensions are notified of at once.
   static let removalChunk = 1_000
 
   /// Removes the rows of a collection whose keys are in a range. Returns how many there were.

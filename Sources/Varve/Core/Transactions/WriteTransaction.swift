@@ -128,7 +128,7 @@ public final class WriteTransaction: ReadTransaction {
     hooks.end()
   }
 
-  /// Gives the change set an object of the program's; the last one counts. It is told, and kept in the feed, also where
+  /// Gives the change set an object of the program's; the last one counts. It is delivered, and kept in the feed, also where
   /// the transaction changes nothing else.
   public func setCustomObject(_ object: some Encodable) throws {
     try check()

@@ -264,7 +264,7 @@ final class WriterQueue: Sendable {
   /// Whether `close` was called.
   var isClosed: Bool { state.withLock { $0.isClosed } }
 
-  /// No one gets the writer any more; who waits is told so. A caller that holds it continues.
+  /// No one gets the writer any more; waiters get an error. A caller that holds it continues.
   func close() {
     let waiters = state.withLock { state in
       state.isClosed = true

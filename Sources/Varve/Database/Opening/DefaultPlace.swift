@@ -4,7 +4,7 @@ internal import Foundation
 struct DefaultPlace {
   /// The data of the user, of all programs.
   let data: URL
-  /// The folder of this program, unless it is told another.
+  /// The folder of this program, unless another one is given.
   let program: String
 
   /// That of this process. Throws `.storage`.

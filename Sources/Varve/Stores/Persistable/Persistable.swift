@@ -1,4 +1,4 @@
-/// A type with a collection of its own: the door for the caller that has `Codable` values with an `id`, and wants no more.
+/// A type with a collection of its own: the API for `Codable` values with an `id`.
 ///
 /// ```swift
 /// struct Book: Persistable {

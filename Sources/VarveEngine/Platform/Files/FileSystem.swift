@@ -1,4 +1,4 @@
-/// The door to files: everything that the engine does on disk goes through here.
+/// The interface to files: everything that the engine does on disk goes through here.
 ///
 /// The engine comes with the operating system's (`PosixFileSystem`) and with one in memory
 /// (`MemoryFileSystem`); the tests add a crash-simulating and a fault-injecting one. One contract

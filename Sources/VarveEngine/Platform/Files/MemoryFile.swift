@@ -117,7 +117,7 @@ final class MemoryContent: Sendable {
     }
   }
 
-  /// Makes the file longer; its bytes up to `zeroTo` become zeros, those behind are to be written.
+  /// Makes the file longer; its bytes up to `zeroTo` become zeros, those after are to be written.
   private static func extend(_ content: inout Content, to size: Int, zeroTo: Int) {
     while content.capacity < size {
       let wanted = max(content.capacity, extentSizeMinimum, size - content.capacity)

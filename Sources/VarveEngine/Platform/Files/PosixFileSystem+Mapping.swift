@@ -47,7 +47,7 @@ extension PosixFileSystem {
   }
 
   /// Whether a mapping and the file's own reads and writes are the same bytes, tried on a file that
-  /// loses its name before anything is written to it, so that no crash leaves it behind.
+  /// loses its name before anything is written to it, so that no crash leaves it.
   private func mappingIsCoherent(_ directory: String) throws(EngineError) -> Bool {
     let number = Self.probeCount.add(1, ordering: .relaxed).newValue
     let path = "\(directory)/.varve-probe-\(getpid())-\(number)"

@@ -106,7 +106,7 @@ public struct PosixFileSystem: FileSystem {
     defer { unsafe _ = closedir(stream) }
     var names: [String] = []
     while true {
-      // The only way to tell the end from an error: both return nil.
+      // The only way to distinguish the end from an error: both return nil.
       errno = 0
       guard let entry = unsafe readdir(stream) else {
         guard errno == 0 else { throw SystemError.readingError(errno, call: "readdir", path: directory) }

@@ -12,7 +12,7 @@ final class MemoryAccount: Sendable {
   private let total = Atomic<Int>(0)
   private let didCharge: @Sendable (Int) -> Void
 
-  /// `didCharge` is told of each change after it was counted.
+  /// `didCharge` is notified of each change after it was counted.
   init(_ didCharge: @escaping @Sendable (Int) -> Void = { _ in }) { self.didCharge = didCharge }
 
   /// Bytes that are taken now.

@@ -15,7 +15,7 @@ enum CurrentProcess {
   static func yieldThread() { sched_yield() }
 }
 
-/// A process of this machine, told apart from a later one that got its number.
+/// A process of this machine, distinguished from a later one that got its number.
 struct ProcessIdentity: Sendable, Hashable {
   let number: UInt64
   /// When it began, as the system counts it; 0 where that is not known.

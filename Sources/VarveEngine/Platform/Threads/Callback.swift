@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Whom to tell of something: no one at first, later what was set. How a lower part of the engine calls a higher one
+/// Whom to notify of something: no one at first, later what was set. How a lower part of the engine calls a higher one
 /// that it does not know.
 ///
 /// Where no one is, a call does nothing.
@@ -19,10 +19,10 @@ final class Callback: Sendable {
 
   private let body = Mutex<Body?>(nil)
 
-  /// Whether anybody would be told.
+  /// Whether anybody would be notified.
   var isSet: Bool { body.withLock { $0 != nil } }
 
-  /// From now on `call` is told, and no one else.
+  /// From now on `call` is notified, and no one else.
   func set(_ call: @escaping @Sendable () -> Void) { body.withLock { $0 = Body(call: call) } }
 
   /// Tells the caller that is set. Not under the lock: what is called may set another.

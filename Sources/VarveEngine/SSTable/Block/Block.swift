@@ -197,7 +197,7 @@ struct Block {
   }
 }
 
-/// A bundle of at most 16 rows: where its keys are and what they share behind the block prefix.
+/// A bundle of at most 16 rows: where its keys are and what they share after the block prefix.
 ///
 /// # Safety
 /// Valid as long as its block.
@@ -213,7 +213,7 @@ struct BlockBundle {
 
 /// Integers of one width, 0 to 7 bytes, little-endian. Zero bytes: all are 0.
 ///
-/// Every width is read the same way, by eight bytes and a mask: no branch, and the block's header behind
+/// Every width is read the same way, by eight bytes and a mask: no branch, and the block's header after
 /// the column makes it safe for the last one.
 ///
 /// # Safety

@@ -1,8 +1,8 @@
 /// Finds the blocks of a table one after the other where no index says where they are.
 ///
-/// A block does not tell its size, but its checksum does: of the bytes from its begin on, only the right
+/// A block does not contain its size, but its checksum does: of the bytes from its begin on, only the right
 /// number, with the codec and the checksum after them, verifies. So the end of an intact block is found
-/// in one pass over it. Behind damage the next begin is not known either: every offset is tried, up to
+/// in one pass over it. After damage the next begin is not known either: every offset is tried, up to
 /// `resyncSizeMaximum` bytes each, within a bound of work for the whole table.
 ///
 /// One thread's. The views that it hands out are valid while `bytes` are, contents while the block lives.
@@ -27,7 +27,7 @@ struct BlockScanner {
   /// Where `bytes` begin in the file.
   private let fileOffset: UInt64
   private let tableID: UInt64
-  /// Steps of the checksum that may still be made to find begins behind damage.
+  /// Steps of the checksum that may still be made to find begins after damage.
   private var workLeft: Int
   private var largestFound = 0
 
@@ -49,7 +49,7 @@ struct BlockScanner {
   }
 
   /// The next block that begins after `start`; nil where there is none, or the work is used up.
-  mutating func next(behind start: Int) -> Found? {
+  mutating func next(after start: Int) -> Found? {
     let limit = max(Self.resyncSizeMinimum, 2 * largestFound)
     var position = start + 1
     while position + BlockTrailer.size <= bytes.count, workLeft > 0 {

@@ -19,7 +19,7 @@ struct IndexEntry: Hashable, Sendable {
   static let severalVersions: UInt8 = 1
   /// The first user key of the block is the last one of the block before.
   static let continuesBefore: UInt8 = 2
-  /// The last user key of the block is the first one of the block behind.
+  /// The last user key of the block is the first one of the block after.
   static let continuesAfter: UInt8 = 4
 
   /// Whether the block has more than one version of a key, or a key that continues in a neighbour.

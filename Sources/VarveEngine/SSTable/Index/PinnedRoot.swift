@@ -7,7 +7,7 @@ internal import Synchronization
 /// shared word; this way it is one load. The cache is charged for it as for any block.
 ///
 /// # Safety
-/// The owner of the memory behind `address`, which is set once and freed by `release`.
+/// The owner of the memory after `address`, which is set once and freed by `release`.
 ///
 /// # Concurrency
 /// Safe from any thread.

@@ -45,7 +45,7 @@
 ///     116      4      checksum: CRC-32C(bytes 0..<116, 120..<128) xor CRC32C.seed(table id, file size)
 ///     120      8      magic
 ///
-/// Magic, checksum and version keep their places in every version, so that a reader can tell a later
+/// Magic, checksum and version keep their places in every version, so that a reader can distinguish a later
 /// version from damage.
 ///
 /// # Invariants

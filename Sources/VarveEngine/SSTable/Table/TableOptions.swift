@@ -12,7 +12,7 @@ struct TableOptions: Sendable {
   var indexPartitionSize = 4 * 1024
   /// The bytes that are written to the file at a time.
   var bufferSize = 512 * 1024
-  /// Whether the system is told to write each piece to the disk at once, so that the final sync is
+  /// Whether the system is asked to write each piece to the disk at once, so that the final sync is
   /// short.
   var startsWriteback = true
   /// Who makes the table: kept in its properties, for people.

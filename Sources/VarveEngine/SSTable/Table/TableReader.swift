@@ -97,7 +97,7 @@ final class TableReader: Sendable {
   @inline(__always)
   var hasPartitions: Bool { footer.indexLevelCount == 2 }
 
-  /// What the root index names for a key: a partition, or the data block. Nil: the key is behind the table.
+  /// What the root index names for a key: a partition, or the data block. Nil: the key is after the table.
   @inline(__always)
   func rootHandle(_ userKey: ByteView, _ target: Trailer) throws(EngineError) -> BlockHandle? {
     let root = try root()
@@ -105,7 +105,7 @@ final class TableReader: Sendable {
     return row == root.rowCount ? nil : root.entries.handle(row)
   }
 
-  /// The data block that a partition names for a key; nil: the key is behind the partition.
+  /// The data block that a partition names for a key; nil: the key is after the partition.
   @inline(__always)
   func partitionHandle(
     _ userKey: ByteView, _ target: Trailer, _ handle: BlockHandle

@@ -108,7 +108,7 @@ final class TableRescue {
     try emit(bytes.view(Int(handle.contentSize)), visit)
   }
 
-  /// What is behind the data holds no entries, but where it can't be read it is damaged all the same.
+  /// What is after the data holds no entries, but where it can't be read it is damaged all the same.
   private func checkRest(_ reader: TableReader) throws(EngineError) {
     let footer = reader.footer
     func check(_ handle: BlockHandle, _ role: BlockRole, _ name: String) throws(EngineError) {
@@ -154,7 +154,7 @@ final class TableRescue {
         position = found.end
         continue
       }
-      guard let next = scanner.next(behind: position) else { break }
+      guard let next = scanner.next(after: position) else { break }
       add(start + UInt64(position), start + UInt64(next.start), "no block that verifies")
       position = next.start
     }
