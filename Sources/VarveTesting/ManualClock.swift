@@ -84,7 +84,7 @@ public final class ManualClock: Clock {
   }
 
   /// Advances the clock to a point in time. Does nothing if that has passed.
-  public func advance(to instant: Instant) { move { max($0, instant) } }
+  public func advance(to time: Instant) { move { max($0, time) } }
 
   private func move(_ next: (Instant) -> Instant) {
     let woken = state.withLock { state in

@@ -145,7 +145,7 @@ func entry(_ iterator: borrowing some InternalIterator & ~Copyable) -> TextEntry
 }
 
 /// All entries of an iterator, from the first on and from the last on.
-func walks(
+func scans(
   _ iterator: inout some InternalIterator & ~Copyable
 ) throws(EngineError) -> (forward: [TextEntry], backward: [TextEntry]) {
   var found: (forward: [TextEntry], backward: [TextEntry]) = ([], [])

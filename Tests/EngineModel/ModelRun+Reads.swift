@@ -46,7 +46,7 @@ extension ModelRun {
     let kinds: [OperationKind] = [.get, .multiGet, .contains, .withValue, .cursor]
     let kind = kinds[random.below(kinds.count)]
     note(.readSnapshot, family, nil, kind.rawValue)
-    if kind == .cursor { try walk(family, snapshot) } else { try read(kind, family, snapshot) }
+    if kind == .cursor { try scan(family, snapshot) } else { try read(kind, family, snapshot) }
   }
 
   func releaseSnapshot() {
@@ -58,13 +58,13 @@ extension ModelRun {
   // MARK: - Cursors
 
   /// A cursor that is made, moved a few times, and gone.
-  func walk() throws {
+  func scan() throws {
     let family = drawFamily()
     note(.cursor, family)
-    try walk(family, nil)
+    try scan(family, nil)
   }
 
-  private func walk(_ family: Family, _ snapshot: HeldSnapshot?) throws {
+  private func scan(_ family: Family, _ snapshot: HeldSnapshot?) throws {
     let cursor = try openCursor(family, snapshot)
     for _ in 0...random.below(3) { try move(cursor) }
   }

@@ -133,7 +133,7 @@ final class ModelRun {
     case .putStamped: try putStamped()
     case .batch: try writeBatch()
     case .get, .multiGet, .contains, .withValue: try read(kind, families[random.below(families.count)], nil)
-    case .cursor: try walk()
+    case .cursor: try scan()
     case .holdCursor: try holdCursor()
     case .moveHeldCursor: try moveHeldCursor()
     case .takeSnapshot: takeSnapshot()

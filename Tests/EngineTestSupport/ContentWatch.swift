@@ -104,8 +104,8 @@ public final class ContentWatch: Sendable {
 
   // MARK: - Content
 
-  /// All instants that can be read: the newest, and those of snapshots.
-  private func instants(_ engine: Engine) -> [EngineSnapshot] {
+  /// All snapshots that can be read: the newest, and those of snapshots.
+  private func snapshots(_ engine: Engine) -> [EngineSnapshot] {
     var seen: Set<SequenceNumber> = []
     return ([engine.snapshot()] + state.withLock { $0.snapshots }).filter { seen.insert($0.sequence).inserted }
   }
@@ -114,7 +114,7 @@ public final class ContentWatch: Sendable {
   private func learn(_ engine: Engine) throws(EngineError) {
     let known = state.withLock { $0.known }
     var wanted: [Place: UInt64] = [:]
-    for snapshot in instants(engine) {
+    for snapshot in snapshots(engine) {
       for family in engine.families {
         let place = Place(family: family.id, sequence: snapshot.sequence)
         if let hash = known[place] {
@@ -129,7 +129,7 @@ public final class ContentWatch: Sendable {
 
   private func compare(_ engine: Engine, _ family: ColumnFamily, after job: String) {
     var problem: String?
-    for snapshot in instants(engine) {
+    for snapshot in snapshots(engine) {
       let sequence = snapshot.sequence
       guard let before = state.withLock({ $0.known[Place(family: family.id, sequence: sequence)] }) else { continue }
       // Where it can't be read the run meets that itself.

@@ -55,7 +55,7 @@ struct MemTableConcurrencyTests {
             if reader < 5 {
               getSome(shared, order, published, &random)
             } else if rounds % 4 == 0 {
-              walk(shared, order, published, forward: reader < 7)
+              scan(shared, order, published, forward: reader < 7)
             } else {
               seekSome(shared, order, published, &random)
             }
@@ -163,19 +163,19 @@ struct MemTableConcurrencyTests {
     }
   }
 
-  /// Walks everything: strictly ordered, and all that was published before is met.
-  private func walk(_ shared: Shared, _ order: Order, _ published: Int, forward: Bool) {
+  /// Scans everything: strictly ordered, and all that was published before is met.
+  private func scan(_ shared: Shared, _ order: Order, _ published: Int, forward: Bool) {
     var iterator = shared.memTable.makeIterator()
     var last: MemTableModel.Entry?
     var met = 0
     if forward { iterator.seekToFirst() } else { iterator.seekToLast() }
     while let entry = iterator.entry {
-      if let last, !(forward ? last < entry : entry < last) { shared.fault("\(order): a walk out of order") }
+      if let last, !(forward ? last < entry : entry < last) { shared.fault("\(order): a scan out of order") }
       if Int(entry.trailer >> 8) <= published { met += 1 }
       last = entry
       if forward { iterator.next() } else { iterator.previous() }
     }
-    if met != published { shared.fault("\(order): a walk met \(met) of \(published) entries") }
+    if met != published { shared.fault("\(order): a scan met \(met) of \(published) entries") }
   }
 
   @Test func `a writer that stops in the middle of a change stops no reader of other leaves`() {

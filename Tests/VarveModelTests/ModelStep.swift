@@ -9,7 +9,7 @@ enum ModelStep: Int, CaseIterable, Sendable {
   case nestedKept, nestedThrown, refusal
   // In a write or a read.
   case contains, row, object, metadata, rowsOfKeys, count, names
-  case walk, walkRange, walkPrefix, walkEverything, holdCursor, moveCursor
+  case scan, scanRange, scanPrefix, scanEverything, holdCursor, moveCursor
   // Around transactions.
   case commit, throwOut, rollback, pinInstant, readPinned, concurrent, dropCollection, upkeep, reopen, abandon
 
@@ -26,7 +26,7 @@ enum ModelStep: Int, CaseIterable, Sendable {
     case .nestedKept, .nestedThrown: 20
     case .refusal: 14
     case .contains, .row, .object, .metadata, .rowsOfKeys, .count, .names: 14
-    case .walk, .walkRange, .walkPrefix, .walkEverything: 13
+    case .scan, .scanRange, .scanPrefix, .scanEverything: 13
     case .holdCursor, .moveCursor: 22
     case .commit: 190
     case .throwOut, .rollback: 48

@@ -29,15 +29,15 @@ extension ObjectRun {
       let descending = random.oneIn(2)
       let places = state[pool.name].keys.sorted()
       try expect(try pool.places(tx, descending: descending), descending ? places.reversed() : places)
-    case .holdCursor: if walks.count < 4 { hold(try beginWalk(tx, of: state)) }
+    case .holdCursor: if scans.count < 4 { hold(try beginScan(tx, of: state)) }
     case .moveCursor:
-      if walks.isEmpty { hold(try beginWalk(tx, of: state)) }
-      try move(&walks[random.below(walks.count)], by: 1 + random.below(20))
-    case .walkPrefix:
-      try finish(try beginPrefixWalk(tx, of: state))
-    case .walkEverything: try finish(try beginWalkOfEverything(tx, of: state))
-    case .walkRange: try finish(try beginRangeWalk(tx, of: state))
-    default: try finish(try beginCollectionWalk(pool, tx, of: state))
+      if scans.isEmpty { hold(try beginScan(tx, of: state)) }
+      try move(&scans[random.below(scans.count)], by: 1 + random.below(20))
+    case .scanPrefix:
+      try finish(try beginPrefixScan(tx, of: state))
+    case .scanEverything: try finish(try beginScanOfEverything(tx, of: state))
+    case .scanRange: try finish(try beginRangeScan(tx, of: state))
+    default: try finish(try beginCollectionScan(pool, tx, of: state))
     }
   }
 
@@ -63,31 +63,31 @@ extension ObjectRun {
     return (descending ? rows.reversed() : rows).map { (pool, $0.key, $0.value) }
   }
 
-  func beginWalk(_ tx: ReadTransaction, of state: ModelState) throws -> HeldWalk {
+  func beginScan(_ tx: ReadTransaction, of state: ModelState) throws -> HeldScan {
     switch random.below(4) {
-    case 0: try beginPrefixWalk(tx, of: state)
-    case 1: try beginWalkOfEverything(tx, of: state)
-    case 2: try beginRangeWalk(tx, of: state)
-    default: try beginCollectionWalk(drawPool(), tx, of: state)
+    case 0: try beginPrefixScan(tx, of: state)
+    case 1: try beginScanOfEverything(tx, of: state)
+    case 2: try beginRangeScan(tx, of: state)
+    default: try beginCollectionScan(drawPool(), tx, of: state)
     }
   }
 
-  private func beginCollectionWalk(_ pool: KeyPool, _ tx: ReadTransaction, of state: ModelState) throws -> HeldWalk {
+  private func beginCollectionScan(_ pool: KeyPool, _ tx: ReadTransaction, of state: ModelState) throws -> HeldScan {
     let descending = random.oneIn(2)
-    return HeldWalk(
+    return HeldScan(
       cursor: try tx.rows(in: pool.name, descending: descending), rest: rows(pool, state, descending: descending))
   }
 
-  private func beginPrefixWalk(_ tx: ReadTransaction, of state: ModelState) throws -> HeldWalk {
+  private func beginPrefixScan(_ tx: ReadTransaction, of state: ModelState) throws -> HeldScan {
     let pool = pools.strings[random.below(pools.strings.count)]
     let descending = random.oneIn(2)
     let prefix = ["", "a", "a\0", "e", "é", "e\u{301}", "z", "日", "none", "é\0"][random.below(10)]
-    return HeldWalk(
+    return HeldScan(
       cursor: try pool.rows(prefix: prefix, descending: descending, tx),
       rest: rows(pool, state, descending: descending) { pool.begins($0, with: prefix) })
   }
 
-  private func beginRangeWalk(_ tx: ReadTransaction, of state: ModelState) throws -> HeldWalk {
+  private func beginRangeScan(_ tx: ReadTransaction, of state: ModelState) throws -> HeldScan {
     let drawn = drawPool()
     let pool = drawn.hasRanges ? drawn : pools.strings[0]
     let descending = random.oneIn(2)
@@ -95,21 +95,21 @@ extension ObjectRun {
     guard let cursor = try pool.rows(range, descending: descending, tx) else {
       throw ContractBroken("\(pool.name) has no ranges")
     }
-    return HeldWalk(cursor: cursor, rest: rows(pool, state, descending: descending) { range.contains($0) })
+    return HeldScan(cursor: cursor, rest: rows(pool, state, descending: descending) { range.contains($0) })
   }
 
-  private func beginWalkOfEverything(_ tx: ReadTransaction, of state: ModelState) throws -> HeldWalk {
+  private func beginScanOfEverything(_ tx: ReadTransaction, of state: ModelState) throws -> HeldScan {
     let rest = pools.all.sorted { $0.name < $1.name }.flatMap { rows($0, state, descending: false) }
-    return HeldWalk(cursor: try tx.rows(), rest: rest)
+    return HeldScan(cursor: try tx.rows(), rest: rest)
   }
 
   /// Advances an open cursor and its expected rest, which must end together.
-  func move(_ walk: inout HeldWalk, by count: Int) throws {
+  func move(_ scan: inout HeldScan, by count: Int) throws {
     for _ in 0..<count {
-      let found = try walk.cursor.next()
-      let expected = walk.rest.isEmpty ? nil : walk.rest.removeFirst()
+      let found = try scan.cursor.next()
+      let expected = scan.rest.isEmpty ? nil : scan.rest.removeFirst()
       if let found, let expected {
-        try expect(found.key.collection, expected.pool.name, "the collection of a walk")
+        try expect(found.key.collection, expected.pool.name, "the collection of a scan")
         try expect(try expected.pool.place(of: found.key), expected.index, "the place of \(found.key)")
       }
       try check(found, expected?.row)
@@ -117,25 +117,25 @@ extension ObjectRun {
     }
   }
 
-  private func hold(_ walk: HeldWalk) {
-    walks.append(walk)
-    walks[walks.count - 1].depth = depth
+  private func hold(_ scan: HeldScan) {
+    scans.append(scan)
+    scans[scans.count - 1].depth = depth
   }
 
   /// Finishes a cursor made inside undone work: it has ended, except for rows that it has in memory.
-  func finishUndone(_ walk: HeldWalk) throws {
-    do { try finish(walk) } catch let error as DatabaseError where error.code == .cursorEnded {}
+  func finishUndone(_ scan: HeldScan) throws {
+    do { try finish(scan) } catch let error as DatabaseError where error.code == .cursorEnded {}
   }
 
-  private func finish(_ walk: HeldWalk) throws {
-    var walk = walk
+  private func finish(_ scan: HeldScan) throws {
+    var scan = scan
     // After the last row there is none, however often it is asked for.
-    try move(&walk, by: walk.rest.count + 1)
-    try move(&walk, by: 1)
+    try move(&scan, by: scan.rest.count + 1)
+    try move(&scan, by: 1)
   }
 
-  func drainWalks() throws {
-    for walk in walks where random.oneIn(2) { try finish(walk) }
+  func drainScans() throws {
+    for scan in scans where random.oneIn(2) { try finish(scan) }
   }
 
   // MARK: - Everything
@@ -153,7 +153,7 @@ extension ObjectRun {
       try expect(try tx.count(in: pool.name), state[pool.name].count, "the count of \(pool.name)")
       let descending = random.oneIn(2)
       let cursor = try tx.rows(in: pool.name, descending: descending)
-      try finish(HeldWalk(cursor: cursor, rest: rows(pool, state, descending: descending)))
+      try finish(HeldScan(cursor: cursor, rest: rows(pool, state, descending: descending)))
     }
   }
 

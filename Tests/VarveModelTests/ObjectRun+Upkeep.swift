@@ -11,7 +11,7 @@ extension ObjectRun {
   func pinInstant() throws {
     if pinned.count == 3 {
       let pin = pinned.remove(at: random.below(3))
-      pin.walk = nil
+      pin.scan = nil
       pin.reader.end()
     }
     note(.pinInstant)
@@ -31,15 +31,15 @@ extension ObjectRun {
           let code = Contract.code { try database.write { _ in } }
           try expect(code, .writeInsideRead)
         case 2, 3:
-          if pin.walk == nil { pin.walk = try beginWalk(tx, of: pin.state) }
-          if var walk = pin.walk {
-            try move(&walk, by: 1 + random.below(30))
-            pin.walk = walk
+          if pin.scan == nil { pin.scan = try beginScan(tx, of: pin.state) }
+          if var scan = pin.scan {
+            try move(&scan, by: 1 + random.below(30))
+            pin.scan = scan
           }
         default:
           // Open cursors belong to writes.
           let kind = ModelStep.inReads(&random)
-          try read(kind == .holdCursor || kind == .moveCursor ? .walk : kind, tx, of: pin.state)
+          try read(kind == .holdCursor || kind == .moveCursor ? .scan : kind, tx, of: pin.state)
         }
       }
     } catch let error as DatabaseError where isFaulty && error.code == .snapshotTooOld {
@@ -154,7 +154,7 @@ extension ObjectRun {
     faultCount += 1
     let expected: Set<DatabaseError.Code> = [.snapshotTooOld, .outcomeUnknown, .conflict]
     guard expected.contains(error.code) else { throw error }
-    walks = []
+    scans = []
     if error.code == .outcomeUnknown { try openAfterFault() }
   }
 

@@ -10,7 +10,7 @@ final class ObjectRun {
   struct Stop: Error {}
 
   /// A cursor that stays open during writes, and the rows that it must return.
-  struct HeldWalk {
+  struct HeldScan {
     var cursor: RowCursor
     var rest: [(pool: KeyPool, index: Int, row: ModelRow)]
     /// The depth of nested writes in which it was made.
@@ -21,7 +21,7 @@ final class ObjectRun {
   final class Pinned {
     let reader: PinnedReader
     let state: ModelState
-    var walk: HeldWalk?
+    var scan: HeldScan?
     init(_ reader: PinnedReader, _ state: ModelState) {
       self.reader = reader
       self.state = state
@@ -44,7 +44,7 @@ final class ObjectRun {
   /// The ids assigned before the last acknowledged commit: a restart of the toy storage, which loses commits that no
   /// caller waited for, must not forget these.
   var lastingIDs: Set<UInt64> = []
-  var walks: [HeldWalk] = []
+  var scans: [HeldScan] = []
   /// The current depth of nested writes.
   var depth = 0
   var pinned: [Pinned] = []
@@ -161,7 +161,7 @@ final class ObjectRun {
 
   func endPinned() {
     for pin in pinned {
-      pin.walk = nil
+      pin.scan = nil
       pin.reader.end()
     }
     pinned = []
@@ -181,12 +181,12 @@ final class ObjectRun {
         // A concurrent write may be run again.
         state = before
         changes = ModelChanges()
-        walks = []
+        scans = []
         try steps(in: tx, depth: 0)
         try checkChanges(tx)
         if ending == .rollback { try tx.rollback() }
         if ending == .throwOut { throw Stop() }
-        try drainWalks()
+        try drainScans()
       }
       if isConcurrent {
         try database.writeConcurrently(label: "\(label)", body)
@@ -204,7 +204,7 @@ final class ObjectRun {
       try settle(error, before: before, after: state)
     }
     try checkEnded()
-    walks = []
+    scans = []
     changes = ModelChanges()
   }
 
@@ -238,19 +238,19 @@ final class ObjectRun {
       }
       if isSavepoint { try tx.savepoint(body) } else { try database.write { _ in try body() } }
       if kind == .nestedThrown { throw ContractBroken("a nested closure threw, and its write did not") }
-      for index in walks.indices { walks[index].depth = min(walks[index].depth, depth) }
+      for index in scans.indices { scans[index].depth = min(scans[index].depth, depth) }
     } catch is Stop {
       (state, changes) = (savedState, savedChanges)
-      for walk in walks where walk.depth > depth { try finishUndone(walk) }
-      walks.removeAll { $0.depth > depth }
+      for scan in scans where scan.depth > depth { try finishUndone(scan) }
+      scans.removeAll { $0.depth > depth }
     }
     if random.oneIn(3) { try compare(tx) }
   }
 
   /// Checks that a cursor ends with its transaction.
   private func checkEnded() throws {
-    guard var walk = walks.first else { return }
-    let code = Contract.code { _ = try walk.cursor.next() }
-    guard code == .transactionEnded else { throw ContractBroken("a walk after its transaction: \(code as Any)") }
+    guard var scan = scans.first else { return }
+    let code = Contract.code { _ = try scan.cursor.next() }
+    guard code == .transactionEnded else { throw ContractBroken("a scan after its transaction: \(code as Any)") }
   }
 }

@@ -23,7 +23,7 @@ struct CronTests {
     return times
   }
 
-  @Test func `quarter-hours are instants: 92 on the day that is short, 100 on the long one`() throws {
+  @Test func `quarter-hours are snapshots: 92 on the day that is short, 100 on the long one`() throws {
     let zone = try Self.zone("America/New_York")
     let short = try Self.times("*/15 * * * *", zone, from: "2026-03-08T04:59:59Z", to: "2026-03-09T04:00:00Z")
     let long = try Self.times("*/15 * * * *", zone, from: "2026-11-01T03:59:59Z", to: "2026-11-02T05:00:00Z")

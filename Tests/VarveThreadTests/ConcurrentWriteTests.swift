@@ -88,7 +88,7 @@ struct ConcurrentWriteTests {
       name: "the count of all", isConflict: true, body: { _ = try $0.count() }, other: insert(1, in: "late")),
     Meeting(name: "the names", isConflict: true, body: { _ = try $0.collections() }, other: insert(1, in: "late")),
     Meeting(
-      name: "a walk over all", isConflict: true, body: { _ = try Array($0.rows()) }, other: insert(1, in: "late")),
+      name: "a scan over all", isConflict: true, body: { _ = try Array($0.rows()) }, other: insert(1, in: "late")),
     Meeting(
       name: "everything removed", isConflict: true, body: { _ = try $0.removeAll() }, other: insert(1, in: "late")),
     Meeting(

@@ -13,7 +13,7 @@ struct ObjectFixture {
     struct Chapter: Codable, Hashable, Sendable {
       var title: String
       var pages: Int
-      var figures: [[String: Int]] = []
+      var plates: [[String: Int]] = []
     }
     var title: String
     var year = -1851
@@ -40,7 +40,7 @@ struct ObjectFixture {
   static let moby = Book(
     title: "Moby-Dick\n\u{2028}\"\\ \u{0}é",
     editors: [Book.Person(name: "A"), Book.Person(name: "B", born: .distantPast)],
-    chapters: [Book.Chapter(title: "Loomings", pages: 5, figures: [["a": 1], [:]]), Book.Chapter(title: "", pages: 0)])
+    chapters: [Book.Chapter(title: "Loomings", pages: 5, plates: [["a": 1], [:]]), Book.Chapter(title: "", pages: 0)])
   static let emma = Book(title: "Emma", chapters: [], note: "a note", rating: .pi)
 
   static let coders: [CoderKind] = [.binary, .json, .propertyList]

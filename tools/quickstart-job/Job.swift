@@ -17,7 +17,7 @@ struct Job {
 
     let killed = try writeAndKill()
     try check("after the kill", &model, acknowledged: killed.acknowledged, packages)
-    let figures = try writeRest(from: model.batchCount)
+    let metrics = try writeRest(from: model.batchCount)
     try check("after the second writer", &model, acknowledged: workload.batchCount, packages)
 
     let before = try sizes()
@@ -28,7 +28,7 @@ struct Job {
     let after = try sizes()
     let live = try check("after compaction", &model, acknowledged: workload.batchCount, packages)
 
-    report(live, figures, before, after)
+    report(live, metrics, before, after)
     Report.line("all of it was read back and is right; \(Report.seconds(clock.now - start)) s")
   }
 
@@ -65,7 +65,7 @@ struct Job {
     return outcome
   }
 
-  private func writeRest(from batch: Int) throws -> WriterFigures {
+  private func writeRest(from batch: Int) throws -> WriterMetrics {
     Report.step("write on", "from batch \(batch) to the end")
     let outcome = try writer.run(from: batch, killAfter: nil)
     guard outcome.acknowledged == workload.batchCount else {
@@ -73,12 +73,12 @@ struct Job {
     }
     let count = workload.writeCount - workload.start(batch)
     Report.writes(count, outcome.seconds, "acknowledged, flushes and compactions included")
-    return try JSONDecoder().decode(WriterFigures.self, from: try Data(contentsOf: URL(fileURLWithPath: figuresFile)))
+    return try JSONDecoder().decode(WriterMetrics.self, from: try Data(contentsOf: URL(fileURLWithPath: metricsFile)))
   }
 
-  private var figuresFile: String { database + ".figures.json" }
+  private var metricsFile: String { database + ".metrics.json" }
   private var writer: WriterProcess {
-    WriterProcess(database: database, workload: workload, figures: figuresFile)
+    WriterProcess(database: database, workload: workload, metrics: metricsFile)
   }
 
   // MARK: - Checks
@@ -149,9 +149,9 @@ struct Job {
     return Sizes(tables: tables, log: log)
   }
 
-  private func report(_ live: UInt64, _ figures: WriterFigures, _ before: Sizes, _ after: Sizes) {
-    let written = figures.bytesFlushed + figures.bytesCompactionWritten
-    Report.step("figures", "")
+  private func report(_ live: UInt64, _ metrics: WriterMetrics, _ before: Sizes, _ after: Sizes) {
+    let written = metrics.bytesFlushed + metrics.bytesCompactionWritten
+    Report.step("results", "")
     Report.line("live keys and values          \(Report.bytes(live))")
     Report.line("tables before, after compact  \(Report.bytes(before.tables)), \(Report.bytes(after.tables))")
     Report.line("log                           \(Report.bytes(after.log))")
@@ -159,7 +159,7 @@ struct Job {
       "space amplification           \(Report.quotient(before.tables, live)) before, "
         + "\(Report.quotient(after.tables, live)) after (blocks are compressed)")
     Report.line(
-      "write amplification           \(Report.quotient(written, figures.userBytes)) "
+      "write amplification           \(Report.quotient(written, metrics.userBytes)) "
         + "(flushed and compacted to written, second writer, without the log)")
   }
 }

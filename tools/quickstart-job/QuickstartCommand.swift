@@ -52,7 +52,7 @@ struct WriterCommand: ParsableCommand {
   @Option var seed: UInt64
   @Option var writes: Int
   @Option(help: "The first batch to write.") var firstBatch: Int
-  @Option(help: "A file for the engine's figures at the end.") var figures: String
+  @Option(help: "A file for the engine's statistics at the end.") var metrics: String
 
   func run() throws {
     let workload = Workload(seed: seed, writeCount: writes)
@@ -78,9 +78,9 @@ struct WriterCommand: ParsableCommand {
       Acknowledgements.send(number + 1)
     }
     try engine.waitForCompaction()
-    let figures = WriterFigures(engine.statistics, userBytes: userBytes)
+    let metrics = WriterMetrics(engine.statistics, userBytes: userBytes)
     try engine.close()
-    try JSONEncoder().encode(figures).write(to: URL(fileURLWithPath: self.figures))
+    try JSONEncoder().encode(metrics).write(to: URL(fileURLWithPath: self.metrics))
   }
 }
 
@@ -102,7 +102,7 @@ enum WriterSettings {
 }
 
 /// What the second writing process counted in the engine.
-struct WriterFigures: Codable {
+struct WriterMetrics: Codable {
   let userBytes: UInt64
   let bytesFlushed: UInt64
   let bytesCompactionRead: UInt64

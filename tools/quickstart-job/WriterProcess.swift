@@ -37,7 +37,7 @@ struct WriterProcess {
 
   let database: String
   let workload: Workload
-  let figures: String
+  let metrics: String
 
   /// Runs the child from a batch on. With `killAfter` it is killed by SIGKILL once it has acknowledged so
   /// many batches, wherever it is by then.
@@ -47,7 +47,7 @@ struct WriterProcess {
     process.executableURL = URL(fileURLWithPath: CommandLine.arguments[0])
     process.arguments = [
       "write", "--database", database, "--seed", "\(workload.seed)", "--writes", "\(workload.writeCount)",
-      "--first-batch", "\(firstBatch)", "--figures", figures,
+      "--first-batch", "\(firstBatch)", "--metrics", metrics,
     ]
     process.standardOutput = pipe
     let start = ContinuousClock().now

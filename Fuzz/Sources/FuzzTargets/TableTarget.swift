@@ -19,7 +19,7 @@ enum TableTarget {
     // What fails to verify is read all the same, as it would be by a program that did not verify.
     try attempt { () throws(EngineError) in _ = try table.properties() }
     try attempt { () throws(EngineError) in try TableDump.run(table) { _ in } }
-    try walk(table, isIntact: fault == nil)
+    try scan(table, isIntact: fault == nil)
     if let fault { throw fault }
   }
 
@@ -32,7 +32,7 @@ enum TableTarget {
     }
   }
 
-  private static func walk(_ table: TableReader, isIntact: Bool) throws {
+  private static func scan(_ table: TableReader, isIntact: Bool) throws {
     for purpose in [ReadPurpose.user, .compaction] {
       var count = 0
       try attempt { () throws(EngineError) in
@@ -46,7 +46,7 @@ enum TableTarget {
       }
       if isIntact, count < stepCountMaximum {
         let expected = try table.properties().entryCount
-        try require(UInt64(count) == expected, "a walk shows \(count) entries of \(expected)")
+        try require(UInt64(count) == expected, "a scan shows \(count) entries of \(expected)")
       }
     }
     try attempt { () throws(EngineError) in

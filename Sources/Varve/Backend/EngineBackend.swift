@@ -131,7 +131,7 @@ public final class EngineBackend: StorageBackend {
 
   // MARK: - Reading and writing
 
-  /// This instant; of a follower, that of the last commit of its writer.
+  /// The current snapshot; of a follower, that of the last commit of its writer.
   public func snapshot() throws -> any StorageSnapshot {
     try requireOpen()
     return try mapped {

@@ -48,7 +48,7 @@ public protocol StorageBackend: AnyObject, Sendable {
   /// Drops a family with all it holds, at once.
   func dropFamily(_ family: StorageFamily) throws
 
-  /// This instant, to read at.
+  /// The current snapshot, to read at.
   func snapshot() throws -> any StorageSnapshot
   /// The same. Where nothing was committed since `known`, a snapshot of this storage, it may be that one.
   func snapshot(unlessChanged known: any StorageSnapshot) throws -> any StorageSnapshot
@@ -59,7 +59,7 @@ public protocol StorageBackend: AnyObject, Sendable {
   func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket
-  /// What a transaction writes that reads at an instant of this storage. Default: `BufferedWriting`, which is right, and
+  /// What a transaction writes that reads at a snapshot of this storage. Default: `BufferedWriting`, which is right, and
   /// slow for large transactions.
   func begin(at snapshot: any StorageSnapshot) throws -> any StorageWriting
   /// Commits what a transaction wrote and, after it, a batch that it never read, in one. `writing` is of `begin`; `batch` deletes no
@@ -251,9 +251,9 @@ public struct StorageRange: Hashable, Sendable {
   public var isEmpty: Bool { upper.map { !lower.lexicographicallyPrecedes($0) } ?? false }
 }
 
-/// What must not have changed since an instant for a commit to happen.
+/// What must not have changed since a snapshot for a commit to happen.
 public struct StorageCheck: Sendable {
-  /// The instant.
+  /// The snapshot.
   public var snapshot: any StorageSnapshot
   /// Keys that were read.
   public var keys: [(family: StorageFamily, key: [UInt8])]

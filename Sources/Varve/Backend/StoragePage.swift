@@ -5,7 +5,7 @@
 public struct StoragePage: Sendable {
   private var bytes: [UInt8] = []
   private var ends: [Int] = []
-  /// Whether the range has no row after the last of these, in the direction of the walk.
+  /// Whether the range has no row after the last of these, in the direction of the scan.
   public var isLast = false
 
   /// An empty page with room for so many bytes, and for so many rows.

@@ -1,7 +1,7 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// A reader of its own: it keeps the objects that it decoded, and can stay at one instant.
+/// A reader of its own: it keeps the objects that it decoded, and can stay at one snapshot.
 ///
 /// ```swift
 /// let connection = database.connection(cacheLimit: 1_000)
@@ -11,10 +11,10 @@ internal import Synchronization
 /// ```
 ///
 /// Reads without one are as right; a connection pays where the same objects are read again and again, and for user
-/// interfaces that show one instant until they are ready for the next. The cache never shows what a row is at another
-/// instant.
+/// interfaces that show one snapshot until they are ready for the next. The cache never shows what a row is at another
+/// snapshot.
 ///
-/// An instant that is held keeps the storage from dropping what was changed since. `database.longLivedReads` says which
+/// A snapshot that is held keeps the storage from dropping what was changed since. `database.longLivedReads` says which
 /// are held, and for how long.
 ///
 /// Safe from any thread.
@@ -45,14 +45,14 @@ public final class Connection: Sendable {
 
   // MARK: - Transactions
 
-  /// Reads this instant, or the one that is held. Inside of a transaction on the same thread it joins that.
+  /// Reads the current snapshot, or the one that is held. Inside of a transaction on the same thread it joins that.
   @_disfavoredOverload
   public func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
     if ThreadFrame.transaction(of: core) != nil { return try core.read(body) }
     if let performing = core.performingRead { return try performing.runHere(body) }
     try core.enter()
     defer { core.leave() }
-    let (snapshot, generation) = try instant()
+    let (snapshot, generation) = try currentSnapshot()
     let transaction = ReadTransaction(database: core, snapshot: snapshot)
     transaction.cache = (cache, generation)
     defer { transaction.end() }
@@ -68,7 +68,7 @@ public final class Connection: Sendable {
   /// The blocking form, for where `read` means the other.
   private func readHere<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try read(body) }
 
-  /// Changes the database, as `Database.write`. An instant that is held stays.
+  /// Changes the database, as `Database.write`. A snapshot that is held stays.
   @_disfavoredOverload
   @discardableResult
   public func write<Result>(
@@ -87,7 +87,7 @@ public final class Connection: Sendable {
     try await Database(core).write(label: label, durability: durability, body)
   }
 
-  private func instant() throws -> (any StorageSnapshot, UInt64) {
+  private func currentSnapshot() throws -> (any StorageSnapshot, UInt64) {
     try state.withLock { state in
       if let pinned = state.pinned { return (pinned.snapshot, cache.generation) }
       let (snapshot, _) = try catchUp()
@@ -113,10 +113,10 @@ public final class Connection: Sendable {
 
   // MARK: - Long-lived reads
 
-  /// The version of the instant that is held; nil where none is.
+  /// The version of the snapshot that is held; nil where none is.
   public var pinnedVersion: CommitVersion? { state.withLock { $0.pinned?.snapshot.version } }
 
-  /// Holds this instant: reads see it until `advance` or `endLongLivedRead`. Where one is held it is `advance`.
+  /// Holds the current snapshot: reads see it until `advance` or `endLongLivedRead`. Where one is held it is `advance`.
   @_disfavoredOverload
   @discardableResult
   public func beginLongLivedRead() throws -> [ChangeEvent] { try advanceHere() }
@@ -125,7 +125,7 @@ public final class Connection: Sendable {
   @discardableResult
   public func beginLongLivedRead() async throws -> [ChangeEvent] { try await advance() }
 
-  /// Moves from the instant that is held to this one, at once, and returns what was committed in between, in order:
+  /// Moves from the snapshot that is held to this one, at once, and returns what was committed in between, in order:
   /// a gap where that is not known any more. Where none is held it begins to.
   ///
   /// A connection holds up to 256 change sets and 4 MiB of what was committed in between. Those have the changes of
@@ -151,7 +151,7 @@ public final class Connection: Sendable {
       do {
         changes = try before.map { try self.changes(arrived, after: $0, through: snapshot.version) } ?? []
       } catch {
-        // The cache is at the new instant, and reads stay at the old one.
+        // The cache is at the new snapshot, and reads stay at the old one.
         inbox.lose()
         throw error
       }
@@ -160,7 +160,7 @@ public final class Connection: Sendable {
     }
   }
 
-  /// Lets go of the instant that is held. Reads see the newest again.
+  /// Lets go of the snapshot that is held. Reads see the newest again.
   public func endLongLivedRead() { state.withLock { $0.pinned = nil } }
 
   /// What was committed between two versions: the change sets that have arrived, which also have the changes of

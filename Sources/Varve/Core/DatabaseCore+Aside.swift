@@ -6,8 +6,8 @@ internal import Synchronization
 ///  writer's lane   ─ closure ────────────────┐ commit lock ┌─ durable ─▶ acknowledged
 ///  aside           ─ closure ┐ commit lock ┌─ durable ─▶ acknowledged
 /// ```
-/// The closure runs on the storage's instant, and what it reads is checked by the storage at its commit. The commit lock
-/// (`DatabaseCore.commitLock`) puts the commits of both lanes in one order: under it, and nowhere else, the instant before
+/// The closure runs on the storage's snapshot, and what it reads is checked by the storage at its commit. The commit lock
+/// (`DatabaseCore.commitLock`) puts the commits of both lanes in one order: under it, and nowhere else, the snapshot before
 /// a commit is taken, its number in the publication is given, its batch is submitted, and with that the last commit that
 /// has to survive a loss of power is noted. So an aside commit waits for the one batch that is being inserted, and is
 /// acknowledged after the syncs that commits before it wait for.

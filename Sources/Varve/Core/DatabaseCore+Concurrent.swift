@@ -2,7 +2,7 @@ internal import Synchronization
 
 /// Writers side by side.
 ///
-/// The closure runs without the writer, on an instant of its own, and what it reads is noted. Then it takes the
+/// The closure runs without the writer, on a snapshot of its own, and what it reads is noted. Then it takes the
 /// writer for the commit alone, which the storage checks: nothing that was read, keys and ranges alike, may have
 /// changed since. So a transaction that holds the writer throughout never meets one of these inside.
 ///
@@ -83,7 +83,7 @@ extension DatabaseCore {
     return transaction.needsWriter
   }
 
-  /// Nil: its instant was overtaken while it ran. A transaction that needs the writer has ended.
+  /// Nil: its snapshot was overtaken while it ran. A transaction that needs the writer has ended.
   private func begun<Result>(
     _ terms: WriteTerms, _ body: (WriteTransaction) throws -> Result
   ) throws -> Attempt<Result>? {

@@ -1,6 +1,6 @@
 /// How a read runs.
 extension DatabaseCore {
-  /// Runs `body` at this instant, on this thread.
+  /// Runs `body` at the current snapshot, on this thread.
   ///
   /// Inside of a transaction of the same database on this thread it joins that one: inside of a write it sees
   /// what that has written.
@@ -26,7 +26,7 @@ extension DatabaseCore {
     return try backend.withoutWaiting { result = try read(body) } ? result : nil
   }
 
-  /// Runs `body` at an instant.
+  /// Runs `body` at a snapshot.
   func read<Result>(
     at snapshot: any StorageSnapshot, _ body: (ReadTransaction) throws -> Result
   ) throws -> Result {

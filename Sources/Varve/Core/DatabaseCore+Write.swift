@@ -71,7 +71,7 @@ extension DatabaseCore {
 
   /// The writer and the commit lock are held: commits are given one at a time.
   private func give(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
-    // Never the transaction's own instant: others may have committed beside it.
+    // Never the transaction's own snapshot: others may have committed beside it.
     let (number, before) = try publication.begin(unlessChanged: transaction.snapshot)
     let announced: PendingChangeSet
     let ticket: any StorageTicket

@@ -1,4 +1,4 @@
-/// The same doors for tasks. The closures are synchronous here too: a transaction holds no instant and no
+/// The same doors for tasks. The closures are synchronous here too: a transaction holds no snapshot and no
 /// writer while a task is suspended; `perform` is the method for that.
 ///
 /// What could wait runs on threads of the database's own, with the task-locals and the cancellation of the caller, and
@@ -10,7 +10,7 @@
 /// Reads share a limited number of threads. What waits for the writer or has it is waited for suspended, and runs on
 /// threads that reads can't take, so it never needs one of Swift's, which may all be blocked by synchronous writers.
 extension Database {
-  /// Reads one instant. Inside of `perform` it sees what that has written. Throws what `body` throws.
+  /// Reads one snapshot. Inside of `perform` it sees what that has written. Throws what `body` throws.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
     if let performing = Performing.living(of: core) { return try await performing.run { try body($0) } }
     let core = core

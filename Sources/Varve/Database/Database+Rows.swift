@@ -50,8 +50,8 @@ extension Database {
   ) -> Rows<FetchedRow> {
     Rows(
       RowSource(core) { tx in
-        try WalkTerms(range: .all, isDescending: isDescending, limit: limit).check()
-        return FetchedRowWalk(try ranges(tx), isDescending: isDescending, limit: limit, tx)
+        try ScanTerms(range: .all, isDescending: isDescending, limit: limit).check()
+        return FetchedRowScan(try ranges(tx), isDescending: isDescending, limit: limit, tx)
       })
   }
 }

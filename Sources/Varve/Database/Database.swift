@@ -101,7 +101,7 @@ public final class Database: Sendable {
 
   // MARK: - Transactions
 
-  /// Reads one instant, on this thread.
+  /// Reads one snapshot, on this thread.
   ///
   /// Inside of a write on the same thread it sees what that has written. Throws what `body` throws.
   @_disfavoredOverload

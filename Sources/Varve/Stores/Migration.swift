@@ -35,7 +35,7 @@ struct Migration<Format: RowFormat>: Sendable {
     let first = position?.collection == info.record.id ? position?.key : nil
     let range = StorageRange(lower: first ?? info.range.lower, upper: info.range.upper)
     var objects = tx.cursor(range, in: info.objects)
-    var metadata = MetadataWalk(tx.cursor(range, in: info.metadata), isReverse: false)
+    var metadata = MetadataScan(tx.cursor(range, in: info.metadata), isReverse: false)
     var size = 0
     while let (key, bytes) = try objects.next() {
       found.examinedCount += 1

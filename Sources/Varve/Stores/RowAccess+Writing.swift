@@ -167,7 +167,7 @@ extension RowAccess {
     return try tx.savepoint { try tx.remove(keys, info) }
   }
 
-  func delete(_ range: WalkRange, _ tx: WriteTransaction) throws -> Int {
+  func delete(_ range: ScanRange, _ tx: WriteTransaction) throws -> Int {
     guard let info = try collection(tx) else { return 0 }
     let range = try range.storage(info, core.limits.keySize)
     return try tx.savepoint { try tx.remove(range, info) }

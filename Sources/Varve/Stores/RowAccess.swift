@@ -202,7 +202,7 @@ struct RowAccess<Format: RowFormat>: Sendable {
     return try tx.count(info)
   }
 
-  func count(_ range: WalkRange, _ tx: ReadTransaction) throws -> Int {
+  func count(_ range: ScanRange, _ tx: ReadTransaction) throws -> Int {
     guard let info = try collection(tx) else { return 0 }
     return try tx.cursor(try range.storage(info, core.limits.keySize), in: info.objects, keysOnly: true).count()
   }

@@ -24,7 +24,7 @@ extension Store {
   /// is decoded, so that what can't be is removed too.
   @discardableResult
   public func delete(_ range: some KeyBounds<Identifier> & Sendable, in tx: WriteTransaction) throws -> Int {
-    try access.delete(WalkRange(range), tx)
+    try access.delete(ScanRange(range), tx)
   }
 
   /// Removes all instances: `store.delete(..., in: tx)`. Returns how many there were.
@@ -67,7 +67,7 @@ extension Store {
   public func delete(
     _ range: some KeyBounds<Identifier> & Sendable, label: String? = nil, durability: StorageDurability? = nil
   ) async throws -> Int {
-    let range = WalkRange(range)
+    let range = ScanRange(range)
     return try await database.write(label: label, durability: durability) { tx in try access.delete(range, tx) }
   }
 

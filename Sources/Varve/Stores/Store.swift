@@ -79,7 +79,7 @@ public struct Store<Format: RowFormat>: Sendable {
 
   /// How many instances have their identifiers in a range. Complexity: O(n) of these; nothing is decoded.
   public func count(_ range: some KeyBounds<Identifier> & Sendable, in tx: ReadTransaction) throws -> Int {
-    try access.count(WalkRange(range), tx)
+    try access.count(ScanRange(range), tx)
   }
 
   // MARK: - By itself
@@ -116,7 +116,7 @@ public struct Store<Format: RowFormat>: Sendable {
 
   /// How many instances have their identifiers in a range. Complexity: O(n) of these; nothing is decoded.
   public func count(_ range: some KeyBounds<Identifier> & Sendable) async throws -> Int {
-    let range = WalkRange(range)
+    let range = ScanRange(range)
     return try await database.read { tx in try access.count(range, tx) }
   }
 }

@@ -1,4 +1,4 @@
-/// Walks instances in the order of their identifiers, inside of a transaction.
+/// Scans instances in the order of their identifiers, inside of a transaction.
 ///
 /// ```swift
 /// var books = try store.load(..., in: tx)
@@ -9,18 +9,18 @@
 /// and the time of its transaction.
 public struct StoreCursor<Element: Sendable> {
   private let transaction: ReadTransaction
-  private var walk: any SeekableScan<Element>
+  private var scan: any SeekableScan<Element>
 
-  init(_ transaction: ReadTransaction, _ walk: any SeekableScan<Element>) {
+  init(_ transaction: ReadTransaction, _ scan: any SeekableScan<Element>) {
     self.transaction = transaction
-    self.walk = walk
+    self.scan = scan
   }
 
   /// The next instance; nil after the last. Throws `.transactionEnded`, `.decodingFailed`, `.unsupportedVersion`,
   /// `.corruption`, `.storage`.
   public mutating func next() throws -> Element? {
     try transaction.check()
-    return try walk.next()?.element
+    return try scan.next()?.element
   }
 
   /// Continues with the first instance at an identifier or after it, or where the cursor is descending, at it or before
@@ -28,13 +28,13 @@ public struct StoreCursor<Element: Sendable> {
   /// all that it returns. Throws `.keyTypeDiffers`.
   public mutating func seek(to id: some KeyCodable) throws {
     try transaction.check()
-    try walk.seek(to: id, keyLimit: transaction.database.limits.keySize)
+    try scan.seek(to: id, keyLimit: transaction.database.limits.keySize)
   }
 
   /// How many instances are left. Complexity: O(n) of these; nothing is decoded.
   public consuming func count() throws -> Int {
     try transaction.check()
-    return try walk.count()
+    return try scan.count()
   }
 
   /// Calls `body` with each instance that is left, in order, until it throws.

@@ -1,7 +1,7 @@
 internal import CVarve
 internal import Synchronization
 
-/// What a cursor walks on, which the engine may take back from an idle one: its view, and with it memtables
+/// What a cursor scans on, which the engine may take back from an idle one: its view, and with it memtables
 /// and files.
 ///
 /// A view keeps every table that it names. A cursor that is old, or that no one moves any more, would keep
@@ -41,7 +41,7 @@ final class CursorHolder: @unchecked Sendable {
   /// The place in the list, and its.
   var place = 0
 
-  /// Walked by the cursor.
+  /// Scanned by the cursor.
   var iterator: VisibleIterator<MergeSource>
   private var view: ReadView?
   private var hold: EntryHold?

@@ -12,7 +12,7 @@ struct DeadRun: Sendable {
 /// Puts one range tombstone over many keys that are dead, where a cursor has proved that they are.
 ///
 /// A queue that lives at one end and dies at the other leaves a tombstone for each key that went. Until they
-/// are compacted away, every walk to the first live key steps over all of them; and there is always
+/// are compacted away, every scan to the first live key steps over all of them; and there is always
 /// more to step over. So a cursor that has passed a long run writes a range tombstone over it when it ends. The next
 /// one passes it with one seek in each source, and what is flushed later leaves the run out.
 ///

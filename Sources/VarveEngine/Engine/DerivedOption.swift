@@ -223,7 +223,7 @@ extension EngineCore {
       DerivedOption(
         .observation, "publishesStatistics", watch.publishes,
         watch.publishes
-          ? "figures go to STATS about once a second while something changes"
+          ? "statistics go to STATS about once a second while something changes"
           : "not asked for, read-only, or files that other processes don't see"),
       DerivedOption(
         .observation, "longLivedNanoseconds", EngineWatch.longLivedNanoseconds,

@@ -1,8 +1,8 @@
-/// Measures how far a reader walked without finding a key that is alive, and keeps the longest such run.
+/// Measures how far a reader scanned without finding a key that is alive, and keeps the longest such run.
 ///
-/// A walk that passes a run has proved that, at its sequence, nothing lives from the run's first key up to
+/// A scan that passes a run has proved that, at its sequence, nothing lives from the run's first key up to
 /// its end: it has looked at all sources. So one range tombstone may stand for all that is there
-/// (`DeadRuns`), and the next walk passes it by a seek.
+/// (`DeadRuns`), and the next scan passes it by a seek.
 ///
 /// # What counts
 /// A key that is dead counts one. A range under a range tombstone counts `hopWeight`, once for all sources that
@@ -10,12 +10,12 @@
 ///
 /// # What a hop proves
 /// It passes a range in one source; the others are looked at later. So the end of a run is never after
-/// the place that the walk has reached.
+/// the place that the scan has reached.
 ///
 /// # Costs
-/// Made by an iterator that meets a dead key; others have none. In a run, a key costs the walk a counter of its own.
+/// Made by an iterator that meets a dead key; others have none. In a run, a key costs the scan a counter of its own.
 final class DeadRunMeter {
-  /// What a walk forward passed last.
+  /// What a scan forward passed last.
   enum End {
     /// A dead key.
     case key
@@ -28,11 +28,11 @@ final class DeadRunMeter {
   static let hopWeight = 16
 
   private let minimum: Int
-  /// The side of the run at which the walk began it.
+  /// The side of the run at which the scan began it.
   private var start = ByteWriter(capacity: 0)
   /// How far the last hop went.
   private var edge = ByteWriter(capacity: 0)
-  /// Whether the walk backward has hopped from the key that it is at.
+  /// Whether the scan backward has hopped from the key that it is at.
   private var hasHopped = false
   private var longestCount = 0
   private var lower = ByteWriter(capacity: 0)
@@ -58,7 +58,7 @@ final class DeadRunMeter {
     return Self.hopWeight
   }
 
-  /// The run ends after the dead key `last`, unless `end` says something else. `next` is the first entry that the walk
+  /// The run ends after the dead key `last`, unless `end` says something else. `next` is the first entry that the scan
   /// has not passed; nil: there is no more.
   func end(_ count: Int, last: ByteView, _ end: End, next: ByteView?) {
     guard count >= minimum, count > longestCount else { return }
@@ -75,7 +75,7 @@ final class DeadRunMeter {
 
   // MARK: - Backward
 
-  /// A key is dead, and the walk is before it.
+  /// A key is dead, and the scan is before it.
   func passBackward(_ count: inout Int, _ key: ByteView) {
     count &+= 1
     if count == 1 { assignStart(after: key) }
@@ -98,7 +98,7 @@ final class DeadRunMeter {
     start.append(repeating: 0, count: 1)
   }
 
-  /// The run ends. `next` is the last key that the walk has not found dead, with `isLive`, or else the
+  /// The run ends. `next` is the last key that the scan has not found dead, with `isLive`, or else the
   /// begin of its bounds; nil: there is no more.
   func endBackward(_ count: Int, next: ByteView?, isLive: Bool) {
     hasHopped = false

@@ -1,4 +1,4 @@
-/// The key that a walk is in: copied and compared at each step, so both are done by a few loads for keys
+/// The key that a scan is in: copied and compared at each step, so both are done by a few loads for keys
 /// of usual sizes instead of calls.
 ///
 /// # Safety

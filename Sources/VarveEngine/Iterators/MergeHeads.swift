@@ -7,21 +7,21 @@
 ///     key          0 0 0 0 0 0 0 0 0 0 0 0 4 7 1 1
 ///                  ╰── prefix ───╯ ╰──── head ────╯
 ///
-/// The prefix belongs to the region of the keys that the merge walks through. A key outside has the
-/// head `last`. Walking backward, heads are inverted, so that the smaller head comes first either way.
+/// The prefix belongs to the region of the keys that the merge scans through. A key outside has the
+/// head `last`. Scanning backward, heads are inverted, so that the smaller head comes first either way.
 ///
 /// # Invariants
-/// 1. `anchor` holds the first bytes of a key at or after which (in the walking direction) every child
+/// 1. `anchor` holds the first bytes of a key at or after which (in the scanning direction) every child
 ///    stands; the prefix is the first `prefixSize` bytes of it.
 /// 2. Of two such keys the one with the smaller head comes first. Equal heads decide nothing.
 ///    Proof: keys with the prefix order as what follows it, and padding the eight bytes with zeros
-///    never inverts an order. Walking forward, a key without the prefix is not before the anchor, which
-///    has it, so it is after every key with it, and `last` is not below any head. Walking backward
+///    never inverts an order. Scanning forward, a key without the prefix is not before the anchor, which
+///    has it, so it is after every key with it, and `last` is not below any head. Scanning backward
 ///    the same holds with "before" and "after" exchanged and heads inverted.
 ///
 /// # How the prefix is chosen
-/// After a seek it is what all children's keys share. When the walk leaves the region, or when ties
-/// became frequent, it is what the walk's present key shares with the anchor, the present key of the
+/// After a seek it is what all children's keys share. When the scan leaves the region, or when ties
+/// became frequent, it is what the scan's present key shares with the anchor, the present key of the
 /// last time: the part of the key that stood still meanwhile. It never reaches into the last eight
 /// bytes of the key, since a head holds those in any case. Leaving a region always shortens the prefix,
 /// and it grows only after many ties: so regions that are left at every step can't persist.
@@ -34,7 +34,7 @@ struct MergeHeads: ~Copyable, @unchecked Sendable {
   private let anchor: UnsafeMutableRawPointer
   private var anchorSize = 0
   private(set) var prefixSize = 0
-  /// All ones when the walk goes backward.
+  /// All ones when the scan goes backward.
   private(set) var inversion: UInt64 = 0
 
   /// The head of no entry, and of keys outside of the region.
@@ -81,13 +81,13 @@ struct MergeHeads: ~Copyable, @unchecked Sendable {
     covers(key) ? key.head(from: prefixSize) ^ inversion : Self.last
   }
 
-  /// Begins a walk whose keys share `shared` bytes with `key`, which is one of them.
+  /// Begins a scan whose keys share `shared` bytes with `key`, which is one of them.
   mutating func begin(at key: ByteView, shared: Int, forward: Bool) {
     inversion = forward ? 0 : .max
     place(at: key, shared: shared)
   }
 
-  /// Moves the region to `key`, the walk's present key. False if the prefix stays as long as it was.
+  /// Moves the region to `key`, the scan's present key. False if the prefix stays as long as it was.
   mutating func move(to key: ByteView) -> Bool {
     let before = prefixSize
     place(at: key, shared: anchorView.sharedPrefixCount(key))

@@ -234,7 +234,7 @@ extension MergingIterator where Child == MergeSource {
 
   mutating func append(_ memtable: MemTable) { append(MergeSource(memtable.makeIterator())) }
 
-  /// The tables of a run, opened one by one when the walk gets there. A run without tables is left out.
+  /// The tables of a run, opened one by one when the scan gets there. A run without tables is left out.
   mutating func append(_ run: SortedRun, _ opener: TableOpener) {
     if !run.isEmpty { append(MergeSource(LevelIterator(run, opener))) }
   }

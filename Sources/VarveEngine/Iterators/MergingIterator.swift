@@ -16,7 +16,7 @@
 /// passed through.
 ///
 /// # Invariants
-/// 1. While valid: each child stands on its first entry at or after the merge's place, in the walking
+/// 1. While valid: each child stands on its first entry at or after the merge's place, in the scanning
 ///    direction (or is exhausted), and `slots` holds what it stands on.
 /// 2. `winner` is the child whose entry comes first; each node holds the loser of its match.
 /// 3. `runnerUp` is not greater than the head of every other child, or 0 if it isn't known.
@@ -195,9 +195,9 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
   /// Moves one child, that of the present entry, to its first entry at or after `target`, which is after
   /// the present one: what lies between is passed in this child alone.
   ///
-  /// Requires: valid, walking forward; the target is not a view of this iterator.
+  /// Requires: valid, scanning forward; the target is not a view of this iterator.
   mutating func skipWinner(to target: InternalKey) throws(EngineError) {
-    assert(isValid && isForward, "a child is skipped on from an entry, walking forward")
+    assert(isValid && isForward, "a child is skipped on from an entry, scanning forward")
     do throws(EngineError) {
       unsafe try children[winner].seek(target)
     } catch {
@@ -210,9 +210,9 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
   /// Passes blocks of tombstones in the child of the present entry, a tombstone, as far as no other child has a key
   /// before their end. Returns how many entries it passed; 0: the merge stays.
   ///
-  /// Requires: valid, walking forward.
+  /// Requires: valid, scanning forward.
   mutating func passDeadBlocks() throws(EngineError) -> Int {
-    assert(isValid && isForward, "blocks are passed from an entry, walking forward")
+    assert(isValid && isForward, "blocks are passed from an entry, scanning forward")
     var limit: InternalKey?
     // The best of the others lost to the winner itself, so it is on the winner's way up.
     var position = (winner &+ childCount) >> 1
@@ -233,9 +233,9 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     return passed
   }
 
-  /// The same, walking backward: to its last entry before `target`, which is before the present one or at it.
+  /// The same, scanning backward: to its last entry before `target`, which is before the present one or at it.
   mutating func skipWinner(before target: InternalKey) throws(EngineError) {
-    assert(isValid && !isForward, "a child is skipped back from an entry, walking backward")
+    assert(isValid && !isForward, "a child is skipped back from an entry, scanning backward")
     do throws(EngineError) {
       unsafe try children[winner].seekBefore(target)
     } catch {
@@ -394,7 +394,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     considerHeads()
   }
 
-  /// Takes other heads where the walk left its region, or where they tie too often.
+  /// Takes other heads where the scan left its region, or where they tie too often.
   @inline(never)
   private mutating func considerHeads() {
     guard isValid, childCount > 1 else { return }
@@ -470,7 +470,7 @@ extension MergingIterator where Child: BlockSource & ~Copyable {
   var startsPlainBlock: Bool { unsafe isValid && isForward && children[winner].startsPlainBlock }
 
   /// Whether every user key of the present entry's block is before every user key that the other
-  /// children have left. Requires: valid, walking forward.
+  /// children have left. Requires: valid, scanning forward.
   func blockEndsBeforeOthers() -> Bool {
     // The best of the others lost to the winner itself, so it is on the winner's way up.
     var position = (winner &+ childCount) >> 1
@@ -495,7 +495,7 @@ extension MergingIterator where Child: BlockSource & ~Copyable {
 
   /// Leaves the rest of the present entry's block out. Requires: valid, `blockEndsBeforeOthers`.
   mutating func skipBlock() throws(EngineError) {
-    assert(isValid && isForward, "a block is skipped from an entry, walking forward")
+    assert(isValid && isForward, "a block is skipped from an entry, scanning forward")
     do throws(EngineError) {
       unsafe try children[winner].nextBlock()
     } catch {

@@ -1,12 +1,12 @@
 /// The range tombstones of all sources of a merge, as one reader sees them: whether a key's entries are
 /// dead, and how far.
 ///
-/// Keys that a walk meets lie close together, so what was found for one is kept for the range around it:
-/// a key costs two comparisons, and a search in each source where the walk enters another range.
+/// Keys that a scan meets lie close together, so what was found for one is kept for the range around it:
+/// a key costs two comparisons, and a search in each source where the scan enters another range.
 ///
 /// # Ranks
 /// A source's rank is the index of its child in the merge: newest first. What a source says of a key is
-/// newer than all that those of higher rank have of it, so a tombstone of one lets the walk pass the
+/// newer than all that those of higher rank have of it, so a tombstone of one lets the scan pass the
 /// range in all those of higher rank, and in its own where nothing was written there since (`coversAll`). And it
 /// hides nothing in those of lower rank: so for an entry only the sources up to its own are asked, and of these
 /// no more than up to the first that covers the key. What a table below says is often never read.
@@ -93,7 +93,7 @@ struct RangeCoverage: ~Copyable {
   /// The first child that may go on to `end(forChild:)`. Requires: as there.
   var firstRankPassed: Int { cover.coversAll ? rank : rank + 1 }
 
-  /// The same for a walk backward: everything from there on is dead.
+  /// The same for a scan backward: everything from there on is dead.
   func start(forChild child: Int) -> ByteView? {
     rank < child || (rank == child && cover.coversAll) ? cover.lower : nil
   }
@@ -128,7 +128,7 @@ struct RangeCoverage: ~Copyable {
   }
 }
 
-/// The tables of a sorted run that have range tombstones; each list is read when a walk gets there.
+/// The tables of a sorted run that have range tombstones; each list is read when a scan gets there.
 ///
 /// Complexity: it takes over what the run knows, in constant time; a search costs the logarithm of the tables that have
 /// range tombstones. Tables without any are not looked at.

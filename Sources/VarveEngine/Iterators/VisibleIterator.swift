@@ -13,7 +13,7 @@
 ///     ╰ backward: before all of k5, which is kept in buffers
 ///
 /// - `.onEntry`: the merge stands on the entry shown. Key and value are its views.
-/// - `.beforeKey`: the merge, walking backward, has passed every entry of the key shown. The key is in
+/// - `.beforeKey`: the merge, scanning backward, has passed every entry of the key shown. The key is in
 ///   `key`, the value in `value`: the newest version is met last, so each visible version overwrites
 ///   the candidate. The buffers are reused.
 /// - `.onMerged`: the merge stands after the operands that were folded; the key is in `key`, the outcome in
@@ -67,9 +67,9 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   /// See "Costs".
   private static var versionStepsMaximum: Int { 8 }
-  /// Once in so many dead keys of a run, less one, a walk looks for dead blocks.
+  /// Once in so many dead keys of a run, less one, a scan looks for dead blocks.
   private static var deadBlockMask: Int { 31 }
-  /// Values up to this size are copied while walking backward; for larger ones a seek costs less.
+  /// Values up to this size are copied while scanning backward; for larger ones a seek costs less.
   private static var candidateSizeMaximum: Int { 16_384 }
 
   /// `coverage` has the range tombstones of the children, by their index. `deadRunMinimum` is the length
@@ -419,7 +419,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     }
   }
 
-  /// Walks back over all entries of `key`. True if it is shown; if not, the merge stands before it. `dead`
+  /// Scans back over all entries of `key`. True if it is shown; if not, the merge stands before it. `dead`
   /// counts the dead run so far; -1: there is none, and this key is not to begin one.
   private mutating func resolveBackward(_ dead: inout Int) throws(EngineError) -> Bool {
     let covered = hasCoverage ? try coverage.sequence(covering: key.view) : .zero

@@ -1,4 +1,4 @@
-/// Walks a memtable in internal-key order, while the writer continues.
+/// Scans a memtable in internal-key order, while the writer continues.
 ///
 /// Stands on a record, which never moves, and remembers where it was found: leaf, index and the leaf's
 /// version. A step within an unchanged leaf is two loads and a check. A step from a leaf that changed
@@ -17,7 +17,7 @@ struct MemTableIterator: InternalIterator {
   private let tree: MemTableTree
   private var position = MemTableTree.Position.none
 
-  /// How many entries ahead records are asked for: a walk meets them in key order, which is not the
+  /// How many entries ahead records are asked for: a scan meets them in key order, which is not the
   /// order that they lie in.
   private static let prefetchDistance = 8
 

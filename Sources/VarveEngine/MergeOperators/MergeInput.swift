@@ -83,11 +83,11 @@ public struct MergeValue: ~Copyable {
   var view: ByteView { writer.view }
 }
 
-/// The operands of a key as a walk meets them: the newest first. The bytes are copies.
+/// The operands of a key as a scan meets them: the newest first. The bytes are copies.
 struct OperandStack: ~Copyable {
   private var bytes = ByteWriter(capacity: 0)
   private var ends: [Int] = []
-  /// Each operand's trailer, where the walk wants to give them on as they were.
+  /// Each operand's trailer, where the scan wants to give them on as they were.
   private(set) var trailers: [Trailer] = []
 
   var count: Int { ends.count }

@@ -130,14 +130,14 @@ extension EngineStatistics {
     }
 
     init(_ cache: BlockCache) {
-      let figures = cache.statistics
-      hitCount = figures.hitCount
-      missCount = figures.missCount
-      insertedCount = figures.insertedCount
-      insertedBytes = figures.insertedBytes
-      evictedCount = figures.evictedCount
-      evictedBytes = figures.evictedBytes
-      refusedCount = figures.refusedCount
+      let counts = cache.statistics
+      hitCount = counts.hitCount
+      missCount = counts.missCount
+      insertedCount = counts.insertedCount
+      insertedBytes = counts.insertedBytes
+      evictedCount = counts.evictedCount
+      evictedBytes = counts.evictedBytes
+      refusedCount = counts.refusedCount
       bytes = cache.usedBytes
       capacity = cache.capacity
     }

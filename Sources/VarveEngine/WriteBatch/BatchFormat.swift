@@ -99,7 +99,7 @@ enum BatchFormat {
   }
 }
 
-/// Walks the entries of a batch. What it meets may come from disk: nothing is trusted.
+/// Scans the entries of a batch. What it meets may come from disk: nothing is trusted.
 struct BatchReader {
   private var reader: ByteReader
 

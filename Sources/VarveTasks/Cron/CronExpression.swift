@@ -15,7 +15,7 @@ public import Foundation
 /// fits that fits one of them, as POSIX has it.
 ///
 /// # Daylight saving
-/// Where the field of hours is `*`, or a step of it, times are instants: each local time that exists fits, twice where it comes
+/// Where the field of hours is `*`, or a step of it, times are snapshots: each local time that exists fits, twice where it comes
 /// twice. Otherwise a local time that is left out counts as the end of the gap, and of one that comes twice the first counts; so such a
 /// time comes once on each day, as in Debian's cron.
 public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
@@ -26,7 +26,7 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
   private let days: UInt64
   private let months: UInt64
   private let weekdays: UInt64
-  /// Whether times are instants.
+  /// Whether times are snapshots.
   private let isHourly: Bool
   private let restrictsDay: Bool
   private let restrictsWeekday: Bool
@@ -168,8 +168,8 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
     for hour in 0..<24 where hours >> UInt64(hour) & 1 != 0 {
       for minute in 0..<60 where minutes >> UInt64(minute) & 1 != 0 {
         let wall = Int64(day.days) * 86_400 + Int64(hour * 3_600 + minute * 60)
-        let instants = local.instants(wall)
-        if isHourly { times += instants } else { times.append(instants.first ?? local.gapEnd(wall)) }
+        let snapshots = local.snapshots(wall)
+        if isHourly { times += snapshots } else { times.append(snapshots.first ?? local.gapEnd(wall)) }
       }
     }
     return times.sorted()

@@ -52,8 +52,8 @@ struct LocalTime {
     Int64(zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(second))))
   }
 
-  /// The instants at which a wall time is shown: none in a gap, two where it comes twice.
-  func instants(_ wall: Int64) -> [Int64] {
+  /// The snapshots at which a wall time is shown: none in a gap, two where it comes twice.
+  func snapshots(_ wall: Int64) -> [Int64] {
     let offsets = Set([offset(wall - 86_400), offset(wall + 86_400)])
     return offsets.map { wall - $0 }.filter { $0 + offset($0) == wall }.sorted()
   }

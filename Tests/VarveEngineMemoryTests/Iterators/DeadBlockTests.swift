@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// A walk passes blocks of nothing but tombstones without reading them, where no other source has keys there.
+/// A scan passes blocks of nothing but tombstones without reading them, where no other source has keys there.
 struct DeadBlockTests {
   /// A database whose tables lie as they were flushed, with small blocks.
   private static func engine() throws -> Engine {
@@ -16,7 +16,7 @@ struct DeadBlockTests {
   }
 
   /// The keys from the first on, and how many blocks were looked up for that.
-  private static func walk(_ engine: Engine, snapshot: EngineSnapshot? = nil) throws -> (
+  private static func scan(_ engine: Engine, snapshot: EngineSnapshot? = nil) throws -> (
     keys: [[UInt8]], blocks: UInt64
   ) {
     func count() -> UInt64 { engine.statistics.cache.hitCount + engine.statistics.cache.missCount }
@@ -42,10 +42,10 @@ struct DeadBlockTests {
     for index in 0..<5_000 { try engine.delete(Self.key(index)) }
     try engine.put(Self.key(6_000), [1])
     try engine.flush()
-    let both = try Self.walk(engine)
+    let both = try Self.scan(engine)
     #expect(both.keys == [Self.key(6_000)])
-    #expect(try Self.walk(engine, snapshot: live).keys.count == 5_000)
-    // Below lie keys between the tombstones, so each block has to be walked.
+    #expect(try Self.scan(engine, snapshot: live).keys.count == 5_000)
+    // Below lie keys between the tombstones, so each block has to be scanned.
     #expect(both.blocks > 100)
     try engine.close()
 
@@ -53,7 +53,7 @@ struct DeadBlockTests {
     for index in 0..<5_000 { try other.delete(Self.key(index)) }
     try other.put(Self.key(6_000), [1])
     try other.flush()
-    let alone = try Self.walk(other)
+    let alone = try Self.scan(other)
     #expect(alone.keys == [Self.key(6_000)])
     #expect(alone.blocks < 10)
     try other.close()
@@ -66,8 +66,8 @@ struct DeadBlockTests {
     for index in 0..<1_000 { try engine.delete(Self.key(index)) }
     // One flush, both versions: for each key a tombstone above its put.
     try engine.flush()
-    #expect(try Self.walk(engine, snapshot: early).keys.count == 1_000)
-    #expect(try Self.walk(engine).keys.isEmpty)
+    #expect(try Self.scan(engine, snapshot: early).keys.count == 1_000)
+    #expect(try Self.scan(engine).keys.isEmpty)
     try engine.close()
   }
 
@@ -94,9 +94,9 @@ struct DeadBlockTests {
       if random.below(8) == 0 { try engine.compact() }
     }
     for (snapshot, live) in snapshots {
-      #expect(try Self.walk(engine, snapshot: snapshot).keys == live.sorted().map(Self.key), "seed \(seed)")
+      #expect(try Self.scan(engine, snapshot: snapshot).keys == live.sorted().map(Self.key), "seed \(seed)")
     }
-    #expect(try Self.walk(engine).keys == live.sorted().map(Self.key), "seed \(seed)")
+    #expect(try Self.scan(engine).keys == live.sorted().map(Self.key), "seed \(seed)")
     try engine.close()
   }
 }

@@ -47,7 +47,7 @@ struct LevelIteratorTests {
   }
 
   @Test(arguments: RandomEntries.Shape.allCases, [false, true])
-  func `a level walks like a sorted array under random moves`(
+  func `a level scans like a sorted array under random moves`(
     shape: RandomEntries.Shape, emptyTables: Bool
   ) throws {
     for seed in 0..<4 as Range<UInt64> {

@@ -35,7 +35,7 @@ struct MergeSourceTests {
     let tree = try Tree(&random)
     let sorted = tree.entries.sorted(by: TextEntry.isInOrder)
     var merge = tree.merge(TableOpener(readers: tree.runs, purpose: purpose))
-    let seen = try walks(&merge)
+    let seen = try scans(&merge)
     #expect(seen.forward == sorted)
     #expect(seen.backward == sorted.reversed())
   }

@@ -45,7 +45,7 @@ struct MergingIteratorTests {
   }
 
   @Test(arguments: RandomEntries.Shape.allCases, [1, 2, 3, 4, 5, 9])
-  func `a merge walks like a sorted array under random moves`(shape: RandomEntries.Shape, sourceCount: Int) throws {
+  func `a merge scans like a sorted array under random moves`(shape: RandomEntries.Shape, sourceCount: Int) throws {
     let seed = UInt64(sourceCount) * 77
     var entries = RandomEntries(seed: seed, shape: shape, keyCount: 150)
     let sources = entries.sources(sourceCount, entries: 400)
@@ -74,7 +74,7 @@ struct MergingIteratorTests {
         try merge.skip(to: place)
         index = sorted.indices.first { model.internalKey($0).compare(place) >= 0 }
       default:
-        // Long walks one way, so that runs and the regions of heads come into play.
+        // Long scans one way, so that runs and the regions of heads come into play.
         let isForward = (step / 150) % 2 == 0 ? !entries.random.oneIn(40) : entries.random.oneIn(40)
         if isForward { try merge.next() } else { try merge.previous() }
         index = index.map { $0 + (isForward ? 1 : -1) }
@@ -86,12 +86,12 @@ struct MergingIteratorTests {
   }
 
   @Test(arguments: RandomEntries.Shape.allCases)
-  func `whole walks both ways give every entry once`(shape: RandomEntries.Shape) throws {
+  func `whole scans both ways give every entry once`(shape: RandomEntries.Shape) throws {
     var entries = RandomEntries(seed: 5, shape: shape, keyCount: 3000)
     let sources = entries.sources(4, entries: 4000)
     let sorted = sources.flatMap { $0 }.sorted(by: TextEntry.isInOrder)
     var merge = MergingIterator(sources)
-    let seen = try walks(&merge)
+    let seen = try scans(&merge)
     #expect(seen.forward == sorted)
     #expect(seen.backward == sorted.reversed())
   }

@@ -39,12 +39,12 @@ struct VisibleIteratorTests {
   }
 
   @Test(arguments: RandomEntries.Shape.allCases, [1, 3, 4])
-  func `a cursor walks like the visible keys under random moves`(
+  func `a cursor scans like the visible keys under random moves`(
     shape: RandomEntries.Shape, sourceCount: Int
   ) throws {
     for round in 0..<18 {
       let seed = UInt64(round * 100 + sourceCount)
-      // Few keys in some rounds, so that keys have more versions than a walk steps over.
+      // Few keys in some rounds, so that keys have more versions than a scan steps over.
       var entries = RandomEntries(seed: seed, shape: shape, keyCount: [6, 40, 200][round % 3])
       let sources = entries.sources(sourceCount, entries: 300, deletes: [1, 5, 9][round / 3 % 3])
       let sequence = UInt64(entries.random.below(310))

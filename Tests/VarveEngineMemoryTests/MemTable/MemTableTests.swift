@@ -46,7 +46,7 @@ struct MemTableTests {
   }
 
   @Test(arguments: KeyFamily.allCases)
-  func `an iterator walks all entries both ways`(family: KeyFamily) {
+  func `an iterator scans all entries both ways`(family: KeyFamily) {
     let (memTable, model) = filled(family, seed: 3)
     var iterator = memTable.makeIterator()
     var forward: [Entry] = []
@@ -102,7 +102,7 @@ struct MemTableTests {
   }
 
   @Test(arguments: KeyFamily.allCases)
-  func `a random walk agrees with the model`(family: KeyFamily) {
+  func `a random iteration agrees with the model`(family: KeyFamily) {
     let seed: UInt64 = 5
     let (memTable, model) = filled(family, seed: seed)
     var random = SeededRandom(seed: seed)

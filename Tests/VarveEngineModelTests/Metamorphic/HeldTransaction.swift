@@ -48,7 +48,7 @@ final class HeldTransaction {
 
   var transaction: OptimisticTransaction?
   let isSerializable: Bool
-  /// Of the same instant.
+  /// Of the same snapshot.
   let snapshot: EngineSnapshot
   /// What a serializable transaction has read.
   private var reads: [Footprint] = []

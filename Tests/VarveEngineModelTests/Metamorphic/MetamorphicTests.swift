@@ -114,7 +114,7 @@ struct MetamorphicTests {
 
   @Test func `a shrunk sequence fails no more when any operation is left out`() throws {
     func fails(_ operations: [SequenceOperation]) -> Bool {
-      operations.filter { $0.kind == .put }.count >= 3 && operations.contains { $0.kind == .walk }
+      operations.filter { $0.kind == .put }.count >= 3 && operations.contains { $0.kind == .scan }
     }
     let sequences = (1...UInt64(50)).lazy.map { SequenceSource.sequence(seed: $0) }
     let operations = try #require(sequences.first(where: fails))

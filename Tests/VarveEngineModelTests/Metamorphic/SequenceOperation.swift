@@ -21,7 +21,7 @@ enum SequenceOperation: Hashable, Sendable, Codable {
   case contains(family: Int, key: Key, snapshot: Int?)
   case multiGet(family: Int, keys: [Key], snapshot: Int?)
   /// A cursor over bounds, from one end, so many steps.
-  case walk(family: Int, bounds: Bounds, isForward: Bool, steps: Int, snapshot: Int?)
+  case scan(family: Int, bounds: Bounds, isForward: Bool, steps: Int, snapshot: Int?)
   case openCursor(Int, family: Int, bounds: Bounds, snapshot: Int?)
   case moveCursor(Int, Move)
   case closeCursor(Int)
@@ -37,7 +37,7 @@ enum SequenceOperation: Hashable, Sendable, Codable {
   case refusal(family: Int)
   case beginTransaction(Int, isSerializable: Bool)
   case readTransaction(Int, family: Int, key: Key)
-  case walkTransaction(Int, family: Int, bounds: Bounds, isForward: Bool, steps: Int)
+  case scanTransaction(Int, family: Int, bounds: Bounds, isForward: Bool, steps: Int)
   case writeTransaction(Int, [Change])
   /// Sets a savepoint, or goes back to the last one.
   case savepoint(Int, isSet: Bool)
@@ -112,10 +112,10 @@ enum SequenceOperation: Hashable, Sendable, Codable {
 extension SequenceOperation {
   /// What an operation is, for the mix.
   enum Kind: Int, CaseIterable {
-    case put, delete, deleteRange, merge, putStamped, putOnce, removeOnce, batch, fill, get, contains, multiGet, walk,
+    case put, delete, deleteRange, merge, putStamped, putOnce, removeOnce, batch, fill, get, contains, multiGet, scan,
       openCursor, moveCursor, closeCursor
     case takeSnapshot, releaseSnapshot, sync, flush, compact, createFamily, dropFamily, reopen, refusal
-    case beginTransaction, readTransaction, walkTransaction, writeTransaction, savepoint, commitTransaction
+    case beginTransaction, readTransaction, scanTransaction, writeTransaction, savepoint, commitTransaction
     case rollBackTransaction
 
     /// How often the kind is drawn, relative to the others.
@@ -128,7 +128,7 @@ extension SequenceOperation {
       case .deleteRange, .merge: 50
       case .putOnce, .removeOnce: 40
       case .get: 110
-      case .walk, .moveCursor: 70
+      case .scan, .moveCursor: 70
       case .flush, .compact: 55
       case .contains, .multiGet, .openCursor, .takeSnapshot: 40
       case .createFamily: 30
@@ -139,7 +139,7 @@ extension SequenceOperation {
       case .writeTransaction: 240
       case .commitTransaction: 80
       case .readTransaction: 90
-      case .walkTransaction, .savepoint: 45
+      case .scanTransaction, .savepoint: 45
       }
     }
   }
@@ -158,7 +158,7 @@ extension SequenceOperation {
     case .get: .get
     case .contains: .contains
     case .multiGet: .multiGet
-    case .walk: .walk
+    case .scan: .scan
     case .openCursor: .openCursor
     case .moveCursor: .moveCursor
     case .closeCursor: .closeCursor
@@ -173,7 +173,7 @@ extension SequenceOperation {
     case .refusal: .refusal
     case .beginTransaction: .beginTransaction
     case .readTransaction: .readTransaction
-    case .walkTransaction: .walkTransaction
+    case .scanTransaction: .scanTransaction
     case .writeTransaction: .writeTransaction
     case .savepoint: .savepoint
     case .commitTransaction: .commitTransaction
@@ -204,17 +204,17 @@ extension SequenceOperation {
           : [])
     case .multiGet(let family, let keys, let snapshot) where keys.count > 1:
       keys.map { .get(family: family, key: $0, snapshot: snapshot) }
-    case .walk(let family, let bounds, let isForward, let steps, let snapshot):
+    case .scan(let family, let bounds, let isForward, let steps, let snapshot):
       steps > 0
-        ? [.walk(family: family, bounds: bounds, isForward: isForward, steps: steps / 2, snapshot: snapshot)] : []
+        ? [.scan(family: family, bounds: bounds, isForward: isForward, steps: steps / 2, snapshot: snapshot)] : []
     case .writeTransaction(let slot, let changes) where changes.count > 1:
       changes.indices.map { index in
         var fewer = changes
         fewer.remove(at: index)
         return .writeTransaction(slot, fewer)
       }
-    case .walkTransaction(let slot, let family, let bounds, let isForward, let steps) where steps > 0:
-      [.walkTransaction(slot, family: family, bounds: bounds, isForward: isForward, steps: steps / 2)]
+    case .scanTransaction(let slot, let family, let bounds, let isForward, let steps) where steps > 0:
+      [.scanTransaction(slot, family: family, bounds: bounds, isForward: isForward, steps: steps / 2)]
     case .moveCursor(let slot, .next(let count)) where count > 1: [.moveCursor(slot, .next(count / 2))]
     case .moveCursor(let slot, .previous(let count)) where count > 1: [.moveCursor(slot, .previous(count / 2))]
     case .compact(let family, let from, let to) where from != nil || to != nil:

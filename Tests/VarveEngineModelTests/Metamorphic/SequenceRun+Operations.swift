@@ -128,7 +128,7 @@ extension SequenceRun {
       let values = try engine.multiGet(keys.map(\.bytes), in: family, snapshot: self.snapshot(snapshot))
       for value in values { answer.add(value) }
     default:
-      guard case .walk(let slot, let bounds, let isForward, let steps, let snapshot) = operation,
+      guard case .scan(let slot, let bounds, let isForward, let steps, let snapshot) = operation,
         let family = family(slot, &answer)
       else { return }
       var cursor = try engine.cursor(in: family, bounds: bounds.cursorBounds, snapshot: self.snapshot(snapshot))

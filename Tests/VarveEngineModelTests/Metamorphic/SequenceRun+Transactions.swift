@@ -17,9 +17,9 @@ extension SequenceRun {
       guard let held = transaction(place, &answer), let family = family(slot, &answer) else { return }
       held.noteRead(HeldTransaction.footprint(of: key.bytes, family.id))
       answer.add(try held.transaction?.get(key.bytes, in: family))
-    case .walkTransaction(let place, let slot, let bounds, let isForward, let steps):
+    case .scanTransaction(let place, let slot, let bounds, let isForward, let steps):
       guard let held = transaction(place, &answer), let family = family(slot, &answer) else { return }
-      try walk(held, family, bounds.cursorBounds, isForward, steps, &answer)
+      try scan(held, family, bounds.cursorBounds, isForward, steps, &answer)
     case .writeTransaction(let place, let changes):
       guard let held = transaction(place, &answer) else { return }
       for change in changes {
@@ -66,7 +66,7 @@ extension SequenceRun {
   }
 
   /// From one end so many steps; what lies in between, and to the end where the cursor came there, is read.
-  private func walk(
+  private func scan(
     _ held: HeldTransaction, _ family: ColumnFamily, _ bounds: CursorBounds, _ isForward: Bool, _ steps: Int,
     _ answer: inout SequenceAnswer
   ) throws(EngineError) {

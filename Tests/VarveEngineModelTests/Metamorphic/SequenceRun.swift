@@ -98,7 +98,7 @@ final class SequenceRun {
     switch operation {
     case .put, .delete, .deleteRange, .merge, .putStamped, .putOnce, .removeOnce, .batch, .fill, .refusal:
       try write(operation, &answer)
-    case .get, .contains, .multiGet, .walk: try read(operation, &answer)
+    case .get, .contains, .multiGet, .scan: try read(operation, &answer)
     case .openCursor, .moveCursor, .closeCursor: try useCursor(operation, &answer)
     case .takeSnapshot(let slot):
       snapshots[slot] = engine.snapshot()

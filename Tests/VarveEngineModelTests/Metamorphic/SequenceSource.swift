@@ -93,8 +93,8 @@ struct SequenceSource {
     case .get: .get(family: family(), key: key(), snapshot: snapshot())
     case .contains: .contains(family: family(), key: key(), snapshot: snapshot())
     case .multiGet: .multiGet(family: family(), keys: (0...random.below(5)).map { _ in key() }, snapshot: snapshot())
-    case .walk:
-      .walk(
+    case .scan:
+      .scan(
         family: family(), bounds: bounds(), isForward: random.oneIn(2), steps: random.below(60), snapshot: snapshot())
     case .openCursor:
       .openCursor(random.below(Self.cursorSlots), family: family(), bounds: bounds(), snapshot: snapshot())
@@ -130,8 +130,8 @@ struct SequenceSource {
     case .readTransaction:
       let (family, key) = place()
       return .readTransaction(slot, family: family, key: key)
-    case .walkTransaction:
-      return .walkTransaction(
+    case .scanTransaction:
+      return .scanTransaction(
         slot, family: family(), bounds: bounds(), isForward: random.oneIn(2), steps: random.below(12))
     case .writeTransaction: return .writeTransaction(slot, (0...random.below(3)).map { _ in transactionChange() })
     case .savepoint: return .savepoint(slot, isSet: random.oneIn(2))

@@ -38,13 +38,13 @@ struct OpeningTests {
     #expect(try size() < 1 << 20)
   }
 
-  @Test func `what the options come to is explained in figures`() throws {
+  @Test func `what the options come to is explained in numbers`() throws {
     var options = SmallEngine.options()
     options.memoryBudget = 64 << 20
     let engine = try Engine.open(at: "/db", options: options, environment: .inMemory())
     let text = engine.explain()
-    let figures = ["memtableSize = 65536: as the options say", "logSegmentSize = 262144", " 0 open tables"]
-    for words in ["database /db"] + figures {
+    let statistics = ["memtableSize = 65536: as the options say", "logSegmentSize = 262144", " 0 open tables"]
+    for words in ["database /db"] + statistics {
       #expect(text.contains(words), "\(words) in:\n\(text)")
     }
     try engine.close()

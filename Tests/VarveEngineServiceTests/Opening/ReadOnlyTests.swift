@@ -88,7 +88,7 @@ struct ReadOnlyTests {
     try fixture.writer.close()
   }
 
-  @Test func `a read-only engine stays at its instant while the writer continues`() throws {
+  @Test func `a read-only engine stays at its snapshot while the writer continues`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let fixture = try FollowFixture(PosixFileSystem(), at: path)

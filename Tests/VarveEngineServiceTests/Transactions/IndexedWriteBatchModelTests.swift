@@ -258,7 +258,7 @@ struct IndexedWriteBatchModelTests {
     mutating func finish(_ committed: ModelDatabase) throws {
       for name in IndexedWriteBatchModelTests.families {
         var cursor = try batch.cursor(in: column(name))
-        #expect(try rows(&cursor) == model.state.scan(name), "\(place), the last walk of \(name)")
+        #expect(try rows(&cursor) == model.state.scan(name), "\(place), the last scan of \(name)")
       }
       try count()
       try engine.write(batch)

@@ -55,7 +55,7 @@ struct TransactionHistoryTests {
           try transaction.put([to], CounterOperator.bytes(there + amount))
         }
         guard step % 20 == thread else { continue }
-        // A caller that looks at one instant sees all of it.
+        // A caller that looks at one snapshot sees all of it.
         let total = try engine.multiGet((0..<10).map { [UInt8($0)] }).reduce(0) { sum, value in
           sum + (value.flatMap(CounterOperator.number) ?? 0)
         }
@@ -172,7 +172,7 @@ struct TransactionHistoryTests {
       for scan in record.scans {
         #expect(
           model.state.scan("default", scan.bounds) == scan.rows,
-          "seed \(seed): \(scan.bounds) at the commit \(record.sequence) is not what it walked")
+          "seed \(seed): \(scan.bounds) at the commit \(record.sequence) is not what it scanned")
       }
       model.write(record.changes)
     }

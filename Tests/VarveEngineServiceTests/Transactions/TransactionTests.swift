@@ -35,7 +35,7 @@ struct TransactionTests {
 
   // MARK: - What it sees
 
-  @Test func `a transaction reads one instant and its own writes over it`() throws {
+  @Test func `a transaction reads one snapshot and its own writes over it`() throws {
     let engine = try Self.makeEngine()
     try engine.put(Self.key("a"), [1])
     try engine.put(Self.key("b"), [2])
@@ -116,13 +116,13 @@ struct TransactionTests {
   }
 
   @Test(arguments: Change.allCases, [false, true])
-  func `whatever others do to a key that was read is a conflict`(change: Change, walked: Bool) throws {
+  func `whatever others do to a key that was read is a conflict`(change: Change, scanned: Bool) throws {
     let engine = try Self.makeEngine()
     let family = try engine.createFamily("f", options: FamilyOptions(mergeOperator: CounterOperator().name))
     try engine.put(Self.key("k"), CounterOperator.bytes(1), in: family)
     try engine.put(Self.key("z"), [1], in: family)
     var transaction = engine.beginTransaction()
-    if walked {
+    if scanned {
       var cursor = try transaction.cursor(in: family)
       try cursor.seek(Self.key("a"))
       #expect(cursor.keyBytes == Self.key("k"))
@@ -163,7 +163,7 @@ struct TransactionTests {
     #expect(try engine.get([3]) == [2])
   }
 
-  @Test func `a key that was not there when a range was walked is a conflict, backward too`() throws {
+  @Test func `a key that was not there when a range was scanned is a conflict, backward too`() throws {
     let engine = try Self.makeEngine()
     try engine.put([1], [1])
     try engine.put([9], [1])

@@ -52,7 +52,7 @@ struct DeadRunModelTests {
       case 20..<50: try writeRange(200, skipping: random.below(2) == 0 ? 150 : 1_000_000, delete)
       case 50..<58: try put(random.below(DeadRunModelTests.keyCount))
       case 58..<60: try deleteRange()
-      case 60..<80: try walk()
+      case 60..<80: try scan()
       case 80..<82: try engine.flush()
       case 82..<83: try engine.compact()
       case 83..<86: snapshots.append((engine.snapshot(), live))
@@ -69,8 +69,8 @@ struct DeadRunModelTests {
       for index in begin..<end { live[index] = nil }
     }
 
-    /// A cursor that walks a little, and before whose end others write.
-    private func walk() throws {
+    /// A cursor that scans a little, and before whose end others write.
+    private func scan() throws {
       var cursor = try engine.cursor()
       let seen = live
       var place = random.below(DeadRunModelTests.keyCount)

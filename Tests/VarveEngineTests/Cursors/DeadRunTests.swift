@@ -51,7 +51,7 @@ struct DeadRunTests {
     #expect(fragments.count == 1)
     #expect(fragments.first?.start == Self.key(0))
     #expect(fragments.first?.end == Self.key(899) + [0])
-    // The walk is short now, and asks for no more.
+    // The scan is short now, and asks for no more.
     #expect(try Self.first(engine) == Self.key(900))
     #expect(Self.coveredRuns(engine) == 1)
     #expect(try engine.content()["default"]?.count == 100)
@@ -64,7 +64,7 @@ struct DeadRunTests {
     let observed = try ObservedEngine(options)
     let engine = observed.engine
     let other = try engine.createFamily("other")
-    func figures(_ name: String) throws -> EngineStatistics.Family {
+    func statistics(_ name: String) throws -> EngineStatistics.Family {
       try #require(engine.statistics.families.first { $0.name == name })
     }
     // Tables that keep a range tombstone of their own, in one family.
@@ -84,17 +84,17 @@ struct DeadRunTests {
     }
     #expect(try first(from: 0, in: other) == Self.key(900))
     #expect(try first(from: 2_000, in: nil) == Self.key(2_900))
-    #expect(try figures("other").coveredRunCount == 1)
-    #expect(try figures("other").rangeTombstoneTableCount == 0)
-    #expect(try figures("default").coveredRunCount == 0, "off")
-    #expect(try figures("default").rangeTombstoneTableCount == DeadRuns.tombstoneTablesMaximum)
+    #expect(try statistics("other").coveredRunCount == 1)
+    #expect(try statistics("other").rangeTombstoneTableCount == 0)
+    #expect(try statistics("default").coveredRunCount == 0, "off")
+    #expect(try statistics("default").rangeTombstoneTableCount == DeadRuns.tombstoneTablesMaximum)
     // Without those tables it is on again.
     try engine.compact()
     try observed.put(2_000..<3_000)
     try Self.delete(2_000..<2_900, in: engine)
-    #expect(try figures("default").rangeTombstoneTableCount == 0)
+    #expect(try statistics("default").rangeTombstoneTableCount == 0)
     #expect(try first(from: 2_000, in: nil) == Self.key(2_900))
-    #expect(try figures("default").coveredRunCount == 1)
+    #expect(try statistics("default").coveredRunCount == 1)
     #expect(engine.statistics.json.contains("\"coveredRuns\":1"))
     _ = try observed.close()
   }
@@ -151,7 +151,7 @@ struct DeadRunTests {
   }
 
   @Test(arguments: [false, true])
-  func `a write into the run, between the walk and the commit, keeps it as it is`(isDelete: Bool) throws {
+  func `a write into the run, between the scan and the commit, keeps it as it is`(isDelete: Bool) throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<500)

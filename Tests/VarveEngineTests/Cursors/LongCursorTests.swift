@@ -162,10 +162,10 @@ struct LongCursorTests {
     try engine.flush()
     let wrong = Atomic<Int>(0)
     let isDone = Atomic<Bool>(false)
-    let walkers = (0..<3).map { number in
-      EngineThread(name: "walker") {
+    let scanners = (0..<3).map { number in
+      EngineThread(name: "scanner") {
         for _ in 0..<20 {
-          guard (try? Self.walk(engine, count)) == true else {
+          guard (try? Self.scan(engine, count)) == true else {
             wrong.add(1, ordering: .relaxed)
             break
           }
@@ -176,13 +176,13 @@ struct LongCursorTests {
     let taker = EngineThread(name: "taker") {
       while !isDone.load(ordering: .acquiring) { engine.core.background.cursors.takeBack(age: 0) }
     }
-    for walker in walkers { walker.join() }
+    for scanner in scanners { scanner.join() }
     taker.join()
     #expect(wrong.load(ordering: .relaxed) == 0)
     try engine.close()
   }
 
-  private static func walk(_ engine: Engine, _ count: Int) throws -> Bool {
+  private static func scan(_ engine: Engine, _ count: Int) throws -> Bool {
     var cursor = try engine.cursor()
     try cursor.seekToFirst()
     for index in 0..<count {

@@ -50,7 +50,7 @@ struct EngineTests {
     try engine.close()
   }
 
-  @Test func `a cursor walks both ways at one instant`() throws {
+  @Test func `a cursor scans both ways at one snapshot`() throws {
     let engine = try Engine.open(at: "/db", options: Self.options(), environment: .inMemory())
     for index in 0..<2_000 { try engine.put(key(index * 2), value(index)) }
     var cursor = try engine.cursor()

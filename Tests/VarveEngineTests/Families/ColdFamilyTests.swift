@@ -55,9 +55,9 @@ struct ColdFamilyTests {
     let turns = Int(engine.core.pipeline.acceptedBytes) / bound
     #expect(turns >= 10)
     #expect(longest <= bound + 4 * engine.core.background.plan.logSegmentSize, "\(longest) of \(bound)")
-    let figures = engine.statistics.families.first { $0.name == "cold" }
-    #expect(figures?.levels.allSatisfy { $0.fileCount == 0 } == true)
-    #expect(figures?.memTableEntryCount == 8)
+    let statistics = engine.statistics.families.first { $0.name == "cold" }
+    #expect(statistics?.levels.allSatisfy { $0.fileCount == 0 } == true)
+    #expect(statistics?.memTableEntryCount == 8)
     // An eighth of the bound at most in each turn.
     #expect(engine.core.pipeline.bytesLoggedAgain > 0)
     #expect(engine.core.pipeline.bytesLoggedAgain <= UInt64(turns + 1) * UInt64(bound / 8))
@@ -93,8 +93,8 @@ struct ColdFamilyTests {
     try engine.put(Self.key(1), [1], in: cold, durability: Durability.none)
     for round in 0..<3_000 { try Self.heat(engine, executor, round) }
     executor.runAll()
-    let figures = engine.statistics.families.first { $0.name == "cold" }
-    #expect(figures?.levels.contains { $0.fileCount > 0 } == true)
+    let statistics = engine.statistics.families.first { $0.name == "cold" }
+    #expect(statistics?.levels.contains { $0.fileCount > 0 } == true)
     try engine.close()
   }
 

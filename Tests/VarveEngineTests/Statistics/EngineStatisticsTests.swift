@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The figures of an engine against what was done with it.
+/// The statistics of an engine against what was done with it.
 struct EngineStatisticsTests {
   @Test func `levels, entries and tombstones are those of the tables`() throws {
     let observed = try ObservedEngine()
@@ -172,7 +172,7 @@ struct EngineStatisticsTests {
     }
   }
 
-  @Test func `the log's figures follow commits and syncs`() throws {
+  @Test func `the log's statistics follow commits and syncs`() throws {
     let observed = try ObservedEngine()
     try observed.put(0..<10)
     var log = observed.engine.statistics.log
@@ -184,7 +184,7 @@ struct EngineStatisticsTests {
     _ = try observed.close()
   }
 
-  @Test func `the figures as JSON are one line that names all of them`() throws {
+  @Test func `the statistics as JSON are one line that names all of them`() throws {
     let observed = try ObservedEngine()
     _ = try observed.engine.createFamily("a \"quoted\" \\ name\n")
     try observed.put(0..<100)

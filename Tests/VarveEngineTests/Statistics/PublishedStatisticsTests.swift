@@ -49,7 +49,7 @@ struct PublishedStatisticsTests {
     #expect(try PublishedStatistics.read(at: path) == nil)
   }
 
-  @Test func `an engine that is let go takes its figures with it`() throws {
+  @Test func `an engine that is let go takes its statistics with it`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     do {

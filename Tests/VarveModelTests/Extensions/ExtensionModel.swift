@@ -7,7 +7,7 @@ enum ExtensionStep: Int, CaseIterable, Sendable {
   // Rows, in a write.
   case set, setOther, remove, removeRange, removeCollection, readRow, readWritten
   // Parts, in a write.
-  case putPart, addPart, deletePart, deletePartRange, getPart, firstOfPart, countPart, walkPart
+  case putPart, addPart, deletePart, deletePartRange, getPart, firstOfPart, countPart, scanPart
   // Around these, in a write.
   case savepointKept, savepointUndone, asideInside, replaceInside, checkInside
   // Around transactions.
@@ -27,7 +27,7 @@ enum ExtensionStep: Int, CaseIterable, Sendable {
     case .deletePart: 20
     case .deletePartRange: 6
     case .firstOfPart: 20
-    case .countPart, .walkPart: 8
+    case .countPart, .scanPart: 8
     case .savepointKept, .savepointUndone: 26
     case .asideInside: 4
     case .replaceInside, .checkInside: 1

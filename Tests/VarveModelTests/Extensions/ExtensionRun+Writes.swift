@@ -240,7 +240,7 @@ extension ExtensionRun {
         try expect(
           try entry.map { try Self.number($0.value, form) }, state[form, key], "the value at \(key) of \(form)")
       }
-      try expect(try cursor.next()?.key, nil, "the end of a walk of \(form)")
+      try expect(try cursor.next()?.key, nil, "the end of a scan of \(form)")
     }
   }
 

@@ -348,7 +348,7 @@ final class GraphRun {
     while let step = try traversal.next() { found.append("\(Thing.text(step.end)) \(step.depth)") }
     depths[start] = nil
     try compare(
-      found, depths.filter { $0.value <= bound ?? .max }.map { "\($0.key) \($0.value)" }, "a walk from \(start)")
+      found, depths.filter { $0.value <= bound ?? .max }.map { "\($0.key) \($0.value)" }, "a scan from \(start)")
     let target = key()
     let path = try graph.shortestPath(from: Thing.row(start), to: Thing.row(target), direction, names: edgeNames)
     try #require(path?.count == (target == start ? 0 : depths[target]))

@@ -35,27 +35,27 @@ struct CatalogLoadTests {
       try database.write { tx in try tx.set("a", key: 1, in: "books") }
       return try backend.snapshot()
     }
-    var instants = [try fill()]
-    try follower.refresh(instants[0])
+    var snapshots = [try fill()]
+    try follower.refresh(snapshots[0])
     for _ in 0..<drops {
       try database.dropCollection("books")
-      instants.append(try fill())
+      snapshots.append(try fill())
     }
-    let ids = try instants.map { instant in
-      let record = try instant.value(of: CatalogKey.collection("books"), in: follower.families.catalog)
+    let ids = try snapshots.map { snapshot in
+      let record = try snapshot.value(of: CatalogKey.collection("books"), in: follower.families.catalog)
       return try CollectionRecord(#require(record), name: "books").id
     }
     #expect(Set(ids).count == drops + 1)
     // Another thread took a later snapshot and refreshed the catalog first.
     let later = try fill()
     try follower.refresh(later)
-    let overtaken = Array(zip(instants, ids).dropFirst())
-    for (instant, id) in latestFirst ? overtaken.reversed() : overtaken {
-      try follower.refresh(instant)
-      #expect(follower.collection("books", at: instant.version)?.record.id == id)
+    let overtaken = Array(zip(snapshots, ids).dropFirst())
+    for (snapshot, id) in latestFirst ? overtaken.reversed() : overtaken {
+      try follower.refresh(snapshot)
+      #expect(follower.collection("books", at: snapshot.version)?.record.id == id)
     }
-    for (instant, id) in zip(instants, ids) {
-      #expect(follower.collection("books", at: instant.version)?.record.id == id)
+    for (snapshot, id) in zip(snapshots, ids) {
+      #expect(follower.collection("books", at: snapshot.version)?.record.id == id)
     }
     #expect(follower.collection("books", at: later.version)?.record.id == ids.last)
     #expect(follower.collection("books")?.record.id == ids.last)

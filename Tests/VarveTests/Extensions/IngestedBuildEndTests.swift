@@ -71,7 +71,7 @@ struct IngestedBuildEndTests {
       let info = try #require(try tx.info("c"))
       while let row = try rows.next() {
         let key = try info.storageKey(try row.key.key(as: Int.self), limit: 100)
-        if ByteOrder.precedes(mark.watermark, info.walkKey(key)) { count += 1 }
+        if ByteOrder.precedes(mark.watermark, info.scanKey(key)) { count += 1 }
       }
       return count
     }

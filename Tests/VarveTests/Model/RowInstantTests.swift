@@ -34,17 +34,17 @@ struct RowInstantTests {
       if isOwn { try tx.set("old", key: 1, in: "rows", metadata: Self.old) }
       let row = try #require(try tx.row(key: 1, in: "rows"))
       let several = try #require(try tx.rows(keys: [1], in: "rows")[0])
-      var walk = try tx.rows(in: "rows")
+      var scan = try tx.rows(in: "rows")
       var range = try tx.rows(in: "rows", 0...1, descending: true)
       try Self.changes[index](tx)
-      let walked = try #require(try walk.next())
+      let scanned = try #require(try scan.next())
       let ranged = try #require(try range.next())
-      for found in [row, several, walked, ranged] {
+      for found in [row, several, scanned, ranged] {
         #expect(try found.metadata(as: Note.self) == Self.old)
         #expect(try found.object(as: String.self) == "old")
         #expect(found.hasMetadata)
       }
-      #expect(try walk.next() == nil)
+      #expect(try scan.next() == nil)
     }
     try database.close()
   }

@@ -181,7 +181,7 @@ private struct WritingRun {
   private var counters: Content = [:]
   private var savepoints: [Savepoint] = []
   /// Cursors that stay open during writes.
-  private var walks: [(cursor: FamilyCursor, rest: [Pair], depth: Int)] = []
+  private var scans: [(cursor: FamilyCursor, rest: [Pair], depth: Int)] = []
   private(set) var trace: [String] = []
   private(set) var kinds: [String: Int] = [:]
 
@@ -249,7 +249,7 @@ private struct WritingRun {
       try writing.add(number, by: .sum, to: key, in: counterFamily)
       counters[key] = StorageBatch.counterBytes((counters[key].flatMap(StorageBatch.counterNumber) ?? 0) + number)
     case "find": try find()
-    case "walk": try walk()
+    case "scan": try scan()
     case "hold": hold()
     case "move": try move()
     case "savepoint":
@@ -267,9 +267,9 @@ private struct WritingRun {
     case 42..<48: return "clear"
     case 48..<58: return "add"
     case 58..<68: return "find"
-    case 68..<74: return "walk"
-    case 74..<78: return walks.count < 4 ? "hold" : "move"
-    case 78..<86: return walks.isEmpty ? "hold" : "move"
+    case 68..<74: return "scan"
+    case 74..<78: return scans.count < 4 ? "hold" : "move"
+    case 78..<86: return scans.isEmpty ? "hold" : "move"
     case 86..<94: return savepoints.count < 4 ? "savepoint" : "end"
     default: return savepoints.isEmpty ? "savepoint" : "end"
     }
@@ -317,7 +317,7 @@ private struct WritingRun {
     return (cursor, range.isEmpty ? [] : Self.rows(isCounter ? counters : model, range, isReverse: isReverse))
   }
 
-  private mutating func walk() throws {
+  private mutating func scan() throws {
     var (cursor, expected) = cursor(random.oneIn(2), random.oneIn(3))
     var found: [Pair] = []
     while let (key, value) = try cursor.next() { found.append(Pair(key, value)) }
@@ -326,19 +326,19 @@ private struct WritingRun {
 
   private mutating func hold() {
     let (cursor, rest) = cursor(random.oneIn(2), random.oneIn(3))
-    walks.append((cursor, rest, savepoints.count))
+    scans.append((cursor, rest, savepoints.count))
   }
 
   private mutating func move() throws {
-    let index = random.below(walks.count)
+    let index = random.below(scans.count)
     for _ in 0..<(1 + random.below(4)) {
-      let found = try walks[index].cursor.next().map { Pair($0.key, $0.value) }
-      let expected = walks[index].rest.isEmpty ? nil : walks[index].rest.removeFirst()
+      let found = try scans[index].cursor.next().map { Pair($0.key, $0.value) }
+      let expected = scans[index].rest.isEmpty ? nil : scans[index].rest.removeFirst()
       guard found == expected else {
         throw ContractBroken("a held cursor shows \(found as Any), not \(expected as Any)")
       }
       if found == nil {
-        walks.remove(at: index)
+        scans.remove(at: index)
         return
       }
     }
@@ -347,12 +347,12 @@ private struct WritingRun {
   private mutating func endSavepoint(isUndone: Bool) throws {
     let savepoint = savepoints.removeLast()
     // Cursors made inside of it now belong to the enclosing savepoint, or are gone.
-    for index in walks.indices where walks[index].depth > savepoints.count && !isUndone {
-      walks[index].depth = savepoints.count
+    for index in scans.indices where scans[index].depth > savepoints.count && !isUndone {
+      scans[index].depth = savepoints.count
     }
     guard isUndone else { return writing.releaseSavepoint() }
     writing.rollBack()
-    walks.removeAll { $0.depth > savepoints.count }
+    scans.removeAll { $0.depth > savepoints.count }
     model = savepoint.values
     counters = savepoint.counters
     guard writing.byteCount == savepoint.byteCount else {
@@ -371,7 +371,7 @@ private struct WritingRun {
       let expected = Self.rows(content, StorageRange(), isReverse: false)
       guard found == expected else { throw ContractBroken("committed \(found), not \(expected)") }
     }
-    while !walks.isEmpty { try move() }
+    while !scans.isEmpty { try move() }
   }
 }
 

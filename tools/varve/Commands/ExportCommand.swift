@@ -7,7 +7,7 @@ struct ExportCommand: ParsableCommand {
     commandName: "export",
     abstract: "Write the entries of a database into a file.",
     discussion: """
-      Writes all families at one instant, or one with --family, in the form that load reads. The file gets \
+      Writes all families at one snapshot, or one with --family, in the form that load reads. The file gets \
       its name when it is whole; until then it is <file>.partial, and an export that was interrupted continues \
       with --resume, as long as the database is the same.
 

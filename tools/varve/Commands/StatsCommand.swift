@@ -5,9 +5,9 @@ import VarveEngine
 struct StatsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "stats",
-    abstract: "Print live figures: work, memory, cache, stalls, latencies.",
+    abstract: "Print live statistics: work, memory, cache, stalls, latencies.",
     discussion: """
-      A process that has the database open for writing publishes its figures about once a second; they are \
+      A process that has the database open for writing publishes its statistics about once a second; they are \
       printed without opening anything. Without such a process the database is opened read-only, and what \
       lies in it is printed once.
 
@@ -47,16 +47,16 @@ struct StatsCommand: ParsableCommand {
   private func printResting(_ left: PublishedStatistics?, to sink: ByteSink) throws {
     if let left {
       StandardError.write(
-        "varve: process \(left.processID) ended without closing the database; these are the figures of what it left\n")
+        "varve: process \(left.processID) ended without closing the database; these are the statistics that it left\n")
     }
     try database.reading { engine in
-      let figures = try StatisticsFigures.decode(engine.statistics.json, path: database.path)
+      let metrics = try DecodedStatistics.decode(engine.statistics.json, path: database.path)
       if output.json {
         try sink.writeJSON(
-          StatsRow(path: database.path, published: nil, diedProcess: left?.processID, figures: figures))
+          StatsRow(path: database.path, published: nil, diedProcess: left?.processID, metrics: metrics))
       } else {
         try sink.writeLine("database  \(database.path), not open for writing in any process")
-        for line in StatisticsTable(figures: figures).lines { try sink.writeLine(line) }
+        for line in StatisticsTable(metrics: metrics).lines { try sink.writeLine(line) }
       }
     }
   }
@@ -64,16 +64,16 @@ struct StatsCommand: ParsableCommand {
   /// Prints what a process publishes: once, or as long as it does.
   private func follow(_ first: PublishedStatistics, _ sink: ByteSink) throws {
     var published = first
-    var before: (figures: StatisticsFigures, nanoseconds: UInt64)?
+    var before: (metrics: DecodedStatistics, nanoseconds: UInt64)?
     var outputs = 0
     while true {
-      let figures = try StatisticsFigures.decode(published.json, path: database.path)
-      var table = StatisticsTable(figures: figures)
+      let metrics = try DecodedStatistics.decode(published.json, path: database.path)
+      var table = StatisticsTable(metrics: metrics)
       if let before, published.nanoseconds > before.nanoseconds {
-        table.before = (before.figures, Double(published.nanoseconds - before.nanoseconds) / 1e9)
+        table.before = (before.metrics, Double(published.nanoseconds - before.nanoseconds) / 1e9)
       }
       try show(published, table, sink)
-      if before.map({ $0.nanoseconds < published.nanoseconds }) ?? true { before = (figures, published.nanoseconds) }
+      if before.map({ $0.nanoseconds < published.nanoseconds }) ?? true { before = (metrics, published.nanoseconds) }
       outputs += 1
       if !watch || outputs == count { return }
       SystemClock().pause(UInt64(interval * 1e9))
@@ -93,7 +93,7 @@ struct StatsCommand: ParsableCommand {
   private func show(_ published: PublishedStatistics, _ table: StatisticsTable, _ sink: ByteSink) throws {
     if output.json {
       try sink.writeJSON(
-        StatsRow(path: database.path, published: published, diedProcess: nil, figures: table.figures))
+        StatsRow(path: database.path, published: published, diedProcess: nil, metrics: table.metrics))
     } else {
       // In a terminal the table stays where it is: home, and clear what is below.
       if watch && StandardOutput.isTerminal { try sink.write("\u{1b}[H\u{1b}[J") }
@@ -115,15 +115,15 @@ private struct StatsRow: Encodable {
   let nanoseconds: UInt64?
   /// The process that left the database without closing it.
   let diedProcess: UInt64?
-  let statistics: StatisticsFigures
+  let statistics: DecodedStatistics
 
-  init(path: String, published: PublishedStatistics?, diedProcess: UInt64?, figures: StatisticsFigures) {
+  init(path: String, published: PublishedStatistics?, diedProcess: UInt64?, metrics: DecodedStatistics) {
     self.path = path
     isLive = published != nil
     process = published?.processID
     updateCount = published?.updateCount
     nanoseconds = published?.nanoseconds
     self.diedProcess = diedProcess
-    statistics = figures
+    statistics = metrics
   }
 }

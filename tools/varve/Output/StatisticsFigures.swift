@@ -1,7 +1,7 @@
 import VarveEngine
 
 /// `EngineStatistics.json`, decoded: what `stats` prints as a table, and passes on as JSON.
-struct StatisticsFigures: Codable {
+struct DecodedStatistics: Codable {
   struct Level: Codable {
     let level: Int
     let files: Int
@@ -135,11 +135,11 @@ struct StatisticsFigures: Codable {
   let latencies: [String: Latency]
 
   /// Throws where the text is not that of an engine like this one.
-  static func decode(_ json: String, path: String) throws -> StatisticsFigures {
+  static func decode(_ json: String, path: String) throws -> DecodedStatistics {
     do {
-      return try JSONText.decode(StatisticsFigures.self, json.utf8)
+      return try JSONText.decode(DecodedStatistics.self, json.utf8)
     } catch {
-      throw ToolError(.cannotOpen, "the figures are those of another version of the engine: \(error)", file: path)
+      throw ToolError(.cannotOpen, "the statistics are those of another version of the engine: \(error)", file: path)
     }
   }
 }

@@ -14,7 +14,7 @@ struct CodersCommand: ParsableCommand {
   @Option(help: "Values that are encoded and decoded a round.")
   var num = 100_000
 
-  @Option(help: "Rounds; the coders take turns, and the figures are medians.")
+  @Option(help: "Rounds; the coders take turns, and the results are medians.")
   var rounds = 5
 
   @Option(help: "Seed of the values.")

@@ -16,7 +16,7 @@ struct CompareCommand: ParsableCommand {
   @Option(help: "Run this row only: \(Self.rowNames). Repeatable; longoverwrite runs only when named.")
   var only: [String] = []
 
-  @Option(help: "Rounds; the engines take turns, figures are medians (default 3).")
+  @Option(help: "Rounds; the engines take turns, results are medians (default 3).")
   var rounds: Int?
 
   @Option(help: "Seconds of longoverwrite.")

@@ -17,7 +17,7 @@ struct ExtensionsCommand: ParsableCommand {
   @Option(help: "Rows that are written a round.")
   var num = 200_000
 
-  @Option(help: "Rounds; the rows take turns, and the figures are medians.")
+  @Option(help: "Rounds; the rows take turns, and the results are medians.")
   var rounds = 5
 
   @Option(help: "Seed of the rows.")

@@ -79,14 +79,14 @@ struct FollowCommand: ParsableCommand {
 
   private func report(_ histogram: Histogram<UInt64>) throws {
     func micros(_ percentile: Double) -> Double { Double(histogram.valueAtPercentile(percentile)) / 1000 }
-    let figures: [(String, Double)] = [
+    let results: [(String, Double)] = [
       ("p50_us", micros(50)), ("p99_us", micros(99)), ("p999_us", micros(99.9)),
       ("max_us", Double(histogram.max) / 1000),
     ]
-    let text = figures.map { "\($0.0.dropLast(3)) \(String(format: "%.1f", $0.1))" }.joined(separator: "  ")
+    let text = results.map { "\($0.0.dropLast(3)) \(String(format: "%.1f", $0.1))" }.joined(separator: "  ")
     print("follow       :   \(histogram.totalCount) of \(num) commits seen one by one; microseconds: \(text)")
     guard let json else { return }
-    var object: [String: Any] = Dictionary(uniqueKeysWithValues: figures)
+    var object: [String: Any] = Dictionary(uniqueKeysWithValues: results)
     object["workload"] = "follow"
     object["engine"] = "varve"
     object["ops"] = histogram.totalCount

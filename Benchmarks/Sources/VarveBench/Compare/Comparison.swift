@@ -77,11 +77,11 @@ struct Comparison {
       for (index, gate) in check.gates.enumerated() {
         let verdict = verdict(check, gate)
         if verdict.passes == false { failures += 1 }
-        let figures = engines.map { engine in
+        let results = engines.map { engine in
           median(check.scenario, engine, check.figure).map(Self.short) ?? "-"
         }
         let mark = verdict.passes.map { $0 ? "pass" : "FAIL" } ?? ""
-        let lead = index == 0 ? [check.title, check.unit] + figures : ["", ""] + engines.map { _ in "" }
+        let lead = index == 0 ? [check.title, check.unit] + results : ["", ""] + engines.map { _ in "" }
         lines.append(lead + [verdict.ratio, verdict.wanted, mark])
       }
     }

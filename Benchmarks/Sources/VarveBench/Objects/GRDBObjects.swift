@@ -152,7 +152,7 @@
       return found
     }
 
-    func walkDates(from date: Date, count: Int) throws -> Int {
+    func scanDates(from date: Date, count: Int) throws -> Int {
       try queue.read { database in
         let statement = try database.cachedStatement(sql: SQLiteSettings.selectDates)
         let dates = try Double.fetchCursor(statement, arguments: [date.timeIntervalSinceReferenceDate, count])

@@ -43,7 +43,7 @@ protocol ObjectSession: AnyObject, SendableMetatype {
   /// `direct`: by the index that has the rows beside its keys, where there is one.
   func find(_ count: Int, direct: Bool, _ next: () -> UUID) throws -> Int
   /// Iterates `count` entries of the date index from a date on, without their books. Returns how many there were.
-  func walkDates(from date: Date, count: Int) throws -> Int
+  func scanDates(from date: Date, count: Int) throws -> Int
   /// The same with the books, decoded and touched.
   func readByDate(from date: Date, count: Int, direct: Bool) throws -> Int
   /// How many books have a date from one on, by the index.

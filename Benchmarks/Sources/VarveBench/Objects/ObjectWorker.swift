@@ -59,8 +59,8 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
     case .objectscan: try scan()
     case .indexlookup, .indexlookupdirect:
       try read { try session.find($0, direct: workload.isDirect, $1) }
-    case .indexrange: try walk { try session.walkDates(from: $0, count: $1) }
-    case .indexrangedecoded: try walk { try session.readByDate(from: $0, count: $1, direct: false) }
+    case .indexrange: try scan { try session.scanDates(from: $0, count: $1) }
+    case .indexrangedecoded: try scan { try session.readByDate(from: $0, count: $1, direct: false) }
     case .fetch1000, .fetch1000direct: try fetch()
     case .indexcount:
       found = try session.countDates(from: .distantPast)
@@ -148,7 +148,7 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
   }
 
   /// All books by their dates, in one call.
-  private func walk(_ body: (Date, Int) throws -> Int) throws {
+  private func scan(_ body: (Date, Int) throws -> Int) throws {
     found = try body(.distantPast, operations)
     _ = recorder.finish(found)
   }

@@ -152,7 +152,7 @@
       return found
     }
 
-    func walkDates(from date: Date, count: Int) throws -> Int {
+    func scanDates(from date: Date, count: Int) throws -> Int {
       try forEach(selectDates, date, count) { sink &+= Int(truncatingIfNeeded: selectDates.double(0).bitPattern) }
     }
 

@@ -183,7 +183,7 @@ final class VarveObjectSession: ObjectSession {
     return found
   }
 
-  func walkDates(from date: Date, count: Int) throws -> Int {
+  func scanDates(from date: Date, count: Int) throws -> Int {
     try database.read { tx in
       try store.query.filter { $0.updated >= date }.sorted(by: \.updated).limit(count).values(of: \.updated, in: tx)
         .count

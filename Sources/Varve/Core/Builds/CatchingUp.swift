@@ -75,7 +75,7 @@ struct CatchingUp {
         announced = []
         return try hearer.removesAll(in: name)
       case .row(let info, let key) where registered.traits.scope.contains(info.name):
-        guard announced.insert(info.walkKey(key)).inserted else { return true }
+        guard announced.insert(info.scanKey(key)).inserted else { return true }
         try hearer.didMiss(info.key(of: key), try transaction.row(key, info))
       case .removed, .row, .toldAlready: break
       }

@@ -312,7 +312,7 @@ struct ExtensionBuild {
   // MARK: - The chunks
 
   /// How many rows it was given before, of how many: what the watermark says. Without the writer; the rows up to the
-  /// watermark are walked by their keys, which costs little beside what building them did.
+  /// watermark are scanned by their keys, which costs little beside what building them did.
   private func measure(_ counts: (CollectionInfo) -> Bool = { _ in true }) throws {
     guard let watermark = registered.record.lastGiven else { return }
     let snapshot = try core.backend.snapshot()
@@ -321,7 +321,7 @@ struct ExtensionBuild {
     let infos = core.catalog.collections.filter(counts)
     var progress = BuildProgress(rowsDone: 0, rowsTotal: try infos.reduce(0) { try $0 + transaction.count($1) })
     for info in infos where ByteOrder.precedes(BigEndian.bytes(info.record.id), watermark) {
-      guard let given = BuildWalk.range(of: info, through: watermark) else {
+      guard let given = BuildScan.range(of: info, through: watermark) else {
         progress.rowsDone += try transaction.count(info)
         continue
       }
@@ -357,7 +357,7 @@ struct ExtensionBuild {
       return true
     }
     let limit = record.nextFrontier
-    var walk = BuildWalk(core.catalog.collections, after: frontier.watermark, transaction)
+    var scan = BuildScan(core.catalog.collections, after: frontier.watermark, transaction)
     let begin = ContinuousClock.now
     var reached: [UInt8]?
     var isAtLimit = false
@@ -369,9 +369,9 @@ struct ExtensionBuild {
     var scope: (collection: UInt32, isInside: Bool)?
     while count < Self.chunkRows, transaction.changes.changeCount == changeCount,
       count % 64 != 63 || ContinuousClock.now - begin < Self.chunkDuration,
-      let (info, key, row) = try walk.next()
+      let (info, key, row) = try scan.next()
     {
-      let position = info.walkKey(key)
+      let position = info.scanKey(key)
       if let limit, ByteOrder.precedes(limit, position) {
         // From here on the parts that were ahead need the rows, too.
         isAtLimit = true

@@ -161,10 +161,10 @@ struct IngestedBuild {
     var chunk = Chunk()
     let open = try transaction.dooming { try transaction.open(registered) }
     let infos = core.catalog.collections.filter { registered.traits.scope.contains($0.name) }
-    var walk = BuildWalk(infos, after: watermark, transaction)
+    var scan = BuildScan(infos, after: watermark, transaction)
     var last: (info: CollectionInfo, key: [UInt8])?
     while chunk.count < ExtensionBuild.chunkRows, spill.byteCount < bound, spill.refusal == nil {
-      guard let (info, key, row) = try walk.next() else {
+      guard let (info, key, row) = try scan.next() else {
         chunk.isLast = true
         break
       }
@@ -172,7 +172,7 @@ struct IngestedBuild {
       last = (info, key)
       chunk.count += 1
     }
-    chunk.reached = last.map { $0.info.walkKey($0.key) }
+    chunk.reached = last.map { $0.info.scanKey($0.key) }
     try transaction.flushExtensions()
     try transaction.check()
     // What a commit would do besides.

@@ -124,13 +124,13 @@ struct Replacement<Definition: DatabaseExtension> {
     var position: [UInt8]? = []
     while let begin = position {
       position = nil
-      var iterator = BuildWalk(infos, after: begin, transaction)
+      var iterator = BuildScan(infos, after: begin, transaction)
       let changeCount = transaction.changes.changeCount
       while position == nil, let (info, key, row) = try iterator.next() {
-        reached.advance(to: info.walkKey(key))
+        reached.advance(to: info.scanKey(key))
         transaction.setReach(BuildReach(reached), of: registered)
         try transaction.give(row, key, info, to: open, parts: .all)
-        if transaction.changes.changeCount != changeCount { position = info.walkKey(key) }
+        if transaction.changes.changeCount != changeCount { position = info.scanKey(key) }
       }
     }
     transaction.setReach(BuildReach(record), of: registered)

@@ -103,7 +103,7 @@ package final class CollectionInfo: Sendable {
   }
 
   /// The place of a row among those of all collections: by id, and then by key.
-  func walkKey(_ storageKey: [UInt8]) -> [UInt8] {
+  func scanKey(_ storageKey: [UInt8]) -> [UInt8] {
     record.isOwn ? BigEndian.bytes(record.id) + storageKey : storageKey
   }
 

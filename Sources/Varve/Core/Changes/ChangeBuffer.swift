@@ -3,7 +3,7 @@
 /// # States
 /// *Live*: what commits report is kept as it comes. *After*: it was too much, or the subscription begins in the past;
 /// what comes is left out, because the feed has it. When the consumer has taken what is kept, a page of the feed is
-/// read; from before that on it is kept again, so that between the page's instant and the present nothing is
+/// read; from before that on it is kept again, so that between the page's snapshot and the present nothing is
 /// missed. What comes twice so is left out by its version. A page that is not the last leads back to *after*.
 ///
 /// # Bounds

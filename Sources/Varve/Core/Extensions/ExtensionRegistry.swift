@@ -6,7 +6,7 @@ internal import Synchronization
 final class ExtensionRegistry: Sendable {
   private struct State {
     var list = ExtensionList()
-    /// Definitions that were replaced, for readers of instants before that.
+    /// Definitions that were replaced, for readers of snapshots before that.
     var retired: [Retired] = []
   }
 
@@ -176,7 +176,7 @@ struct ExtensionList: Sendable {
 extension ReadTransaction {
   /// An extension's part in this transaction.
   ///
-  /// Throws `.notReady` while it is being built, and in a transaction that reads an instant before it was;
+  /// Throws `.notReady` while it is being built, and in a transaction that reads a snapshot before it was;
   /// `.unknownExtension` where it is not registered any more.
   public final subscript<Definition: DatabaseExtension>(
     _ handle: ExtensionHandle<Definition>

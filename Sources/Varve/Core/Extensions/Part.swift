@@ -65,7 +65,7 @@ public struct Part {
 
   // MARK: - Reading
 
-  /// Whether the part has all rows of the transaction's instant: false while it is built, also where other parts of its
+  /// Whether the part has all rows of the transaction's snapshot: false while it is built, also where other parts of its
   /// extension are in use.
   public var isReady: Bool {
     get throws {
@@ -190,7 +190,7 @@ public struct Part {
     switch form {
     case .appendOnly: try pending.append(.put, key, value, in: family)
     case .writeOnce:
-      // Of what a build collects a key is put once, the last one. Two rows that were read at two instants may have the same.
+      // Of what a build collects a key is put once, the last one. Two rows that were read at two snapshots may have the same.
       if open.writer?.spill == nil { try makeRoom(key.copied, family, pending) }
       try pending.put(key, value, in: family)
     case .values, .sums, .maxima, .scratch: try pending.put(key, value, in: family)

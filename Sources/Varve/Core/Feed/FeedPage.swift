@@ -200,7 +200,7 @@ extension DatabaseCore {
     }
   }
 
-  /// Calls `body` with this instant: what was acknowledged.
+  /// Calls `body` with the current snapshot: what was acknowledged.
   ///
   /// Next to another process that writes, retries if a table was removed before it was opened (`Follower`): the next
   /// snapshot has its replacement.

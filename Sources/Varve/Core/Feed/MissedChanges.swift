@@ -39,7 +39,7 @@ package struct FeedPosition: Hashable, Sendable {
   var key: [UInt8] { BigEndian.bytes(version) + BigEndian.bytes(part) }
 }
 
-/// Walks what the feed says was changed after a position, one row at a time.
+/// Scans what the feed says was changed after a position, one row at a time.
 ///
 /// Unlike a `FeedPage` it takes no commit whole into memory, and can stop and go on within one.
 struct MissedChanges {

@@ -37,7 +37,7 @@ extension WriteTransaction {
     hooks.slots[slot].reach = reach
     hooks.slots[slot].isWhole = reach.isWhole
     if reach.isWhole { return .all }
-    let parts = reach.parts(at: facts.info.walkKey(facts.key))
+    let parts = reach.parts(at: facts.info.scanKey(facts.key))
     return parts.isEmpty ? nil : parts
   }
 

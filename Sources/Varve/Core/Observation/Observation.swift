@@ -30,7 +30,7 @@ struct ObservationState {
   private var pending: [ObservedChange]
   private var isEnded = false
   private var failure: (any Error)?
-  /// The instant that the consumer has seen: it has all that was committed before.
+  /// The snapshot that the consumer has seen: it has all that was committed before.
   private var seen = CommitVersion.zero
 
   /// At first everything is to be looked at.

@@ -1,6 +1,6 @@
 /// A row that left its transaction: what an asynchronous sequence of rows gives.
 ///
-/// It has the row as it was at the sequence's instant, and stays as it is. Nothing of it is decoded until it is asked for,
+/// It has the row as it was at the sequence's snapshot, and stays as it is. Nothing of it is decoded until it is asked for,
 /// each time again. Safe from any thread.
 public struct FetchedRow: Sendable {
   let info: CollectionInfo
@@ -68,12 +68,12 @@ public struct FetchedRow: Sendable {
   }
 }
 
-/// A walk over rows of one collection, or of several one after the other.
-struct FetchedRowWalk: RowScan {
+/// A scan over rows of one collection, or of several one after the other.
+struct FetchedRowScan: RowScan {
   private struct Part {
     let info: CollectionInfo
     var objects: FamilyCursor
-    var metadata: MetadataWalk
+    var metadata: MetadataScan
   }
 
   /// Those that are still to come, the next one last.
@@ -81,14 +81,14 @@ struct FetchedRowWalk: RowScan {
   private var remaining: Int
   private let coding: ObjectCoding
 
-  /// `ranges` are what is walked of each collection, in its families.
+  /// `ranges` are what is scanned of each collection, in its families.
   init(_ ranges: [(CollectionInfo, StorageRange)], isDescending: Bool, limit: Int?, _ tx: ReadTransaction) {
     coding = tx.database.coding
     remaining = limit ?? .max
     parts = ranges.reversed().map { info, range in
       Part(
         info: info, objects: tx.cursor(range, in: info.objects, isReverse: isDescending),
-        metadata: MetadataWalk(
+        metadata: MetadataScan(
           tx.cursor(range, in: info.metadata, isReverse: isDescending), isReverse: isDescending))
     }
   }

@@ -13,33 +13,33 @@
 /// `.cursorEnded`.
 public struct RowCursor {
   private let transaction: ReadTransaction
-  private var walks: [Walk]
+  private var scans: [Scan]
   /// The index of the current scan.
   private var index = 0
 
   /// A scan over rows of one collection.
-  struct Walk {
+  struct Scan {
     let info: CollectionInfo
     var cursor: FamilyCursor
     /// Their metadata when the cursor was made, if not those of the snapshot.
     let metadata: (any StorageReading)?
   }
 
-  init(_ transaction: ReadTransaction, _ walks: [Walk]) {
+  init(_ transaction: ReadTransaction, _ scans: [Scan]) {
     self.transaction = transaction
-    self.walks = walks
+    self.scans = scans
   }
 
   /// The next row; nil after the last. Throws `.transactionEnded`, `.corruption`, `.storage`.
   public mutating func next() throws -> Row? {
     try transaction.check()
-    while index < walks.count {
-      if let (key, value) = try walks[index].cursor.next() {
-        let stored = try transaction.stored(key, value, walks[index].info, walks[index].metadata)
+    while index < scans.count {
+      if let (key, value) = try scans[index].cursor.next() {
+        let stored = try transaction.stored(key, value, scans[index].info, scans[index].metadata)
         return Row(stored, in: transaction)
       }
       // The last one stays, for `seek`.
-      guard index + 1 < walks.count else { return nil }
+      guard index + 1 < scans.count else { return nil }
       index += 1
     }
     return nil
@@ -51,25 +51,25 @@ public struct RowCursor {
   /// Throws `.keyTypeDiffers`, and `.invalidArgument` for a cursor over all collections, which `seek(to: RowKey)` is for.
   public mutating func seek(to key: some KeyCodable) throws {
     try transaction.check()
-    guard let only = walks.first else { return }
-    guard walks.count == 1 else {
+    guard let only = scans.first else { return }
+    guard scans.count == 1 else {
       throw DatabaseError(.invalidArgument, "a cursor over all collections is sought by the key of a row")
     }
-    walks[0].cursor.seek(to: try only.info.storageKey(key, limit: transaction.database.limits.keySize))
+    scans[0].cursor.seek(to: try only.info.storageKey(key, limit: transaction.database.limits.keySize))
   }
 
   /// Continues at a row, in the same way. A cursor over all collections continues in its collection, or after it where
   /// the cursor has none of that name. Throws `.invalidArgument` for a row of another collection than the cursor's one.
   public mutating func seek(to row: RowKey) throws {
     try transaction.check()
-    if walks.count == 1, walks[0].info.name != row.collection {
+    if scans.count == 1, scans[0].info.name != row.collection {
       throw DatabaseError(
-        .invalidArgument, "the cursor is over \"\(walks[0].info.name)\"", collection: row.collection, key: row.text)
+        .invalidArgument, "the cursor is over \"\(scans[0].info.name)\"", collection: row.collection, key: row.text)
     }
-    index = walks.firstIndex { $0.info.name >= row.collection } ?? walks.count
-    for place in index..<walks.count {
-      let info = walks[place].info
-      walks[place].cursor.seek(to: info.name == row.collection ? info.prefix + row.bytes : info.range.lower)
+    index = scans.firstIndex { $0.info.name >= row.collection } ?? scans.count
+    for place in index..<scans.count {
+      let info = scans[place].info
+      scans[place].cursor.seek(to: info.name == row.collection ? info.prefix + row.bytes : info.range.lower)
     }
   }
 
@@ -81,7 +81,7 @@ public struct RowCursor {
   /// How many rows are left. Complexity: O(n) of these; nothing is decoded.
   public consuming func count() throws -> Int {
     try transaction.check()
-    return try walks.dropFirst(index).reduce(0) { try $0 + $1.cursor.count() }
+    return try scans.dropFirst(index).reduce(0) { try $0 + $1.cursor.count() }
   }
 
   /// What `transform` makes of each row that is left; rows of which it makes nil are left out.

@@ -14,7 +14,7 @@ protocol SeekableScan<Element>: RowScan {
 }
 
 /// The rows that a scan covers.
-struct WalkRange: Sendable {
+struct ScanRange: Sendable {
   private let bounds: @Sendable (CollectionInfo, _ keyLimit: Int) throws -> StorageRange
 
   /// The rows of a range of keys.
@@ -25,21 +25,21 @@ struct WalkRange: Sendable {
   private init(bounds: @escaping @Sendable (CollectionInfo, Int) throws -> StorageRange) { self.bounds = bounds }
 
   /// All rows.
-  static let all = WalkRange { info, _ in info.range }
+  static let all = ScanRange { info, _ in info.range }
 
   func storage(_ info: CollectionInfo, _ keyLimit: Int) throws -> StorageRange { try bounds(info, keyLimit) }
 }
 
 /// Which rows, in which direction, and how many of them.
-struct WalkTerms: Sendable {
-  var range: WalkRange
+struct ScanTerms: Sendable {
+  var range: ScanRange
   var isDescending: Bool
   var limit: Int?
 
   /// Throws `.invalidArgument`.
   func check() throws {
     if let limit, limit < 0 {
-      throw DatabaseError(.invalidArgument, "the limit of a walk is \(limit); it must not be negative")
+      throw DatabaseError(.invalidArgument, "the limit of a scan is \(limit); it must not be negative")
     }
   }
 }
@@ -51,8 +51,8 @@ struct EmptyScan<Element: Sendable>: SeekableScan {
   func count() -> Int { 0 }
 }
 
-/// The metadata of rows that are walked: its family has the same keys, fewer of them, in the same order.
-struct MetadataWalk: Sendable {
+/// The metadata of rows that are scanned: its family has the same keys, fewer of them, in the same order.
+struct MetadataScan: Sendable {
   private var cursor: FamilyCursor
   private let isReverse: Bool
   private var ahead: (key: [UInt8], value: [UInt8])?

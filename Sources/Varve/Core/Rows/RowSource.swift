@@ -4,7 +4,7 @@ internal import Synchronization
 ///
 /// # Inside of `perform`
 /// The transaction belongs to one call at a time, and a sequence is made by a call that can't wait. So it takes its
-/// place in the line, and gets its walk when it is its turn: before every call that begins after it. A caller that iterates
+/// place in the line, and gets its scan when it is its turn: before every call that begins after it. A caller that iterates
 /// waits in the same line, and so finds it there.
 ///
 /// # Invariants
@@ -20,19 +20,19 @@ final class RowSource<Element: Sendable>: Sendable {
   let core: DatabaseCore
   private let state: Mutex<State>
 
-  /// `walk` makes the scan over what its transaction sees now.
-  init(_ core: DatabaseCore, walk: @escaping @Sendable (ReadTransaction) throws -> any RowScan<Element>) {
+  /// `scan` makes the scan over what its transaction sees now.
+  init(_ core: DatabaseCore, scan: @escaping @Sendable (ReadTransaction) throws -> any RowScan<Element>) {
     self.core = core
     guard ThreadFrame.transaction(of: core) == nil, let performing = Performing.living(of: core) else {
       // A scan keeps the snapshot of its transaction, not the transaction.
-      state = Mutex(Self.begun { try core.read { tx in (try walk(tx), core.longLivedReads.begin(tx.snapshot)) } })
+      state = Mutex(Self.begun { try core.read { tx in (try scan(tx), core.longLivedReads.begin(tx.snapshot)) } })
       return
     }
     state = Mutex(.waiting(performing))
     performing.whenFree { [self] result in
       let begun = Self.begun {
         let transaction = try result.get()
-        return (try walk(transaction), core.longLivedReads.begin(transaction.snapshot))
+        return (try scan(transaction), core.longLivedReads.begin(transaction.snapshot))
       }
       state.withLock { $0 = begun }
     }
@@ -40,37 +40,37 @@ final class RowSource<Element: Sendable>: Sendable {
 
   private static func begun(_ begin: () throws -> (any RowScan<Element>, LongLivedRead)) -> State {
     do {
-      let (walk, held) = try begin()
-      return .ready(walk, held)
+      let (scan, held) = try begin()
+      return .ready(scan, held)
     } catch {
       return .failed(error)
     }
   }
 
   /// The scan from its beginning.
-  func walk() async throws -> any RowScan<Element> {
+  func scan() async throws -> any RowScan<Element> {
     if case .waiting(let performing) = state.withLock({ $0 }) { try await performing.waitForTurn() }
     switch state.withLock({ $0 }) {
-    case .ready(let walk, _): return walk
+    case .ready(let scan, _): return scan
     case .failed(let error): throw error
     case .waiting: throw ReadTransaction.endedError
     }
   }
 
   /// The next batch of a scan. Runs where it may wait for a disk.
-  func batch(_ walk: any RowScan<Element>, limit: Int) async throws -> RowBatch<Element> {
+  func batch(_ scan: any RowScan<Element>, limit: Int) async throws -> RowBatch<Element> {
     // Inside of a perform it belongs to that one, which `close` waits for, and whose other calls may write meanwhile.
     if let performing = Performing.living(of: core) {
-      return try await performing.run { _ in RowBatch(walk, limit: limit) }
+      return try await performing.run { _ in RowBatch(scan, limit: limit) }
     }
-    if core.backend.isInMemory { return try nextBatch(walk, limit) }
-    return try await core.executor.run { [self] in try nextBatch(walk, limit) }
+    if core.backend.isInMemory { return try nextBatch(scan, limit) }
+    return try await core.executor.run { [self] in try nextBatch(scan, limit) }
   }
 
-  private func nextBatch(_ walk: any RowScan<Element>, _ limit: Int) throws -> RowBatch<Element> {
+  private func nextBatch(_ scan: any RowScan<Element>, _ limit: Int) throws -> RowBatch<Element> {
     try core.enter()
     defer { core.leave() }
-    return RowBatch(walk, limit: limit)
+    return RowBatch(scan, limit: limit)
   }
 }
 
@@ -90,17 +90,17 @@ struct RowBatch<Element: Sendable>: Sendable {
 
   private init() {}
 
-  init(_ walk: any RowScan<Element>, limit: Int) {
-    var walk = walk
+  init(_ scan: any RowScan<Element>, limit: Int) {
+    var scan = scan
     var size = 0
     let count = min(limit, Self.rowsMaximum)
     do {
       while elements.count < count, size < Self.sizeMaximum {
-        guard let (element, byteCount) = try walk.next() else { return }
+        guard let (element, byteCount) = try scan.next() else { return }
         elements.append(element)
         size += byteCount
       }
-      rest = walk
+      rest = scan
     } catch {
       self.error = error
     }

@@ -5,7 +5,7 @@
 /// ```
 ///
 /// It shows the database as it was at the call that made it; made inside of a write or of `perform`, with what that had
-/// written until then. It may be iterated several times, at once too, each time with the same answer. The instant that
+/// written until then. It may be iterated several times, at once too, each time with the same answer. The snapshot that
 /// it shows is kept as long as the sequence or an iterator of it is.
 ///
 /// Rows are fetched 256 or 64 KiB at a time: an iteration suspends once for so many of them. A row that can't be
@@ -40,7 +40,7 @@ public struct Rows<Element: Sendable>: AsyncSequence, Sendable {
       try Task.checkCancellation()
       while true {
         guard let batch else {
-          self.batch = try await source.batch(try await source.walk(), limit: batchLimit)
+          self.batch = try await source.batch(try await source.scan(), limit: batchLimit)
           continue
         }
         if index < batch.elements.count {

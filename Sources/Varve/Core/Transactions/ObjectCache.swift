@@ -4,10 +4,10 @@ internal import Synchronization
 /// Decoded objects of a connection, the least recently used of which go first.
 ///
 /// # Invariants
-/// 1. What is in the cache is what rows are at the instant of its *generation*: the connection raises the generation
-///    and takes out what changed, in one step, before it reads a later instant.
+/// 1. What is in the cache is what rows are at the snapshot of its *generation*: the connection raises the generation
+///    and takes out what changed, in one step, before it reads a later snapshot.
 /// 2. A transaction brings along the generation with which it began, and gets and puts nothing where the cache has
-///    another: so it never sees what rows are at another instant, and never leaves what they were.
+///    another: so it never sees what rows are at another snapshot, and never leaves what they were.
 ///
 /// Safe from any thread.
 final class ObjectCache: Sendable {
@@ -44,7 +44,7 @@ final class ObjectCache: Sendable {
     }
   }
 
-  /// Continues to a later instant: takes out the rows that `changes` name.
+  /// Continues to a later snapshot: takes out the rows that `changes` name.
   func advance(_ changes: [ChangeSet], ids: (String) -> (id: UInt32, prefix: [UInt8])?) {
     if changes.isEmpty { return }
     state.withLock { state in
@@ -61,7 +61,7 @@ final class ObjectCache: Sendable {
     }
   }
 
-  /// Continues to an instant of which nothing is known.
+  /// Continues to a snapshot of which nothing is known.
   func clear() {
     state.withLock { state in
       state.generation += 1

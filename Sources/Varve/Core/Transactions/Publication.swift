@@ -1,18 +1,18 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// Which instant readers see: everything that was acknowledged, nothing that was not, in commit order.
+/// Which snapshot readers see: everything that was acknowledged, nothing that was not, in commit order.
 ///
 /// ```
 ///  applied:       a commit is in the storage; the next writer builds on it
 ///  acknowledged:  it is as durable as was asked; readers, change sets and the feed's readers see it
 /// ```
-/// Between the two a commit is *in flight*. It keeps the instant before it, and readers get that of the oldest in
+/// Between the two a commit is *in flight*. It keeps the snapshot before it, and readers get that of the oldest in
 /// flight; with none in flight they get the storage's own. So a commit that never becomes durable was never
-/// seen, and an idle database holds no instant.
+/// seen, and an idle database holds no snapshot.
 ///
 /// # Invariants
-/// 1. The commits in flight are in commit order, and the instant of each is that after the one before.
+/// 1. The commits in flight are in commit order, and the snapshot of each is that after the one before.
 /// 2. Extensions receive their deltas, and observers the change sets, in commit order, before the call of their commit
 ///    returns; deltas before a reader sees the commit.
 /// 3. After a failure nothing is acknowledged any more: what was in flight may or may not survive.
@@ -80,7 +80,7 @@ final class Publication: Sendable {
     try state.withLock { state in try state.inFlight.first?.before ?? backend.snapshot() }
   }
 
-  /// The same, and what `body` finds when every change set up to that instant was delivered, and none after it.
+  /// The same, and what `body` finds when every change set up to that snapshot was delivered, and none after it.
   func snapshot<Result>(_ body: () -> Result) throws -> (any StorageSnapshot, Result) {
     try deliveryLock.withLock { _ in (try snapshot(), body()) }
   }

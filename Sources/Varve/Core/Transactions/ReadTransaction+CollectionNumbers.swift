@@ -27,7 +27,7 @@ extension ReadTransaction {
     guard let info = try info(collection) else { return RowCursor(self, []) }
     var range = info.range
     if let row { range.lower = row.storageKey(in: info) + [0] }
-    return RowCursor(self, [walk(info, range, false)])
+    return RowCursor(self, [scan(info, range, false)])
   }
 
   /// The collection with a number; nil where it does not exist, or was dropped.

@@ -12,7 +12,7 @@ extension ReadTransaction {
     in collection: String, beginningWith first: some KeyCodable, descending: Bool = false
   ) throws -> RowCursor {
     guard let info = try info(collection) else { return RowCursor(self, []) }
-    return RowCursor(self, [walk(info, try info.storageRange(beginningWith: first), descending)])
+    return RowCursor(self, [scan(info, try info.storageRange(beginningWith: first), descending)])
   }
 
   /// The rows whose compound keys begin with a value of a range: `tx.rows(in: "verses", beginningWith: "A"..<"F")`. Throws as
@@ -21,7 +21,7 @@ extension ReadTransaction {
     in collection: String, beginningWith range: some KeyBounds<First>, descending: Bool = false
   ) throws -> RowCursor {
     guard let info = try info(collection) else { return RowCursor(self, []) }
-    return RowCursor(self, [walk(info, try info.storageRange(KeyBeginning(with: range)), descending)])
+    return RowCursor(self, [scan(info, try info.storageRange(KeyBeginning(with: range)), descending)])
   }
 
   /// How many rows have keys that begin so. Complexity: O(n) of these; nothing is decoded.

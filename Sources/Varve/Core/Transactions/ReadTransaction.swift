@@ -151,7 +151,7 @@ public class ReadTransaction {
     return try (source ?? snapshot).value(of: key, in: family)
   }
 
-  /// The rows of a range as they are now: later writes of the transaction don't change the walk.
+  /// The rows of a range as they are now: later writes of the transaction don't change the scan.
   /// With `keysOnly` what is committed has no values there.
   final func cursor(
     _ range: StorageRange, in family: StorageFamily, isReverse: Bool = false, keysOnly: Bool = false

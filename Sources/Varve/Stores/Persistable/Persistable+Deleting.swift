@@ -30,7 +30,7 @@ extension Persistable {
   /// Removes the items whose keys are in a range. Returns how many. Nothing is decoded.
   @discardableResult
   public static func delete(_ range: some KeyBounds<ID> & Sendable, in tx: WriteTransaction) throws -> Int {
-    try access(tx).delete(WalkRange(range), tx)
+    try access(tx).delete(ScanRange(range), tx)
   }
 
   /// Removes all items: `Book.delete(..., in: tx)`. Returns how many there were. Complexity: as of

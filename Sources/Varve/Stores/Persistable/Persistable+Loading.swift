@@ -28,7 +28,7 @@ extension Persistable {
 
   /// How many items have their keys in a range. Complexity: O(n) of these; nothing is decoded.
   public static func count(_ range: some KeyBounds<ID> & Sendable, in tx: ReadTransaction) throws -> Int {
-    try access(tx).count(WalkRange(range), tx)
+    try access(tx).count(ScanRange(range), tx)
   }
 
   // MARK: - By itself

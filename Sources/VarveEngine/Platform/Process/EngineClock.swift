@@ -10,7 +10,7 @@
 ///
 /// Safe from any thread.
 public protocol EngineClock: Sendable {
-  /// Nanoseconds since some fixed instant; never goes back.
+  /// Nanoseconds since some fixed point in time; never goes back.
   func now() -> UInt64
   /// Returns when at least so many nanoseconds have passed.
   func pause(_ nanoseconds: UInt64)

@@ -125,7 +125,7 @@ struct Block {
     }
   }
 
-  /// Asks for what a walk that begins at the first row touches: as a search does, and the first values.
+  /// Asks for what a scan that begins at the first row touches: as a search does, and the first values.
   static func prefetchRows(_ content: ByteView) {
     prefetch(content)
     var line = 0

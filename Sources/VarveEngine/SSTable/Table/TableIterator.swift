@@ -33,8 +33,8 @@ final class TableIterator: InternalIterator {
   private(set) var block = Block()
   private var row = -1
   /// Whether the last step went from the block before into this one.
-  private var isWalking = false
-  /// The block after this one, where a walk has found it in the cache already, and its place in the file.
+  private var isScanning = false
+  /// The block after this one, where a scan has found it in the cache already, and its place in the file.
   private var pinAhead: BlockPin?
   private var offsetAhead: UInt64 = 0
 
@@ -124,23 +124,23 @@ final class TableIterator: InternalIterator {
     partitionRow &+= 1
     try enterBlockAtOrAfter()
     if isValid, readAhead == nil, let handle = handleAhead {
-      isWalking = true
+      isScanning = true
       table.prefetchLookup(handle)
     }
   }
 
-  /// Where the next block of a walk is, if the present index block knows.
+  /// Where the next block of a scan is, if the present index block knows.
   private var handleAhead: BlockHandle? {
     let ahead = partitionRow &+ 1
     return ahead < index.rowCount ? index.entries.handle(ahead) : nil
   }
 
-  /// Finds the next block of a walk in the cache and asks for its memory, so that the walk need not wait
+  /// Finds the next block of a scan in the cache and asks for its memory, so that the scan need not wait
   /// for one miss after the other when it gets there. Measured in six pairs, 5 million keys, everything cached:
   /// a step takes a tenth less.
   @inline(never)
   private func lookAhead() {
-    isWalking = false
+    isScanning = false
     guard let handle = handleAhead, let pin = table.cachedBlock(handle) else { return }
     Block.prefetchRows(pin.content)
     offsetAhead = handle.offset
@@ -322,7 +322,7 @@ final class TableIterator: InternalIterator {
     if above != .zero, entries.entry(partitionRow).largestSequence <= above { return false }
     let handle = entries.handle(partitionRow)
     bundleIndex = -1
-    isWalking = false
+    isScanning = false
     if let readAhead {
       block = Block(validated: try readAhead.content(handle))
     } else {
@@ -365,7 +365,7 @@ final class TableIterator: InternalIterator {
   private func enterBundle(_ index: Int) {
     let bundle = block.bundle(index)
     bundleIndex = index
-    if isWalking, index == 1 { lookAhead() }
+    if isScanning, index == 1 { lookAhead() }
     unsafe (key + block.prefixSize).copyMemory(from: bundle.base, byteCount: bundle.prefixSize)
     sharedSize = block.prefixSize &+ bundle.prefixSize
     unsafe suffixes = bundle.base + bundle.prefixSize

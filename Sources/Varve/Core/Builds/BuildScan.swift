@@ -1,5 +1,5 @@
 /// Iterates the rows of all collections by the ids of those, and then by key.
-struct BuildWalk {
+struct BuildScan {
   private let transaction: WriteTransaction
   private var infos: [CollectionInfo]
   private var cursor: FamilyCursor?

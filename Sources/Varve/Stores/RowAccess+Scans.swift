@@ -1,33 +1,33 @@
 extension RowAccess {
-  /// A walk over instances as the transaction sees them now.
-  func walk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any SeekableScan<Format.Instance> {
+  /// A scan over instances as the transaction sees them now.
+  func scan(_ terms: ScanTerms, _ tx: ReadTransaction) throws -> any SeekableScan<Format.Instance> {
     try terms.check()
     guard let info = try collection(tx) else { return EmptyScan<Format.Instance>() }
-    return try InstanceWalk(self, info, terms, tx)
+    return try InstanceScan(self, info, terms, tx)
   }
 
-  func cursor(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> StoreCursor<Format.Instance> {
-    StoreCursor(tx, try walk(terms, tx))
+  func cursor(_ terms: ScanTerms, _ tx: ReadTransaction) throws -> StoreCursor<Format.Instance> {
+    StoreCursor(tx, try scan(terms, tx))
   }
 
   /// All instances of a range, at once.
-  func all(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> [Format.Instance] { try Array(try cursor(terms, tx)) }
+  func all(_ terms: ScanTerms, _ tx: ReadTransaction) throws -> [Format.Instance] { try Array(try cursor(terms, tx)) }
 }
 
 extension RowAccess {
-  /// A walk over identifiers: the rows after them are not read.
-  func identifierWalk(_ terms: WalkTerms, _ tx: ReadTransaction) throws -> any SeekableScan<Format.Identifier> {
+  /// A scan over identifiers: the rows after them are not read.
+  func identifierScan(_ terms: ScanTerms, _ tx: ReadTransaction) throws -> any SeekableScan<Format.Identifier> {
     try terms.check()
     guard let info = try collection(tx) else { return EmptyScan<Format.Identifier>() }
     let range = try terms.range.storage(info, core.limits.keySize)
-    return IdentifierWalk(
+    return IdentifierScan(
       info: info, keys: tx.cursor(range, in: info.objects, isReverse: terms.isDescending, keysOnly: true),
       remaining: terms.limit ?? .max)
   }
 }
 
 /// The identifiers of a range.
-private struct IdentifierWalk<Identifier: KeyCodable>: SeekableScan {
+private struct IdentifierScan<Identifier: KeyCodable>: SeekableScan {
   let info: CollectionInfo
   var keys: FamilyCursor
   var remaining: Int
@@ -45,21 +45,21 @@ private struct IdentifierWalk<Identifier: KeyCodable>: SeekableScan {
   func count() throws -> Int { min(remaining, try keys.count()) }
 }
 
-/// The rows of a range as instances. Where instances have their metadata, its family is walked beside.
-struct InstanceWalk<Format: RowFormat>: SeekableScan {
+/// The rows of a range as instances. Where instances have their metadata, its family is scanned beside.
+struct InstanceScan<Format: RowFormat>: SeekableScan {
   private let access: RowAccess<Format>
   private let info: CollectionInfo
   private var objects: FamilyCursor
-  private var metadata: MetadataWalk?
+  private var metadata: MetadataScan?
   private var remaining: Int
 
-  init(_ access: RowAccess<Format>, _ info: CollectionInfo, _ terms: WalkTerms, _ tx: ReadTransaction) throws {
+  init(_ access: RowAccess<Format>, _ info: CollectionInfo, _ terms: ScanTerms, _ tx: ReadTransaction) throws {
     self.access = access
     self.info = info
     let range = try terms.range.storage(info, access.core.limits.keySize)
     objects = tx.cursor(range, in: info.objects, isReverse: terms.isDescending)
     if Format.readsMetadata {
-      metadata = MetadataWalk(
+      metadata = MetadataScan(
         tx.cursor(range, in: info.metadata, isReverse: terms.isDescending), isReverse: terms.isDescending)
     }
     remaining = terms.limit ?? .max

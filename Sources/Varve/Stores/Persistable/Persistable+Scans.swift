@@ -6,7 +6,7 @@ extension Persistable {
   public static func load(
     _ all: UnboundedRange, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Self> {
-    try access(tx).cursor(WalkTerms(range: .all, isDescending: descending, limit: limit), tx)
+    try access(tx).cursor(ScanTerms(range: .all, isDescending: descending, limit: limit), tx)
   }
 
   /// The items whose keys are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Descending begins at its end. Throws
@@ -14,7 +14,7 @@ extension Persistable {
   public static func load(
     _ range: some KeyBounds<ID> & Sendable, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Self> {
-    try access(tx).cursor(WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit), tx)
+    try access(tx).cursor(ScanTerms(range: ScanRange(range), isDescending: descending, limit: limit), tx)
   }
 
   /// All keys, in order. Nothing is decoded, and the rows of these keys are not read. Throws `.invalidArgument` for a
@@ -22,15 +22,15 @@ extension Persistable {
   public static func identifiers(
     descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<ID> {
-    StoreCursor(tx, try access(tx).identifierWalk(WalkTerms(range: .all, isDescending: descending, limit: limit), tx))
+    StoreCursor(tx, try access(tx).identifierScan(ScanTerms(range: .all, isDescending: descending, limit: limit), tx))
   }
 
   /// The keys of a range, in order. Throws `.invalidArgument` for a negative limit.
   public static func identifiers(
     _ range: some KeyBounds<ID> & Sendable, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<ID> {
-    let terms = WalkTerms(range: WalkRange(range), isDescending: descending, limit: limit)
-    return StoreCursor(tx, try access(tx).identifierWalk(terms, tx))
+    let terms = ScanTerms(range: ScanRange(range), isDescending: descending, limit: limit)
+    return StoreCursor(tx, try access(tx).identifierScan(terms, tx))
   }
 
   // MARK: - By itself

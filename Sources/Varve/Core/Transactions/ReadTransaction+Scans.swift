@@ -1,9 +1,9 @@
-/// Walking rows.
+/// Scanning rows.
 extension ReadTransaction {
   /// The rows of a collection, in the order of their keys.
   public final func rows(in collection: String, descending: Bool = false) throws -> RowCursor {
     guard let info = try info(collection) else { return RowCursor(self, []) }
-    return RowCursor(self, [walk(info, info.range, descending)])
+    return RowCursor(self, [scan(info, info.range, descending)])
   }
 
   /// The rows of a collection whose keys are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`.
@@ -12,7 +12,7 @@ extension ReadTransaction {
   ) throws -> RowCursor {
     guard let info = try info(collection) else { return RowCursor(self, []) }
     let storage = try info.storageRange(range, limit: database.limits.keySize)
-    return RowCursor(self, [walk(info, storage, descending)])
+    return RowCursor(self, [scan(info, storage, descending)])
   }
 
   /// The rows of a collection whose keys begin with a text.
@@ -20,18 +20,18 @@ extension ReadTransaction {
     in collection: String, keyPrefix: String, descending: Bool = false
   ) throws -> RowCursor {
     guard let info = try info(collection) else { return RowCursor(self, []) }
-    return RowCursor(self, [walk(info, try info.storageRange(ofPrefix: keyPrefix), descending)])
+    return RowCursor(self, [scan(info, try info.storageRange(ofPrefix: keyPrefix), descending)])
   }
 
   /// The rows of all collections: by collection, in the order of their names, and then by key.
   public final func rows() throws -> RowCursor {
     try check()
     let infos = infos().sorted { $0.name < $1.name }
-    return RowCursor(self, infos.map { walk($0, $0.range, false) })
+    return RowCursor(self, infos.map { scan($0, $0.range, false) })
   }
 
-  final func walk(_ info: CollectionInfo, _ range: StorageRange, _ isReverse: Bool) -> RowCursor.Walk {
-    RowCursor.Walk(
+  final func scan(_ info: CollectionInfo, _ range: StorageRange, _ isReverse: Bool) -> RowCursor.Scan {
+    RowCursor.Scan(
       info: info, cursor: cursor(range, in: info.objects, isReverse: isReverse),
       metadata: isWritable ? view(of: info.metadata) : nil)
   }

@@ -5,7 +5,7 @@ import Varve
 @testable import ObjectFixtures
 
 /// Identifiers and keys without their rows, metadata of several rows, and observed bytes.
-struct IdentifierWalkTests {
+struct IdentifierScanTests {
   @Test(arguments: StorePlace.allCases)
   func `identifiers are iterated in order, both ways, in ranges, and with pending writes`(
     place: StorePlace
