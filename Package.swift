@@ -334,7 +334,6 @@ let package = Package(
     // It reads every word of the repository.
     .testTarget(
       name: "StyleTests",
-      exclude: ["PlainWords.txt"],
       swiftSettings: testSettings
     ),
   ]

@@ -66,9 +66,9 @@ package enum NormalForm {
     /// 8 bits of class, 32 of position, 3 of which one says whether it may compose, 21 of scalar.
     let bits: UInt64
 
-    init(_ scalar: UInt32, _ entry: NormalFormTable.Entry, _ place: Int) {
-      let place = UInt64(UInt32(truncatingIfNeeded: place)) << 24
-      bits = UInt64(entry.combiningClass) << 56 | place | (entry.isStable ? 0 : 1 << 21) | UInt64(scalar)
+    init(_ scalar: UInt32, _ entry: NormalFormTable.Entry, _ location: Int) {
+      let location = UInt64(UInt32(truncatingIfNeeded: location)) << 24
+      bits = UInt64(entry.combiningClass) << 56 | location | (entry.isStable ? 0 : 1 << 21) | UInt64(scalar)
     }
 
     var scalar: UInt32 { UInt32(truncatingIfNeeded: bits & 0x1f_ffff) }
@@ -128,10 +128,10 @@ package enum NormalForm {
     var lastClass: UInt8 = 0
     for mark in marks {
       let combiningClass = mark.combiningClass
-      if mark.mayCompose, let place = starter, lastClass == 0 || lastClass < combiningClass,
-        let composite = Hangul.composite(scalars[place], mark.scalar) ?? table.composite(scalars[place], mark.scalar)
+      if mark.mayCompose, let location = starter, lastClass == 0 || lastClass < combiningClass,
+        let composite = Hangul.composite(scalars[location], mark.scalar) ?? table.composite(scalars[location], mark.scalar)
       {
-        scalars[place] = composite
+        scalars[location] = composite
         continue
       }
       if combiningClass == 0 { starter = scalars.count }

@@ -142,8 +142,8 @@ public struct DatabaseError: Error, Sendable, CustomStringConvertible {
   /// `code: message (collection "c", key k); because cause`. A cause that the message has in full is not repeated.
   public var description: String {
     var text = "\(code): \(message)"
-    let place = [collection.map { "collection \"\($0)\"" }, key.map { "key \($0)" }].compactMap(\.self)
-    if !place.isEmpty { text += " (\(place.joined(separator: ", ")))" }
+    let location = [collection.map { "collection \"\($0)\"" }, key.map { "key \($0)" }].compactMap(\.self)
+    if !location.isEmpty { text += " (\(location.joined(separator: ", ")))" }
     if let reason { text += "; because \(reason)" }
     return text
   }

@@ -66,7 +66,7 @@ struct BinaryPropertyList {
   private mutating func value(_ object: Int, depth: Int) throws -> UntypedValue {
     guard depth <= CoderLimits.depth, valuesLeft > 0 else { throw Self.damaged }
     valuesLeft -= 1
-    var offset = try place(of: object)
+    var offset = try location(of: object)
     let marker = bytes[offset]
     offset += 1
     let low = Int(marker & 0x0F)
@@ -98,8 +98,8 @@ struct BinaryPropertyList {
     var offset = start
     let references = try content(&offset, low, unit: referenceSize)
     var values: [UntypedValue] = []
-    for place in stride(from: references.startIndex, to: references.endIndex, by: referenceSize) {
-      values.append(try value(try number(at: place, size: referenceSize), depth: depth + 1))
+    for location in stride(from: references.startIndex, to: references.endIndex, by: referenceSize) {
+      values.append(try value(try number(at: location, size: referenceSize), depth: depth + 1))
     }
     return .array(values)
   }
@@ -109,16 +109,16 @@ struct BinaryPropertyList {
     let references = try content(&offset, low, unit: 2 * referenceSize)
     let half = references.count / 2
     var fields: [UntypedValue.Member] = []
-    for place in stride(from: references.startIndex, to: references.startIndex + half, by: referenceSize) {
-      let name = try string(try number(at: place, size: referenceSize))
-      fields.append(.init(name, try value(try number(at: place + half, size: referenceSize), depth: depth + 1)))
+    for location in stride(from: references.startIndex, to: references.startIndex + half, by: referenceSize) {
+      let name = try string(try number(at: location, size: referenceSize))
+      fields.append(.init(name, try value(try number(at: location + half, size: referenceSize), depth: depth + 1)))
     }
     // The order on disk is that of a hash table, which differs for equal values.
     return .record(fields.sorted { $0.name < $1.name })
   }
 
   private mutating func string(_ object: Int) throws -> String {
-    var offset = try place(of: object)
+    var offset = try location(of: object)
     let marker = bytes[offset]
     offset += 1
     let low = Int(marker & 0x0F)
@@ -139,11 +139,11 @@ struct BinaryPropertyList {
 
   // MARK: - Bytes
 
-  private func place(of object: Int) throws -> Int {
+  private func location(of object: Int) throws -> Int {
     guard object < objectCount else { throw Self.damaged }
-    let place = try number(at: offsets + object * offsetSize, size: offsetSize)
-    guard place >= 8, place < offsets else { throw Self.damaged }
-    return place
+    let location = try number(at: offsets + object * offsetSize, size: offsetSize)
+    guard location >= 8, location < offsets else { throw Self.damaged }
+    return location
   }
 
   /// The bytes after a marker with a count of units.

@@ -61,7 +61,7 @@ final class InspectedCoding: Sendable {
     guard coder.kind == .binary else { return PortableValue(version: version, bytes: Array(bytes)) }
     let fields = shape == 0 ? [] : try shapes.shape(shape).fields
     let met = MetShapes(shapes)
-    let transfer = ShapeTransfer(fieldCount: met.fieldCount, number: met.place)
+    let transfer = ShapeTransfer(fieldCount: met.fieldCount, number: met.location)
     let moved = try transfer.run(Array(bytes), fields: shape == 0 ? nil : fields.count)
     return PortableValue(version: version, shape: fields, shapes: met.fields, bytes: moved)
   }
@@ -77,7 +77,7 @@ final class InspectedCoding: Sendable {
     }
     var numbers: [UInt32] = []
     for fields in value.shapes { numbers.append(try shapes.number(of: Shape(fields: fields))) }
-    func place(_ number: UInt32) throws -> Int {
+    func location(_ number: UInt32) throws -> Int {
       guard number >= 1, number <= numbers.count else {
         throw DatabaseError(.corruption, "its bytes name the shape \(number) of \(numbers.count)")
       }
@@ -85,7 +85,7 @@ final class InspectedCoding: Sendable {
     }
     let own = value.shape.isEmpty ? 0 : try shapes.number(of: Shape(fields: value.shape))
     let transfer = ShapeTransfer(
-      fieldCount: { value.shapes[try place($0)].count }, number: { numbers[try place($0)] })
+      fieldCount: { value.shapes[try location($0)].count }, number: { numbers[try location($0)] })
     return (own, try transfer.run(value.bytes, fields: own == 0 ? nil : value.shape.count))
   }
 }
@@ -93,18 +93,18 @@ final class InspectedCoding: Sendable {
 /// The shapes that a value names, in order of first occurrence.
 private final class MetShapes {
   private let shapes: any ShapeRegistry
-  private var places: [UInt32: Int] = [:]
+  private var locations: [UInt32: Int] = [:]
   private(set) var fields: [[String]] = []
 
   init(_ shapes: any ShapeRegistry) { self.shapes = shapes }
 
   func fieldCount(_ number: UInt32) throws -> Int { fields[try index(number)].count }
-  func place(_ number: UInt32) throws -> UInt32 { UInt32(try index(number) + 1) }
+  func location(_ number: UInt32) throws -> UInt32 { UInt32(try index(number) + 1) }
 
   private func index(_ number: UInt32) throws -> Int {
-    if let index = places[number] { return index }
+    if let index = locations[number] { return index }
     fields.append(try shapes.shape(number).fields)
-    places[number] = fields.count - 1
+    locations[number] = fields.count - 1
     return fields.count - 1
   }
 }

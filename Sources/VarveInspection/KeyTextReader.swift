@@ -187,8 +187,8 @@ struct KeyTextReader {
     guard word.hasPrefix("0x"), digits.count.isMultiple(of: 2) else {
       throw invalid("\(word) is not 0x and an even number of hexadecimal digits")
     }
-    return try stride(from: 0, to: digits.count, by: 2).map { place in
-      guard let high = digits[place], let low = digits[place + 1] else {
+    return try stride(from: 0, to: digits.count, by: 2).map { location in
+      guard let high = digits[location], let low = digits[location + 1] else {
         throw invalid("\(word) is not 0x and an even number of hexadecimal digits")
       }
       return UInt8(high << 4 | low)

@@ -92,10 +92,10 @@ struct ArrayIterator: OpenableIterator {
 
   var isValid: Bool { index != nil }
   var userKey: ByteView { scratch.key.view }
-  var trailer: Trailer { array.entries[place].trailer }
+  var trailer: Trailer { array.entries[location].trailer }
   var value: ByteView { scratch.value.view }
 
-  var place: Int {
+  var location: Int {
     guard let index else { fatalError("the iterator is not valid: seek first") }
     return index
   }
@@ -127,8 +127,8 @@ struct ArrayIterator: OpenableIterator {
     try move(to: array.firstIndex(notBefore: target) - 1)
   }
 
-  mutating func next() throws(EngineError) { try move(to: place + 1) }
-  mutating func previous() throws(EngineError) { try move(to: place - 1) }
+  mutating func next() throws(EngineError) { try move(to: location + 1) }
+  mutating func previous() throws(EngineError) { try move(to: location - 1) }
 }
 
 extension MergingIterator where Child == ArrayIterator {

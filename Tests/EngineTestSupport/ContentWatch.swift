@@ -21,7 +21,7 @@ public final class ContentWatch: Sendable {
     var random: SeededRandom
     var engine: Engine?
     var snapshots: [EngineSnapshot] = []
-    var known: [Place: UInt64] = [:]
+    var known: [Location: UInt64] = [:]
     var installCount = 0
     var problem: String?
     /// A step that a step makes is part of it.
@@ -29,7 +29,7 @@ public final class ContentWatch: Sendable {
   }
 
   /// A family at a point in time.
-  private struct Place: Hashable {
+  private struct Location: Hashable {
     let family: FamilyID
     let sequence: SequenceNumber
   }
@@ -113,14 +113,14 @@ public final class ContentWatch: Sendable {
   /// Hashes what isn't known yet, and forgets what can't be read any more.
   private func learn(_ engine: Engine) throws(EngineError) {
     let known = state.withLock { $0.known }
-    var wanted: [Place: UInt64] = [:]
+    var wanted: [Location: UInt64] = [:]
     for snapshot in snapshots(engine) {
       for family in engine.families {
-        let place = Place(family: family.id, sequence: snapshot.sequence)
-        if let hash = known[place] {
-          wanted[place] = hash
+        let location = Location(family: family.id, sequence: snapshot.sequence)
+        if let hash = known[location] {
+          wanted[location] = hash
         } else {
-          wanted[place] = try Self.hash(engine, family, snapshot)
+          wanted[location] = try Self.hash(engine, family, snapshot)
         }
       }
     }
@@ -131,7 +131,7 @@ public final class ContentWatch: Sendable {
     var problem: String?
     for snapshot in snapshots(engine) {
       let sequence = snapshot.sequence
-      guard let before = state.withLock({ $0.known[Place(family: family.id, sequence: sequence)] }) else { continue }
+      guard let before = state.withLock({ $0.known[Location(family: family.id, sequence: sequence)] }) else { continue }
       // Where it can't be read the run meets that itself.
       guard let after = try? Self.hash(engine, family, snapshot), after != before else { continue }
       problem = "\(job) changed what family \(family.name) holds at sequence \(sequence)"

@@ -70,13 +70,13 @@ extension CrashDisk {
   }
 
   private func withoutDependents(isLost: (Int) -> Bool) -> [Change] {
-    var lostPlaces: Set<Change.Place> = []
+    var lostLocations: Set<Change.Location> = []
     return pending.indices.compactMap { index in
       let change = pending[index]
       // Drawn in any case, so that the draws don't depend on each other.
       let isDrawn = isLost(index)
-      guard isDrawn || change.shares(lostPlaces) else { return change }
-      lostPlaces.formUnion(change.steps.map(\.place))
+      guard isDrawn || change.shares(lostLocations) else { return change }
+      lostLocations.formUnion(change.steps.map(\.location))
       return nil
     }
   }

@@ -39,17 +39,17 @@ struct CrashDisk: Sendable {
 
   /// One operation on names: it survives whole or not at all.
   struct Change: Sendable {
-    struct Place: Hashable, Sendable, Comparable {
+    struct Location: Hashable, Sendable, Comparable {
       let directory: Int
       let name: String
-      static func < (left: Place, right: Place) -> Bool {
+      static func < (left: Location, right: Location) -> Bool {
         (left.directory, left.name) < (right.directory, right.name)
       }
     }
-    var steps: [(place: Place, entry: Entry?)]
+    var steps: [(location: Location, entry: Entry?)]
 
-    func touches(_ directory: Int) -> Bool { steps.contains { $0.place.directory == directory } }
-    func shares(_ places: Set<Place>) -> Bool { steps.contains { places.contains($0.place) } }
+    func touches(_ directory: Int) -> Bool { steps.contains { $0.location.directory == directory } }
+    func shares(_ locations: Set<Location>) -> Bool { steps.contains { locations.contains($0.location) } }
   }
 
   static let root = 0
@@ -75,9 +75,9 @@ struct CrashDisk: Sendable {
 
 extension CrashDisk {
   /// The directory that a path ends in, and its last component.
-  func place(_ path: String) throws(EngineError) -> Change.Place {
+  func location(_ path: String) throws(EngineError) -> Change.Location {
     let components = path.split(separator: "/").filter { $0 != "." }
-    guard let last = components.last else { return Change.Place(directory: Self.root, name: "") }
+    guard let last = components.last else { return Change.Location(directory: Self.root, name: "") }
     var directory = Self.root
     for component in components.dropLast() {
       guard let entry = directories[directory]?[String(component)] else {
@@ -86,13 +86,13 @@ extension CrashDisk {
       guard entry.isDirectory else { throw EngineError(.inputOutput, "\(component) is not a directory", file: path) }
       directory = entry.number
     }
-    return Change.Place(directory: directory, name: String(last))
+    return Change.Location(directory: directory, name: String(last))
   }
 
   func entry(_ path: String) throws(EngineError) -> Entry? {
-    let place = try place(path)
-    if place.name.isEmpty { return Entry(number: Self.root, isDirectory: true) }
-    return directories[place.directory]?[place.name]
+    let location = try location(path)
+    if location.name.isEmpty { return Entry(number: Self.root, isDirectory: true) }
+    return directories[location.directory]?[location.name]
   }
 
   func existingEntry(_ path: String) throws(EngineError) -> Entry {
@@ -112,18 +112,18 @@ extension CrashDisk {
     return entry.number
   }
 
-  func freePlace(_ path: String) throws(EngineError) -> Change.Place {
-    let place = try place(path)
-    guard !place.name.isEmpty, directories[place.directory]?[place.name] == nil else {
+  func freeLocation(_ path: String) throws(EngineError) -> Change.Location {
+    let location = try location(path)
+    guard !location.name.isEmpty, directories[location.directory]?[location.name] == nil else {
       throw EngineError(.alreadyExists, "the path is taken", file: path)
     }
-    return place
+    return location
   }
 
   func renameChange(_ path: String, to newPath: String) throws(EngineError) -> Change {
     let moved = try existingEntry(path)
-    let source = try place(path)
-    let target = try place(newPath)
+    let source = try location(path)
+    let target = try location(newPath)
     guard !source.name.isEmpty, !target.name.isEmpty else {
       throw EngineError(.inputOutput, "the root has no name to change", file: path)
     }
@@ -143,7 +143,7 @@ extension CrashDisk {
 
   static func apply(_ change: Change, to directories: inout [Int: [String: Entry]]) {
     for step in change.steps {
-      directories[step.place.directory, default: [:]][step.place.name] = step.entry
+      directories[step.location.directory, default: [:]][step.location.name] = step.entry
       if let entry = step.entry, entry.isDirectory, directories[entry.number] == nil {
         directories[entry.number] = [:]
       }
@@ -153,12 +153,12 @@ extension CrashDisk {
   /// Makes the entries of a directory durable: the changes that touch it, and those before them that
   /// share a name with them.
   mutating func syncDirectory(_ directory: Int) {
-    var places: Set<Change.Place> = []
+    var locations: Set<Change.Location> = []
     var isKept = [Bool](repeating: false, count: pending.count)
     for index in pending.indices.reversed() {
-      guard pending[index].touches(directory) || pending[index].shares(places) else { continue }
+      guard pending[index].touches(directory) || pending[index].shares(locations) else { continue }
       isKept[index] = true
-      places.formUnion(pending[index].steps.map(\.place))
+      locations.formUnion(pending[index].steps.map(\.location))
     }
     for index in pending.indices where isKept[index] { Self.apply(pending[index], to: &durableDirectories) }
     pending = pending.indices.filter { !isKept[$0] }.map { pending[$0] }

@@ -25,17 +25,17 @@ final class CrashFile: File {
 
   func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(EngineError) -> Int {
     try check("read")
-    return unsafe try fileSystem.read(number, path, into: buffer, at: try place(offset, buffer.count))
+    return unsafe try fileSystem.read(number, path, into: buffer, at: try location(offset, buffer.count))
   }
 
   func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError) {
     try check("write", forWriting: true)
-    unsafe try fileSystem.write(number, path, bytes, at: try place(offset, bytes.count))
+    unsafe try fileSystem.write(number, path, bytes, at: try location(offset, bytes.count))
   }
 
   func truncate(to size: UInt64) throws(EngineError) {
     try check("truncate", forWriting: true)
-    try fileSystem.truncate(number, path, to: try place(size, 0))
+    try fileSystem.truncate(number, path, to: try location(size, 0))
   }
 
   func sync() throws(EngineError) {
@@ -70,7 +70,7 @@ final class CrashFile: File {
     }
   }
 
-  private func place(_ offset: UInt64, _ count: Int) throws(EngineError) -> Int {
+  private func location(_ offset: UInt64, _ count: Int) throws(EngineError) -> Int {
     guard let start = Int(exactly: offset), start <= Int.max / 2 - count else {
       throw EngineError(.invalidArgument, "an offset that no file can have", file: path, offset: offset)
     }

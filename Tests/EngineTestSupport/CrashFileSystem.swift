@@ -142,7 +142,7 @@ public final class CrashFileSystem: FileSystem {
   public func createFile(_ path: String) throws(EngineError) -> any File {
     let number = try perform(.createFile, path) { (state) throws(EngineError) in
       let entry = CrashDisk.Entry(number: state.disk.makeNumber(), isDirectory: false)
-      return (entry.number, .names(CrashDisk.Change(steps: [(try state.disk.freePlace(path), entry)])))
+      return (entry.number, .names(CrashDisk.Change(steps: [(try state.disk.freeLocation(path), entry)])))
     }
     return open(path, number, isWritable: true)
   }
@@ -184,7 +184,7 @@ public final class CrashFileSystem: FileSystem {
   public func link(_ path: String, to newPath: String) throws(EngineError) {
     try perform(.link, path) { (state) throws(EngineError) in
       let entry = CrashDisk.Entry(number: try state.disk.file(path), isDirectory: false)
-      return ((), .names(CrashDisk.Change(steps: [(try state.disk.freePlace(newPath), entry)])))
+      return ((), .names(CrashDisk.Change(steps: [(try state.disk.freeLocation(newPath), entry)])))
     }
   }
 
@@ -192,7 +192,7 @@ public final class CrashFileSystem: FileSystem {
   public func remove(_ path: String) throws(EngineError) {
     try perform(.remove, path) { (state) throws(EngineError) in
       _ = try state.disk.file(path)
-      return ((), .names(CrashDisk.Change(steps: [(try state.disk.place(path), nil)])))
+      return ((), .names(CrashDisk.Change(steps: [(try state.disk.location(path), nil)])))
     }
   }
 
@@ -200,7 +200,7 @@ public final class CrashFileSystem: FileSystem {
   public func createDirectory(_ path: String) throws(EngineError) {
     try perform(.createDirectory, path) { (state) throws(EngineError) in
       let entry = CrashDisk.Entry(number: state.disk.makeNumber(), isDirectory: true)
-      return ((), .names(CrashDisk.Change(steps: [(try state.disk.freePlace(path), entry)])))
+      return ((), .names(CrashDisk.Change(steps: [(try state.disk.freeLocation(path), entry)])))
     }
   }
 
@@ -211,7 +211,7 @@ public final class CrashFileSystem: FileSystem {
       guard number != CrashDisk.root, state.disk.directories[number]?.isEmpty ?? true else {
         throw EngineError(.inputOutput, "the directory is not empty", file: path)
       }
-      return ((), .names(CrashDisk.Change(steps: [(try state.disk.place(path), nil)])))
+      return ((), .names(CrashDisk.Change(steps: [(try state.disk.location(path), nil)])))
     }
   }
 
@@ -424,7 +424,7 @@ extension CrashFileSystem {
     trace.add(UInt64(operation.size))
     switch action {
     case .write(_, let bytes, _), .store(_, let bytes, _): unsafe trace.add(bytes)
-    case .names(let change): for step in change.steps { trace.add(step.place.name) }
+    case .names(let change): for step in change.steps { trace.add(step.location.name) }
     default: break
     }
   }

@@ -13,7 +13,7 @@
 ///
 /// A command is a line with its name and `name=value` arguments; what follows up to `----` is its input;
 /// what follows that up to the next blank line (or the end) is expected. Lines that begin with `//` are
-/// left out. `TextCase.run` gives back the same text with what really came out in place of what was
+/// left out. `TextCase.run` gives back the same text with what really came out instead of what was
 /// expected: a test compares the two, and its failure shows the case as it should be written.
 public struct TextCase {
   /// One command with its input.

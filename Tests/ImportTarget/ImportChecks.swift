@@ -3,7 +3,7 @@ import Varve
 
 /// A note of a program that kept its records in GRDB.
 struct Note: Codable, Hashable, Identifiable, Sendable {
-  struct Place: Codable, Hashable, Sendable {
+  struct Location: Codable, Hashable, Sendable {
     var latitude: Double
     var name: String?
   }
@@ -14,7 +14,7 @@ struct Note: Codable, Hashable, Identifiable, Sendable {
   var createdAt: Date
   var rating: Double?
   var tags: [String]
-  var place: Place?
+  var location: Location?
   var picture: Data?
   var readCount: Int
 }
@@ -51,7 +51,7 @@ enum Samples {
       id: uuid(number), title: "note \(number) é", isPinned: number % 2 == 0,
       createdAt: Date(timeIntervalSince1970: Double(1_700_000_000 + number * 1_000) + 0.125),
       rating: number % 3 == 0 ? nil : Double(number) / 4, tags: number % 5 == 0 ? [] : ["a", "t\(number)"],
-      place: number % 4 == 0 ? nil : Note.Place(latitude: Double(number), name: number % 8 == 1 ? nil : "here"),
+      location: number % 4 == 0 ? nil : Note.Location(latitude: Double(number), name: number % 8 == 1 ? nil : "here"),
       picture: number % 7 == 0 ? nil : Data([UInt8(number % 256), 0, 255]), readCount: number - 5)
   }
 

@@ -18,7 +18,7 @@
         CREATE TABLE "grdb_migrations" ("identifier" TEXT NOT NULL PRIMARY KEY);
         CREATE TABLE "note" (
           "id" BLOB PRIMARY KEY NOT NULL, "title" TEXT NOT NULL, "isPinned" BOOLEAN NOT NULL DEFAULT 0,
-          "createdAt" DATETIME NOT NULL, "rating" DOUBLE, "tags" TEXT NOT NULL, "place" TEXT, "picture" BLOB,
+          "createdAt" DATETIME NOT NULL, "rating" DOUBLE, "tags" TEXT NOT NULL, "location" TEXT, "picture" BLOB,
           "readCount" INTEGER NOT NULL);
         CREATE TABLE "damaged" ("id" INTEGER PRIMARY KEY AUTOINCREMENT, "createdAt" DATETIME);
         INSERT INTO "damaged" VALUES (1, '2026-02-03 04:05:06.789'), (7, 'yesterday'), (8, NULL);
@@ -32,12 +32,12 @@
       for number in 0..<Samples.count {
         let note = Samples.note(number)
         let tags = String(decoding: try encoder.encode(note.tags), as: UTF8.self)
-        let place = try note.place.map { String(decoding: try encoder.encode($0), as: UTF8.self) }
+        let location = try note.location.map { String(decoding: try encoder.encode($0), as: UTF8.self) }
         try file.run(
           """
           INSERT INTO "note" VALUES (\(hex(note.id)), '\(note.title)', \(note.isPinned ? 1 : 0),
             strftime('%Y-%m-%d %H:%M:%f', \(note.createdAt.timeIntervalSince1970), 'unixepoch'),
-            \(note.rating.map { "\($0)" } ?? "NULL"), '\(tags)', \(place.map { "'\($0)'" } ?? "NULL"),
+            \(note.rating.map { "\($0)" } ?? "NULL"), '\(tags)', \(location.map { "'\($0)'" } ?? "NULL"),
             \(note.picture.map { hex(Array($0)) } ?? "NULL"), \(note.readCount))
           """)
       }

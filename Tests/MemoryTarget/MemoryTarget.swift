@@ -134,13 +134,13 @@ struct MemoryTarget {
     var options = EngineOptions()
     options.memoryBudget = budget
     let engine = try Engine.open(at: path, options: options)
-    func place(_ number: UInt64) -> [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(56 - $0 * 8)) } }
+    func location(_ number: UInt64) -> [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(56 - $0 * 8)) } }
     var batch = WriteBatch()
     for number in 0..<count {
       let start = (number &* 0x9e37_79b9_7f4a_7c15) >> 1
-      try batch.deleteRange(from: place(start), to: place(start + 1_000))
+      try batch.deleteRange(from: location(start), to: location(start + 1_000))
     }
-    for number in 0..<100 as Range<UInt64> { try engine.put(place((number &* 0x9e37_79b9_7f4a_7c15) >> 1), [1]) }
+    for number in 0..<100 as Range<UInt64> { try engine.put(location((number &* 0x9e37_79b9_7f4a_7c15) >> 1), [1]) }
     try engine.put([0xff], [1])
     try engine.flush()
     let before = status("VmRSS:")

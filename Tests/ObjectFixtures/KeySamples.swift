@@ -156,7 +156,7 @@ enum Shelf: Int, KeyCodable, CaseIterable { case fiction = -1, science = 3, poet
 enum Language: String, KeyCodable, CaseIterable { case swedish = "sv", english = "en" }
 
 /// A key type of a program, put together from parts, one of which is a key of another type.
-struct Place: KeyCodable, Comparable {
+struct Location: KeyCodable, Comparable {
   var country: String
   var shelf: Shelf?
   var number: Int
@@ -169,11 +169,11 @@ struct Place: KeyCodable, Comparable {
     try encoder.append(integer: number)
   }
 
-  static func decodeKey(from decoder: inout KeyDecoder) throws -> Place {
-    Place(country: try decoder.decodeString(), shelf: try decoder.decode(), number: try decoder.decodeInteger())
+  static func decodeKey(from decoder: inout KeyDecoder) throws -> Location {
+    Location(country: try decoder.decodeString(), shelf: try decoder.decode(), number: try decoder.decodeInteger())
   }
 
-  static func < (left: Place, right: Place) -> Bool {
+  static func < (left: Location, right: Location) -> Bool {
     (left.country, left.shelf?.rawValue ?? .min, left.number) < (
       right.country, right.shelf?.rawValue ?? .min, right.number
     )

@@ -4,7 +4,7 @@ import Varve
 import VarveTestSupport
 
 /// Where a test's database lies: every test of the API that is written for both runs in both.
-enum StorePlace: CaseIterable, Sendable {
+enum StoreLocation: CaseIterable, Sendable {
   case memory, disk
   /// Another storage than the engine, whose commits become durable late.
   case toy

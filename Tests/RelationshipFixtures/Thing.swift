@@ -79,9 +79,9 @@ extension Thing.Link {
 
   /// What stands after a mark, which is cut off.
   private static func cut(_ text: inout Substring, _ mark: Character) -> Substring? {
-    guard let place = text.lastIndex(of: mark) else { return nil }
-    let rest = text[text.index(after: place)...]
-    text = text[..<place]
+    guard let location = text.lastIndex(of: mark) else { return nil }
+    let rest = text[text.index(after: location)...]
+    text = text[..<location]
     return rest
   }
 

@@ -8,17 +8,17 @@ struct CommitLeadTests {
     let name: Substring
     /// Whether only calls count: the name, followed by a parenthesis.
     let isCall: Bool
-    let places: [String]
+    let locations: [String]
   }
 
   private static let declaration = "WriteAheadLog/CommitLead.swift"
   private static let queue = "Commit/CommitQueue.swift"
 
   private static let rules = [
-    Rule(name: "CommitLead", isCall: true, places: [declaration]),
-    Rule(name: "LeadWord", isCall: false, places: [declaration, queue]),
-    Rule(name: "handedOver", isCall: false, places: [declaration, queue]),
-    Rule(name: "beforeOpen", isCall: false, places: [declaration, "Opening/", "Follow/"]),
+    Rule(name: "CommitLead", isCall: true, locations: [declaration]),
+    Rule(name: "LeadWord", isCall: false, locations: [declaration, queue]),
+    Rule(name: "handedOver", isCall: false, locations: [declaration, queue]),
+    Rule(name: "beforeOpen", isCall: false, locations: [declaration, "Opening/", "Follow/"]),
   ]
 
   @Test func `the commit queue alone makes a lead, and only openings and followers do without one`() {
@@ -54,8 +54,8 @@ struct CommitLeadTests {
     let lines = SwiftCode.stripped(file.text).split(separator: "\n", omittingEmptySubsequences: false)
     return lines.enumerated().flatMap { index, line in
       rules.compactMap { rule in
-        guard !rule.places.contains(where: { path.hasPrefix($0) }), names(rule, String(line)) else { return nil }
-        let message = "\(rule.name) stands outside of \(rule.places.joined(separator: ", "))"
+        guard !rule.locations.contains(where: { path.hasPrefix($0) }), names(rule, String(line)) else { return nil }
+        let message = "\(rule.name) stands outside of \(rule.locations.joined(separator: ", "))"
         return Violation(path: file.path, line: index + 1, message: message)
       }
     }

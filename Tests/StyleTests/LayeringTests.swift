@@ -253,13 +253,13 @@ struct LayeringTests {
     let lines = SwiftCode.stripped(file.text).split(separator: "\n", omittingEmptySubsequences: false)
     return lines.enumerated().compactMap { index, line in
       let words = line.split { !($0.isLetter || $0.isNumber || $0 == "_") }
-      guard let place = words.firstIndex(of: "import"), place + 1 < words.count else { return nil }
+      guard let location = words.firstIndex(of: "import"), location + 1 < words.count else { return nil }
       let modifiers: Set<Substring> = [
         "public", "internal", "package", "private", "fileprivate", "testable", "_exported",
       ]
-      guard words[..<place].allSatisfy({ modifiers.contains($0) }) else { return nil }
+      guard words[..<location].allSatisfy({ modifiers.contains($0) }) else { return nil }
       let kinds: Set<Substring> = ["struct", "class", "enum", "protocol", "typealias", "func", "let", "var"]
-      let module = kinds.contains(words[place + 1]) && place + 2 < words.count ? words[place + 2] : words[place + 1]
+      let module = kinds.contains(words[location + 1]) && location + 2 < words.count ? words[location + 2] : words[location + 1]
       guard !allowed.contains(module) else { return nil }
       return Violation(path: file.path, line: index + 1, message: "\(module) is not imported here")
     }

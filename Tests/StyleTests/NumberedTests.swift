@@ -41,7 +41,7 @@ struct NumberedTests {
     let text = """
       // D1: not a test
       @Test func `1.1, REC 89: two numbers`() {}
-      func `D7: one`(place: Place) { print("D8: none") }
+      func `D7: one`(location: Location) { print("D8: none") }
       func `a sentence without`() {}
       """
     let found = Self.numbers([SourceFile(path: "Tests/A.swift", text: text)])

@@ -13,8 +13,8 @@ struct TestTargetTests {
     guard !folders.contains(where: { file.path.hasPrefix($0 + "/") }) else { return [] }
     return file.lines.enumerated().compactMap { index, line in
       let words = line.split(separator: " ")
-      guard let place = words.firstIndex(where: { ["struct", "class", "extension", "enum"].contains($0) }),
-        let name = words[(place + 1)...].first, name.hasSuffix("DamageTests")
+      guard let location = words.firstIndex(where: { ["struct", "class", "extension", "enum"].contains($0) }),
+        let name = words[(location + 1)...].first, name.hasSuffix("DamageTests")
       else { return nil }
       let message = "\(name) stands in none of the modules that tools/test runs against plain release"
       return Violation(path: file.path, line: index + 1, message: message)

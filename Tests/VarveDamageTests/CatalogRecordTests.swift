@@ -40,9 +40,9 @@ struct CatalogRecordTests {
 
   @Test func `text that is not UTF-8 is corrupt, and not repaired`() throws {
     func broken(_ bytes: [UInt8], _ text: String) throws -> [UInt8] {
-      let place = try #require(bytes.firstRange(of: Array(text.utf8))).lowerBound
+      let location = try #require(bytes.firstRange(of: Array(text.utf8))).lowerBound
       var broken = bytes
-      broken[place + 1] = 0x28
+      broken[location + 1] = 0x28
       return broken
     }
     let collection = try broken(Self.collection.bytes, "í")
@@ -60,10 +60,10 @@ struct CatalogRecordTests {
   @Test func `every truncation and every flipped bit is refused, or a record with exactly these bytes`() throws {
     func check(_ original: [UInt8], _ read: ([UInt8]) throws -> [UInt8]) {
       var inputs = original.indices.map { Array(original[..<$0]) }
-      for place in original.indices {
+      for location in original.indices {
         for bit in 0..<8 {
           var bytes = original
-          bytes[place] ^= 1 << UInt8(bit)
+          bytes[location] ^= 1 << UInt8(bit)
           inputs.append(bytes)
         }
       }

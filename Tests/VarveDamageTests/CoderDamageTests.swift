@@ -33,13 +33,13 @@ struct CoderDamageTests {
   }
 
   /// Reads damaged bytes in every way. Any error must be one of the database.
-  private static func read(_ sample: Sample, _ bytes: [UInt8], _ shape: UInt32, _ place: @autoclosure () -> String) {
+  private static func read(_ sample: Sample, _ bytes: [UInt8], _ shape: UInt32, _ location: @autoclosure () -> String) {
     let row = (shape, bytes)
     for read in [sample.read, { _ = try coder.decode(Zoo.Payload.self, $0) }, { _ = try coder.untyped($0).json }] {
       do {
         try read(row)
       } catch {
-        if !(error is DatabaseError) { Issue.record("\(sample.name), \(place()): \(error)") }
+        if !(error is DatabaseError) { Issue.record("\(sample.name), \(location()): \(error)") }
       }
     }
   }

@@ -104,8 +104,8 @@ import VarveEngine
     for name in try FileManager.default.contentsOfDirectory(atPath: directory) {
       let file = URL(fileURLWithPath: directory + "/" + name)
       var bytes = Array(try Data(contentsOf: file))
-      guard name.hasSuffix(".sst"), let place = bytes.firstRange(of: text) else { continue }
-      for index in place { bytes[index] ^= 0xFF }
+      guard name.hasSuffix(".sst"), let location = bytes.firstRange(of: text) else { continue }
+      for index in location { bytes[index] ^= 0xFF }
       try Data(bytes).write(to: file)
       return
     }

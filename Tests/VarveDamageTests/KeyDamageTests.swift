@@ -20,7 +20,7 @@ struct KeyDamageTests {
         KeySamples.data(&random), Int??.some(.some(KeySamples.integer(&random))),
         Compound(KeySamples.string(&random), random.below(1000), Int?.none),
         Compound(KeySamples.data(&random), KeySamples.string(&random)),
-        Place(country: "x\0y", shelf: .science, number: random.below(100)),
+        Location(country: "x\0y", shelf: .science, number: random.below(100)),
         KeySamples.decimal(&random), KeySamples.duration(&random), Descending(KeySamples.string(&random)),
         Compound(Descending(KeySamples.data(&random)), Descending(Int?.some(random.below(1000))), "x\0y"),
         Descending(KeySamples.decimal(&random)),
@@ -32,7 +32,7 @@ struct KeyDamageTests {
   private static let types: [any KeyCodable.Type] = [
     String.self, Int.self, Int8.self, UInt64.self, Int128.self, UInt128.self, UUID.self, Date.self, Bool.self,
     Data.self,
-    Double.self, Float.self, Int?.self, Int??.self, String?.self, Shelf.self, Language.self, ISBN.self, Place.self,
+    Double.self, Float.self, Int?.self, Int??.self, String?.self, Shelf.self, Language.self, ISBN.self, Location.self,
     Compound<String, Int, Int?>.self, Compound<Data, String>.self, Compound<Int, Compound<Bool, Double>>.self,
     Decimal.self, Duration.self, URL.self, Descending<String>.self, Descending<Int?>.self, Descending<Decimal>.self,
     Compound<Descending<Data>, Descending<Int?>, String>.self, Descending<Compound<String, Int>>.self,
@@ -75,15 +75,15 @@ struct KeyDamageTests {
     for key in keys(seed) {
       let original = try key.encoded()
       var bytes = original
-      for place in original.indices.prefix(40) {
+      for location in original.indices.prefix(40) {
         // All changes within tags and lengths, single bits after them.
-        for change in UInt8(1)...255 where place < 6 || change.nonzeroBitCount == 1 {
-          bytes[place] = original[place] ^ change
+        for change in UInt8(1)...255 where location < 6 || change.nonzeroBitCount == 1 {
+          bytes[location] = original[location] ^ change
           guard let failure = failure(bytes, [type(of: key)]) else { continue }
           Issue.record("seed \(seed): \(failure)")
           return
         }
-        bytes[place] = original[place]
+        bytes[location] = original[location]
       }
     }
   }

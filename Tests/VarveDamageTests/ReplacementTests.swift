@@ -67,8 +67,8 @@ struct ReplacementTests {
     }
   }
 
-  private func feed(_ open: OpenDatabase, after place: CommitVersion) throws -> [ChangeEvent] {
-    try open.database.feed(after: place)
+  private func feed(_ open: OpenDatabase, after location: CommitVersion) throws -> [ChangeEvent] {
+    try open.database.feed(after: location)
   }
 
   private func names() throws -> [String] {
@@ -251,14 +251,14 @@ struct ReplacementTests {
   @Test(arguments: [CorruptionPolicy.renameAside, .salvage])
   func `a reader with a saved feed position receives a gap, at once and later`(policy: CorruptionPolicy) throws {
     try fill(path)
-    let place = try withExtendedLifetime(try open()) { try $0.database.core.backend.snapshot().version }
+    let location = try withExtendedLifetime(try open()) { try $0.database.core.backend.snapshot().version }
     try damageManifest()
     let replaced = try open(policy)
     for round in 0..<3 {
       let missed = try replaced.database.core.backend.snapshot().version
-      #expect(missed > place)
-      let events = try feed(replaced, after: place)
-      guard case .gap(from: place, to: _)? = events.first else {
+      #expect(missed > location)
+      let events = try feed(replaced, after: location)
+      guard case .gap(from: location, to: _)? = events.first else {
         Issue.record("round \(round): \(events)")
         continue
       }

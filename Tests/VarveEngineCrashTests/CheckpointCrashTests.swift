@@ -55,12 +55,12 @@ struct CheckpointCrashTests {
       for policy in CrashPolicy.allCases {
         for seed in 0..<UInt64(4 * TestScale.value) {
           let image = point.image(seed: seed &* 31 &+ UInt64(index), policy: policy)
-          let place = "operation \(point.operation.map { "\($0)" } ?? "none"), \(policy), seed \(seed)"
+          let location = "operation \(point.operation.map { "\($0)" } ?? "none"), \(policy), seed \(seed)"
           let source = try Self.open(image, at: "/db", seed: 3)
-          #expect(try source.content() == expected, "\(place)")
+          #expect(try source.content() == expected, "\(location)")
           if try image.attributes(Self.target) == nil {
             absent += 1
-            #expect(point.operation != nil, "\(place): acknowledged, and gone")
+            #expect(point.operation != nil, "\(location): acknowledged, and gone")
             // What the crash left beside it does no harm.
             if seed == 0 { try source.checkpoint(to: Self.target) }
           } else {
@@ -69,9 +69,9 @@ struct CheckpointCrashTests {
           try source.close()
           guard try image.attributes(Self.target) != nil else { continue }
           let copy = try Self.open(image, at: Self.target, seed: 4)
-          #expect(try copy.content() == expected, "\(place)")
+          #expect(try copy.content() == expected, "\(location)")
           let faults = try copy.verify().faults
-          #expect(faults.isEmpty, "\(place): \(faults)")
+          #expect(faults.isEmpty, "\(location): \(faults)")
           try copy.close()
         }
       }

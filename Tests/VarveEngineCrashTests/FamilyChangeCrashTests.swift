@@ -12,7 +12,7 @@ struct FamilyChangeCrashTests {
   /// operations there were.
   static func images(
     _ disk: CrashFileSystem, _ body: () throws -> Void,
-    check: (_ image: CrashFileSystem, _ place: String, _ isAcknowledged: Bool) throws -> Void
+    check: (_ image: CrashFileSystem, _ location: String, _ isAcknowledged: Bool) throws -> Void
   ) throws -> Int {
     let points = Mutex<[CrashPoint]>([])
     disk.observe { _, capture in points.withLock { $0.append(capture()) } }
@@ -23,8 +23,8 @@ struct FamilyChangeCrashTests {
       for policy in CrashPolicy.allCases {
         for seed in 0..<UInt64(3 * TestScale.value) {
           let image = point.image(seed: seed &* 31 &+ UInt64(index), policy: policy)
-          let place = "operation \(point.operation.map { "\($0)" } ?? "none"), \(policy), seed \(seed)"
-          try check(image, place, index == during.count)
+          let location = "operation \(point.operation.map { "\($0)" } ?? "none"), \(policy), seed \(seed)"
+          try check(image, location, index == during.count)
         }
       }
     }
@@ -50,21 +50,21 @@ struct FamilyChangeCrashTests {
       let tables = try writer.finish() + second.finish()
       #expect(tables.count > 1)
       try engine.ingest(tables, into: family)
-    } check: { image, place, isAcknowledged in
+    } check: { image, location, isAcknowledged in
       let copy = try CheckpointCrashTests.open(image, at: "/db", seed: 3)
       let family = try copy.family(named: "f")
       let content = try copy.content()
       let found = content["f"]?.count ?? 0
-      #expect(found == 0 || found == 2_000, "\(place): \(found) of 2,000 entries")
-      #expect(try copy.get([1]) == [1], "\(place)")
-      if found > 0 { #expect(try copy.get([2]) == [2], "\(place): a commit before the ingestion is gone") }
-      if isAcknowledged { #expect(found == 2_000, "\(place): acknowledged, and gone") }
+      #expect(found == 0 || found == 2_000, "\(location): \(found) of 2,000 entries")
+      #expect(try copy.get([1]) == [1], "\(location)")
+      if found > 0 { #expect(try copy.get([2]) == [2], "\(location): a commit before the ingestion is gone") }
+      if isAcknowledged { #expect(found == 2_000, "\(location): acknowledged, and gone") }
       if found == 0 { absent += 1 } else { whole += 1 }
       let faults = try copy.verify().faults
-      #expect(faults.isEmpty, "\(place): \(faults)")
+      #expect(faults.isEmpty, "\(location): \(faults)")
       // Either way the family stays usable: what is written now is newer.
       try copy.put(Self.key(7), [7], in: family)
-      #expect(try copy.get(Self.key(7), in: family) == [7], "\(place)")
+      #expect(try copy.get(Self.key(7), in: family) == [7], "\(location)")
       try copy.close()
     }
     print("ingestion crashes: \(count) operations; \(absent) images without, \(whole) with it")
@@ -84,13 +84,13 @@ struct FamilyChangeCrashTests {
     var (before, after) = (0, 0)
     let count = try Self.images(disk) {
       try engine.setOptions(new, of: family)
-    } check: { image, place, isAcknowledged in
+    } check: { image, location, isAcknowledged in
       let copy = try CheckpointCrashTests.open(image, at: "/db", seed: 3)
       let options = try copy.family(named: "f").options
-      #expect(options == old || options == new, "\(place): \(options)")
-      if isAcknowledged { #expect(options == new, "\(place): acknowledged, and gone") }
+      #expect(options == old || options == new, "\(location): \(options)")
+      if isAcknowledged { #expect(options == new, "\(location): acknowledged, and gone") }
       if options == old { before += 1 } else { after += 1 }
-      #expect(try copy.get([1], in: try copy.family(named: "f")) == [1], "\(place)")
+      #expect(try copy.get([1], in: try copy.family(named: "f")) == [1], "\(location)")
       try copy.close()
     }
     print("option crashes: \(count) operations; \(before) images before, \(after) after the change")

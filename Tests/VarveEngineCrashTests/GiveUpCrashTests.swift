@@ -54,7 +54,7 @@ struct GiveUpCrashTests {
     var (still, gone) = (0, 0)
     let count = try FamilyChangeCrashTests.images(disk) {
       given = try engine.giveUp(block)
-    } check: { image, place, isAcknowledged in
+    } check: { image, location, isAcknowledged in
       let given = try #require(given)
       let parts = given.parts.filter(\.holdsEntries)
       let part = try #require(parts.first)
@@ -63,28 +63,28 @@ struct GiveUpCrashTests {
       let version = copy.core.state(of: nil).version
       if version.levelZero.tables.contains(where: { $0.number == damaged.number }) {
         still += 1
-        #expect(!isAcknowledged, "\(place): acknowledged, and the damage is back")
-        #expect(try !copy.verify().faults.isEmpty, "\(place)")
+        #expect(!isAcknowledged, "\(location): acknowledged, and the damage is back")
+        #expect(try !copy.verify().faults.isEmpty, "\(location)")
         // What lies outside the damage is as it was.
         for index in 0..<Self.keyCount {
           let key = Self.key(index)
           if KeyBytes.compare(key, part.firstKey) >= 0, KeyBytes.compare(key, part.lastKey) <= 0 { continue }
-          #expect(try copy.get(key) == Self.value(index), "\(place): key \(index)")
+          #expect(try copy.get(key) == Self.value(index), "\(location): key \(index)")
         }
         let again = try copy.giveUp(block)
-        #expect(again.parts == given.parts && again.entryCount == given.entryCount, "\(place)")
+        #expect(again.parts == given.parts && again.entryCount == given.entryCount, "\(location)")
       } else {
         gone += 1
       }
-      #expect(try copy.content() == expected, "\(place)")
+      #expect(try copy.content() == expected, "\(location)")
       let faults = try copy.verify().faults
-      #expect(faults.isEmpty, "\(place): \(faults)")
+      #expect(faults.isEmpty, "\(location): \(faults)")
       try copy.close()
       var live: [String] = []
       let last = try CheckpointCrashTests.open(image, at: "/db", seed: 4)
       last.core.state(of: nil).version.forEachTable { table, _ in live.append(FileName.table(table.number).name) }
-      #expect(try Self.tableFiles(image) == live.sorted(), "\(place)")
-      #expect(try last.content() == expected, "\(place)")
+      #expect(try Self.tableFiles(image) == live.sorted(), "\(location)")
+      #expect(try last.content() == expected, "\(location)")
       try last.close()
     }
     print("crashes while damage is given up: \(count) operations; \(still) images with it, \(gone) without")

@@ -70,7 +70,7 @@ struct ProcessFollowTests {
     let follower = try Engine.follow(at: path, options: Self.options)
     var last: UInt64 = 1
     for round in 0..<rounds {
-      let place = "round \(round) of seed \(seed)"
+      let location = "round \(round) of seed \(seed)"
       let writer = try Self.target("write", path, "\(last + 1)", "0")
       var acknowledged = last
       for _ in 0..<random.below(1_500) {
@@ -78,17 +78,17 @@ struct ProcessFollowTests {
         acknowledged = number
         guard random.below(50) == 0 else { continue }
         try follower.catchUp()
-        let seen = try check(follower.engine, place)
-        #expect(seen >= number, "\(place): \(number) was acknowledged, and the follower is at \(seen)")
+        let seen = try check(follower.engine, location)
+        #expect(seen >= number, "\(location): \(number) was acknowledged, and the follower is at \(seen)")
       }
-      #expect(writer.killAndWait(), "\(place): the writer ended by itself")
+      #expect(writer.killAndWait(), "\(location): the writer ended by itself")
       while let number = writer.nextNumber() { acknowledged = number }
       try follower.catchUp()
-      last = try check(follower.engine, place)
-      #expect(last >= acknowledged, "\(place): \(acknowledged) was acknowledged, and the follower is at \(last)")
+      last = try check(follower.engine, location)
+      #expect(last >= acknowledged, "\(location): \(acknowledged) was acknowledged, and the follower is at \(last)")
       // What the writer was killed in the middle of is for the next one to find, or not.
       let reader = try Engine.open(at: path, options: Self.readOnly)
-      #expect(try check(reader, place) == last)
+      #expect(try check(reader, location) == last)
       try reader.close()
     }
     #expect(last > UInt64(rounds) * 100)
@@ -108,22 +108,22 @@ struct ProcessFollowTests {
   }
 
   /// Checks what `FollowTarget` wrote, and returns the last number.
-  private func check(_ engine: Engine, _ place: String) throws -> UInt64 {
+  private func check(_ engine: Engine, _ location: String) throws -> UInt64 {
     let snapshot = engine.snapshot()
     let pair = try engine.family(named: "pair")
     let head = try engine.get(Array("head".utf8), snapshot: snapshot)
-    #expect(try engine.get(Array("head".utf8), in: pair, snapshot: snapshot) == head, "\(place): half of a batch")
+    #expect(try engine.get(Array("head".utf8), in: pair, snapshot: snapshot) == head, "\(location): half of a batch")
     let last = head?.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } ?? 0
     for family in [engine.defaultFamily, pair] {
       var expected = last > 1_000 ? last - 999 : 1
       var cursor = try engine.cursor(in: family, bounds: CursorBounds(upper: [1]), snapshot: snapshot)
       try cursor.seekToFirst()
       while cursor.isValid {
-        #expect(cursor.keyBytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } == expected, "\(place): \(last) is the last")
+        #expect(cursor.keyBytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } == expected, "\(location): \(last) is the last")
         expected += 1
         try cursor.next()
       }
-      #expect(expected == last + 1, "\(place): the numbers end at \(expected), and \(last) is the last")
+      #expect(expected == last + 1, "\(location): the numbers end at \(expected), and \(last) is the last")
     }
     return last
   }

@@ -37,7 +37,7 @@ struct ProcessKillTests {
   }
 
   /// Returns the number of the last batch that is there.
-  private func check(_ path: String, acknowledged: UInt64, readOnly: Bool, _ place: String) throws -> UInt64 {
+  private func check(_ path: String, acknowledged: UInt64, readOnly: Bool, _ location: String) throws -> UInt64 {
     var options = EngineOptions()
     options.memtableSize = 64 << 10
     options.logSegmentSize = 256 << 10
@@ -48,13 +48,13 @@ struct ProcessKillTests {
     let pair = engine.families.first { $0.name == "pair" }
     let main = try numbers(engine, engine.defaultFamily, valueSize: 24)
     let other = try pair.map { try numbers(engine, $0, valueSize: 100) } ?? []
-    #expect(main == other, "\(place): the families differ")
+    #expect(main == other, "\(location): the families differ")
     let last = main.last ?? 0
-    #expect(last >= acknowledged, "\(place): \(acknowledged) was acknowledged, and \(last) is the last")
+    #expect(last >= acknowledged, "\(location): \(acknowledged) was acknowledged, and \(last) is the last")
     let first = last > Self.kept ? last - Self.kept + 1 : 1
-    #expect(main.elementsEqual(last == 0 ? [] : Array(first...last)), "\(place): a gap, or a deleted batch is back")
+    #expect(main.elementsEqual(last == 0 ? [] : Array(first...last)), "\(location): a gap, or a deleted batch is back")
     let faults = try engine.verify().faults
-    #expect(faults.isEmpty, "\(place): \(faults)")
+    #expect(faults.isEmpty, "\(location): \(faults)")
     try engine.close()
     return last
   }

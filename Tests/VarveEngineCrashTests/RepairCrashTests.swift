@@ -36,12 +36,12 @@ struct RepairCrashTests {
       for policy in CrashPolicy.allCases {
         for seed in 0..<UInt64(2 * TestScale.value) {
           let image = point.image(seed: seed &* 31 &+ UInt64(index), policy: policy)
-          let place = "operation \(point.operation.map { "\($0)" } ?? "none"), \(policy), seed \(seed)"
+          let location = "operation \(point.operation.map { "\($0)" } ?? "none"), \(policy), seed \(seed)"
           _ = try Self.repair(image, seed: 6)
           let repaired = try CheckpointCrashTests.open(image, at: "/db", seed: 3)
-          #expect(try repaired.content() == expected, "\(place)")
+          #expect(try repaired.content() == expected, "\(location)")
           let faults = try repaired.verify().faults
-          #expect(faults.isEmpty, "\(place): \(faults)")
+          #expect(faults.isEmpty, "\(location): \(faults)")
           try repaired.close()
           images += 1
         }

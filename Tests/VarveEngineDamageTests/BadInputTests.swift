@@ -251,13 +251,13 @@ struct BadInputTests {
     let fixture = try DamageFixture(.closed)
     for name in fixture.image.names(suffix: ".sst") {
       // Version, required features, transform.
-      for (place, value) in [(112, 1), (112, 3), (80, 2), (88, 2)] as [(Int, UInt8)] {
+      for (location, value) in [(112, 1), (112, 3), (80, 2), (88, 2)] as [(Int, UInt8)] {
         var image = fixture.image
-        image.files[name]?.patchFooter(at: place, value)
+        image.files[name]?.patchFooter(at: location, value)
         let fileSystem = try image.makeFileSystem()
         let outcome = try DamageOutcome(reading: fileSystem, expecting: fixture.state)
         #expect(outcome.openError == nil && outcome.wrongAnswer == nil)
-        #expect(!outcome.readErrors.isEmpty, "\(name) at \(place)")
+        #expect(!outcome.readErrors.isEmpty, "\(name) at \(location)")
         for error in outcome.readErrors {
           #expect(error.code == .unsupportedFormat, "\(error)")
           #expect(error.file == DirectoryImage.path(name), "\(error)")
@@ -547,9 +547,9 @@ extension [UInt8] {
   }
 
   /// Changes a byte of a table's footer, and makes its checksum right again.
-  fileprivate mutating func patchFooter(at place: Int, _ value: UInt8) {
+  fileprivate mutating func patchFooter(at location: Int, _ value: UInt8) {
     let start = count - TableFormat.footerSize
-    self[start + place] = value
+    self[start + location] = value
     let checksum = Array(self[start...]).withByteView { footer in
       CRC32C.extend(CRC32C.extend(0, footer.slice(0, 116)), footer.slice(120, 128))
         ^ CRC32C.seed(footer.load(0, as: UInt64.self), footer.load(8, as: UInt64.self))

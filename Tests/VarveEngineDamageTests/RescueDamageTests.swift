@@ -67,7 +67,7 @@ struct RescueDamageTests {
         // A sector that the disk gives back as something else.
         let end = min(bytes.count, offset + 512)
         var replaced = bytes
-        for place in offset..<end { replaced[place] = UInt8(random.below(256)) }
+        for location in offset..<end { replaced[location] = UInt8(random.below(256)) }
         damages.append(Damage(file: name, range: offset..<end, bytes: replaced))
       }
     }

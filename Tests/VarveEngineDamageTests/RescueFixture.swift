@@ -150,10 +150,10 @@ struct RescueFixture {
       let want = Dictionary(uniqueKeysWithValues: (expected[family] ?? []).map { ($0.key, $0.value) })
       let have = Dictionary(uniqueKeysWithValues: (content[family] ?? []).map { ($0.key, $0.value) })
       for key in Set(want.keys).union(have.keys) where want[key] != have[key] {
-        let place = Key(family: family, key: key)
+        let location = Key(family: family, key: key)
         let text = "\(family) \(String(decoding: key, as: UTF8.self))"
-        if !touched.contains(place) { failures.append("\(text) differs, and was not damaged") }
-        if let value = have[key], values[place]?.contains(value) != true { failures.append("\(text): never was") }
+        if !touched.contains(location) { failures.append("\(text) differs, and was not damaged") }
+        if let value = have[key], values[location]?.contains(value) != true { failures.append("\(text): never was") }
         if !isTraceless, !named.contains(where: \.holdsEntries) { failures.append("\(text): a loss that no one names") }
       }
     }

@@ -40,7 +40,7 @@ struct CommitQueueTests {
       self.payload = payload
     }
 
-    /// Returns the place of the commit in the order of all.
+    /// Returns the position of the commit in the order of all.
     func commit(_ tag: Int) throws -> Int {
       committing.add(1, ordering: .sequentiallyConsistent)
       defer { committing.subtract(1, ordering: .sequentiallyConsistent) }
@@ -111,17 +111,17 @@ struct CommitQueueTests {
   }
 
   /// The places that each writer's commits got, by their numbers.
-  private typealias Places = Mutex<[Int: [(tag: Int, place: Int)]]>
+  private typealias Locations = Mutex<[Int: [(tag: Int, location: Int)]]>
 
   @Test(arguments: [2, 4, 8])
   func `every commit returns, alone, in its writer's order, and its error comes back to it alone`(count: Int) {
     let line = Line()
     let commits = TestScale.atMost(24_000) / count
-    let places = Places([:])
+    let locations = Locations([:])
     for writer in 0..<count {
       line.threads.start("writer \(writer)") {
         var random = SeededRandom(seed: UInt64(writer))
-        var found: [(tag: Int, place: Int)] = []
+        var found: [(tag: Int, location: Int)] = []
         for number in 1...commits {
           let tag = Line.tag(writer, number)
           do {
@@ -132,17 +132,17 @@ struct CommitQueueTests {
           if random.oneIn(200) { line.lead {} }
           if random.oneIn(200), let lead = line.queue.tryLead() { line.queue.handBack(lead) }
         }
-        places.withLock { $0[writer] = found }
+        locations.withLock { $0[writer] = found }
       }
     }
     let problems = line.threads.finish()
     #expect(problems == [])
     guard problems.isEmpty else { return }
-    let found = places.withLock { $0 }
+    let found = locations.withLock { $0 }
     #expect(found.values.reduce(0) { $0 + $1.count } == line.order.count)
     for (writer, commits) in found {
-      #expect(zip(commits, commits.dropFirst()).allSatisfy { $0.place < $1.place }, "writer \(writer)")
-      #expect(commits.allSatisfy { line.order[$0.place - 1] == $0.tag }, "writer \(writer)")
+      #expect(zip(commits, commits.dropFirst()).allSatisfy { $0.location < $1.location }, "writer \(writer)")
+      #expect(commits.allSatisfy { line.order[$0.location - 1] == $0.tag }, "writer \(writer)")
     }
     // Four lists, on each of which each other writer is at most once, and the leader's own commit.
     #expect(line.servedMaximum <= 4 * (count - 1) + 1)

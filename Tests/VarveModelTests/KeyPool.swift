@@ -41,8 +41,8 @@ class KeyPool {
       form: DrawnRange.Form.allCases[random.below(5)], lower: min(one, other), upper: max(one, other))
   }
 
-  // Implemented by subclasses. `place` is the index of a row's key in the pool.
-  func place(of key: RowKey) throws -> Int? { nil }
+  // Implemented by subclasses. `location` is the index of a row's key in the pool.
+  func location(of key: RowKey) throws -> Int? { nil }
   func set(_ index: Int, _ object: some Encodable, _ tx: WriteTransaction) throws {}
   func set(_ index: Int, _ object: ModelObject, _ note: ModelNote?, _ tx: WriteTransaction) throws {}
   func replace(_ index: Int, _ object: ModelObject, _ tx: WriteTransaction) throws -> Bool { false }
@@ -55,7 +55,7 @@ class KeyPool {
   func object(_ index: Int, _ tx: ReadTransaction) throws -> ModelObject? { nil }
   func note(_ index: Int, _ tx: ReadTransaction) throws -> ModelNote? { nil }
   func rows(_ indexes: [Int], _ tx: ReadTransaction) throws -> [Row?] { [] }
-  func places(_ tx: ReadTransaction, descending: Bool) throws -> [Int] { [] }
+  func locations(_ tx: ReadTransaction, descending: Bool) throws -> [Int] { [] }
   /// Whether keys of the type can be in ranges; if so, the two below work.
   var hasRanges: Bool { false }
   func remove(_ range: DrawnRange, _ tx: WriteTransaction) throws -> Int { 0 }
@@ -66,19 +66,19 @@ class KeyPool {
 /// Keys of one type.
 class TypedPool<Key: KeyCodable>: KeyPool {
   let keys: [Key]
-  private let places: [Key: Int]
+  private let locations: [Key: Int]
 
   /// Creates a pool of `keys`, which are in order and unique.
   init(_ name: String, _ keys: [Key]) {
     self.keys = keys
-    places = Dictionary(uniqueKeysWithValues: zip(keys, keys.indices))
+    locations = Dictionary(uniqueKeysWithValues: zip(keys, keys.indices))
     super.init(name, count: keys.count)
   }
 
   /// The key as a call passes it: a string, for instance, in another composition.
   func key(_ index: Int) -> Key { keys[index] }
 
-  override func place(of key: RowKey) throws -> Int? { places[try key.key(as: Key.self)] }
+  override func location(of key: RowKey) throws -> Int? { locations[try key.key(as: Key.self)] }
 
   override func set(_ index: Int, _ object: some Encodable, _ tx: WriteTransaction) throws {
     try tx.set(object, key: key(index), in: name)
@@ -118,8 +118,8 @@ class TypedPool<Key: KeyCodable>: KeyPool {
   override func rows(_ indexes: [Int], _ tx: ReadTransaction) throws -> [Row?] {
     try tx.rows(keys: indexes.map { key($0) }, in: name)
   }
-  override func places(_ tx: ReadTransaction, descending: Bool) throws -> [Int] {
-    try tx.keys(Key.self, in: name, descending: descending).map { places[$0] ?? -1 }
+  override func locations(_ tx: ReadTransaction, descending: Bool) throws -> [Int] {
+    try tx.keys(Key.self, in: name, descending: descending).map { locations[$0] ?? -1 }
   }
   override func hasChange(
     _ index: Int, in changes: ChangeSet

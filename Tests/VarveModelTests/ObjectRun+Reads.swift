@@ -27,8 +27,8 @@ extension ObjectRun {
     case .names:
       try expect(try tx.collections(), state.collections.keys.sorted())
       let descending = random.oneIn(2)
-      let places = state[pool.name].keys.sorted()
-      try expect(try pool.places(tx, descending: descending), descending ? places.reversed() : places)
+      let locations = state[pool.name].keys.sorted()
+      try expect(try pool.locations(tx, descending: descending), descending ? locations.reversed() : locations)
     case .holdCursor: if scans.count < 4 { hold(try beginScan(tx, of: state)) }
     case .moveCursor:
       if scans.isEmpty { hold(try beginScan(tx, of: state)) }
@@ -110,7 +110,7 @@ extension ObjectRun {
       let expected = scan.rest.isEmpty ? nil : scan.rest.removeFirst()
       if let found, let expected {
         try expect(found.key.collection, expected.pool.name, "the collection of a scan")
-        try expect(try expected.pool.place(of: found.key), expected.index, "the place of \(found.key)")
+        try expect(try expected.pool.location(of: found.key), expected.index, "the location of \(found.key)")
       }
       try check(found, expected?.row)
       if expected == nil { return }
@@ -170,11 +170,11 @@ extension ObjectRun {
       let rows = changes.rows[pool.name] ?? [:]
       let isCleared = changes.isCleared(pool.name)
       func keys(_ isMeant: (ModelChanges.Row) -> Bool) -> [Int] { rows.filter { isMeant($0.value) }.keys.sorted() }
-      func places(_ keys: [RowKey]) throws -> [Int] { try keys.compactMap { try pool.place(of: $0) } }
+      func locations(_ keys: [RowKey]) throws -> [Int] { try keys.compactMap { try pool.location(of: $0) } }
       let name = pool.name
-      try expect(try places(found.insertedKeys(in: name)), keys { $0.isInserted }, "inserted in \(name)")
-      try expect(try places(found.removedKeys(in: name)), keys { $0.isRemoved }, "removed in \(name)")
-      try expect(try places(found.changedKeys(in: name)), keys { !$0.isRemoved }, "changed in \(name)")
+      try expect(try locations(found.insertedKeys(in: name)), keys { $0.isInserted }, "inserted in \(name)")
+      try expect(try locations(found.removedKeys(in: name)), keys { $0.isRemoved }, "removed in \(name)")
+      try expect(try locations(found.changedKeys(in: name)), keys { !$0.isRemoved }, "changed in \(name)")
       try expect(found.hasChange(in: name), isCleared || changes.rows[name] != nil, "changes in \(name)")
       try expect(found.isCleared(name), isCleared, "whether \(name) was cleared")
       try expect(

@@ -178,8 +178,8 @@ extension ObjectRun {
       for pool in pools.all {
         var cursor = try tx.rows(in: pool.name)
         while let row = try cursor.next() {
-          guard let place = try pool.place(of: row.key) else { throw ContractBroken("an unknown key \(row.key)") }
-          content[pool.name][place] = ModelRow(
+          guard let location = try pool.location(of: row.key) else { throw ContractBroken("an unknown key \(row.key)") }
+          content[pool.name][location] = ModelRow(
             object: try row.object(), note: try row.metadata(), id: row.id.number)
         }
       }

@@ -64,9 +64,9 @@ struct StorageModelTests {
         for index in subjects.indices { subjects[index].snapshots.append(try subjects[index].backend.snapshot()) }
       case 15:
         if subjects[0].snapshots.isEmpty { break }
-        let place = random.below(subjects[0].snapshots.count)
-        if place < checkedFrom { checkedFrom -= 1 }
-        for index in subjects.indices { subjects[index].snapshots.remove(at: place) }
+        let location = random.below(subjects[0].snapshots.count)
+        if location < checkedFrom { checkedFrom -= 1 }
+        for index in subjects.indices { subjects[index].snapshots.remove(at: location) }
       case 16 where random.oneIn(4):
         for index in subjects.indices {
           subjects[index].snapshots = []

@@ -27,8 +27,8 @@ struct ToyWriter {
       content.families[family]?.rows.remove(changed)
     case .add: try add(key, value, to: &content)
     case .putStamped:
-      let place = unsafe StorageBatch.stampPlace(value.span.bytes)
-      let (key, value) = try stamped(key, Array(value.dropFirst(StorageBatch.stampSize)), at: place)
+      let location = unsafe StorageBatch.stampPosition(value.span.bytes)
+      let (key, value) = try stamped(key, Array(value.dropFirst(StorageBatch.stampSize)), at: location)
       changed = StorageRange(lower: key, upper: key + [0])
       content.families[family]?.rows.put(key, value)
     }
@@ -47,7 +47,7 @@ struct ToyWriter {
     content.families[family]?.rows.put(key, rule.bytes(rule.taking(number, into: base)))
   }
 
-  private func stamped(_ key: [UInt8], _ value: [UInt8], at place: StampPlace) throws -> ([UInt8], [UInt8]) {
+  private func stamped(_ key: [UInt8], _ value: [UInt8], at location: StampPosition) throws -> ([UInt8], [UInt8]) {
     let stamp = (0..<8).map { UInt8(truncatingIfNeeded: version >> (56 - 8 * $0)) }
     func stamping(_ bytes: [UInt8], _ offset: Int) throws -> [UInt8] {
       guard offset >= 0, offset <= bytes.count - 8 else {
@@ -55,7 +55,7 @@ struct ToyWriter {
       }
       return bytes[..<offset] + stamp + bytes[(offset + 8)...]
     }
-    switch place {
+    switch location {
     case .key(let offset): return (try stamping(key, offset), value)
     case .value(let offset): return (key, try stamping(value, offset))
     }

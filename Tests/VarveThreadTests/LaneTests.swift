@@ -107,11 +107,11 @@ import Testing
     // The actor was free meanwhile.
     #expect(await ticking.value > 10)
     // The calls of stores are no exceptions, nor is a `perform`.
-    let places = try await database.perform {
+    let locations = try await database.perform {
       let inside = try await database.write { _ in Thread.isMainThread }
       return [inside, try await database.read { _ in Thread.isMainThread }]
     }
-    #expect(places == [false, false])
+    #expect(locations == [false, false])
     #expect(try await database.writeConcurrently { _ in Thread.isMainThread } == false)
     #expect(try await database.read { _ in Thread.isMainThread } == false)
     try await database.close()

@@ -104,9 +104,9 @@ struct RowIDMapTests {
     }
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `no map is kept until an extension uses it, and none after the last is unregistered`(place: StorePlace) throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `no map is kept until an extension uses it, and none after the last is unregistered`(location: StoreLocation) throws {
+    let open = try location.open()
     let database = open.database
     try open.writing { tx in for number in 0..<10 { try tx.set("note", key: number, in: "notes") } }
     try database.registerReady(Numbers(asks: false), as: "silent")
@@ -124,11 +124,11 @@ struct RowIDMapTests {
     #expect(try Self.familyCount(database) == 0)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `after any change each number leads to its row, and that of a removed row to none`(place: StorePlace) throws {
+  @Test(arguments: StoreLocation.allCases)
+  func `after any change each number leads to its row, and that of a removed row to none`(location: StoreLocation) throws {
     // No extension uses the map for "others".
     let names = ["notes", "others", "deep"]
-    let open = try place.open()
+    let open = try location.open()
     let database = open.database
     let handle = try database.registerReady(Numbers(collections: ["notes", "deep"]), as: "numbers")
     var random = SeededRandom(seed: 5)
@@ -192,11 +192,11 @@ struct RowIDMapTests {
     return ids
   }
 
-  @Test(arguments: StorePlace.allCases)
+  @Test(arguments: StoreLocation.allCases)
   func `2.3: the map covers collections of extensions that use it, and removing all of another is one step`(
-    place: StorePlace
+    location: StoreLocation
   ) throws {
-    let open = try place.open()
+    let open = try location.open()
     let database = open.database
     let names = ["notes", "deep", "others"]
     try open.writing { tx in

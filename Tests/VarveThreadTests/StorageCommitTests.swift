@@ -158,12 +158,12 @@ struct StorageCommitTests {
     kind: StorageKind
   ) throws {
     let (site, backend, family) = try Contract.open(kind)
-    let place = Array(repeating: UInt8(0xAA), count: 8)
+    let location = Array(repeating: UInt8(0xAA), count: 8)
     var expected: [Pair] = []
     func write(_ backend: any StorageBackend, _ index: UInt8) throws {
       let ticket = try Contract.commit(backend) { batch in
-        batch.putStamped(place + [1], [index], at: .key(0), in: family)
-        batch.putStamped(place + [0], [index, index], at: .key(0), in: family)
+        batch.putStamped(location + [1], [index], at: .key(0), in: family)
+        batch.putStamped(location + [0], [index, index], at: .key(0), in: family)
       }
       let stamp = BigEndian.bytes(ticket.version.number)
       expected += [Pair(stamp + [0], [index, index]), Pair(stamp + [1], [index])]

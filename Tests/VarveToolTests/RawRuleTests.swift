@@ -105,11 +105,11 @@ struct RawRuleTests {
     // As if the process had ended after the first row: its record says so, the next row is not known.
     let watermark: [UInt8] = [0, 0, 0, 1, 0x11, 0x6d, 0]
     let kind = Array(Counter.kind.utf8)
-    let place: [UInt8] = [0, 0, 0, UInt8(watermark.count)] + watermark
-    let part: [UInt8] = [0, 0, 0, 4] + Array("keys".utf8) + [0, 0, 0, 1, 0x31, 0, 2] + place
+    let location: [UInt8] = [0, 0, 0, UInt8(watermark.count)] + watermark
+    let part: [UInt8] = [0, 0, 0, 4] + Array("keys".utf8) + [0, 0, 0, 1, 0x31, 0, 2] + location
     let record: [UInt8] =
       [5, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0x76, 0, 0, 0, UInt8(kind.count)] + kind
-      + [0, 0, 0, 1, 0x2A, 1] + part + [0, 0, 0, 0] + place
+      + [0, 0, 0, 1, 0x2A, 1] + part + [0, 0, 0, 0] + location
     try RawBytes.put(database, "catalog", RawBytes.hex(Array("ecounter".utf8)), record)
     try Tool.good(["delete", database, "117a00", "--hex", "--raw", "--family", "x.1.keys"])
     #expect(try state(database)?.contains("building, done up to collection id 1 key \"m\"") == true)

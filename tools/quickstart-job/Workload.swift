@@ -66,11 +66,11 @@ struct Workload {
   static func key(_ index: Int) -> [UInt8] {
     var key = Array("user000000000000".utf8)
     var rest = index
-    var place = key.count - 1
+    var location = key.count - 1
     while rest > 0 {
-      key[place] = 0x30 + UInt8(rest % 10)
+      key[location] = 0x30 + UInt8(rest % 10)
       rest /= 10
-      place -= 1
+      location -= 1
     }
     return key
   }
@@ -87,10 +87,10 @@ struct Workload {
       random = Self.mix(random)
       value.append(UInt8(truncatingIfNeeded: random))
     }
-    var place = Int(random >> 40) % Self.text.count
+    var location = Int(random >> 40) % Self.text.count
     while value.count < count {
-      value.append(Self.text[place])
-      place = place + 1 == Self.text.count ? 0 : place + 1
+      value.append(Self.text[location])
+      location = location + 1 == Self.text.count ? 0 : location + 1
     }
     return value
   }

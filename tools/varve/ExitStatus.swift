@@ -146,10 +146,10 @@ struct ErrorRow: Encodable {
       if let offset = error.offset { text += " at byte \(offset)" }
       text += ")"
     }
-    let place = [
+    let location = [
       error.collection.map { "collection \"\(PrintableText.text(Array($0.utf8)))\"" }, error.key.map { "key \($0)" },
     ].compactMap(\.self)
-    if !place.isEmpty { text += " (\(place.joined(separator: ", ")))" }
+    if !location.isEmpty { text += " (\(location.joined(separator: ", ")))" }
     return text
   }
 }

@@ -73,7 +73,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
   /// Reads `bytes`, which lie in `memory` during the call.
   package func run(_ bytes: [UInt8], in memory: GuardedMemory) throws(FuzzFailure) -> FuzzOutcome {
     do {
-      try read(memory.place(bytes))
+      try read(memory.copyIn(bytes))
       return .accepted
     } catch let failure as FuzzFailure {
       throw failure

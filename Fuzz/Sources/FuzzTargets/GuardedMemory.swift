@@ -37,7 +37,7 @@ package final class GuardedMemory {
   deinit { unsafe _ = munmap(base, capacity + 2 * pageSize) }
 
   /// Copies the bytes, at most `FuzzTarget.inputSizeMaximum` of them, to an edge.
-  func place(_ bytes: [UInt8]) -> ByteView {
+  func copyIn(_ bytes: [UInt8]) -> ByteView {
     let count = min(bytes.count, FuzzTarget.inputSizeMaximum)
     let isAtBegin = count % 16 == 8
     let start = unsafe base + pageSize + (isAtBegin ? 0 : capacity - count)

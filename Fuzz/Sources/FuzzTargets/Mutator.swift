@@ -18,26 +18,26 @@ enum Mutator {
       bytes = Array(other.prefix(random.below(other.count + 1)))
       return
     }
-    let place = place(bytes.count, &random)
+    let location = location(bytes.count, &random)
     switch random.below(13) {
-    case 0...2: bytes[place] ^= 1 << UInt8(random.below(8))
-    case 3: bytes[place] = UInt8(random.below(256))
-    case 4, 5: overwrite(&bytes, at: place, &random)
-    case 6: bytes[place] = bytes[place] &+ (random.oneIn(2) ? 1 : 255)
-    case 7: bytes.removeSubrange(place..<min(bytes.count, place + 1 + random.below(16)))
-    case 8: bytes.insert(contentsOf: (0...random.below(16)).map { _ in UInt8(random.below(256)) }, at: place)
-    case 9: splice(&bytes, other, at: place, &random)
+    case 0...2: bytes[location] ^= 1 << UInt8(random.below(8))
+    case 3: bytes[location] = UInt8(random.below(256))
+    case 4, 5: overwrite(&bytes, at: location, &random)
+    case 6: bytes[location] = bytes[location] &+ (random.oneIn(2) ? 1 : 255)
+    case 7: bytes.removeSubrange(location..<min(bytes.count, location + 1 + random.below(16)))
+    case 8: bytes.insert(contentsOf: (0...random.below(16)).map { _ in UInt8(random.below(256)) }, at: location)
+    case 9: splice(&bytes, other, at: location, &random)
     case 10:
       // A piece again, somewhere else.
-      let end = min(bytes.count, place + 1 + random.below(64))
-      bytes.insert(contentsOf: Array(bytes[place..<end]), at: self.place(bytes.count, &random))
-    case 11: copyInteger(&bytes, to: place, &random)
-    default: if random.oneIn(2) { bytes.removeLast(bytes.count - place) } else { bytes += other.prefix(place) }
+      let end = min(bytes.count, location + 1 + random.below(64))
+      bytes.insert(contentsOf: Array(bytes[location..<end]), at: self.location(bytes.count, &random))
+    case 11: copyInteger(&bytes, to: location, &random)
+    default: if random.oneIn(2) { bytes.removeLast(bytes.count - location) } else { bytes += other.prefix(location) }
     }
   }
 
   /// Formats keep their counts at the beginning or the end: half of all changes are there.
-  private static func place(_ count: Int, _ random: inout SeededRandom) -> Int {
+  private static func location(_ count: Int, _ random: inout SeededRandom) -> Int {
     let edge = min(count, 64)
     switch random.below(4) {
     case 0: return random.below(edge)
@@ -47,40 +47,40 @@ enum Mutator {
   }
 
   /// A length that can't be, or one that is off by a little.
-  private static func overwrite(_ bytes: inout [UInt8], at place: Int, _ random: inout SeededRandom) {
+  private static func overwrite(_ bytes: inout [UInt8], at location: Int, _ random: inout SeededRandom) {
     let width = [1, 2, 4, 8][random.below(4)]
     var value = interesting[random.below(interesting.count)]
     if random.oneIn(2) {
       var old: UInt64 = 0
-      for index in 0..<width where place + index < bytes.count {
-        old |= UInt64(bytes[place + index]) << UInt64(8 * index)
+      for index in 0..<width where location + index < bytes.count {
+        old |= UInt64(bytes[location + index]) << UInt64(8 * index)
       }
       value = random.oneIn(2) ? old &+ UInt64(random.below(9)) &- 4 : old &* 2
     }
-    for index in 0..<width where place + index < bytes.count {
-      bytes[place + index] = UInt8(truncatingIfNeeded: value >> UInt64(8 * index))
+    for index in 0..<width where location + index < bytes.count {
+      bytes[location + index] = UInt8(truncatingIfNeeded: value >> UInt64(8 * index))
     }
   }
 
   /// An integer from somewhere else of the input: a handle that points at another block, a count that is
   /// another's.
-  private static func copyInteger(_ bytes: inout [UInt8], to place: Int, _ random: inout SeededRandom) {
-    let source = self.place(bytes.count, &random)
-    let width = min([4, 8, 16][random.below(3)], bytes.count - max(source, place))
+  private static func copyInteger(_ bytes: inout [UInt8], to location: Int, _ random: inout SeededRandom) {
+    let source = self.location(bytes.count, &random)
+    let width = min([4, 8, 16][random.below(3)], bytes.count - max(source, location))
     let piece = Array(bytes[source..<source + width])
-    bytes.replaceSubrange(place..<place + width, with: piece)
+    bytes.replaceSubrange(location..<location + width, with: piece)
   }
 
   private static func splice(
-    _ bytes: inout [UInt8], _ other: [UInt8], at place: Int, _ random: inout SeededRandom
+    _ bytes: inout [UInt8], _ other: [UInt8], at location: Int, _ random: inout SeededRandom
   ) {
     guard !other.isEmpty else { return }
     let start = random.below(other.count)
     let piece = other[start..<min(other.count, start + 1 + random.below(200))]
     if random.oneIn(2) {
-      bytes.replaceSubrange(place..<min(bytes.count, place + piece.count), with: piece)
+      bytes.replaceSubrange(location..<min(bytes.count, location + piece.count), with: piece)
     } else {
-      bytes.insert(contentsOf: piece, at: place)
+      bytes.insert(contentsOf: piece, at: location)
     }
   }
 }

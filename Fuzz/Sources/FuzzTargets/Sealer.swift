@@ -69,11 +69,11 @@ enum Sealer {
     _ bytes: inout [UInt8], _ offset: UInt64, lineCount: UInt32, _ tableID: UInt64
   ) {
     var rest = Int(lineCount) * BloomFilter.lineSize
-    var place = offset
-    while rest > 0, place < UInt64(bytes.count) {
+    var location = offset
+    while rest > 0, location < UInt64(bytes.count) {
       let size = UInt32(min(rest, TableFilter.pageSize))
-      sealBlock(&bytes, BlockHandle(offset: place, storedSize: size, contentSize: size), tableID)
-      place += UInt64(Int(size) + BlockTrailer.size)
+      sealBlock(&bytes, BlockHandle(offset: location, storedSize: size, contentSize: size), tableID)
+      location += UInt64(Int(size) + BlockTrailer.size)
       rest -= Int(size)
     }
   }

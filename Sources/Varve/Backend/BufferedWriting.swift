@@ -43,7 +43,7 @@ public final class BufferedWriting: StorageWriting {
   }
 
   /// A put over a single delete is both.
-  private func set(_ key: [UInt8], _ value: [UInt8], _ stamp: StampPlace?, _ family: StorageFamily) {
+  private func set(_ key: [UInt8], _ value: [UInt8], _ stamp: StampPosition?, _ family: StorageFamily) {
     let before = content.families[family.number]?.find(key)
     content.set(key, .put(value, stamp, replaces: before?.removesOne ?? false), family)
   }
@@ -62,7 +62,7 @@ public final class BufferedWriting: StorageWriting {
   }
 
   /// Sets the value of a key that the commit completes.
-  public func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) {
+  public func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) {
     let (key, value) = position.pending(key, value)
     set(key, value, position, family)
   }
@@ -90,7 +90,7 @@ public final class BufferedWriting: StorageWriting {
   }
 
   /// Adds a stamped put to those changes.
-  public func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) {
+  public func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) {
     let (key, value) = position.pending(key, value)
     content.appended.putStamped(key, value, at: position, in: family)
     content.appendedFamilies.insert(family.number)
@@ -165,7 +165,7 @@ public final class BufferedWriting: StorageWriting {
 /// What was written of a key.
 private enum BufferedEntry: Sendable {
   /// With the position of the commit's version; `replaces`: after the single delete of what the snapshot has.
-  case put([UInt8], StampPlace?, replaces: Bool)
+  case put([UInt8], StampPosition?, replaces: Bool)
   case delete
   case singleDelete
   /// The counter of the snapshot takes this.

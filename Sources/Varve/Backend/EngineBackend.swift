@@ -228,7 +228,7 @@ public final class EngineBackend: StorageBackend {
     case .add: try batch.merge(key, value, in: family)
     case .deleteToEnd: try deleteToEnd(family, from: key.copied, of: whole, to: &batch)
     case .putStamped:
-      let position = StorageBatch.stampPlace(value)
+      let position = StorageBatch.stampPosition(value)
       let value = value.extracting(StorageBatch.stampSize..<value.byteCount)
       try batch.putStamped(key, value, at: position.ofEngine, in: family)
     }
@@ -245,8 +245,8 @@ public final class EngineBackend: StorageBackend {
       guard number == family.id.value else { return }
       var key = key.copied
       // These bytes are not known yet.
-      if operation == .putStamped, case .key(let offset) = StorageBatch.stampPlace(value), offset <= key.count - 8 {
-        key.replaceSubrange(offset..<(offset + 8), with: StampPlace.pending)
+      if operation == .putStamped, case .key(let offset) = StorageBatch.stampPosition(value), offset <= key.count - 8 {
+        key.replaceSubrange(offset..<(offset + 8), with: StampPosition.pending)
       }
       if last.map({ ByteOrder.precedes($0, key) }) ?? true { last = key }
     }
@@ -477,8 +477,8 @@ private func mapped<Result>(_ body: () throws -> Result) throws -> Result {
   }
 }
 
-extension StampPlace {
-  var ofEngine: VarveEngine.StampPlace {
+extension StampPosition {
+  var ofEngine: VarveEngine.StampPosition {
     switch self {
     case .key(let offset): .key(offset)
     case .value(let offset): .value(offset)

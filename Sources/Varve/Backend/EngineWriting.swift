@@ -93,7 +93,7 @@ final class EngineWriting: StorageWriting {
     }
   }
 
-  func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) throws {
+  func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) throws {
     let family = try snapshot.family(family)
     try mapped { () throws(EngineError) in
       try change { (batch) throws(EngineError) in
@@ -158,7 +158,7 @@ final class EngineWriting: StorageWriting {
     noteAppended(family, after: count)
   }
 
-  func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) throws {
+  func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) throws {
     let column = try snapshot.family(family)
     let count = log.count
     try mapped { () throws(EngineError) in try log.putStamped(key, value, at: position.ofEngine, in: column) }

@@ -124,7 +124,7 @@ extension StorageBackend {
 
 /// A commit that is applied, and perhaps not yet as durable as was asked.
 public protocol StorageTicket: Sendable {
-  /// Its place in the order of all commits.
+  /// Its position in the order of all commits.
   var version: CommitVersion { get }
   /// Whether `wait` returns at once.
   var isDurable: Bool { get }
@@ -134,7 +134,7 @@ public protocol StorageTicket: Sendable {
   func waitSuspended() async throws
 }
 
-/// The place of a commit in the order of all commits: opaque, and ordered.
+/// The position of a commit in the order of all commits: opaque, and ordered.
 public struct CommitVersion: Hashable, Comparable, Sendable, CustomStringConvertible {
   /// The number that the storage gave it.
   public let number: UInt64

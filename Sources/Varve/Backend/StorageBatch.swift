@@ -75,7 +75,7 @@ public struct StorageBatch: Sendable {
   /// Sets the value of a key; the eight bytes at `position` are replaced by the commit's version, big-endian. They lie within
   /// the key or the value: else the commit throws `.invalidArgument`.
   public mutating func putStamped(
-    _ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily
+    _ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily
   ) {
     putStamped(key, at: position, in: family) { $0.append(contentsOf: value) }
   }
@@ -83,7 +83,7 @@ public struct StorageBatch: Sendable {
   /// The same with the value that `write` appends. Returns how many bytes that has.
   @discardableResult
   mutating func putStamped(
-    _ key: [UInt8], at position: StampPlace, in family: StorageFamily, _ write: (inout [UInt8]) -> Void
+    _ key: [UInt8], at position: StampPosition, in family: StorageFamily, _ write: (inout [UInt8]) -> Void
   ) -> Int {
     let (kind, offset): (UInt8, Int) =
       switch position {
@@ -107,7 +107,7 @@ public struct StorageBatch: Sendable {
   public static let stampSize = 5
 
   /// Where the stamp of a stamped put goes, by what `forEach` passes as its value.
-  public static func stampPlace(_ value: RawSpan) -> StampPlace {
+  public static func stampPosition(_ value: RawSpan) -> StampPosition {
     let isInValue = unsafe value.unsafeLoad(fromByteOffset: 0, as: UInt8.self) == 1
     let offset = Int(UInt32(littleEndian: unsafe value.unsafeLoadUnaligned(fromByteOffset: 1, as: UInt32.self)))
     return isInValue ? .value(offset) : .key(offset)

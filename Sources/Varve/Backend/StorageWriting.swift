@@ -31,7 +31,7 @@ public protocol StorageWriting: AnyObject {
   func add(_ number: Int64, by rule: CounterRule, to key: [UInt8], in family: StorageFamily) throws
   /// Sets the value of a key; the eight bytes at `position`, which lie within the key or the value, become the commit's
   /// version, big-endian. Until then they read as 0xFF.
-  func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) throws
+  func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) throws
 
   /// Adds a put, a delete or the delete of a range to what is written after everything else, in the order of the calls.
   /// It is not read before the commit: reads, views and the other changes of the family don't see it. Key and value are
@@ -39,7 +39,7 @@ public protocol StorageWriting: AnyObject {
   func append(
     _ operation: StorageBatch.Operation, _ key: RawSpan, _ value: RawSpan, in family: StorageFamily) throws
   /// Appends a put with a stamp: see `putStamped`.
-  func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) throws
+  func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) throws
   /// Whether something was appended that goes to a family.
   func hasAppended(to family: StorageFamily) -> Bool
   /// Leaves a family, to which nothing was written yet, out of the commit, also after undone savepoints: nothing but this

@@ -1,4 +1,4 @@
-/// The state of an encoder or decoder, at a place in memory that stays.
+/// The state of an encoder or decoder, at a position in memory that stays.
 ///
 /// A class would do, but each access of its properties checks at run time that there is no other: several times for
 /// every field of every object. Here the rule is kept by hand: no method of a state calls code of the user's, so no two

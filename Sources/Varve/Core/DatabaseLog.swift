@@ -21,7 +21,7 @@ enum DatabaseLog {
   /// A damaged database was put aside.
   static func replaced(path: String, aside: String, saves: Bool, _ error: any Error) {
     logger.error(
-      "the database is damaged; \(saves ? "what can be read of it" : "an empty one") has taken its place",
+      "the database is damaged; \(saves ? "what can be read of it" : "an empty one") has replaced it",
       metadata: ["database": "\(path)", "aside": "\(aside)", "error": "\(error)"])
   }
 

@@ -83,7 +83,7 @@ public enum FileProtection: Hashable, Sendable, CaseIterable {
 public enum CorruptionPolicy: Hashable, Sendable {
   /// `open` throws `.corruption`.
   case fail
-  /// The damaged database is renamed to `<name>.<n>.corrupt`, and an empty one takes its place.
+  /// The damaged database is renamed to `<name>.<n>.corrupt`, and an empty one replaces it.
   case renameAside
   /// The damaged database is renamed so, and what can be read of it is copied into a new one.
   case salvage

@@ -15,7 +15,7 @@ extension Database {
   ///
   /// A consumer takes as long as it wants: no one waits for it. Up to `buffer` change sets are kept for it in memory;
   /// what is beyond that it gets from the feed, and where the feed has been trimmed before it came to that, one gap.
-  /// Without a feed (`DatabaseOptions.feed`) a gap takes the place of what was beyond.
+  /// Without a feed (`DatabaseOptions.feed`) a gap replaces what was beyond.
   ///
   /// The version of an event is a resume point: it may be stored, outlives a restart, and works in each process that
   /// opens the database. So does the version of a transaction: `changes(after:)` it tells what that has not seen.

@@ -37,7 +37,7 @@ extension Database {
     try await open(at: try path(of: url), definition: try definition(), options: options)
   }
 
-  /// Where a program keeps a database that has no other place; the directories above it are made, for the user alone.
+  /// Where a program keeps a database for which nothing else is said; the directories above it are made, for the user alone.
   ///
   /// ```swift
   /// let database = try Database.open(at: Database.defaultURL(name: "library"))
@@ -49,9 +49,9 @@ extension Database {
   /// the process. Who renames an executable names its `program`, or moves the folder.
   ///
   /// Throws `.invalidArgument` for a name, or a program's, that is empty, `.` or `..`, or has a `/` or a NUL in it; and
-  /// `.storage` where there is no such place, or the directories can't be made. Safe from any thread.
+  /// `.storage` where there is no such directory, or the directories can't be made. Safe from any thread.
   public static func defaultURL(name: String, program: String? = nil) throws -> URL {
-    try DefaultPlace.current().url(name: name, program: program)
+    try DefaultLocation.current().url(name: name, program: program)
   }
 
   private static func path(of url: URL) throws -> String {

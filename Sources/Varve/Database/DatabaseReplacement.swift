@@ -1,6 +1,6 @@
 internal import VarveEngine
 
-/// Puts another database in the place of a damaged one.
+/// Puts another database instead of a damaged one.
 ///
 /// # Steps
 /// 1. The new database is made in a directory beside: empty, or with what can be read of the damaged one.
@@ -94,14 +94,14 @@ struct DatabaseReplacement {
 
   /// Makes the new database, complete and durable, under the name of the replacement.
   private func build(saves: Bool) throws {
-    let place = DirectoryUnderConstruction(
+    let location = DirectoryUnderConstruction(
       replacement, purpose: "a replacement", suffix: "unfinished", fileSystem)
-    try place.prepare()
+    try location.prepare()
     do {
-      try fill(place.workspace, saves: saves)
-      try place.install()
+      try fill(location.workspace, saves: saves)
+      try location.install()
     } catch {
-      place.discard()
+      location.discard()
       throw error
     }
   }

@@ -21,7 +21,7 @@ final class ObjectSalvage {
   private var counts: [UInt32: Int64] = [:]
 
   private static let batchSize = 1 << 20
-  /// How many shapes may have been lost with their place in the catalog, so that no row says their numbers itself: only
+  /// How many shapes may have been lost with their position in the catalog, so that no row says their numbers itself: only
   /// from within a value. Each number costs nothing but itself.
   private static let lostShapes: UInt32 = 1 << 20
 

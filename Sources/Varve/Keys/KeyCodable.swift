@@ -14,7 +14,7 @@
 /// Its keys sort by the raw value. Another type puts its key together from parts:
 ///
 /// ```swift
-/// struct Place: KeyCodable {
+/// struct Location: KeyCodable {
 ///   var country: String
 ///   var number: Int
 ///   static var keyType: KeyType { .compound(.string, .integer) }
@@ -22,8 +22,8 @@
 ///     try encoder.encode(country)
 ///     try encoder.encode(number)
 ///   }
-///   static func decodeKey(from decoder: inout KeyDecoder) throws -> Place {
-///     Place(country: try decoder.decode(), number: try decoder.decode())
+///   static func decodeKey(from decoder: inout KeyDecoder) throws -> Location {
+///     Location(country: try decoder.decode(), number: try decoder.decode())
 ///   }
 /// }
 /// ```

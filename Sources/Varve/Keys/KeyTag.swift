@@ -89,7 +89,7 @@ struct OrderedDouble {
 
   init(bits: UInt64) { self.bits = bits }
 
-  /// Nil for a NaN, which has no place in an order. -0.0 becomes 0.0, which it equals.
+  /// Nil for a NaN, which has no position in an order. -0.0 becomes 0.0, which it equals.
   @inline(__always)
   init?(_ value: Double) {
     guard !value.isNaN else { return nil }

@@ -8,7 +8,7 @@ final class FieldProbe: Encoder {
   fileprivate(set) var names: Set<String> = []
   /// Only the fields at the top are noted.
   fileprivate let isTop: Bool
-  /// An object may encode another in its place, and has that one's fields then; a number encodes itself.
+  /// An object may encode another instead of it, and has that one's fields then; a number encodes itself.
   fileprivate var hasFollowed = false
 
   fileprivate init(isTop: Bool) { self.isTop = isTop }

@@ -17,7 +17,7 @@ extension RowAccess {
   func persist(
     _ instance: Format.Instance, _ id: Format.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws -> Format.Instance? {
-    let (info, key) = try place(id, tx)
+    let (info, key) = try location(id, tx)
     let row = try row(key, info, tx)
     let previous = try row.flatMap { try decodable($0, tx) }
     try write(instance, metadata, key, info, over: row.map { PresentRow($0) }, tx)
@@ -53,14 +53,14 @@ extension RowAccess {
   func set(
     _ instance: Format.Instance, _ id: Format.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws {
-    let (info, key) = try place(id, tx)
+    let (info, key) = try location(id, tx)
     try write(instance, metadata, key, info, over: try tx.present(key, info), tx)
   }
 
   func insert(
     _ instance: Format.Instance, _ id: Format.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws {
-    let (info, key) = try place(id, tx)
+    let (info, key) = try location(id, tx)
     if let old = try tx.present(key, info) {
       try tx.requireReplaceable(old, key, info)
       throw DatabaseError(

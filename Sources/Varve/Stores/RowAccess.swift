@@ -30,7 +30,7 @@ struct RowAccess<Format: RowFormat>: Sendable {
   }
 
   /// The collection, made where there is none, and the key of a row.
-  func place(_ id: Format.Identifier, _ tx: WriteTransaction) throws -> (CollectionInfo, [UInt8]) {
+  func location(_ id: Format.Identifier, _ tx: WriteTransaction) throws -> (CollectionInfo, [UInt8]) {
     // Whether someone else makes it meanwhile does not matter here.
     let info = try known(tx) ?? define(nil)
     return (info, try key(id, info))

@@ -1,5 +1,5 @@
 /// A cursor over bytes that may be damaged: each read is compared with what is left, and what does
-/// not fit throws `.corruption` with the place.
+/// not fit throws `.corruption` with the position.
 ///
 /// `file` and `offset` say where the bytes came from, for the error alone.
 struct ByteReader {

@@ -3,7 +3,7 @@ internal import CVarve
 /// CRC-32C (Castagnoli) by hardware where there is any.
 ///
 /// Checksums on disk are seeded with where the bytes belong (a segment's life id and offset, a
-/// table's id and offset), so that right bytes in a wrong place don't verify.
+/// table's id and offset), so that right bytes in a wrong position don't verify.
 enum CRC32C {
   /// Extends `crc` by the bytes of `view`; a new checksum begins with 0.
   @inline(__always)

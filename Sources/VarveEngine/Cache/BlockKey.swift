@@ -17,7 +17,7 @@ struct BlockKey: Hashable, Sendable {
     (left.tableID ^ right.tableID) | (left.offset ^ right.offset) == 0
   }
 
-  /// 64 mixed bits: the cache takes the shard from the upper ones, the place in the shard from the
+  /// 64 mixed bits: the cache takes the shard from the upper ones, the position in the shard from the
   /// lower ones. Not on disk.
   @inline(__always)
   var cacheHash: UInt64 {

@@ -99,7 +99,7 @@ struct CacheIndex: @unchecked Sendable {
       let moved = load(position)
       if moved == 0 { break }
       let home = Int(truncatingIfNeeded: moved & CacheIndex.hashMask) & mask
-      // A word may move back only to a place at or after its home.
+      // A word may move back only to a position at or after its home.
       if (position &- home) & mask >= (position &- hole) & mask {
         store(hole, moved)
         hole = position

@@ -333,20 +333,20 @@ final class CommitPipeline: @unchecked Sendable {
     touched.removeAll()
     var reader = BatchReader(payload)
     while let entry = try reader.next() {
-      let place = try resolve(entry.family)
-      let family = touched.parts[place].family
+      let location = try resolve(entry.family)
+      let family = touched.parts[location].family
       if entry.kind == .merge, family.merge == nil { throw Self.operatorError(family) }
       if entry.kind == .rangeDelete {
-        touched.countTombstone(at: place, bytes: entry.key.count + entry.value.count)
+        touched.countTombstone(at: location, bytes: entry.key.count + entry.value.count)
       } else {
-        touched.count(at: place, bytes: entry.key.count &+ entry.value.count)
+        touched.count(at: location, bytes: entry.key.count &+ entry.value.count)
       }
     }
   }
 
   @inline(__always)
   private func resolve(_ id: FamilyID) throws(EngineError) -> Int {
-    if let place = touched.place(of: id) { return place }
+    if let location = touched.location(of: id) { return location }
     guard let family = families.find(id) else {
       throw EngineError(.familyDropped, "the batch names column family \(id): it was dropped, or is of another engine")
     }

@@ -22,7 +22,7 @@ struct TouchedFamilies {
   private(set) var parts: [Part] = []
   private var hasVolatile = false
   /// Index in `parts` by family, once there are more than `searchedMaximum`.
-  private var places: [FamilyID: Int] = [:]
+  private var locations: [FamilyID: Int] = [:]
 
   private static let searchedMaximum = 8
 
@@ -44,12 +44,12 @@ struct TouchedFamilies {
     hasVolatile = false
     hasEdits = false
     parts.removeAll(keepingCapacity: parts.count <= 64)
-    if !places.isEmpty { places = [:] }
+    if !locations.isEmpty { locations = [:] }
   }
 
   /// The index of a family that was added; nil if it wasn't.
   @inline(__always)
-  func place(of id: FamilyID) -> Int? {
+  func location(of id: FamilyID) -> Int? {
     if let last = parts.last, last.family.id == id { return parts.count &- 1 }
     return search(id)
   }
@@ -57,17 +57,17 @@ struct TouchedFamilies {
   /// The family of an entry of the batch.
   @inline(__always)
   func family(of entry: BatchReader.Entry) -> FamilyState {
-    guard let place = place(of: entry.family) else {
+    guard let location = location(of: entry.family) else {
       // The entry is in the log by now: continuing without it would lose it with the next flush.
       fatalError("a commit did not look up column family \(entry.family) of its batch: report this as a bug")
     }
-    return parts[place].family
+    return parts[location].family
   }
 
   @inline(never)
   private func search(_ id: FamilyID) -> Int? {
     if parts.count <= Self.searchedMaximum { return parts.firstIndex { $0.family.id == id } }
-    return places[id]
+    return locations[id]
   }
 
   /// Adds a family that is not in the list yet, and returns its index.
@@ -75,9 +75,9 @@ struct TouchedFamilies {
     parts.append(Part(family: family))
     if family.isVolatile { hasVolatile = true }
     if parts.count == Self.searchedMaximum + 1 {
-      for (place, part) in parts.enumerated() { places[part.family.id] = place }
+      for (location, part) in parts.enumerated() { locations[part.family.id] = location }
     } else if parts.count > Self.searchedMaximum {
-      places[family.id] = parts.count - 1
+      locations[family.id] = parts.count - 1
     }
     return parts.count - 1
   }
@@ -87,22 +87,22 @@ struct TouchedFamilies {
 
   /// Counts an entry for the family at an index.
   @inline(__always)
-  mutating func count(at place: Int, bytes: Int) {
-    parts[place].entryCount &+= 1
-    parts[place].need.entryCount &+= 1
-    parts[place].need.byteCount &+= bytes
+  mutating func count(at location: Int, bytes: Int) {
+    parts[location].entryCount &+= 1
+    parts[location].need.entryCount &+= 1
+    parts[location].need.byteCount &+= bytes
   }
 
   /// Counts a range delete, which takes no room in the memtable's arena.
-  mutating func countTombstone(at place: Int, bytes: Int) {
-    parts[place].entryCount += 1
-    parts[place].need.tombstoneCount += 1
-    parts[place].need.tombstoneKeyBytes += bytes
-    if parts[place].need.tombstoneCount > 1 { hasEdits = true }
+  mutating func countTombstone(at location: Int, bytes: Int) {
+    parts[location].entryCount += 1
+    parts[location].need.tombstoneCount += 1
+    parts[location].need.tombstoneKeyBytes += bytes
+    if parts[location].need.tombstoneCount > 1 { hasEdits = true }
   }
 
   /// Passes each family its prepared tombstones.
   mutating func take(_ prepared: PreparedTombstones) {
-    for place in parts.indices { parts[place].need.prepared = prepared.part(of: parts[place].family.id) }
+    for location in parts.indices { parts[location].need.prepared = prepared.part(of: parts[location].family.id) }
   }
 }

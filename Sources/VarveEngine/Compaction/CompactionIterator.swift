@@ -63,7 +63,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   /// The interval of the newest entry of `key` that shadows older ones, or `none`.
   private var shadow = Self.none
   private var shadowIsDelete = false
-  private var place = Place.nowhere
+  private var location = Location.nowhere
   private(set) var trailer = Trailer(word: 0)
   /// The number of entries dropped, by any rule.
   private(set) var droppedCount: UInt64 = 0
@@ -79,7 +79,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private var operand = 0
   private var made = MergeValue()
 
-  private enum Place {
+  private enum Location {
     case nowhere, onEntry, onHeldTombstone, onMade, onOperand
   }
 
@@ -112,20 +112,20 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   // MARK: - The entry
 
   @inline(__always)
-  var isValid: Bool { place != .nowhere }
+  var isValid: Bool { location != .nowhere }
 
   /// Valid until the iterator moves.
   @inline(__always)
   var userKey: ByteView {
     assert(isValid, "an entry is read only while the iterator is valid")
-    return place == .onEntry ? source.userKey : key.view
+    return location == .onEntry ? source.userKey : key.view
   }
 
   /// Valid until the iterator moves.
   @inline(__always)
   var value: ByteView {
     assert(isValid, "an entry is read only while the iterator is valid")
-    switch place {
+    switch location {
     case .onEntry: return source.value
     case .onMade: return made.view
     case .onOperand: return operands.fromNewest(operand)
@@ -151,8 +151,8 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   @inline(__always)
   mutating func next() throws(EngineError) {
     assert(isValid, "next from an entry only")
-    let from = place
-    place = .nowhere
+    let from = location
+    location = .nowhere
     if from == .onEntry {
       try source.next()
     } else if from == .onOperand, operand + 1 < operands.count {
@@ -162,7 +162,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   }
 
   private mutating func restart() {
-    place = .nowhere
+    location = .nowhere
     hasKey = false
     fragment = 0
     deeper.rewind()
@@ -172,7 +172,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
 
   /// Whether the iterator is at the first entry of a block that may be copied as it is (rule 6).
   var isAtWholeBlock: Bool {
-    guard place == .onEntry, source.startsPlainBlock, source.blockEndsBeforeOthers() else { return false }
+    guard location == .onEntry, source.startsPlainBlock, source.blockEndsBeforeOthers() else { return false }
     if hasTombstones, !blockIsUncovered { return false }
     return !hasUpper || source.blockEnds(before: InternalKey(upper.view, Trailer(word: .max)))
   }
@@ -193,7 +193,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   ///
   /// Requires: `isAtWholeBlock`.
   mutating func skipBlock() throws(EngineError) {
-    place = .nowhere
+    location = .nowhere
     hasKey = false
     try source.skipBlock()
     try find()
@@ -220,7 +220,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
         if interval == shadow { break }
         cast(interval, isDelete: false)
         trailer = zeroesSequences && interval == 0 ? Trailer(.zero, .put) : entry
-        place = .onEntry
+        location = .onEntry
         return
       case .delete:
         if interval == shadow { break }
@@ -288,7 +288,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     cast(interval, isDelete: true)
     if deeper.mayHold(key.view) {
       trailer = entry
-      place = .onEntry
+      location = .onEntry
       return true
     }
     try drop()
@@ -321,7 +321,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     if interval == snapshots.unsettled {
       cast(interval, isDelete: true)
       trailer = entry
-      place = .onEntry
+      location = .onEntry
       return true
     }
     try drop()
@@ -357,7 +357,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private mutating func keepOperands(_ entry: Trailer, _ interval: Int) throws(EngineError) {
     guard let function, interval != snapshots.unsettled else {
       trailer = entry
-      place = .onEntry
+      location = .onEntry
       return
     }
     operands.removeAll()
@@ -380,13 +380,13 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private mutating func standOnMade(_ trailer: Trailer) {
     droppedCount &+= UInt64(operands.count - 1)
     self.trailer = trailer
-    place = .onMade
+    location = .onMade
   }
 
   private mutating func standOnOperand(_ index: Int) {
     operand = index
     trailer = operands.trailers[index]
-    place = .onOperand
+    location = .onOperand
   }
 
   /// The base that the operands are folded over, if known: a value, or none.
@@ -410,7 +410,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private mutating func hold(_ entry: Trailer) {
     droppedCount &-= 1
     trailer = entry
-    place = .onHeldTombstone
+    location = .onHeldTombstone
   }
 
   @inline(never)

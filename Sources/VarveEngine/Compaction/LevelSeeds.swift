@@ -73,7 +73,7 @@ struct LevelSeeds: Sendable {
   /// running compaction or a damaged table, so they are few.
   mutating func first<R>(level: Int, of version: Version, _ body: (Int) -> R?) -> R? {
     let orders = orders(level, of: version)
-    let starts = version.run(level).tables.places.map(\.start)
+    let starts = version.run(level).tables.locations.map(\.start)
     var tried = [Int](repeating: 0, count: orders.count)
     while true {
       var best: Int?
@@ -92,7 +92,7 @@ struct LevelSeeds: Sendable {
   mutating func firstTombstones<R>(level: Int, of version: Version, _ body: (Int) -> R?) -> R? {
     guard version.run(level).chunks.contains(where: \.hasMostlyTombstones) else { return nil }
     let orders = orders(level, of: version)
-    for (start, order) in zip(version.run(level).tables.places.map(\.start), orders) {
+    for (start, order) in zip(version.run(level).tables.locations.map(\.start), orders) {
       for index in order.tombstones {
         if let found = body(start + index) { return found }
       }

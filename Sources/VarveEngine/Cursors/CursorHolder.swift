@@ -38,8 +38,8 @@ final class CursorHolder: @unchecked Sendable {
   private let list: OpenCursors
   /// Who is notified of dead runs; nil: no one.
   private let deadRuns: DeadRuns?
-  /// The place in the list, and its.
-  var place = 0
+  /// The position in the list, and its.
+  var location = 0
 
   /// Scanned by the cursor.
   var iterator: VisibleIterator<MergeSource>

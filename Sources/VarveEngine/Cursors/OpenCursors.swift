@@ -13,18 +13,18 @@ final class OpenCursors: Sendable {
 
   func add(_ holder: CursorHolder) {
     open.withLock { open in
-      holder.place = open.count
+      holder.location = open.count
       open.append(holder)
     }
   }
 
   func remove(_ holder: CursorHolder) {
     open.withLock { open in
-      let place = holder.place
+      let location = holder.location
       let last = open.removeLast()
       guard last !== holder else { return }
-      open[place] = last
-      last.place = place
+      open[location] = last
+      last.location = location
     }
   }
 

@@ -62,8 +62,8 @@ extension Engine {
     let reader = try core.tree.reader(table)
     let dataSize = reader.footer.dataSize
     guard dataSize > 0 else { return }
-    let begin = try range.lower.withByteView { (key) throws(EngineError) in try reader.place(of: key) }
-    let end = try range.upper?.withByteView { (key) throws(EngineError) in try reader.place(of: key) }
+    let begin = try range.lower.withByteView { (key) throws(EngineError) in try reader.location(of: key) }
+    let end = try range.upper?.withByteView { (key) throws(EngineError) in try reader.location(of: key) }
     // The block in which the range begins counts, the one in which it ends does not.
     let bytes = max(end?.offset ?? dataSize, begin.offset) - begin.offset
     // A bound before the table's first key cuts no block; one after its last finds none.

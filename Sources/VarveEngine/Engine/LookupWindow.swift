@@ -78,10 +78,10 @@ struct LookupWindow {
     for candidate in candidates {
       unsafe candidate.reader._withUnsafeGuaranteedRef { $0.prefetchFilterLine(candidate.hash) }
     }
-    for place in lookups.indices { try choose(place, keys) }
-    for place in lookups.indices { prefetchPartition(place) }
-    for place in lookups.indices { try searchPartition(place, keys) }
-    for place in lookups.indices { prefetchBlock(place) }
+    for location in lookups.indices { try choose(location, keys) }
+    for location in lookups.indices { prefetchPartition(location) }
+    for location in lookups.indices { try searchPartition(location, keys) }
+    for location in lookups.indices { prefetchBlock(location) }
     for lookup in lookups {
       try keys[lookup.index].withByteView { (key) throws(EngineError) in try finish(lookup, key, body) }
     }
@@ -90,8 +90,8 @@ struct LookupWindow {
   }
 
   /// Chooses the newest table that may contain the key according to filter and root index.
-  private mutating func choose(_ place: Int, _ keys: [[UInt8]]) throws(EngineError) {
-    let lookup = lookups[place]
+  private mutating func choose(_ location: Int, _ keys: [[UInt8]]) throws(EngineError) {
+    let lookup = lookups[location]
     try keys[lookup.index].withByteView { (key) throws(EngineError) in
       for number in lookup.candidates {
         let candidate = candidates[number]
@@ -102,8 +102,8 @@ struct LookupWindow {
           return handle
         }
         guard let handle else { continue }
-        lookups[place].chosen = number
-        lookups[place].handle = handle
+        lookups[location].chosen = number
+        lookups[location].handle = handle
         return
       }
     }
@@ -113,15 +113,15 @@ struct LookupWindow {
     lookup.chosen < lookup.candidates.upperBound ? unsafe candidates[lookup.chosen].reader : nil
   }
 
-  private func prefetchPartition(_ place: Int) {
-    guard let reader = unsafe reader(lookups[place]) else { return }
+  private func prefetchPartition(_ location: Int) {
+    guard let reader = unsafe reader(lookups[location]) else { return }
     unsafe reader._withUnsafeGuaranteedRef { reader in
-      if reader.hasPartitions { reader.prefetchBlock(lookups[place].handle) }
+      if reader.hasPartitions { reader.prefetchBlock(lookups[location].handle) }
     }
   }
 
-  private mutating func searchPartition(_ place: Int, _ keys: [[UInt8]]) throws(EngineError) {
-    let lookup = lookups[place]
+  private mutating func searchPartition(_ location: Int, _ keys: [[UInt8]]) throws(EngineError) {
+    let lookup = lookups[location]
     guard let reader = unsafe reader(lookup) else { return }
     let handle = try unsafe reader.withGuaranteed { (reader) throws(EngineError) -> BlockHandle? in
       guard reader.hasPartitions else { return lookup.handle }
@@ -132,11 +132,11 @@ struct LookupWindow {
       return handle
     }
     // After all keys of the partition: not in this table, and `finish` continues with the next.
-    lookups[place].handle = handle ?? BlockHandle.none
+    lookups[location].handle = handle ?? BlockHandle.none
   }
 
-  private func prefetchBlock(_ place: Int) {
-    let lookup = lookups[place]
+  private func prefetchBlock(_ location: Int) {
+    let lookup = lookups[location]
     guard let reader = unsafe reader(lookup), lookup.handle != BlockHandle.none else { return }
     unsafe reader._withUnsafeGuaranteedRef { $0.prefetchBlock(lookup.handle) }
   }

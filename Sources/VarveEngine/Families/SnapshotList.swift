@@ -34,7 +34,7 @@ final class SnapshotList: Sendable {
   /// A registered sequence, to be passed to `release`.
   struct Hold: Sendable {
     let sequence: SequenceNumber
-    fileprivate let place: Int
+    fileprivate let location: Int
     /// The number of earlier registrations, used to sample evenly.
     let number: UInt64
   }
@@ -113,7 +113,7 @@ final class SnapshotList: Sendable {
 
   private func remove(_ hold: Hold) {
     state.withLock { state in
-      state.readers.remove(at: hold.place)
+      state.readers.remove(at: hold.location)
       let index = state.index(of: hold.sequence)
       guard index < state.held.count, state.held[index].sequence == hold.sequence else { return }
       state.held[index].count -= 1
@@ -164,9 +164,9 @@ final class SnapshotList: Sendable {
 }
 
 extension SnapshotList.Hold {
-  fileprivate init(_ sequence: SequenceNumber, _ place: Int, _ number: UInt64) {
+  fileprivate init(_ sequence: SequenceNumber, _ location: Int, _ number: UInt64) {
     self.sequence = sequence
-    self.place = place
+    self.location = location
     self.number = number
   }
 }
@@ -206,54 +206,54 @@ struct ReaderList: Sendable {
     _ reader: EngineEvent.Reader, _ sequence: SequenceNumber, _ now: UInt64
   ) -> SnapshotList.Hold {
     let node = Node(previous: last, reader: reader, sequence: sequence, since: now)
-    let place: Int
+    let location: Int
     if let reused = free.popLast() {
-      place = reused
-      nodes[place] = node
+      location = reused
+      nodes[location] = node
     } else {
-      place = nodes.count
+      location = nodes.count
       nodes.append(node)
     }
-    if last >= 0 { nodes[last].next = place } else { first = place }
-    last = place
+    if last >= 0 { nodes[last].next = location } else { first = location }
+    last = location
     if reader == .cursor { cursorCount += 1 } else { snapshotCount += 1 }
     addedCount &+= 1
-    return SnapshotList.Hold(sequence, place, addedCount)
+    return SnapshotList.Hold(sequence, location, addedCount)
   }
 
-  fileprivate mutating func remove(at place: Int) {
-    let node = nodes[place]
+  fileprivate mutating func remove(at location: Int) {
+    let node = nodes[location]
     if node.previous >= 0 { nodes[node.previous].next = node.next } else { first = node.next }
     if node.next >= 0 { nodes[node.next].previous = node.previous } else { last = node.previous }
     if node.reader == .cursor { cursorCount -= 1 } else { snapshotCount -= 1 }
-    free.append(place)
+    free.append(location)
   }
 
   fileprivate var summary: Summary {
     var summary = Summary(snapshotCount: snapshotCount, cursorCount: cursorCount)
-    var place = first
-    while place >= 0 {
-      let node = nodes[place]
+    var location = first
+    while location >= 0 {
+      let node = nodes[location]
       switch node.reader {
       case .snapshot: summary.oldestSnapshotSince = summary.oldestSnapshotSince ?? node.since
       case .cursor: summary.oldestCursorSince = summary.oldestCursorSince ?? node.since
       }
       summary.oldestSequence = min(summary.oldestSequence ?? node.sequence, node.sequence)
-      place = node.next
+      location = node.next
     }
     return summary
   }
 
   fileprivate mutating func takeLongLived(bound: UInt64, now: UInt64) -> [EngineEvent] {
     var events: [EngineEvent] = []
-    var place = first
-    while place >= 0, now - min(nodes[place].since, now) >= bound {
-      let age = now - min(nodes[place].since, now)
-      if age >= nodes[place].reportAge {
-        nodes[place].reportAge = 2 * age
-        events.append(.longLived(nodes[place].reader, sequence: nodes[place].sequence, ageNanoseconds: age))
+    var location = first
+    while location >= 0, now - min(nodes[location].since, now) >= bound {
+      let age = now - min(nodes[location].since, now)
+      if age >= nodes[location].reportAge {
+        nodes[location].reportAge = 2 * age
+        events.append(.longLived(nodes[location].reader, sequence: nodes[location].sequence, ageNanoseconds: age))
       }
-      place = nodes[place].next
+      location = nodes[location].next
     }
     return events
   }

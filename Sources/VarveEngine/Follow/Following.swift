@@ -244,9 +244,9 @@ final class Following: @unchecked Sendable {
         tail.advance(over: record)
       }
       if let page, announced != nil, page.segment == number { return try stop() }
-      let place = tail.place
+      let location = tail.location
       if try tail.moveOn(try segments(), isCut: cut.map { UInt64(tail.offset) == $0 } ?? false) {
-        ends[number] = place
+        ends[number] = location
         continue
       }
       _ = try manifest.poll()
@@ -275,8 +275,8 @@ final class Following: @unchecked Sendable {
 
   /// Stops because the writer has nothing more. Damaged bytes are detected by a second attempt at the same position.
   private func stop() throws(EngineError) -> End {
-    defer { lastStop = tail.place }
-    guard lastStop == tail.place else {
+    defer { lastStop = tail.location }
+    guard lastStop == tail.location else {
       isStopChecked = false
       return .complete
     }

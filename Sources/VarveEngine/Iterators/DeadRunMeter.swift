@@ -10,7 +10,7 @@
 ///
 /// # What a hop proves
 /// It passes a range in one source; the others are looked at later. So the end of a run is never after
-/// the place that the scan has reached.
+/// the position that the scan has reached.
 ///
 /// # Costs
 /// Made by an iterator that meets a dead key; others have none. In a run, a key costs the scan a counter of its own.

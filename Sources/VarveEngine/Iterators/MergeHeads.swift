@@ -84,17 +84,17 @@ struct MergeHeads: ~Copyable, @unchecked Sendable {
   /// Begins a scan whose keys share `shared` bytes with `key`, which is one of them.
   mutating func begin(at key: ByteView, shared: Int, forward: Bool) {
     inversion = forward ? 0 : .max
-    place(at: key, shared: shared)
+    setRegion(at: key, shared: shared)
   }
 
   /// Moves the region to `key`, the scan's present key. False if the prefix stays as long as it was.
   mutating func move(to key: ByteView) -> Bool {
     let before = prefixSize
-    place(at: key, shared: anchorView.sharedPrefixCount(key))
+    setRegion(at: key, shared: anchorView.sharedPrefixCount(key))
     return prefixSize != before
   }
 
-  private mutating func place(at key: ByteView, shared: Int) {
+  private mutating func setRegion(at key: ByteView, shared: Int) {
     anchorSize = min(key.count, Self.prefixSizeMaximum)
     unsafe anchor.copyMemory(from: key.base, byteCount: anchorSize)
     prefixSize = max(0, min(shared, key.count &- 8, Self.prefixSizeMaximum))

@@ -19,20 +19,20 @@ struct MergeSource: ~Copyable {
 
   init(_ memtable: MemTableIterator) {
     kind = .memtable
-    unsafe base = Self.place(memtable)
+    unsafe base = Self.allocate(memtable)
   }
 
   init(_ table: TableIterator) {
     kind = .table
-    unsafe base = Self.place(table)
+    unsafe base = Self.allocate(table)
   }
 
   init(_ level: consuming LevelIterator<TableIterator>) {
     kind = .level
-    unsafe base = Self.place(level)
+    unsafe base = Self.allocate(level)
   }
 
-  private static func place<Iterator: InternalIterator & ~Copyable>(
+  private static func location<Iterator: InternalIterator & ~Copyable>(
     _ iterator: consuming Iterator
   ) -> UnsafeMutableRawPointer {
     let memory = UnsafeMutablePointer<Iterator>.allocate(capacity: 1)

@@ -16,14 +16,14 @@
 /// passed through.
 ///
 /// # Invariants
-/// 1. While valid: each child stands on its first entry at or after the merge's place, in the scanning
+/// 1. While valid: each child stands on its first entry at or after the merge's position, in the scanning
 ///    direction (or is exhausted), and `slots` holds what it stands on.
 /// 2. `winner` is the child whose entry comes first; each node holds the loser of its match.
 /// 3. `runnerUp` is not greater than the head of every other child, or 0 if it isn't known.
 /// 4. After an error nothing is valid until the next seek, which positions every child again.
 ///
 /// A change of direction seeks in every child but the winner. It doesn't step: a memtable that grows
-/// meanwhile could have got entries between the merge's place and the child's.
+/// meanwhile could have got entries between the merge's position and the child's.
 ///
 /// # Safety
 /// The only owner of its memory, which is one piece, because a cursor is made for each seek of some
@@ -92,7 +92,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     isValid = false
   }
 
-  /// Puts another child in the place of the first. The merge is not valid until its next seek.
+  /// Puts another child instead of the first. The merge is not valid until its next seek.
   mutating func replaceFirst(_ child: consuming Child) {
     precondition(childCount > 0, "a merge without children has none to replace")
     unsafe children.deinitialize(count: 1)
@@ -279,9 +279,9 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     isValid = false
     let slot = unsafe slots[winner]
     // The winner moves last: the others seek by its key.
-    let place = InternalKey(slot.key, slot.trailer)
+    let location = InternalKey(slot.key, slot.trailer)
     for child in 0..<childCount where child != winner {
-      if forward { unsafe try children[child].seek(place) } else { unsafe try children[child].seekBefore(place) }
+      if forward { unsafe try children[child].seek(location) } else { unsafe try children[child].seekBefore(location) }
     }
     if forward { unsafe try children[winner].next() } else { unsafe try children[winner].previous() }
     build(forward: forward)

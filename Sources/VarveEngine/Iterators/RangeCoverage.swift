@@ -55,7 +55,7 @@ struct RangeCoverage: ~Copyable {
     sources.append(Ranked(rank: rank, source: .memTable(memTable, at: own ?? sequence)))
   }
 
-  /// Takes the tombstones of another memtable in the place of those of the first child.
+  /// Takes the tombstones of another memtable instead of those of the first child.
   mutating func replaceFirst(_ memTable: MemTable, own: SequenceNumber) {
     if let first = sources.first, first.rank == 0 { sources.removeFirst() }
     hasSegment = false

@@ -57,11 +57,11 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   private var undone: UndoneNumbers
   private var operands = OperandStack()
   private var merged = MergeValue()
-  private var place = Place.nowhere
+  private var location = Location.nowhere
   private let deadRunMinimum: Int
   private var deadRuns: DeadRunMeter?
 
-  private enum Place {
+  private enum Location {
     case nowhere, onEntry, beforeKey, onSoughtEntry, onMerged
   }
 
@@ -105,7 +105,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   /// Changes the bounds. The iterator is not valid until its next seek.
   mutating func setBounds(_ newLower: ByteView, _ newUpper: ByteView?) {
-    place = .nowhere
+    location = .nowhere
     hasLower = true
     hasUpper = newUpper != nil
     lower.removeAll()
@@ -117,20 +117,20 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   // MARK: - The entry
 
   @inline(__always)
-  var isValid: Bool { place != .nowhere }
+  var isValid: Bool { location != .nowhere }
 
   /// Valid until the iterator moves.
   @inline(__always)
   var userKey: ByteView {
     assert(isValid, "an entry is read only while the iterator is valid")
-    return place == .onEntry || place == .onSoughtEntry ? source.userKey : key.view
+    return location == .onEntry || location == .onSoughtEntry ? source.userKey : key.view
   }
 
   /// Valid until the iterator moves.
   @inline(__always)
   var value: ByteView {
     assert(isValid, "an entry is read only while the iterator is valid")
-    switch place {
+    switch location {
     case .onEntry, .onSoughtEntry: return source.value
     case .onMerged: return merged.view
     case .beforeKey, .nowhere: return candidate.view
@@ -144,7 +144,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   /// See `EntryHold`. `giveUp` does it for the child that shows the entry.
   mutating func giveUpEntry(to hold: EntryHold, _ giveUp: (inout Child) -> Void) {
     guard isValid else { return }
-    if place == .onEntry || place == .onSoughtEntry { source.withWinner(giveUp) }
+    if location == .onEntry || location == .onSoughtEntry { source.withWinner(giveUp) }
     var oldKey = KeyBuffer()
     var oldCandidate = ByteWriter(capacity: 0)
     var oldMerged = MergeValue()
@@ -152,14 +152,14 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     swap(&oldCandidate, &candidate)
     swap(&oldMerged, &merged)
     hold.keep(key: oldKey, value: oldCandidate, merged: oldMerged)
-    place = .nowhere
+    location = .nowhere
   }
 
   // MARK: - Seeks
 
   /// To the first key.
   mutating func seekToFirst() throws(EngineError) {
-    place = .nowhere
+    location = .nowhere
     if hasLower {
       if try seekPassingCovered(lower.view) { return }
       try source.seek(first(of: lower.view))
@@ -172,7 +172,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   /// To the last key.
   mutating func seekToLast() throws(EngineError) {
-    place = .nowhere
+    location = .nowhere
     if hasUpper { try source.seekBefore(Self.beforeAll(of: upper.view)) } else { try source.seekToLast() }
     try findBackward()
   }
@@ -180,7 +180,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   /// To the first key at or after `target`.
   mutating func seek(_ target: ByteView) throws(EngineError) {
     if isBelowLower(target) { return try seekToFirst() }
-    place = .nowhere
+    location = .nowhere
     // The target may be a view of this very iterator.
     key.assign(target)
     if try seekPassingCovered(key.view) { return }
@@ -220,7 +220,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   /// To the last key at or before `target`.
   mutating func seekForPrevious(_ target: ByteView) throws(EngineError) {
     if isAtUpper(target) { return try seekToLast() }
-    place = .nowhere
+    location = .nowhere
     key.assign(target)
     try source.seekBefore(Self.afterAll(of: key.view))
     try findBackward()
@@ -231,8 +231,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   @inline(__always)
   mutating func next() throws(EngineError) {
     assert(isValid, "next from an entry only")
-    let from = place
-    place = .nowhere
+    let from = location
+    location = .nowhere
     if from == .onEntry || from == .onSoughtEntry {
       key.assign(source.userKey)
       try source.next()
@@ -245,8 +245,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   @inline(__always)
   mutating func previous() throws(EngineError) {
     assert(isValid, "previous from an entry only")
-    let from = place
-    place = .nowhere
+    let from = location
+    location = .nowhere
     if from != .beforeKey {
       if from != .onMerged { key.assign(source.userKey) }
       try source.seekBefore(Self.beforeAll(of: key.view))
@@ -293,7 +293,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       }
       switch trailer.kind {
       case .put:
-        place = .onEntry
+        location = .onEntry
         if dead > 0 { deadRuns?.end(dead, last: key.view, deadEnd, next: userKey) }
         return
       case .delete, .singleDelete:
@@ -376,7 +376,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     guard let merge, merge.merge(key.view, existing: existing, &operands, into: &merged) else {
       throw MergeFunction.failure(merge, key.view)
     }
-    place = .onMerged
+    location = .onMerged
   }
 
   /// One step, or a seek to `target` when the steps are used up.
@@ -444,7 +444,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       try source.previous()
     }
     if newest == .merge || (newest == .put && !isCopied) { return try resolveBySeek(covered) }
-    if newest == .put { place = .beforeKey }
+    if newest == .put { location = .beforeKey }
     return newest == .put
   }
 
@@ -466,7 +466,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     if source.isValid, key.equals(source.userKey), source.trailer.sequence >= covered {
       switch try Self.pointKind(source.trailer) {
       case .put:
-        place = .onSoughtEntry
+        location = .onSoughtEntry
         return true
       case .merge:
         try resolveOperands()
@@ -537,7 +537,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 extension VisibleIterator where Child == MergeSource {
   /// Shows other writes of the reader's own from the next seek on. They are in the first child.
   mutating func replaceOwn(_ writes: OwnWrites, hasSameTable: Bool) {
-    place = .nowhere
+    location = .nowhere
     if !hasSameTable { source.replaceFirst(MergeSource(writes.table.makeIterator())) }
     coverage.replaceFirst(writes.table, own: writes.last)
     hasCoverage = !coverage.isEmpty

@@ -18,7 +18,7 @@ public struct SequenceNumber: Hashable, Comparable, Sendable, CustomStringConver
   /// From here on are the sequences of what a transaction has written and not committed: above all commits.
   static let uncommitted = SequenceNumber(1 << 55)
 
-  /// What the entry with this number of an uncommitted batch has in place of a sequence.
+  /// What the entry with this number of an uncommitted batch has instead of a sequence.
   @inline(__always)
   static func pending(_ number: UInt64) -> SequenceNumber { SequenceNumber(uncommitted.value + number) }
 

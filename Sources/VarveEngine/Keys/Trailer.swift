@@ -29,7 +29,7 @@ struct Trailer: Hashable, Sendable {
   var kind: EntryKind? { EntryKind(rawValue: rawKind) }
 }
 
-/// A user key and a trailer: one entry's place in the order.
+/// A user key and a trailer: one entry's position in the order.
 struct InternalKey: Sendable {
   let userKey: ByteView
   let trailer: Trailer

@@ -166,9 +166,9 @@ private struct TombstoneCut: ~Copyable {
   }
 
   private let records: TombstoneRecord
-  /// Of each tombstone the place of its record.
-  private var places: ScratchArray<UInt32>
-  /// Of each bound its place among all different ones, and of each of these one bound.
+  /// Of each tombstone the position of its record.
+  private var locations: ScratchArray<UInt32>
+  /// Of each bound its position among all different ones, and of each of these one bound.
   private var ranks: ScratchArray<UInt32>
   private var firsts: ScratchArray<UInt32>
   private var firstCount = 0
@@ -177,33 +177,33 @@ private struct TombstoneCut: ~Copyable {
 
   /// Cuts so many tombstones. Throws `.noMemory`.
   static func make(_ records: TombstoneRecord, count: Int) throws(EngineError) -> TombstoneCut {
-    let places = try ScratchArray<UInt32>(repeating: 0, count: count)
+    let locations = try ScratchArray<UInt32>(repeating: 0, count: count)
     let ranks = try ScratchArray<UInt32>(repeating: 0, count: 2 * count)
     let firsts = try ScratchArray<UInt32>(repeating: 0, count: 2 * count)
     let cover = try ScratchArray<UInt32>(repeating: 0, count: 2 * count)
-    var cut = TombstoneCut(records, places, ranks, firsts, cover)
+    var cut = TombstoneCut(records, locations, ranks, firsts, cover)
     try cut.rankBounds()
     try cut.coverIntervals()
     return cut
   }
 
   private init(
-    _ records: TombstoneRecord, _ places: consuming ScratchArray<UInt32>, _ ranks: consuming ScratchArray<UInt32>,
+    _ records: TombstoneRecord, _ locations: consuming ScratchArray<UInt32>, _ ranks: consuming ScratchArray<UInt32>,
     _ firsts: consuming ScratchArray<UInt32>, _ cover: consuming ScratchArray<UInt32>
   ) {
     self.records = records
-    self.places = places
+    self.locations = locations
     self.ranks = ranks
     self.firsts = firsts
     self.cover = cover
     var record = records
-    for index in 0..<self.places.count {
+    for index in 0..<self.locations.count {
       if index > 0 { record = record.next }
-      self.places[index] = record.place(after: records)
+      self.locations[index] = record.location(after: records)
     }
   }
 
-  private func record(_ index: Int) -> TombstoneRecord { records.record(at: places[index]) }
+  private func record(_ index: Int) -> TombstoneRecord { records.record(at: locations[index]) }
 
   private func key(_ number: UInt32) -> ByteView {
     let record = record(Int(number >> 1))
@@ -212,7 +212,7 @@ private struct TombstoneCut: ~Copyable {
 
   private mutating func rankBounds() throws(EngineError) {
     let shared = sharedPrefixSize
-    var bounds = try ScratchArray(repeating: Bound(head: 0, number: 0), count: 2 * places.count)
+    var bounds = try ScratchArray(repeating: Bound(head: 0, number: 0), count: 2 * locations.count)
     for number in 0..<UInt32(bounds.count) {
       bounds[Int(number)] = Bound(head: key(number).head(from: shared), number: number)
     }
@@ -236,7 +236,7 @@ private struct TombstoneCut: ~Copyable {
   private var sharedPrefixSize: Int {
     let first = records.start
     var size = first.count
-    for index in 0..<places.count {
+    for index in 0..<locations.count {
       let record = record(index)
       size = min(size, first.sharedPrefixCount(record.start), first.sharedPrefixCount(record.end))
     }
@@ -247,7 +247,7 @@ private struct TombstoneCut: ~Copyable {
     /// The next interval at or after each that may be free.
     var next = try ScratchArray<UInt32>(repeating: 0, count: firstCount + 1)
     for rank in 0...firstCount { next[rank] = UInt32(rank) }
-    for index in (0..<places.count).reversed() {
+    for index in (0..<locations.count).reversed() {
       let end = ranks[2 * index + 1]
       var rank = Self.free(from: ranks[2 * index], &next)
       while rank < end {

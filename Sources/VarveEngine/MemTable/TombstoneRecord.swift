@@ -7,7 +7,7 @@
 ///  └───────┴────────────┴──────────┴───────┴─────┴─────────────────────────────┘
 /// ```
 ///
-/// The records of an edit follow each other in the order of the batch. `index` is the place of the tombstone's entry in
+/// The records of an edit follow each other in the order of the batch. `index` is the position of the tombstone's entry in
 /// the batch: its sequence is that of the batch's first entry plus the index. Sizes of keys have 16 bits
 /// (`Limits.keySizeMaximum`). The boundaries of the edit use the keys of its records.
 ///
@@ -52,8 +52,8 @@ struct TombstoneRecord {
   var next: TombstoneRecord { unsafe TombstoneRecord(base + Self.size(start, end)) }
 
   /// The offset from `first` in multiples of the alignment.
-  func place(after first: TombstoneRecord) -> UInt32 { UInt32((bits - first.bits) / UInt(Self.alignment)) }
+  func location(after first: TombstoneRecord) -> UInt32 { UInt32((bits - first.bits) / UInt(Self.alignment)) }
 
   /// The record whose offset from this one is so many times the alignment.
-  func record(at place: UInt32) -> TombstoneRecord { unsafe TombstoneRecord(base + Int(place) * Self.alignment) }
+  func record(at location: UInt32) -> TombstoneRecord { unsafe TombstoneRecord(base + Int(location) * Self.alignment) }
 }

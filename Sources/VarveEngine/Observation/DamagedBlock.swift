@@ -41,9 +41,9 @@ public struct GivenUpDamage: Sendable, Hashable, CustomStringConvertible {
 
     /// `bytes FROM-TO: message; keys from "a" to "b"`.
     public var description: String {
-      let place = "bytes \(offsets.lowerBound)-\(offsets.upperBound): \(message)"
-      guard holdsEntries else { return place + "; no entry was there" }
-      return place + "; keys from \(Self.printable(firstKey)) to \(Self.printable(lastKey))"
+      let location = "bytes \(offsets.lowerBound)-\(offsets.upperBound): \(message)"
+      guard holdsEntries else { return location + "; no entry was there" }
+      return location + "; keys from \(Self.printable(firstKey)) to \(Self.printable(lastKey))"
     }
 
     private static func printable(_ key: [UInt8]) -> String { key.withByteView { $0.printable } }

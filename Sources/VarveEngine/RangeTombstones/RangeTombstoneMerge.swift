@@ -73,8 +73,8 @@ struct RangeTombstoneMerge {
       open.removeAll { tombstones[$0].end.compare(lower) <= 0 }
       while nextStart < starts.count, tombstones[starts[nextStart]].start.compare(lower) <= 0 {
         let fresh = starts[nextStart]
-        let place = open.firstIndex { tombstones[$0].sequence < tombstones[fresh].sequence } ?? open.count
-        open.insert(fresh, at: place)
+        let location = open.firstIndex { tombstones[$0].sequence < tombstones[fresh].sequence } ?? open.count
+        open.insert(fresh, at: location)
         nextStart += 1
       }
       let kept = newestOfEach(open, interval: interval, unsettled: unsettled)
@@ -92,9 +92,9 @@ struct RangeTombstoneMerge {
     for index in open {
       let sequence = tombstones[index].sequence
       if kept.last == sequence { continue }
-      let place = interval(SequenceNumber(sequence))
-      if place == last, place != unsettled { continue }
-      last = place
+      let location = interval(SequenceNumber(sequence))
+      if location == last, location != unsettled { continue }
+      last = location
       kept.append(sequence)
     }
     return kept

@@ -160,7 +160,7 @@ final class RepairJob {
   private func placeAll() throws(EngineError) -> [RescueOwner: [RepairPlacement.Table]] {
     var result: [RescueOwner: [RepairPlacement.Table]] = [:]
     for (owner, tables) in placed {
-      if let found = RepairPlacement.place(tables, trustsLevels: survey.evidence.state != nil) {
+      if let found = RepairPlacement.assignLevels(tables, trustsLevels: survey.evidence.state != nil) {
         result[owner] = found
         continue
       }

@@ -7,7 +7,7 @@
 /// 2. Otherwise, where no two overlap, all go to the last level.
 /// 3. Otherwise, where of any two that overlap one is older in every entry, all go to level 0, which orders
 ///    them by their sequences.
-/// 4. Otherwise there is no place for them without looking at each key: they have to be merged.
+/// 4. Otherwise they can't be assigned to levels without looking at each key: they have to be merged.
 enum RepairPlacement {
   struct Table {
     var metadata: TableMetadata
@@ -19,7 +19,7 @@ enum RepairPlacement {
 
   /// The tables with their levels; nil where they have to be merged. Levels are trusted where they are all
   /// of one state.
-  static func place(_ tables: [Table], trustsLevels: Bool) -> [Table]? {
+  static func assignLevels(_ tables: [Table], trustsLevels: Bool) -> [Table]? {
     if trustsLevels, tables.allSatisfy({ $0.level != nil }), isVersion(tables) { return tables }
     let last = atLevel(Limits.levelCount - 1, tables)
     if isVersion(last) { return last }

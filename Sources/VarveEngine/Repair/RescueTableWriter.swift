@@ -56,7 +56,7 @@ final class RescueTableWriter {
     }
 
     /// Adds an entry, which is left out where it does not come after the one before: a block that verifies
-    /// and is out of order is of another place, and one that is there already adds nothing.
+    /// and is out of order is of another position, and one that is there already adds nothing.
     func add(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
       if builder.map({ $0.entryCount == 0 }) ?? true {
         try start()

@@ -8,7 +8,7 @@
 /// `finish` deletes what a newer range tombstone covers, and writes the operands that are newer than what they
 /// are folded over, in their order.
 final class SalvageWriter {
-  private struct Place {
+  private struct Output {
     let family: ColumnFamily
     let trailers: ColumnFamily
     let operands: ColumnFamily
@@ -18,7 +18,7 @@ final class SalvageWriter {
 
   private let engine: Engine
   private let families: RescuedFamilies
-  private var places: [RescueOwner: Place] = [:]
+  private var outputs: [RescueOwner: Output] = [:]
   private var batch = WriteBatch()
   /// Operands of families whose operator the new database does not have.
   private(set) var lostOperands: [String: Int] = [:]
@@ -28,19 +28,19 @@ final class SalvageWriter {
     self.families = families
   }
 
-  func begin(_ owner: RescueOwner) throws(EngineError) { _ = try place(owner) }
+  func begin(_ owner: RescueOwner) throws(EngineError) { _ = try output(owner) }
 
-  private func place(_ owner: RescueOwner) throws(EngineError) -> Place {
-    if let known = places[owner] { return known }
+  private func output(_ owner: RescueOwner) throws(EngineError) -> Output {
+    if let known = outputs[owner] { return known }
     let familyOptions = families.options(owner, known: engine.options)
     let name = families.name(owner)
     let family =
       owner == .family(.default) ? engine.defaultFamily : try engine.createFamily(name, options: familyOptions)
-    let place = Place(
-      family: family, trailers: try engine.createFamily("salvage: trailers \(places.count)"),
-      operands: try engine.createFamily("salvage: operands \(places.count)"))
-    places[owner] = place
-    return place
+    let output = Output(
+      family: family, trailers: try engine.createFamily("salvage: trailers \(outputs.count)"),
+      operands: try engine.createFamily("salvage: operands \(outputs.count)"))
+    outputs[owner] = output
+    return output
   }
 
   // MARK: - Entries
@@ -48,56 +48,56 @@ final class SalvageWriter {
   /// Adds range tombstones.
   func add(_ owner: RescueOwner, _ list: RangeTombstoneList) throws(EngineError) {
     if list.isEmpty { return }
-    _ = try place(owner)
-    places[owner]?.tombstones.add(list)
+    _ = try output(owner)
+    outputs[owner]?.tombstones.add(list)
   }
 
   /// Adds an entry.
   func add(_ owner: RescueOwner, _ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
-    let place = try place(owner)
+    let output = try output(owner)
     switch trailer.kind {
-    case .put, .delete, .singleDelete: try addPoint(place, key, trailer, value)
+    case .put, .delete, .singleDelete: try addPoint(output, key, trailer, value)
     case .rangeDelete:
       let keys = KeyPair(key.bytes, value.bytes)
-      places[owner]?.tombstones.add(keys.first, keys.second, trailer.sequence, owner: keys)
-    case .merge: try addOperand(owner, place, key, trailer, value)
+      outputs[owner]?.tombstones.add(keys.first, keys.second, trailer.sequence, owner: keys)
+    case .merge: try addOperand(owner, output, key, trailer, value)
     case nil: break
     }
   }
 
   private func addPoint(
-    _ place: Place, _ key: ByteView, _ trailer: Trailer, _ value: ByteView
+    _ output: Output, _ key: ByteView, _ trailer: Trailer, _ value: ByteView
   ) throws(EngineError) {
-    if let known = try trailerWord(place, key), known >= trailer.word { return }
+    if let known = try trailerWord(output, key), known >= trailer.word { return }
     let isPut = trailer.kind == .put
     batch.removeAll()
     var word = ByteWriter(capacity: 8)
     word.append(integer: trailer.word)
-    try batch.append(.put, place.trailers.id, key, word.view)
-    try batch.append(isPut ? .put : .delete, place.family.id, key, isPut ? value : ByteView())
+    try batch.append(.put, output.trailers.id, key, word.view)
+    try batch.append(isPut ? .put : .delete, output.family.id, key, isPut ? value : ByteView())
     // Nothing needs it before the end, when all is in tables.
     try engine.write(batch, durability: Durability.none)
   }
 
-  private func trailerWord(_ place: Place, _ key: ByteView) throws(EngineError) -> UInt64? {
-    try engine.get(key.bytes, in: place.trailers)?.withByteView { $0.load(0, as: UInt64.self) }
+  private func trailerWord(_ output: Output, _ key: ByteView) throws(EngineError) -> UInt64? {
+    try engine.get(key.bytes, in: output.trailers)?.withByteView { $0.load(0, as: UInt64.self) }
   }
 
   private func addOperand(
-    _ owner: RescueOwner, _ place: Place, _ key: ByteView, _ trailer: Trailer, _ value: ByteView
+    _ owner: RescueOwner, _ output: Output, _ key: ByteView, _ trailer: Trailer, _ value: ByteView
   ) throws(EngineError) {
-    guard engine.options.mergeFunction(named: place.family.state.options.mergeOperator) != nil else {
-      lostOperands[place.family.name, default: 0] += 1
+    guard engine.options.mergeFunction(named: output.family.state.options.mergeOperator) != nil else {
+      lostOperands[output.family.name, default: 0] += 1
       return
     }
     var all = ByteWriter()
-    if let known = try engine.get(key.bytes, in: place.operands) { all.append(known) }
+    if let known = try engine.get(key.bytes, in: output.operands) { all.append(known) }
     all.append(integer: trailer.sequence.value)
     all.append(lengthPrefixed: value)
     batch.removeAll()
-    try batch.append(.put, place.operands.id, key, all.view)
+    try batch.append(.put, output.operands.id, key, all.view)
     try engine.write(batch, durability: Durability.none)
-    places[owner]?.hasOperands = true
+    outputs[owner]?.hasOperands = true
   }
 
   // MARK: - The end
@@ -105,21 +105,21 @@ final class SalvageWriter {
   /// Applies what had to wait, makes everything durable, and removes what only the copying needed.
   func finish() throws(EngineError) -> [SalvageReport.Family] {
     var result: [SalvageReport.Family] = []
-    for place in places.values.sorted(by: { $0.trailers.id < $1.trailers.id }) {
-      let tombstones = place.tombstones.newestFragments()
-      try deleteCovered(place, tombstones)
-      if place.hasOperands { try writeOperands(place, tombstones) }
-      try engine.dropFamily(place.trailers)
-      try engine.dropFamily(place.operands)
-      result.append(.init(name: place.family.name, rowCount: try countRows(place.family)))
+    for output in outputs.values.sorted(by: { $0.trailers.id < $1.trailers.id }) {
+      let tombstones = output.tombstones.newestFragments()
+      try deleteCovered(output, tombstones)
+      if output.hasOperands { try writeOperands(output, tombstones) }
+      try engine.dropFamily(output.trailers)
+      try engine.dropFamily(output.operands)
+      result.append(.init(name: output.family.name, rowCount: try countRows(output.family)))
     }
     try engine.flush()
     return result.sorted { $0.name < $1.name }
   }
 
-  private func deleteCovered(_ place: Place, _ tombstones: RangeTombstoneList) throws(EngineError) {
+  private func deleteCovered(_ output: Output, _ tombstones: RangeTombstoneList) throws(EngineError) {
     if tombstones.isEmpty { return }
-    var cursor = try engine.cursor(in: place.trailers)
+    var cursor = try engine.cursor(in: output.trailers)
     for index in 0..<tombstones.count {
       let end = tombstones.end(index)
       let newest = tombstones.newest(index, at: .maximum)
@@ -129,20 +129,20 @@ final class SalvageWriter {
         guard key.withByteView({ $0 < end }) else { break }
         let word = cursor.valueBytes.withByteView { $0.load(0, as: UInt64.self) }
         if Trailer(word: word).sequence < newest {
-          try engine.delete(key, in: place.family, durability: Durability.none)
+          try engine.delete(key, in: output.family, durability: Durability.none)
         }
         try cursor.next()
       }
     }
   }
 
-  private func writeOperands(_ place: Place, _ tombstones: RangeTombstoneList) throws(EngineError) {
-    var cursor = try engine.cursor(in: place.operands)
+  private func writeOperands(_ output: Output, _ tombstones: RangeTombstoneList) throws(EngineError) {
+    var cursor = try engine.cursor(in: output.operands)
     try cursor.seekToFirst()
     while cursor.isValid {
       let key = cursor.keyBytes
       let (cover, word) = try key.withByteView { (view) throws(EngineError) in
-        (tombstones.sequence(covering: view, at: .maximum), try trailerWord(place, view))
+        (tombstones.sequence(covering: view, at: .maximum), try trailerWord(output, view))
       }
       let base = max(cover, word.map { Trailer(word: $0).sequence } ?? .zero)
       var operands: [UInt64: [UInt8]] = [:]
@@ -157,7 +157,7 @@ final class SalvageWriter {
       for sequence in operands.keys.sorted() {
         guard let operand = operands[sequence] else { continue }
         batch.removeAll()
-        try batch.merge(key, operand, in: place.family)
+        try batch.merge(key, operand, in: output.family)
         try engine.write(batch, durability: Durability.none)
       }
       try cursor.next()

@@ -178,20 +178,20 @@ public struct IndexedWriteBatch: ~Copyable {
   }
 
   /// Sets the value of a key, with the commit's sequence in it: see `WriteBatch.putStamped`. Until the commit the eight
-  /// bytes read as `StampPlace.pending`, and a stamped key is found by them.
+  /// bytes read as `StampPosition.pending`, and a stamped key is found by them.
   public mutating func putStamped(
-    _ key: [UInt8], _ value: [UInt8], at place: StampPlace, in family: ColumnFamily? = nil
+    _ key: [UInt8], _ value: [UInt8], at location: StampPosition, in family: ColumnFamily? = nil
   ) throws(EngineError) {
-    try place.check(keySize: key.count, valueSize: value.count)
+    try location.check(keySize: key.count, valueSize: value.count)
     var key = key
     var value = value
-    switch place {
-    case .key(let offset): key.replaceSubrange(offset..<(offset + 8), with: StampPlace.pending)
-    case .value(let offset): value.replaceSubrange(offset..<(offset + 8), with: StampPlace.pending)
+    switch location {
+    case .key(let offset): key.replaceSubrange(offset..<(offset + 8), with: StampPosition.pending)
+    case .value(let offset): value.replaceSubrange(offset..<(offset + 8), with: StampPosition.pending)
     }
     try plant()
     try unsafe add(.put, key.span.bytes, value.span.bytes, family)
-    stamps.append(place, number: nextNumber - 1)
+    stamps.append(location, number: nextNumber - 1)
   }
 
   @inline(__always)
@@ -212,7 +212,7 @@ public struct IndexedWriteBatch: ~Copyable {
     try prepare(key, value)
     // An operand may become a value of the folded size.
     let valueSize = kind == .merge ? max(value.count, Self.foldedSizeMaximum) : value.count
-    let index = try place(state, keySize: key.count, valueSize: valueSize)
+    let index = try slot(state, keySize: key.count, valueSize: valueSize)
     if kind == .merge { return try addOperand(index, key, value) }
     if kind == .singleDelete { families[index].hasSingleDeletes = true }
     if families[index].hasSingleDeletes { return addCancelling(index, kind, key, value) }
@@ -274,7 +274,7 @@ public struct IndexedWriteBatch: ~Copyable {
     }
     let old = families[index].newest(key, at: .pending(nextNumber - 1), undone)
     if let old, old.trailer.kind == .put, old.value.count <= Self.foldedSizeMaximum,
-      stamps.place(of: old.trailer.sequence.number) == nil
+      stamps.location(of: old.trailer.sequence.number) == nil
     {
       var operands = OperandStack()
       operands.push(operand, old.trailer)
@@ -299,7 +299,7 @@ public struct IndexedWriteBatch: ~Copyable {
   ) throws(EngineError) {
     try plant()
     try prepare(lower, upper)
-    let index = try place(state, keySize: lower.count, valueSize: upper.count)
+    let index = try slot(state, keySize: lower.count, valueSize: upper.count)
     bury(index, families[index].living(from: lower, to: upper, at: .pending(nextNumber - 1), undone))
     insertLiving(index, .rangeDelete, lower, upper)
     rangeDeleteCount += 1
@@ -430,7 +430,7 @@ public struct IndexedWriteBatch: ~Copyable {
 
   /// The index of a family whose tree has room for an entry.
   @inline(__always)
-  private mutating func place(
+  private mutating func slot(
     _ state: FamilyState, keySize: Int, valueSize: Int
   ) throws(EngineError) -> Int {
     guard let index = index(of: state.id) else { return try begin(state, keySize: keySize, valueSize: valueSize) }
@@ -564,8 +564,8 @@ public struct IndexedWriteBatch: ~Copyable {
       let entries = LivingEntries(
         family: family, last: nextNumber - 1, undone: undone, stamps: stamps, folding: folding)
       try entries.forEach { (number, kind, key, value) throws(EngineError) in
-        if let place = stamps.place(of: number) {
-          try batch.appendStamped(family.id, key, value, at: place)
+        if let location = stamps.location(of: number) {
+          try batch.appendStamped(family.id, key, value, at: location)
         } else {
           try batch.append(kind, family.id, key, value)
         }

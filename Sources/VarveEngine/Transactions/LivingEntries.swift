@@ -220,7 +220,7 @@ struct LivingEntries {
     let base = count < space.kept.count ? space.kept[count] : nil
     if let base, base.kind == .singleDelete { return nil }
     var kind = EntryKind.put
-    if let base, base.kind == .delete || stamps.place(of: base.number) == nil {
+    if let base, base.kind == .delete || stamps.location(of: base.number) == nil {
       let existing = base.kind == .put ? base.value : nil
       guard merge.merge(key, existing: existing, &space.operands, into: &space.folded) else { return nil }
       count += 1

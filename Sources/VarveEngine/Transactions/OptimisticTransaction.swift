@@ -96,9 +96,9 @@ public struct OptimisticTransaction: ~Copyable {
 
   /// Sets the value of a key, with the commit's sequence in it: see `WriteBatch.putStamped`.
   public mutating func putStamped(
-    _ key: [UInt8], _ value: [UInt8], at place: StampPlace, in family: ColumnFamily? = nil
+    _ key: [UInt8], _ value: [UInt8], at location: StampPosition, in family: ColumnFamily? = nil
   ) throws(EngineError) {
-    try writes.putStamped(key, value, at: place, in: family)
+    try writes.putStamped(key, value, at: location, in: family)
   }
 
   /// Sets a savepoint for the writes. Reads stay recorded.

@@ -1,10 +1,10 @@
 /// The positions of the commit's sequence in entries of an uncommitted batch, by the number of the entry.
 struct PendingStamps: Sendable {
   /// Ascending by number.
-  private var entries: [(number: UInt64, place: StampPlace)] = []
+  private var entries: [(number: UInt64, location: StampPosition)] = []
 
   /// Adds the position in the newest entry.
-  mutating func append(_ place: StampPlace, number: UInt64) { entries.append((number, place)) }
+  mutating func append(_ location: StampPosition, number: UInt64) { entries.append((number, location)) }
 
   /// Removes the entries from a number on.
   mutating func removeAll(from number: UInt64) {
@@ -15,7 +15,7 @@ struct PendingStamps: Sendable {
   mutating func keep(_ numbers: Set<UInt64>) { entries.removeAll { !numbers.contains($0.number) } }
 
   /// The position in an entry; nil if the entry gets no sequence. Complexity: O(log n).
-  func place(of number: UInt64) -> StampPlace? {
+  func location(of number: UInt64) -> StampPosition? {
     if entries.isEmpty { return nil }
     var low = 0
     var high = entries.count
@@ -23,6 +23,6 @@ struct PendingStamps: Sendable {
       let middle = (low + high) / 2
       if entries[middle].number < number { low = middle + 1 } else { high = middle }
     }
-    return low < entries.count && entries[low].number == number ? entries[low].place : nil
+    return low < entries.count && entries[low].number == number ? entries[low].location : nil
   }
 }

@@ -57,7 +57,7 @@ struct RemadeFamily {
       guard hasRoom else { return }
       table.insert(key, Trailer(.pending(number), kind), value)
       stored.add(BatchFormat.entrySize(kind, id, keySize: key.count, valueSize: value.count))
-      if entries.stamps.place(of: number) != nil { stamped.insert(number) }
+      if entries.stamps.location(of: number) != nil { stamped.insert(number) }
     }
     self.stored = stored
     self.stamped = stamped

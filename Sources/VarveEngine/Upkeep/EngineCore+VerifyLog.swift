@@ -6,11 +6,11 @@ extension EngineCore {
   /// and the minimum ends of their records.
   func verifyLog(_ report: inout VerificationReport) throws(EngineError) {
     guard !options.readOnly else { return try verifyClosedLog(&report) }
-    var previous: (number: FileNumber, place: LogSegmentHeader.Predecessor)?
+    var previous: (number: FileNumber, location: LogSegmentHeader.Predecessor)?
     for (number, end) in pipeline.log.segmentEnds {
       do throws(EngineError) {
         let header = try verifySegment(number, end: end, &report)
-        if let previous, header.predecessor != previous.place {
+        if let previous, header.predecessor != previous.location {
           throw .corruption(
             "the segment does not continue segment \(previous.number)", file: tree.path(.log(number)), offset: 32)
         }

@@ -102,7 +102,7 @@ struct ManifestState: Sendable {
   ///
   /// Complexity: O(n log n) in the tables, however many edits there were.
   mutating func buildVersions() throws(EngineError) {
-    for place in Array(tables.places) where families[place.family] == nil { tables[place.table.number] = nil }
+    for location in Array(tables.locations) where families[location.family] == nil { tables[location.table.number] = nil }
     let byFamily = tables.tablesByFamily { _ in true }
     for id in byFamily.keys.sorted() {
       var builder = VersionBuilder(.empty)
@@ -207,12 +207,12 @@ extension ManifestState {
   private func checkTableNumbers(_ edit: VersionEdit) throws(EngineError) {
     var gone: Set<FileNumber> = []
     for deleted in edit.deletedTables {
-      guard let place = tables[deleted.number], place.family == deleted.family else {
+      guard let location = tables[deleted.number], location.family == deleted.family else {
         throw .corruption("table \(deleted.number) is deleted from family \(deleted.family), which does not have it")
       }
-      guard place.level == deleted.level else {
+      guard location.level == deleted.level else {
         throw .corruption(
-          "table \(deleted.number) is deleted from level \(deleted.level), and it is on level \(place.level)")
+          "table \(deleted.number) is deleted from level \(deleted.level), and it is on level \(location.level)")
       }
       guard gone.insert(deleted.number).inserted else {
         throw .corruption("table \(deleted.number) is deleted from level \(deleted.level) twice")
@@ -227,9 +227,9 @@ extension ManifestState {
         throw .corruption("table \(added.table.number) is added twice")
       }
       // Tables of dropped families may be in the index while edits are folded.
-      guard let place = tables[added.table.number], families[place.family] != nil else { continue }
-      guard place.family == added.family, gone.contains(added.table.number) else {
-        throw .corruption("table \(added.table.number) is added, and family \(place.family) has it")
+      guard let location = tables[added.table.number], families[location.family] != nil else { continue }
+      guard location.family == added.family, gone.contains(added.table.number) else {
+        throw .corruption("table \(added.table.number) is added, and family \(location.family) has it")
       }
     }
   }
@@ -263,7 +263,7 @@ extension ManifestState {
     for changed in edit.changedOptions { families[changed.family]?.options = changed.options }
     for deleted in edit.deletedTables { tables[deleted.number] = nil }
     for added in edit.addedTables {
-      tables[added.table.number] = TableIndex.Place(family: added.family, level: added.level, table: added.table)
+      tables[added.table.number] = TableIndex.Location(family: added.family, level: added.level, table: added.table)
       raiseFileNumber(above: added.table.number)
     }
     for (family, version) in prepared.versions { families[family]?.version = version }

@@ -11,8 +11,8 @@ extension SortedRun {
     let added = added.count > 1 ? added.sorted(by: TableMetadata.isSmallerFirst) : added
     var gone: [Int: Set<Int>] = [:]
     for table in deleted {
-      let place = try place(of: table, level)
-      gone[place.chunk, default: []].insert(place.index)
+      let location = try location(of: table, level)
+      gone[location.chunk, default: []].insert(location.index)
     }
     var edit = RunEdit(chunks, level: level)
     let changed = gone.count > 1 ? gone.keys.sorted() : Array(gone.keys)
@@ -37,7 +37,7 @@ extension SortedRun {
     max(min(chunkIndex(notBefore: table.smallest), chunks.count - 1), 0)
   }
 
-  private func place(of table: TableMetadata, _ level: Int) throws(EngineError) -> (chunk: Int, index: Int) {
+  private func location(of table: TableMetadata, _ level: Int) throws(EngineError) -> (chunk: Int, index: Int) {
     let chunk = chunkIndex(notBefore: table.smallest)
     if chunk < chunks.count {
       let index = chunks[chunk].firstIndex(notBefore: table.smallest)
@@ -98,10 +98,10 @@ private struct RunEdit {
     var index = 0
     for table in added {
       // The tables before this index end before the added table.
-      let place = old.firstIndex(notBefore: table.smallest)
-      try append(old.tables[index..<max(place, index)], from: index, without: gone)
+      let location = old.firstIndex(notBefore: table.smallest)
+      try append(old.tables[index..<max(location, index)], from: index, without: gone)
       try append(table, isNew: true)
-      index = max(place, index)
+      index = max(location, index)
     }
     try append(old.tables[index...], from: index, without: gone)
     takenCount = chunk + 1

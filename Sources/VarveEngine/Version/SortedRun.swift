@@ -5,7 +5,7 @@
 ///
 /// # Invariants
 /// 1. `tables` ascend, and each ends before the next one begins.
-/// 2. A chunk's `Place.head` is the head of its last `largest` after the `prefixSize` bytes that the last bounds of all
+/// 2. A chunk's `Location.head` is the head of its last `largest` after the `prefixSize` bytes that the last bounds of all
 ///    chunks have in common.
 ///
 /// # Concurrency
@@ -29,8 +29,8 @@ final class SortedRun: Sendable {
 
   /// Creates a run from chunks that are in order and don't overlap.
   init(chunks: [TableChunk]) {
-    var places: [TableList.Place] = []
-    places.reserveCapacity(chunks.count)
+    var locations: [TableList.Location] = []
+    locations.reserveCapacity(chunks.count)
     var prefixSize = 0
     if chunks.count > 1, let first = chunks.first?.tables.last, let last = chunks.last?.tables.last {
       prefixSize = first.largest.sharedPrefixCount(last.largest)
@@ -43,15 +43,15 @@ final class SortedRun: Sendable {
     for chunk in chunks {
       let last = chunk.tables[chunk.tables.count - 1]
       // A run of one chunk is searched without the head.
-      places.append(
-        TableList.Place(start: count, head: chunks.count == 1 ? 0 : last.largest.head(from: prefixSize)))
+      locations.append(
+        TableList.Location(start: count, head: chunks.count == 1 ? 0 : last.largest.head(from: prefixSize)))
       count += chunk.tables.count
       totalSize += chunk.totalSize
       compensatedSize += chunk.compensatedSize
       largestSequence = max(largestSequence, chunk.largestSequence)
       if chunk.hasRangeTombstones { tombstoneChunks.append(chunk) }
     }
-    tables = TableList(chunks: chunks, places: places, count: count)
+    tables = TableList(chunks: chunks, locations: locations, count: count)
     self.prefixSize = prefixSize
     self.totalSize = totalSize
     self.compensatedSize = compensatedSize
@@ -73,7 +73,7 @@ final class SortedRun: Sendable {
     if count <= 1 { return 0 }
     return HeadSearch.firstIndex(
       notBefore: userKey, prefix: Self.last(tables.chunks[0]).largest, prefixSize, count: count,
-      head: { tables.places[$0].head }, endsBefore: { Self.last(tables.chunks[$0]).endsBefore(userKey) })
+      head: { tables.locations[$0].head }, endsBefore: { Self.last(tables.chunks[$0]).endsBefore(userKey) })
   }
 
   @inline(__always)
@@ -84,7 +84,7 @@ final class SortedRun: Sendable {
   func firstIndex(notBefore userKey: ByteView) -> Int {
     let index = chunkIndex(notBefore: userKey)
     guard index < tables.chunks.count else { return tables.count }
-    return tables.places[index].start &+ tables.chunks[index].firstIndex(notBefore: userKey)
+    return tables.locations[index].start &+ tables.chunks[index].firstIndex(notBefore: userKey)
   }
 
   /// The only table that can contain `userKey`.
@@ -94,9 +94,9 @@ final class SortedRun: Sendable {
     guard index < tables.chunks.count else { return nil }
     // The version retains its chunks, so the search needs no retain.
     return unsafe Unmanaged.passUnretained(tables.chunks[index]).withGuaranteed { chunk -> TableMetadata? in
-      let place = chunk.firstIndex(notBefore: userKey)
-      guard place < chunk.tables.count, chunk.tables[place].smallest.compare(userKey) <= 0 else { return nil }
-      return chunk.tables[place]
+      let location = chunk.firstIndex(notBefore: userKey)
+      guard location < chunk.tables.count, chunk.tables[location].smallest.compare(userKey) <= 0 else { return nil }
+      return chunk.tables[location]
     }
   }
 
@@ -133,10 +133,10 @@ final class SortedRun: Sendable {
     guard !indices.isEmpty else { return 0 }
     var size: UInt64 = 0
     var chunk = tables.chunk(at: indices.lowerBound)
-    while chunk < tables.chunks.count, tables.places[chunk].start < indices.upperBound {
+    while chunk < tables.chunks.count, tables.locations[chunk].start < indices.upperBound {
       let members = tables.chunks[chunk]
-      let first = max(indices.lowerBound - tables.places[chunk].start, 0)
-      let end = min(indices.upperBound - tables.places[chunk].start, members.tables.count)
+      let first = max(indices.lowerBound - tables.locations[chunk].start, 0)
+      let end = min(indices.upperBound - tables.locations[chunk].start, members.tables.count)
       if first == 0, end == members.tables.count {
         size += members.totalSize
       } else {
@@ -154,9 +154,9 @@ final class SortedRun: Sendable {
   ) -> R? {
     guard !indices.isEmpty else { return nil }
     var chunk = tables.chunk(at: indices.lowerBound)
-    while chunk < tables.chunks.count, tables.places[chunk].start < indices.upperBound {
+    while chunk < tables.chunks.count, tables.locations[chunk].start < indices.upperBound {
       let members = tables.chunks[chunk]
-      let start = tables.places[chunk].start
+      let start = tables.locations[chunk].start
       chunk += 1
       guard mayHave(members) else { continue }
       for index in max(indices.lowerBound, start)..<min(indices.upperBound, start + members.tables.count) {

@@ -147,7 +147,7 @@ enum HeadSearch {
 /// tables themselves.
 struct TableList: RandomAccessCollection, Sendable {
   /// The start of a chunk, and the head of its last bound.
-  struct Place: Sendable {
+  struct Location: Sendable {
     /// The number of tables before the chunk.
     let start: Int
     /// The head of the chunk's last `largest`, after the prefix of the run.
@@ -155,7 +155,7 @@ struct TableList: RandomAccessCollection, Sendable {
   }
 
   let chunks: [TableChunk]
-  let places: [Place]
+  let locations: [Location]
   let count: Int
 
   var startIndex: Int { 0 }
@@ -165,17 +165,17 @@ struct TableList: RandomAccessCollection, Sendable {
   func chunk(at index: Int) -> Int {
     precondition(index >= 0 && index < count, "a run of \(count) tables has none at \(index)")
     var low = 0
-    var high = places.count - 1
+    var high = locations.count - 1
     while low < high {
       let middle = (low &+ high &+ 1) >> 1
-      if places[middle].start <= index { low = middle } else { high = middle &- 1 }
+      if locations[middle].start <= index { low = middle } else { high = middle &- 1 }
     }
     return low
   }
 
   subscript(index: Int) -> TableMetadata {
     let chunk = chunk(at: index)
-    return chunks[chunk].tables[index - places[chunk].start]
+    return chunks[chunk].tables[index - locations[chunk].start]
   }
 
   struct Iterator: IteratorProtocol {
@@ -203,10 +203,10 @@ struct TableList: RandomAccessCollection, Sendable {
     var tables: [TableMetadata] = []
     tables.reserveCapacity(indices.count)
     var chunk = chunk(at: indices.lowerBound)
-    while chunk < chunks.count, places[chunk].start < indices.upperBound {
+    while chunk < chunks.count, locations[chunk].start < indices.upperBound {
       let members = chunks[chunk].tables
-      let first = Swift.max(indices.lowerBound - places[chunk].start, 0)
-      tables += members[first..<Swift.min(indices.upperBound - places[chunk].start, members.count)]
+      let first = Swift.max(indices.lowerBound - locations[chunk].start, 0)
+      tables += members[first..<Swift.min(indices.upperBound - locations[chunk].start, members.count)]
       chunk += 1
     }
     return tables

@@ -6,7 +6,7 @@
 /// # Concurrency
 /// A value; safe from any thread.
 struct TableIndex: Sendable {
-  struct Place: Sendable {
+  struct Location: Sendable {
     let family: FamilyID
     let level: Int
     let table: TableMetadata
@@ -15,7 +15,7 @@ struct TableIndex: Sendable {
   /// With 100,000 tables each dictionary has about 200.
   private static let shardCount: UInt64 = 512
 
-  private var shards: [[FileNumber: Place]] = []
+  private var shards: [[FileNumber: Location]] = []
   /// The number of tables.
   private(set) var count = 0
 
@@ -23,12 +23,12 @@ struct TableIndex: Sendable {
 
   private static func shard(_ number: FileNumber) -> Int { Int(number.value % shardCount) }
 
-  subscript(number: FileNumber) -> Place? {
+  subscript(number: FileNumber) -> Location? {
     get { shards.isEmpty ? nil : shards[Self.shard(number)][number] }
     set {
       // Most databases of tests have no table.
       if shards.isEmpty { shards = Array(repeating: [:], count: Int(Self.shardCount)) }
-      let old: Place?
+      let old: Location?
       if let newValue {
         old = shards[Self.shard(number)].updateValue(newValue, forKey: number)
       } else {
@@ -39,13 +39,13 @@ struct TableIndex: Sendable {
   }
 
   /// All tables, unordered.
-  var places: some Sequence<Place> { shards.lazy.flatMap(\.values) }
+  var locations: some Sequence<Location> { shards.lazy.flatMap(\.values) }
 
   /// The tables of some families, by family and level, unordered.
   func tablesByFamily(where isIncluded: (FamilyID) -> Bool) -> [FamilyID: [[TableMetadata]]] {
     var families: [FamilyID: [[TableMetadata]]] = [:]
-    for place in places where isIncluded(place.family) {
-      families[place.family, default: Array(repeating: [], count: Limits.levelCount)][place.level].append(place.table)
+    for location in locations where isIncluded(location.family) {
+      families[location.family, default: Array(repeating: [], count: Limits.levelCount)][location.level].append(location.table)
     }
     return families
   }

@@ -38,7 +38,7 @@ struct LogRecovery {
     /// All bytes before this offset are known to be durable.
     let durableEnd: Int
 
-    var place: LogSegmentHeader.Predecessor { .init(number: number, lifeID: lifeID, end: UInt64(end)) }
+    var location: LogSegmentHeader.Predecessor { .init(number: number, lifeID: lifeID, end: UInt64(end)) }
   }
 
   /// The result of a recovery.
@@ -94,13 +94,13 @@ struct LogRecovery {
       let block = try BlockOfBytes(reading: file, size: LogFormat.headerBlockSize)
       let reading = try LogSegmentHeader.decode(block.view, number: rest[index], file: name)
       guard case .valid(let header, _) = reading, header.isRestart else { continue }
-      if header.predecessor == link.place { return index }
+      if header.predecessor == link.location { return index }
     }
     return nil
   }
 
   /// How a file relates to the chain.
-  private enum Place {
+  private enum Location {
     case continues(Link)
     /// Prepared and never used: it has no header of its own, or an abandoned one.
     case isEmpty
@@ -111,7 +111,7 @@ struct LogRecovery {
   private func readSegment(
     _ number: FileNumber, after previous: Link?, _ outcome: inout Outcome,
     _ visit: (LogReader.Record, FileNumber) throws(EngineError) -> Void
-  ) throws(EngineError) -> Place {
+  ) throws(EngineError) -> Location {
     let file = try fileSystem.openFile(path(number), writable: false)
     defer { file.close() }
     guard var reader = try LogReader.open(file, number: number, name: path(number)) else {
@@ -121,8 +121,8 @@ struct LogRecovery {
       return .isEmpty
     }
     if let previous {
-      if reader.header.isAbandoned(for: previous.place), cuts[number] == nil { return .isEmpty }
-      guard reader.header.predecessor == previous.place else { return .endsBefore }
+      if reader.header.isAbandoned(for: previous.location), cuts[number] == nil { return .isEmpty }
+      guard reader.header.predecessor == previous.location else { return .endsBefore }
       if reader.header.isRestart && cuts[previous.number] == nil { return .endsBefore }
     }
     let end = try readRecords(&reader, cut: cuts[number], &outcome, visit)
@@ -187,19 +187,19 @@ struct LogRecovery {
       while reader.next() != nil {}
       let later = cuts[number] != nil || reader.durableMark > 0 || reader.findDurableMark(above: 0) != nil
       if later {
-        let place = last.map { "segment \($0.number) ends at offset \($0.end)" } ?? "no record before it is readable"
+        let location = last.map { "segment \($0.number) ends at offset \($0.end)" } ?? "no record before it is readable"
         throw .corruption(
-          "log continues here with durable records, but \(place)", file: path(number), offset: 32)
+          "log continues here with durable records, but \(location)", file: path(number), offset: 32)
       }
     }
   }
 }
 
 extension LogSegmentHeader {
-  /// Returns whether this header names an end of `place`'s segment past which that segment continued. A segment is
+  /// Returns whether this header names an end of `location`'s segment past which that segment continued. A segment is
   /// sealed before the header of the next is written, so only a header whose writing failed names such an end.
-  fileprivate func isAbandoned(for place: Predecessor) -> Bool {
+  fileprivate func isAbandoned(for location: Predecessor) -> Bool {
     guard let predecessor, !isRestart else { return false }
-    return predecessor.number == place.number && predecessor.lifeID == place.lifeID && predecessor.end < place.end
+    return predecessor.number == location.number && predecessor.lifeID == location.lifeID && predecessor.end < location.end
   }
 }

@@ -63,7 +63,7 @@ final class LogSegment: @unchecked Sendable {
   }
 
   /// Returns an offset of this life of the segment in the form that the header of the next segment stores.
-  func place(at offset: Int) -> LogSegmentHeader.Predecessor {
+  func location(at offset: Int) -> LogSegmentHeader.Predecessor {
     LogSegmentHeader.Predecessor(number: number, lifeID: lifeID, end: UInt64(offset))
   }
 

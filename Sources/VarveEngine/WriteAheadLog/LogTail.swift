@@ -39,7 +39,7 @@ struct LogTail: ~Copyable {
   var capacity: Int { Int(clamping: min(header?.capacity ?? 0, 1 << 40)) }
 
   /// The cursor, in the form that the header of the next segment stores.
-  var place: LogSegmentHeader.Predecessor? {
+  var location: LogSegmentHeader.Predecessor? {
     header.map { .init(number: $0.number, lifeID: $0.lifeID, end: UInt64(offset)) }
   }
 
@@ -55,10 +55,10 @@ struct LogTail: ~Copyable {
   /// Continues in the next segment, whose header names the cursor as its predecessor's end. Returns false if there is
   /// none among `numbers`, ascending. A restart follows only if `isCut`: the MANIFEST cuts the log here.
   mutating func moveOn(_ numbers: [FileNumber], isCut: Bool) throws(EngineError) -> Bool {
-    guard let place else { return false }
-    for number in numbers where number > place.number {
+    guard let location else { return false }
+    for number in numbers where number > location.number {
       guard let found = try open(number) else { continue }
-      guard found.header.predecessor == place, !found.header.isRestart || isCut else {
+      guard found.header.predecessor == location, !found.header.isRestart || isCut else {
         found.file.close()
         continue
       }

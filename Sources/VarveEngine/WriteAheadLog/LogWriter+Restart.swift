@@ -126,7 +126,7 @@ extension LogWriter {
         prepared.file.close()
         throw error
       }
-      predecessor = last.place(at: last.tail)
+      predecessor = last.location(at: last.tail)
       base = last.publishedInLog
     }
     let segment = LogSegment(number: prepared.number, lifeID: environment.random(), logBase: base, prepared: prepared)

@@ -47,7 +47,7 @@ extension LogWriter.State {
       live.append(LogWriter.LiveSegment(segment, end: segment.tail, isDurable: true))
     }
     current = last
-    durableEnd = last.place(at: last.tail)
+    durableEnd = last.location(at: last.tail)
     currentSince = now
     syncsAtSwitch = syncs
     return dead

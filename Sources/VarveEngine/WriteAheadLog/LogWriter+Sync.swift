@@ -125,7 +125,7 @@ extension LogWriter {
   }
 
   private func noteDurable(_ segment: LogSegment, to end: Int, _ sequence: SequenceNumber) {
-    state.withLock { $0.durableEnd = segment.place(at: end) }
+    state.withLock { $0.durableEnd = segment.location(at: end) }
     segment.raiseDurable(to: end)
     raiseDurable(to: segment.logBase + end, sequence)
   }

@@ -118,7 +118,7 @@ final class LogWriter: @unchecked Sendable {
     durable.store(UInt64(LogFormat.headerBlockSize), ordering: .relaxed)
     state = Mutex(
       State(
-        live: replayed, current: segment, durableEnd: segment.place(at: LogFormat.headerBlockSize), pool: pool,
+        live: replayed, current: segment, durableEnd: segment.location(at: LogFormat.headerBlockSize), pool: pool,
         targetCapacity: options.initialSegmentSize, currentSince: environment.clock.now()))
   }
 
@@ -186,7 +186,7 @@ final class LogWriter: @unchecked Sendable {
     do throws(EngineError) {
       try next.writeHeader(
         LogSegmentHeader(
-          number: next.number, lifeID: next.lifeID, predecessor: old.place(at: end),
+          number: next.number, lifeID: next.lifeID, predecessor: old.location(at: end),
           capacity: UInt64(next.capacity), databaseID: databaseID))
       try old.append(.end, sequence: .zero, payload: ByteView())
     } catch {

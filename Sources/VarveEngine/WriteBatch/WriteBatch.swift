@@ -109,16 +109,16 @@ public struct WriteBatch: ~Copyable, Sendable {
     rangeDeleteCount += 1
   }
 
-  /// Adds a put that gets the commit's sequence at `place`, which is within the key or the value. Until then it has
-  /// `StampPlace.pending` there.
+  /// Adds a put that gets the commit's sequence at `location`, which is within the key or the value. Until then it has
+  /// `StampPosition.pending` there.
   mutating func appendStamped(
-    _ family: FamilyID, _ key: ByteView, _ value: ByteView, at place: StampPlace
+    _ family: FamilyID, _ key: ByteView, _ value: ByteView, at location: StampPosition
   ) throws(EngineError) {
     try append(.put, family, key, value)
     // The entry ends with the value, and before that and its size is the key.
     let valueStart = payload.count - value.count
     let offset =
-      switch place {
+      switch location {
       case .key(let offset): valueStart - Varint.size(UInt64(value.count)) - key.count + offset
       case .value(let offset): valueStart + offset
       }

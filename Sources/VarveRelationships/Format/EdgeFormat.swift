@@ -70,7 +70,7 @@ enum EdgeFormat {
   }
 
   /// Root and path of an end that is a file; nil for another.
-  static func filePlace(_ end: ArraySlice<UInt8>) -> (root: String, path: String)? {
+  static func fileLocation(_ end: ArraySlice<UInt8>) -> (root: String, path: String)? {
     guard end.first == file, let mark = end.firstIndex(of: 0), end.last == 0, mark < end.index(before: end.endIndex),
       let root = String(validating: end[(end.startIndex + 1)..<mark], as: UTF8.self),
       let path = String(validating: end[(mark + 1)..<(end.endIndex - 1)], as: UTF8.self)

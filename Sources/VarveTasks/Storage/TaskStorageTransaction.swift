@@ -253,7 +253,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     let position = record.position
     let positionBytes = position.bytes
     let (key, value) = (position.key(of: record.id), record.bytes(positionBytes))
-    let stampSite: StampPlace = position.kind == .line ? .key(position.stampOffset) : .value(TaskRecord.stampOffset)
+    let stampSite: StampPosition = position.kind == .line ? .key(position.stampOffset) : .value(TaskRecord.stampOffset)
     try parts.live.putStamped(key, value, at: stampSite)
     try parts.live.putStamped(
       TaskKeys.byID(record.id, position.revision), TaskKeys.byIDValue(record.progress.state, position),

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 // Counts the allocations of a thread, by standing in front of the C library's allocator: a program that
-// links this has its `malloc` and its relatives in place of the library's, for all of its libraries.
+// links this has its `malloc` and its relatives instead of the library's, for all of its libraries.
 
 // Whether allocations can be counted here: with glibc, and without a sanitizer, which has its own allocator.
 bool allocation_count_is_available(void);

@@ -74,7 +74,7 @@ struct BinaryEvolutionTests {
     #expect(coderFault { _ = try coder.convert([UInt128.max], to: [Int128].self) } == fault)
   }
 
-  @Test func `integers and floating-point numbers change places where nothing is lost`() throws {
+  @Test func `integers and floating-point numbers change locations where nothing is lost`() throws {
     #expect(try coder.convert([3, -1, 1 << 53], to: [Double].self) == [3, -1, 9_007_199_254_740_992])
     #expect(try coder.convert([3.0, -2], to: [Int].self) == [3, -2])
     #expect(try coder.convert([0.1, .infinity], to: [Float].self) == [0.1, .infinity])
@@ -87,7 +87,7 @@ struct BinaryEvolutionTests {
     #expect(coderFault { _ = try coder.convert([1e300], to: [Float].self) } == fault)
   }
 
-  @Test func `dates, UUIDs, URLs and decimal numbers change places with what JSON makes of them`() throws {
+  @Test func `dates, UUIDs, URLs and decimal numbers change locations with what JSON makes of them`() throws {
     let date = Date(timeIntervalSinceReferenceDate: 0.25)
     let uuid = UUID()
     let url = try #require(URL(string: "https://example.org/x"))
@@ -111,7 +111,7 @@ struct BinaryEvolutionTests {
     #expect(coderFault { _ = try coder.convert([Data([1, 200])], to: [[Int8]].self) }?.kind == .dataCorrupted)
   }
 
-  @Test func `other kinds don't change places`() throws {
+  @Test func `other kinds don't change locations`() throws {
     let mismatch = CoderFault(.decodingFailed, .typeMismatch, "[0]")
     #expect(coderFault { _ = try coder.convert([1], to: [String].self) } == mismatch)
     #expect(coderFault { _ = try coder.convert(["1"], to: [Int].self) } == mismatch)
@@ -167,7 +167,7 @@ struct BinaryEvolutionTests {
         == CoderFault(.decodingFailed, .dataCorrupted, "[0]"))
   }
 
-  @Test func `records and dictionaries change places`() throws {
+  @Test func `records and dictionaries change locations`() throws {
     #expect(try coder.convert(Zoo.Point(x: 1, y: 2), to: [String: Int].self) == ["x": 1, "y": 2])
     #expect(try coder.convert(["x": 1, "y": 2, "z": 3], to: Zoo.Point.self) == Zoo.Point(x: 1, y: 2))
     #expect(try coder.convert([Zoo.Point(x: 1, y: 2)], to: [[String: Int]].self) == [["x": 1, "y": 2]])

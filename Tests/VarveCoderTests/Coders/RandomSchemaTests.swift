@@ -18,18 +18,18 @@ struct RandomSchemaTests {
       let node = RandomNode.random(&random)
       let expected = try json.untyped(try json.encode(node)).sorted
       let row = try binary.encode(node)
-      let place: Comment = "seed \(seed), round \(round)"
-      #expect(try binary.untyped(row).sorted == expected, place)
+      let location: Comment = "seed \(seed), round \(round)"
+      #expect(try binary.untyped(row).sorted == expected, location)
       // Decoded by kinds, as a program does that knows none of the types.
-      #expect(try binary.decode(UntypedValue.self, row).sorted == expected, place)
+      #expect(try binary.decode(UntypedValue.self, row).sorted == expected, location)
       let reader = RandomReader.Expectation(node: node, random: RandomSource(seed: seed &+ UInt64(round)))
       RandomReader.$expectation.withValue(reader) {
-        #expect(throws: Never.self, place) { try binary.decode(RandomReader.self, row) }
+        #expect(throws: Never.self, location) { try binary.decode(RandomReader.self, row) }
       }
       // The same reading of the JSON, so that the reading itself is known to be right.
       if round % 10 == 0 {
         RandomReader.$expectation.withValue(reader) {
-          #expect(throws: Never.self, place) { try json.decode(RandomReader.self, try json.encode(node)) }
+          #expect(throws: Never.self, location) { try json.decode(RandomReader.self, try json.encode(node)) }
         }
       }
     }

@@ -162,9 +162,9 @@ struct ConditionTests {
       for person in people {
         let expected = asked.holds(person)
         if expected { held += 1 } else { didNot += 1 }
-        let place: Comment = "seed \(seed), step \(step), \(person)"
-        #expect(try asked.condition.holds(for: person) == expected, place)
-        #expect(branches.branches.contains { Self.holds($0, person) } == expected, place)
+        let location: Comment = "seed \(seed), step \(step), \(person)"
+        #expect(try asked.condition.holds(for: person) == expected, location)
+        #expect(branches.branches.contains { Self.holds($0, person) } == expected, location)
       }
       for branch in branches.branches {
         #expect(Set(branch.sets.map(\.path)).count == branch.sets.count && branch.sets.allSatisfy { !$0.set.isEmpty })

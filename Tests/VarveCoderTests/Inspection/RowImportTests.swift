@@ -98,7 +98,7 @@ struct RowImportTests {
 
   @Test func `keys of a type with a name of its own may have any parts`() throws {
     let rowImport = try RowImport(
-      into: "places", of: database, as: PortableCollection(keyType: "place", coder: .json))
+      into: "locations", of: database, as: PortableCollection(keyType: "location", coder: .json))
     _ = try rowImport.prepare(PortableRow(key: try Compound("a", 1).encoded(), object: text("1")))
     _ = try rowImport.prepare(PortableRow(key: try Int?.none.encoded(), object: text("1")))
     #expect(throws: DatabaseError.self) { try rowImport.prepare(PortableRow(key: [0xff], object: text("1"))) }

@@ -41,7 +41,7 @@ struct KeyCodableTests {
   func `a type of a program puts its key together from parts`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     let keys = (0..<300).map { _ in
-      Place(
+      Location(
         country: ["", "a", "a\0", "ab"][random.below(4)],
         shelf: KeySamples.optional(&random) { Shelf.allCases[$0.below(3)] }, number: random.below(5) - 2)
     }
@@ -92,7 +92,7 @@ struct KeyCodableTests {
       (Int?.self, "optional(int)"), (Int??.self, "optional(optional(int))"), (ISBN.self, "string"),
       (Shelf.self, "int"), (Compound<Int, String>.self, "compound(int,string)"),
       (Compound<Int, Compound<UUID?, Bool>>.self, "compound(int,compound(optional(uuid),bool))"),
-      (Place.self, "compound(string,optional(int),int)"),
+      (Location.self, "compound(string,optional(int),int)"),
     ]
     for (type, name) in names { #expect(type.keyType.name == name && type.keyType == KeyType(name)) }
     #expect("\(KeyType.optional(.date))" == "optional(date)")

@@ -64,13 +64,13 @@ struct KeyStringTests {
 
   @Test func `zeros are escaped wherever they are`() throws {
     for count in 0..<20 {
-      for place in 0..<count {
+      for location in 0..<count {
         var bytes = [UInt8](repeating: UInt8(ascii: "x"), count: count)
-        bytes[place] = 0
+        bytes[location] = 0
         let string = String(decoding: bytes, as: UTF8.self)
         let encoded = try string.encoded()
         var expected = [0x11] + bytes + [0]
-        expected.insert(0xff, at: place + 2)
+        expected.insert(0xff, at: location + 2)
         #expect(encoded == expected)
         #expect(try String.decoded(from: encoded) == string)
         #expect(try Data.decoded(from: Data(bytes).encoded()) == Data(bytes))

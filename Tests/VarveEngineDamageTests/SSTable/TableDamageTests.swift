@@ -157,13 +157,13 @@ struct TableDamageTests {
 
   @Test func `a footer of a later version or with unknown features is refused by name`() throws {
     let table = try Self.table(.none)
-    let place = table.file.bytes.count - TableFormat.footerSize
+    let location = table.file.bytes.count - TableFormat.footerSize
     func code(_ change: (inout TableFooter) -> Void) -> EngineError.Code? {
       var footer = table.reader.footer
       change(&footer)
       var end = ByteWriter()
       footer.append(to: &end)
-      let bytes = Array(table.file.bytes[..<place]) + end.bytes
+      let bytes = Array(table.file.bytes[..<location]) + end.bytes
       do throws(EngineError) {
         _ = try TableReader.open(
           file: ArrayFile(bytes), number: FileNumber(1), fileSize: UInt64(bytes.count), cache: table.cache)

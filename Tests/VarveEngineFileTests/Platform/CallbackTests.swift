@@ -32,13 +32,13 @@ struct CallbackTests {
 
   @Test func `the thousandth call is as direct as the first`() {
     let callback = Callback()
-    let place = Place()
-    callback.set { place.note() }
+    let location = Location()
+    callback.set { location.note() }
     callback()
-    let first = place.address
+    let first = location.address
     for _ in 0..<1_000 { callback() }
     // The address of a stack variable shows how many frames there are.
-    #expect(first != 0 && place.address == first)
+    #expect(first != 0 && location.address == first)
   }
 
   private final class Counter: Sendable {
@@ -47,7 +47,7 @@ struct CallbackTests {
     func add() { number.add(1, ordering: .relaxed) }
   }
 
-  private final class Place: Sendable {
+  private final class Location: Sendable {
     private let word = Atomic<UInt>(0)
     var address: UInt { word.load(ordering: .relaxed) }
 

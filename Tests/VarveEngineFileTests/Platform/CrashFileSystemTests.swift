@@ -253,9 +253,9 @@ import Testing
         for seed in UInt64(0)..<8 {
           let image = point.image(seed: seed, policy: policy)
           let found = Int(try read(image, "db/data")?.first ?? 0)
-          let place: Comment = "\(point.operation.map(String.init(describing:)) ?? "") \(policy) seed \(seed)"
-          #expect(found == committed || found == committed + 1, place)
-          if found > 0 { #expect(try read(image, "db/data") == block(UInt8(found), 1_500), place) }
+          let location: Comment = "\(point.operation.map(String.init(describing:)) ?? "") \(policy) seed \(seed)"
+          #expect(found == committed || found == committed + 1, location)
+          if found > 0 { #expect(try read(image, "db/data") == block(UInt8(found), 1_500), location) }
         }
       }
     }

@@ -49,7 +49,7 @@ struct IndexColumnsTests {
     }
   }
 
-  @Test func `entries that differ by their places alone take no bytes each`() {
+  @Test func `entries that differ by their locations alone take no bytes each`() {
     let entries = (0..<100).map { row in
       IndexEntry(
         handle: BlockHandle(offset: UInt64(row) * 1_005, storedSize: 1_000, contentSize: 4_000), rowCount: 40,

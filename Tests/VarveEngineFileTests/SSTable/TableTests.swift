@@ -182,27 +182,27 @@ struct TableTests {
     let table = try tableOfLongBlocks(cacheSize: cacheSize)
     let iterator = table.reader.makeIterator(.user)
     var random = SeededRandom(seed: 21)
-    var place = 0
+    var location = 0
     try iterator.seekToFirst()
     for step in 0..<300 {
       switch random.below(6) {
       case 0:
-        place = random.below(table.entries.count)
-        try table.entries[place].key.withByteView { key throws(EngineError) in
+        location = random.below(table.entries.count)
+        try table.entries[location].key.withByteView { key throws(EngineError) in
           try iterator.seek(InternalKey(key, Trailer(word: .max)))
         }
       case 1:
-        for _ in 0..<random.below(40) where place > 0 {
+        for _ in 0..<random.below(40) where location > 0 {
           try iterator.previous()
-          place -= 1
+          location -= 1
         }
       default:
-        for _ in 0..<random.below(60) where place + 1 < table.entries.count {
+        for _ in 0..<random.below(60) where location + 1 < table.entries.count {
           try iterator.next()
-          place += 1
+          location += 1
         }
       }
-      #expect(iterator.entry == table.entries[place], "step \(step)")
+      #expect(iterator.entry == table.entries[location], "step \(step)")
     }
   }
 

@@ -80,12 +80,12 @@ struct LogCrashTests {
   }
 
   /// Checks what was recovered, and returns the last batch that is there.
-  private func check(_ found: [UInt64], _ progress: Progress, required: UInt64, _ place: String) -> UInt64 {
+  private func check(_ found: [UInt64], _ progress: Progress, required: UInt64, _ location: String) -> UInt64 {
     let last = found.last ?? progress.first - 1
     let isRun = found.elementsEqual(progress.first..<(last + 1))
-    #expect(isRun, "\(place): not a prefix from \(progress.first): \(found.suffix(20))")
-    #expect(last >= required, "\(place): \(required) was promised, \(last) is the last")
-    #expect(last <= progress.begun, "\(place): \(last) was never begun")
+    #expect(isRun, "\(location): not a prefix from \(progress.first): \(found.suffix(20))")
+    #expect(last >= required, "\(location): \(required) was promised, \(last) is the last")
+    #expect(last <= progress.begun, "\(location): \(last) was never begun")
     return last
   }
 
@@ -97,13 +97,13 @@ struct LogCrashTests {
     for (index, point) in points.enumerated() {
       guard let oldest = point.progress.oldest else { continue }
       for policy in CrashPolicy.allCases {
-        let place = "seed \(seed), mapping \(mapping), \(point.crash.operation.map { "\($0)" } ?? ""), \(policy)"
+        let location = "seed \(seed), mapping \(mapping), \(point.crash.operation.map { "\($0)" } ?? ""), \(policy)"
         var random = SeededRandom(seed: UInt64(index) << 8 | UInt64(policy.rawValue.utf8.count))
         let disk = point.crash.image(seed: random.next(), policy: policy)
         let recovered = try LogHarness.recover(disk, oldest: oldest)
         let required = policy == .processKill ? point.progress.appended : point.progress.synced
-        let last = check(recovered.sequences, point.progress, required: required, place)
-        try crashAgain(disk, point.progress, oldest, recovered, last: last, mapping, &random, place)
+        let last = check(recovered.sequences, point.progress, required: required, location)
+        try crashAgain(disk, point.progress, oldest, recovered, last: last, mapping, &random, location)
         recoveries += 2
       }
     }
@@ -114,7 +114,7 @@ struct LogCrashTests {
   /// The log continues after what was recovered, and the power fails again.
   private func crashAgain(
     _ disk: CrashFileSystem, _ before: Progress, _ oldest: FileNumber, _ recovered: LogHarness.Recovered, last: UInt64,
-    _ mapping: Bool, _ random: inout SeededRandom, _ place: String
+    _ mapping: Bool, _ random: inout SeededRandom, _ location: String
   ) throws {
     disk.crashAfter(operation: 1 + random.below(30))
     var progress = before
@@ -151,6 +151,6 @@ struct LogCrashTests {
     let image = disk.crashImage(seed: random.next(), policy: policy)
     let again = try LogHarness.recover(image, oldest: oldest, cuts: cuts)
     _ = check(
-      again.sequences, progress, required: progress.synced, "\(place), then \(policy) (cut: \(isSyncCut))")
+      again.sequences, progress, required: progress.synced, "\(location), then \(policy) (cut: \(isSyncCut))")
   }
 }

@@ -134,7 +134,7 @@ private func randomBytes(_ random: inout SeededRandom, upTo count: Int) -> [UInt
     }
   }
 
-  @Test func `every read past the end throws with the place, and takes nothing`() {
+  @Test func `every read past the end throws with the location, and takes nothing`() {
     [1, 2, 3].withByteView { view in
       var reader = ByteReader(view, file: "000007.sst", fileOffset: 4_096)
       #expect(errorCode { () throws(EngineError) in _ = try reader.integer(UInt8.self) } == nil)

@@ -77,7 +77,7 @@ import Testing
     }
   }
 
-  @Test func `seeds of near places differ`() {
+  @Test func `seeds of near locations differ`() {
     var seeds: Set<UInt32> = []
     for identity in UInt64(0)..<50 { for offset in UInt64(0)..<50 { seeds.insert(CRC32C.seed(identity, offset)) } }
     #expect(seeds.count > 2_495)

@@ -22,9 +22,9 @@ struct BlockCacheTests {
   }
 
   /// `#expect` can't take a noncopyable value apart.
-  private func expect(_ pin: borrowing BlockPin, isCached: Bool, at place: SourceLocation = #_sourceLocation) {
+  private func expect(_ pin: borrowing BlockPin, isCached: Bool, at location: SourceLocation = #_sourceLocation) {
     let found = pin.isCached
-    #expect(found == isCached, sourceLocation: place)
+    #expect(found == isCached, sourceLocation: location)
   }
 
   private func contains(_ cache: BlockCache, _ key: BlockKey) -> Bool { cache.lookup(key) != nil }

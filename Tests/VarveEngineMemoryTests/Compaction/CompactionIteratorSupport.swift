@@ -9,13 +9,13 @@ extension ArrayIterator: BlockSource {
 
   /// The indices of the block that the iterator stands in.
   var blockIndices: Range<Int> {
-    let start = place / Self.blockSize * Self.blockSize
+    let start = location / Self.blockSize * Self.blockSize
     return start..<min(start + Self.blockSize, array.entries.count)
   }
 
   var startsPlainBlock: Bool {
     let block = blockIndices
-    guard place == block.lowerBound else { return false }
+    guard location == block.lowerBound else { return false }
     let entries = array.entries
     let keys = Set(entries[block].map(\.key))
     let before = block.lowerBound > 0 ? entries[block.lowerBound - 1].key : nil

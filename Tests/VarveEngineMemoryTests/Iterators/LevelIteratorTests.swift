@@ -59,7 +59,7 @@ struct LevelIteratorTests {
       var index: Int? = nil
       for step in 0..<600 {
         let target = OwnedBytes(entries.key())
-        let place = InternalKey(target.view, Trailer(seek: SequenceNumber(UInt64(entries.random.below(252)))))
+        let location = InternalKey(target.view, Trailer(seek: SequenceNumber(UInt64(entries.random.below(252)))))
         switch entries.random.below(index == nil ? 4 : 30) {
         case 0:
           try iterator.seekToFirst()
@@ -68,11 +68,11 @@ struct LevelIteratorTests {
           try iterator.seekToLast()
           index = level.sorted.count - 1
         case 2:
-          try iterator.seek(place)
-          index = model.firstIndex(notBefore: place)
+          try iterator.seek(location)
+          index = model.firstIndex(notBefore: location)
         case 3:
-          try iterator.seekBefore(place)
-          index = model.firstIndex(notBefore: place) - 1
+          try iterator.seekBefore(location)
+          index = model.firstIndex(notBefore: location) - 1
         default:
           let isForward = (step / 60) % 2 == 0 ? !entries.random.oneIn(5) : entries.random.oneIn(5)
           if isForward { try iterator.next() } else { try iterator.previous() }

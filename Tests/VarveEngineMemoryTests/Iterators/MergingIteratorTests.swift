@@ -55,7 +55,7 @@ struct MergingIteratorTests {
     var index: Int? = nil
     for step in 0..<3000 {
       let target = OwnedBytes(entries.key())
-      let place = InternalKey(target.view, Trailer(seek: SequenceNumber(UInt64(entries.random.below(402)))))
+      let location = InternalKey(target.view, Trailer(seek: SequenceNumber(UInt64(entries.random.below(402)))))
       switch entries.random.below(index == nil ? 4 : 60) {
       case 0:
         try merge.seekToFirst()
@@ -64,15 +64,15 @@ struct MergingIteratorTests {
         try merge.seekToLast()
         index = sorted.count - 1
       case 2:
-        try merge.seek(place)
-        index = sorted.indices.first { model.internalKey($0).compare(place) >= 0 }
+        try merge.seek(location)
+        index = sorted.indices.first { model.internalKey($0).compare(location) >= 0 }
       case 3:
-        try merge.seekBefore(place)
-        index = sorted.indices.last { model.internalKey($0).compare(place) < 0 }
+        try merge.seekBefore(location)
+        index = sorted.indices.last { model.internalKey($0).compare(location) < 0 }
       case 4:
-        guard let here = index, model.internalKey(here).compare(place) <= 0 else { continue }
-        try merge.skip(to: place)
-        index = sorted.indices.first { model.internalKey($0).compare(place) >= 0 }
+        guard let here = index, model.internalKey(here).compare(location) <= 0 else { continue }
+        try merge.skip(to: location)
+        index = sorted.indices.first { model.internalKey($0).compare(location) >= 0 }
       default:
         // Long scans one way, so that runs and the regions of heads come into play.
         let isForward = (step / 150) % 2 == 0 ? !entries.random.oneIn(40) : entries.random.oneIn(40)

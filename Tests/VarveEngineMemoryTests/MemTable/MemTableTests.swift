@@ -229,7 +229,7 @@ struct MemTableTests {
     #expect(!second.hasRoom(for: MemTableNeed(entryCount: 4_000, byteCount: 8_000)))
   }
 
-  /// Runs that start at any place of a full leaf must not leave nearly empty leaves.
+  /// Runs that start at any position of a full leaf must not leave nearly empty leaves.
   @Test(arguments: [0, 1, 3, 30, 61, 62, 63], [true, false])
   func `a run of keys beside others leaves no sparse leaves`(older: Int, ascending: Bool) {
     let memTable = MemTable(capacity: 4 << 20)

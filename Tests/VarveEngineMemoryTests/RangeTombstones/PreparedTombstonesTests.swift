@@ -148,7 +148,7 @@ struct PreparedTombstonesTests {
     let environment = EngineEnvironment.inMemory()
     var options = Self.options(1 << 20)
     options.compactsInBackground = false
-    // A range delete in place of the dead run would join, or not, with those of the batch: it depends on the flushes.
+    // A range delete instead of the dead run would join, or not, with those of the batch: it depends on the flushes.
     options.deadRunMinimum = 0
     var engine = try Engine.open(at: "/db", options: options, environment: environment)
     for index in 0..<50 { try engine.put(Self.key(10 * index + 1), [1]) }
@@ -239,9 +239,9 @@ struct PreparedTombstonesTests {
     (0..<8).map { UInt8(truncatingIfNeeded: index >> (56 - $0 * 8)) }
   }
 
-  private static func insert(_ tree: borrowing RangeTombstoneTree, _ place: Int, _ sequence: Int) {
-    let isNew = key(place).withByteView { start in
-      key(place + 3).withByteView { tree.insert(start, $0, SequenceNumber(UInt64(sequence))) }
+  private static func insert(_ tree: borrowing RangeTombstoneTree, _ location: Int, _ sequence: Int) {
+    let isNew = key(location).withByteView { start in
+      key(location + 3).withByteView { tree.insert(start, $0, SequenceNumber(UInt64(sequence))) }
     }
     #expect(isNew)
   }
@@ -265,8 +265,8 @@ struct PreparedTombstonesTests {
     let count = 50_000
     var batch = WriteBatch()
     for _ in 0..<count {
-      let place = random.below(1 << 50)
-      try batch.deleteRange(from: Self.key(place), to: Self.key(place + 3))
+      let location = random.below(1 << 50)
+      try batch.deleteRange(from: Self.key(location), to: Self.key(location + 3))
     }
     let part = try #require(try PreparedTombstones(batch.payload.view).part(of: .default))
     let size = 24 + 2 * TombstoneNode.size
@@ -290,8 +290,8 @@ struct PreparedTombstonesTests {
     var random = SeededRandom(seed: 11)
     var batch = WriteBatch()
     for _ in 0..<20_000 {
-      let place = random.below(1 << 40)
-      try batch.deleteRange(from: Self.key(place), to: Self.key(place + 3))
+      let location = random.below(1 << 40)
+      try batch.deleteRange(from: Self.key(location), to: Self.key(location + 3))
     }
     try engine.put(Self.key(1), [1])
     try engine.write(batch)

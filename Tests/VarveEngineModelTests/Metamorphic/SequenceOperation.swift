@@ -181,7 +181,7 @@ extension SequenceOperation {
     }
   }
 
-  /// Operations that do less of the same: what a shrinker tries in its place.
+  /// Operations that do less of the same: what a shrinker tries instead of it.
   var simpler: [SequenceOperation] {
     switch self {
     case .put(let family, let key, let value) where value.size > 0:

@@ -148,15 +148,15 @@ extension SequenceRun {
 
   func useCursor(_ operation: SequenceOperation, _ answer: inout SequenceAnswer) throws(EngineError) {
     switch operation {
-    case .openCursor(let place, let slot, let bounds, let snapshot):
-      cursors[place] = nil
+    case .openCursor(let location, let slot, let bounds, let snapshot):
+      cursors[location] = nil
       guard let family = family(slot, &answer) else { return }
-      cursors[place] = HeldSequenceCursor(
+      cursors[location] = HeldSequenceCursor(
         try engine.cursor(in: family, bounds: bounds.cursorBounds, snapshot: self.snapshot(snapshot)))
-    case .closeCursor(let place): cursors[place] = nil
+    case .closeCursor(let location): cursors[location] = nil
     default:
-      guard case .moveCursor(let place, let move) = operation else { return }
-      guard let held = cursors[place] else { return answer.add(word: "no-cursor") }
+      guard case .moveCursor(let location, let move) = operation else { return }
+      guard let held = cursors[location] else { return answer.add(word: "no-cursor") }
       switch move {
       case .first: try held.cursor.seekToFirst()
       case .last: try held.cursor.seekToLast()

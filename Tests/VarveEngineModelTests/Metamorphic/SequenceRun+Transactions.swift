@@ -10,38 +10,38 @@ extension SequenceRun {
 
   func useTransaction(_ operation: SequenceOperation, _ answer: inout SequenceAnswer) throws(EngineError) {
     switch operation {
-    case .beginTransaction(let place, let isSerializable):
-      transactions[place] = HeldTransaction(engine, isSerializable: isSerializable)
-      answer.add(transactions[place]?.transaction?.sequence.value ?? 0)
-    case .readTransaction(let place, let slot, let key):
-      guard let held = transaction(place, &answer), let family = family(slot, &answer) else { return }
+    case .beginTransaction(let location, let isSerializable):
+      transactions[location] = HeldTransaction(engine, isSerializable: isSerializable)
+      answer.add(transactions[location]?.transaction?.sequence.value ?? 0)
+    case .readTransaction(let location, let slot, let key):
+      guard let held = transaction(location, &answer), let family = family(slot, &answer) else { return }
       held.noteRead(HeldTransaction.footprint(of: key.bytes, family.id))
       answer.add(try held.transaction?.get(key.bytes, in: family))
-    case .scanTransaction(let place, let slot, let bounds, let isForward, let steps):
-      guard let held = transaction(place, &answer), let family = family(slot, &answer) else { return }
+    case .scanTransaction(let location, let slot, let bounds, let isForward, let steps):
+      guard let held = transaction(location, &answer), let family = family(slot, &answer) else { return }
       try scan(held, family, bounds.cursorBounds, isForward, steps, &answer)
-    case .writeTransaction(let place, let changes):
-      guard let held = transaction(place, &answer) else { return }
+    case .writeTransaction(let location, let changes):
+      guard let held = transaction(location, &answer) else { return }
       for change in changes {
         guard let family = family(change.family, &answer) else { continue }
         try write(change, held, family)
       }
       answer.add(UInt64(held.transaction?.writeCount ?? 0))
-    case .savepoint(let place, let isSet):
-      guard let held = transaction(place, &answer) else { return }
+    case .savepoint(let location, let isSet):
+      guard let held = transaction(location, &answer) else { return }
       if isSet { held.transaction?.setSavepoint() } else { try held.transaction?.rollbackToSavepoint() }
       if isSet { held.noteSavepoint() } else { held.noteRollback() }
       answer.add(UInt64(held.transaction?.writeCount ?? 0))
-    case .commitTransaction(let place): try commit(place, &answer)
-    case .rollBackTransaction(let place): transactions[place] = nil
+    case .commitTransaction(let location): try commit(location, &answer)
+    case .rollBackTransaction(let location): transactions[location] = nil
     default: fatalError("\(operation.kind) is not an operation on a transaction")
     }
   }
 
   /// The transaction of a slot; nil, and said so, where there is none.
-  private func transaction(_ place: Int, _ answer: inout SequenceAnswer) -> HeldTransaction? {
-    if transactions[place] == nil { answer.add(word: "no-transaction") }
-    return transactions[place]
+  private func transaction(_ location: Int, _ answer: inout SequenceAnswer) -> HeldTransaction? {
+    if transactions[location] == nil { answer.add(word: "no-transaction") }
+    return transactions[location]
   }
 
   private func write(
@@ -90,9 +90,9 @@ extension SequenceRun {
     held.noteRead(read)
   }
 
-  private func commit(_ place: Int, _ answer: inout SequenceAnswer) throws(EngineError) {
-    guard let held = transaction(place, &answer) else { return }
-    transactions[place] = nil
+  private func commit(_ location: Int, _ answer: inout SequenceAnswer) throws(EngineError) {
+    guard let held = transaction(location, &answer) else { return }
+    transactions[location] = nil
     // A family that is gone is reported in any case.
     let isFamilyGone = !held.families.isSubset(of: engine.families.map(\.id))
     let engine = engine

@@ -1,5 +1,5 @@
 /// Makes a failing sequence small (delta debugging): leaves out halves, quarters, down to single
-/// operations, then puts simpler operations in the place of others, as long as it still fails.
+/// operations, then puts simpler operations instead of others, as long as it still fails.
 ///
 /// The result is 1-minimal unless the tries are used up: leaving any one operation out, it fails no more.
 struct SequenceShrinker {

@@ -128,7 +128,7 @@ struct SequenceSource {
     }
     switch kind {
     case .readTransaction:
-      let (family, key) = place()
+      let (family, key) = location()
       return .readTransaction(slot, family: family, key: key)
     case .scanTransaction:
       return .scanTransaction(
@@ -192,28 +192,28 @@ struct SequenceSource {
   }
 
   /// While a transaction continues often where something was touched a moment ago.
-  private mutating func place() -> (Int, SequenceOperation.Key) {
+  private mutating func location() -> (Int, SequenceOperation.Key) {
     recent.isEmpty || !isBegun.contains(true) || random.oneIn(4)
       ? (family(), key()) : recent[random.below(recent.count)]
   }
 
   private mutating func put() -> SequenceOperation {
-    let (family, key) = place()
+    let (family, key) = location()
     return .put(family: family, key: key, value: value())
   }
 
   private mutating func merge() -> SequenceOperation {
-    let (family, key) = place()
+    let (family, key) = location()
     return .merge(family: family, key: key, operand: value())
   }
 
   private mutating func delete() -> SequenceOperation {
-    let (family, key) = place()
+    let (family, key) = location()
     return .delete(family: family, key: key)
   }
 
   private mutating func transactionChange() -> SequenceOperation.Change {
-    let (family, key) = place()
+    let (family, key) = location()
     switch random.below(8) {
     case 0: return SequenceOperation.Change(family: family, key: key)
     case 1: return SequenceOperation.Change(family: family, key: key, end: self.key())

@@ -105,7 +105,7 @@ struct FollowTailTests {
     let fileSystem = try before.makeFileSystem()
     var tail = try ManifestTail(directory: DirectoryImage.directory, fileSystem: fileSystem)
     let file = try fileSystem.openFile(DirectoryImage.path(name), writable: true)
-    // The edit took the place of the mark before; its own mark is the last that was written.
+    // The edit replaced the mark before; its own mark is the last that was written.
     for size in stride(from: old.count - 16, to: new.count, by: 4) {
       try file.write(Array(new[..<size]), at: 0)
       #expect(try !tail.poll(), "\(size) of \(new.count) bytes")

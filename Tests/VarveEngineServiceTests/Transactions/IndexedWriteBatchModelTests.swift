@@ -49,7 +49,7 @@ struct IndexedWriteBatchModelTests {
     var isRemade: [Bool] = []
     var cursors: [OpenCursor] = []
     var mix = Mix()
-    let place: String
+    let location: String
 
     init(seed: UInt64) throws {
       var options = EngineOptions()
@@ -67,7 +67,7 @@ struct IndexedWriteBatchModelTests {
       self.engine = engine
       self.columns = columns
       self.model = model
-      place = "seed \(seed)"
+      location = "seed \(seed)"
       batch = IndexedWriteBatch(engine)
     }
 
@@ -156,7 +156,7 @@ struct IndexedWriteBatchModelTests {
         let name = IndexedWriteBatchModelTests.families[random.below(4)]
         let key = key()
         #expect(
-          try batch.get(key, in: column(name)) == model.state.get(name, key), "\(place), key \(key) of \(name)")
+          try batch.get(key, in: column(name)) == model.state.get(name, key), "\(location), key \(key) of \(name)")
       case 5:
         let name = IndexedWriteBatchModelTests.families[random.below(4)]
         let lower = key()
@@ -164,7 +164,7 @@ struct IndexedWriteBatchModelTests {
         let family = try column(name)
         let found = try batch.first(from: lower, to: upper, in: family)
         let expected = model.state.slice(name, CursorBounds(lower: lower, upper: upper)).first
-        #expect(found?.key == expected?.key && found?.value == expected?.value, "\(place), the first of \(name)")
+        #expect(found?.key == expected?.key && found?.value == expected?.value, "\(location), the first of \(name)")
       case 6 where cursors.count < 4:
         let name = IndexedWriteBatchModelTests.families[random.below(4)]
         cursors.append(
@@ -205,17 +205,17 @@ struct IndexedWriteBatchModelTests {
       try Self.add(change, to: &batch, in: column(name))
       note(change)
       let other = self.key()
-      #expect(try batch.get(other, in: column(name)) == model.state.get(name, other), "\(place), key \(other)")
+      #expect(try batch.get(other, in: column(name)) == model.state.get(name, other), "\(location), key \(other)")
       let written = try batch.makeBatch(folding: .none)
-      #expect(written.count == batch.count && written.byteCount == batch.byteCount, "\(place)")
+      #expect(written.count == batch.count && written.byteCount == batch.byteCount, "\(location)")
     }
 
     /// What the batch counts is what the commit would write if it folded no operands.
     mutating func count() throws {
       let unfolded = try batch.makeBatch(folding: .none)
       let written = try batch.makeBatch()
-      #expect(unfolded.count == batch.count && unfolded.byteCount == batch.byteCount, "\(place)")
-      #expect(batch.isEmpty == (written.count == 0) && written.count <= batch.count, "\(place)")
+      #expect(unfolded.count == batch.count && unfolded.byteCount == batch.byteCount, "\(location)")
+      #expect(batch.isEmpty == (written.count == 0) && written.count <= batch.count, "\(location)")
       mix.counted += 1
       if written.count < unfolded.count { mix.countedOperands += 1 }
       var cursor = try batch.cursor(in: column("scratch"))
@@ -229,7 +229,7 @@ struct IndexedWriteBatchModelTests {
       if open.isEnded {
         var code: EngineError.Code?
         do throws(EngineError) { try open.cursor.seek(target) } catch { code = error.code }
-        #expect(code == .cursorEnded, "\(place)")
+        #expect(code == .cursorEnded, "\(location)")
         mix.ended += 1
         return
       }
@@ -244,7 +244,7 @@ struct IndexedWriteBatchModelTests {
       for _ in 0..<random.below(8) {
         let row = index.map { open.rows[$0] }
         let found = open.cursor.isValid ? ModelDatabase.Row(open.cursor.keyBytes, open.cursor.valueBytes) : nil
-        #expect(found == row, "\(place), \(open.family)")
+        #expect(found == row, "\(location), \(open.family)")
         guard let position = index, found == row else { return }
         let isForward = random.oneIn(2)
         if isForward { try open.cursor.next() } else { try open.cursor.previous() }
@@ -258,18 +258,18 @@ struct IndexedWriteBatchModelTests {
     mutating func finish(_ committed: ModelDatabase) throws {
       for name in IndexedWriteBatchModelTests.families {
         var cursor = try batch.cursor(in: column(name))
-        #expect(try rows(&cursor) == model.state.scan(name), "\(place), the last scan of \(name)")
+        #expect(try rows(&cursor) == model.state.scan(name), "\(location), the last scan of \(name)")
       }
       try count()
       try engine.write(batch)
       for name in IndexedWriteBatchModelTests.families {
         var cursor = try engine.cursor(in: column(name))
         let expected = name == "scratch" ? [] : model.state.scan(name)
-        #expect(try rows(&cursor) == expected, "\(place), \(name) after the commit")
+        #expect(try rows(&cursor) == expected, "\(location), \(name) after the commit")
       }
       try engine.compact()
       var cursor = try engine.cursor(in: column("once"))
-      #expect(try rows(&cursor) == model.state.scan("once"), "\(place), compacted")
+      #expect(try rows(&cursor) == model.state.scan("once"), "\(location), compacted")
     }
 
     func rows(_ cursor: inout EngineCursor) throws -> [ModelDatabase.Row] {
@@ -299,7 +299,7 @@ struct IndexedWriteBatchModelTests {
       try run.engine.write(run.batch)
       for name in IndexedWriteBatchModelTests.families {
         var cursor = try run.engine.cursor(in: run.column(name))
-        #expect(try run.rows(&cursor) == run.model.state.scan(name), "\(run.place), \(name) after the commit")
+        #expect(try run.rows(&cursor) == run.model.state.scan(name), "\(run.location), \(name) after the commit")
       }
     }
     #expect(committedWithout > 200 && committedWith > 100, "\(committedWithout), \(committedWith)")

@@ -48,7 +48,7 @@ struct CheckpointTests {
   }
 
   /// Copies the fixture, as a killed process left it, to a file system.
-  private static func place(_ image: DirectoryImage, on fileSystem: any FileSystem, at path: String) throws {
+  private static func write(_ image: DirectoryImage, on fileSystem: any FileSystem, at path: String) throws {
     try fileSystem.createDirectory(path)
     for (name, bytes) in image.files { try DirectoryImage.write(bytes, to: path + "/" + name, on: fileSystem) }
   }
@@ -57,7 +57,7 @@ struct CheckpointTests {
   func `a checkpoint holds what the database holds, in all families`(disk: Disk) throws {
     let (fileSystem, directory, keeper) = try disk.make()
     let fixture = try DamageFixture(.killed)
-    try Self.place(fixture.image, on: fileSystem, at: directory + "/db")
+    try Self.write(fixture.image, on: fileSystem, at: directory + "/db")
     let engine = try Self.open(fileSystem, at: directory + "/db")
     try engine.put([0xff], [1])
     try engine.put([0xff, 1], [2], in: engine.family(named: "other"))
@@ -78,7 +78,7 @@ struct CheckpointTests {
   func `a checkpoint in another file system is copied, and holds the same`(disk: Disk) throws {
     let memory = MemoryFileSystem()
     let (fileSystem, directory, keeper) = try disk.make()
-    try Self.place(try DamageFixture(.killed).image, on: memory, at: "/db")
+    try Self.write(try DamageFixture(.killed).image, on: memory, at: "/db")
     let engine = try Self.open(memory, at: "/db")
     try engine.put([0xff], [1])
     let expected = try engine.content()
@@ -97,7 +97,7 @@ struct CheckpointTests {
 
   @Test func `a checkpoint and its database go different ways`() throws {
     let fileSystem = MemoryFileSystem()
-    try Self.place(try DamageFixture(.closed).image, on: fileSystem, at: DirectoryImage.directory)
+    try Self.write(try DamageFixture(.closed).image, on: fileSystem, at: DirectoryImage.directory)
     let engine = try Self.open(fileSystem)
     let expected = try engine.content()
     try engine.checkpoint(to: Self.target)
@@ -154,7 +154,7 @@ struct CheckpointTests {
     let image = try DamageFixture(.killed).image
     let firstTable = image.names(suffix: ".sst")[0]
     for kind in [Fault.Kind.link, .createFile] {
-      try Self.place(image, on: fileSystem, at: DirectoryImage.directory)
+      try Self.write(image, on: fileSystem, at: DirectoryImage.directory)
       let engine = try Self.open(fileSystem)
       for index in 0..<10 { try engine.put(DamageFixture.key(index), [7]) }
       let expected = try engine.content()
@@ -185,7 +185,7 @@ struct CheckpointTests {
 
   @Test func `where tables can't be linked they are copied`() throws {
     let fileSystem = FaultInjectingFileSystem(MemoryFileSystem())
-    try Self.place(try DamageFixture(.closed).image, on: fileSystem, at: DirectoryImage.directory)
+    try Self.write(try DamageFixture(.closed).image, on: fileSystem, at: DirectoryImage.directory)
     let engine = try Self.open(fileSystem)
     let expected = try engine.content()
     fileSystem.inject(Fault([.link], count: Fault.always))
@@ -291,7 +291,7 @@ struct CheckpointTests {
     for count in [1, Fault.always] {
       for skip in 0... {
         let fileSystem = FaultInjectingFileSystem(MemoryFileSystem())
-        try Self.place(image, on: fileSystem, at: DirectoryImage.directory)
+        try Self.write(image, on: fileSystem, at: DirectoryImage.directory)
         let engine = try Self.open(fileSystem)
         try engine.put([0xff], [1])
         let expected = try engine.content()

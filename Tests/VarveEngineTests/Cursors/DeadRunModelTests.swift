@@ -73,15 +73,15 @@ struct DeadRunModelTests {
     private func scan() throws {
       var cursor = try engine.cursor()
       let seen = live
-      var place = random.below(DeadRunModelTests.keyCount)
+      var location = random.below(DeadRunModelTests.keyCount)
       let isForward = random.below(2) == 0
       if isForward {
-        try cursor.seek(ObservedEngine.key(place))
+        try cursor.seek(ObservedEngine.key(location))
       } else {
-        try cursor.seekForPrevious(ObservedEngine.key(place))
+        try cursor.seekForPrevious(ObservedEngine.key(location))
       }
       for _ in 0...random.below(4) {
-        let candidates = isForward ? Array(place..<2_000) : Array((0...place).reversed())
+        let candidates = isForward ? Array(location..<2_000) : Array((0...location).reversed())
         guard let expected = candidates.first(where: { seen[$0] != nil }) else {
           let isValid = cursor.isValid
           #expect(!isValid)
@@ -89,9 +89,9 @@ struct DeadRunModelTests {
         }
         try #require(cursor.isValid ? cursor.keyBytes == ObservedEngine.key(expected) : false)
         #expect(cursor.valueBytes == Array("\(seen[expected] ?? -1)".utf8))
-        place = expected + (isForward ? 1 : -1)
+        location = expected + (isForward ? 1 : -1)
         if isForward { try cursor.next() } else { try cursor.previous() }
-        if place < 0 { break }
+        if location < 0 { break }
       }
       if random.below(3) == 0 { try writeRange(40, skipping: 8, random.below(2) == 0 ? put : delete) }
     }

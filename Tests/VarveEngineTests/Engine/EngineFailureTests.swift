@@ -190,7 +190,7 @@ struct EngineFailureTests {
     try again.close()
   }
 
-  @Test func `tables that took each other's place are found out`() throws {
+  @Test func `tables that were exchanged are found out`() throws {
     let world = World()
     let (engine, _) = try world.open()
     // Ids are random, and small ones take a byte less: two of thirty tables are of one size.

@@ -79,7 +79,7 @@ struct FullDiskTests {
   }
 
   /// There is space again: everything continues in this engine.
-  private static func heal(_ script: FaultScript, _ way: Way, _ place: String) throws {
+  private static func heal(_ script: FaultScript, _ way: Way, _ location: String) throws {
     script.fileSystem.clear()
     script.errors = []
     switch way {
@@ -87,13 +87,13 @@ struct FullDiskTests {
     case .byCall: try script.engine.resume()
     case .byWriting: script.clock.advance(200_000_000)
     }
-    if way != .byWriting { #expect(script.engine.backgroundError == nil, "\(place): work still stands") }
+    if way != .byWriting { #expect(script.engine.backgroundError == nil, "\(location): work still stands") }
     script.run()
-    #expect(script.errors.isEmpty, "\(place), when there is space again: \(script.errors.prefix(2))")
+    #expect(script.errors.isEmpty, "\(location), when there is space again: \(script.errors.prefix(2))")
     try script.engine.flush()
     try script.engine.waitForCompaction()
     #expect(script.engine.backgroundError == nil)
-    #expect(try script.mismatches() == [], "\(place), when there is space again")
+    #expect(try script.mismatches() == [], "\(location), when there is space again")
   }
 
   @Test func `a database that can't be opened for want of space opens when there is some`() throws {

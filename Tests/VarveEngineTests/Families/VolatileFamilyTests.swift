@@ -154,7 +154,7 @@ struct VolatileFamilyTests {
     let (engine, _) = try Self.open(disk)
     let family = try Self.makeVolatile(engine)
     try engine.put([1], [1])
-    let place = engine.core.pipeline.log.appendedPosition
+    let location = engine.core.pipeline.log.appendedPosition
     disk.failSyncs(ofPathsEndingIn: ".log")
     try engine.put([1], [2], in: family, durability: .power)
     var batch = WriteBatch()
@@ -163,7 +163,7 @@ struct VolatileFamilyTests {
     let ticket = try engine.submit(batch, durability: .power)
     try ticket.wait()
     #expect(!ticket.isLogged)
-    #expect(engine.core.pipeline.log.appendedPosition == place)
+    #expect(engine.core.pipeline.log.appendedPosition == location)
     #expect(try Self.rows(engine, family) == [[1]: [2], [2]: [3]])
     // The failure was there to be met.
     let error = #expect(throws: EngineError.self) { try engine.put([2], [2], durability: .power) }
@@ -304,15 +304,15 @@ struct VolatileFamilyTests {
       let policy = CrashPolicy.allCases[index / 2 % CrashPolicy.allCases.count]
       let image = entry.point.image(seed: seed, policy: policy)
       let (again, _) = try Self.open(image, seed: seed)
-      let place: Comment = "\(entry.operation), point \(index), \(policy)"
-      #expect(try Self.rows(again, try again.family(named: "volatile")).isEmpty, place)
+      let location: Comment = "\(entry.operation), point \(index), \(policy)"
+      #expect(try Self.rows(again, try again.family(named: "volatile")).isEmpty, location)
       let rows = try Self.rows(again, again.defaultFamily)
       mostRows = max(mostRows, rows.count)
       for number in 0..<rows.count / 2 {
-        #expect(rows[Self.key(number)] == [1] && rows[Self.key(number + 500)] == [2], place)
+        #expect(rows[Self.key(number)] == [1] && rows[Self.key(number + 500)] == [2], location)
       }
-      #expect(rows.count % 2 == 0, place)
-      #expect(try again.verify().faults.isEmpty, place)
+      #expect(rows.count % 2 == 0, location)
+      #expect(try again.verify().faults.isEmpty, location)
       try again.close()
     }
     #expect(mostRows == 80)

@@ -60,7 +60,7 @@ struct FileTests {
     }
 
     var trash: [String] {
-      FilePlaces.trash(of: root).flatMap { (try? FileManager.default.contentsOfDirectory(atPath: $0)) ?? [] }
+      FileLocations.trash(of: root).flatMap { (try? FileManager.default.contentsOfDirectory(atPath: $0)) ?? [] }
     }
   }
 
@@ -74,9 +74,9 @@ struct FileTests {
   /// Holds the removal of files while `body` runs.
   private static func holding(_ graph: GraphCase, _ body: () throws -> Void) throws {
     let shared = try graph.database.read { tx in try tx[graph.graph].context.shared }
-    shared.places.hold()
+    shared.locations.hold()
     defer {
-      shared.places.release()
+      shared.locations.release()
       shared.removeFiles()
     }
     try body()
@@ -286,7 +286,7 @@ struct FileTests {
     try site.make("flag.png")
     try Self.write(graph, "set a1 flag>files:flag.png=8")
     try graph.database.close()
-    let trash = FilePlaces.trash(of: site.root)[0]
+    let trash = FileLocations.trash(of: site.root)[0]
     try FileManager.default.createDirectory(atPath: trash, withIntermediateDirectories: true)
     try Data("left".utf8).write(to: URL(fileURLWithPath: trash + "/1"))
     let again = try site.open(site.graph())
@@ -301,7 +301,7 @@ struct FileTests {
     let graph = try site.open(site.graph())
     try site.make("flag.png")
     // A file is in the way.
-    try Data().write(to: URL(fileURLWithPath: FilePlaces.trash(of: site.root)[0]))
+    try Data().write(to: URL(fileURLWithPath: FileLocations.trash(of: site.root)[0]))
     try Self.write(graph, "set a1 flag>files:flag.png=8")
     try Self.write(graph, "remove a1")
     #expect(site.waitForReports() == ["file \"flag.png\" of root \"files\" was removed"])

@@ -125,7 +125,7 @@ struct EdgeSweepTests {
         _ = try? EdgeKey(damaged, bySource: bySource).nameText
         _ = try? EdgeValue(damaged, bySource: bySource)
       }
-      _ = EdgeFormat.filePlace(damaged[...])
+      _ = EdgeFormat.fileLocation(damaged[...])
       _ = FileIdentity(damaged)
     }
     #expect(throws: DatabaseError.self) { try EdgeKey([], bySource: true) }

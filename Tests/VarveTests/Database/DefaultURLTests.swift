@@ -20,7 +20,7 @@ struct DefaultURLTests {
   }
 
   private func path(_ environment: [String: String], program: String? = nil) throws -> String {
-    try DefaultPlace(environment: environment, home: home, program: "reader").url(name: "library", program: program)
+    try DefaultLocation(environment: environment, home: home, program: "reader").url(name: "library", program: program)
       .path
   }
 
@@ -47,26 +47,26 @@ struct DefaultURLTests {
 
   @Test(arguments: ["", ".", "..", "a/b", "/", "/a", "a/", "a\0b", "\0"])
   func `a name that is not a file in the folder is refused, and nothing is created`(name: String) throws {
-    let place = DefaultPlace(environment: [:], home: home, program: "reader")
-    #expect(code { _ = try place.url(name: name, program: nil) } == .invalidArgument)
-    #expect(code { _ = try place.url(name: "library", program: name) } == .invalidArgument)
+    let location = DefaultLocation(environment: [:], home: home, program: "reader")
+    #expect(code { _ = try location.url(name: name, program: nil) } == .invalidArgument)
+    #expect(code { _ = try location.url(name: "library", program: name) } == .invalidArgument)
     #expect(code { _ = try Database.defaultURL(name: name) } == .invalidArgument)
     #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path).isEmpty)
   }
 
   @Test(arguments: ["...", ".library", "a b", "Bücher", "library.varve", "%2F"])
   func `any other name is used unchanged`(name: String) throws {
-    let place = DefaultPlace(environment: [:], home: home, program: "reader")
-    let url = try place.url(name: name, program: nil)
+    let location = DefaultLocation(environment: [:], home: home, program: "reader")
+    let url = try location.url(name: name, program: nil)
     #expect(url.isFileURL)
     #expect(url.path == directory.path + "/.local/share/reader/" + name)
   }
 
   @Test func `a file where a directory should be is a storage error`() throws {
     try Data().write(to: home.appending(path: ".local"))
-    let place = DefaultPlace(environment: [:], home: home, program: "reader")
+    let location = DefaultLocation(environment: [:], home: home, program: "reader")
     do {
-      _ = try place.url(name: "library", program: nil)
+      _ = try location.url(name: "library", program: nil)
       Issue.record("it should throw")
     } catch let error as DatabaseError {
       #expect(error.code == .storage)
@@ -75,13 +75,13 @@ struct DefaultURLTests {
   }
 
   @Test func `the program's name is that of its bundle or process, and never empty`() throws {
-    #expect(try DefaultPlace.current().program.isEmpty == false)
+    #expect(try DefaultLocation.current().program.isEmpty == false)
   }
 
   // MARK: - Opening by URL
 
   @Test func `a database opened by URL is the one at the path`() throws {
-    let url = try DefaultPlace(environment: [:], home: home, program: "a reader").url(name: "my library", program: nil)
+    let url = try DefaultLocation(environment: [:], home: home, program: "a reader").url(name: "my library", program: nil)
     var database = try Database.open(at: url)
     #expect(database.path == directory.path + "/.local/share/a reader/my library")
     try database.write { tx in try tx.set("Emma", key: 1, in: "books") }

@@ -95,13 +95,13 @@ struct DroppingTests {
     var database = try Database.open(at: path, definition: definition)
     try fill(database)
     try fill(database, "others")
-    let place = try database.read { $0.version }
+    let location = try database.read { $0.version }
     #expect(try database.dropCollection("books"))
     try database.close()
     database = try Database.open(at: path)
     let events = try database.feed(after: .zero)
     #expect(events.map { $0.changes?.changedCollections } == [["books"], ["others"], ["books"]])
-    #expect(try database.feed(after: place).first?.changes?.isCleared("books") == true)
+    #expect(try database.feed(after: location).first?.changes?.isCleared("books") == true)
     let families = try database.core.backend.families().map(\.name)
     #expect(!families.contains { $0.hasPrefix("c.") }, "\(families)")
     #expect(try database.read { tx in try tx.collections() } == ["others"])

@@ -13,8 +13,8 @@ struct FetchedRowTests {
   private static func key(_ number: Int) -> String { "b\(1_000 + number)" }
 
   /// Books, every third with metadata, and numbers in a collection of their own.
-  private func filled(_ place: StorePlace) throws -> OpenDatabase {
-    let open = try place.open()
+  private func filled(_ location: StoreLocation) throws -> OpenDatabase {
+    let open = try location.open()
     try open.writing { tx in
       for number in 0..<700 {
         let size = number % 3 == 0 ? Size(pages: number) : nil
@@ -33,9 +33,9 @@ struct FetchedRowTests {
 
   private func texts(_ numbers: some Sequence<Int>) -> [String] { numbers.map { "\"\(Self.key($0))\"" } }
 
-  @Test(arguments: StorePlace.allCases)
-  func `rows come with key, object and metadata, in order`(place: StorePlace) async throws {
-    let open = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `rows come with key, object and metadata, in order`(location: StoreLocation) async throws {
+    let open = try filled(location)
     defer { withExtendedLifetime(open) {} }
     var number = 0
     for try await row in open.database.rows(in: "books") {
@@ -48,9 +48,9 @@ struct FetchedRowTests {
     #expect(number == 700)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `ranges, prefixes, directions and limits select rows`(place: StorePlace) async throws {
-    let open = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `ranges, prefixes, directions and limits select rows`(location: StoreLocation) async throws {
+    let open = try filled(location)
     defer { withExtendedLifetime(open) {} }
     let database = open.database
     #expect(try await texts(database.rows(in: "books", "b1100"..<"b1600")) == texts(100..<600))
@@ -65,9 +65,9 @@ struct FetchedRowTests {
     #expect(await errorCode { _ = try await texts(database.rows(in: "books", limit: -1)) } == .invalidArgument)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `a sequence keeps its snapshot, and its rows outlive it`(place: StorePlace) async throws {
-    let open = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `a sequence keeps its snapshot, and its rows outlive it`(location: StoreLocation) async throws {
+    let open = try filled(location)
     let rows = open.database.rows(in: "books")
     try open.writing { tx in
       try tx.set(Book(title: "later"), key: Self.key(0), in: "books")

@@ -38,7 +38,7 @@ struct InlineWriteTests {
 
   @Test func `the closure of a perform, its calls and its commit run on the database's threads`() async throws {
     let called = Called()
-    let database = try await Database.open(CommitPlaces(ToyBackend(), called), path: "toy")
+    let database = try await Database.open(CommitPositions(ToyBackend(), called), path: "toy")
     try await withTaskExecutorPreference(Caller()) { () async throws in
       for durability in [StorageDurability.process, .power] {
         try await database.perform(durability: durability) {
@@ -64,7 +64,7 @@ struct InlineWriteTests {
 }
 
 /// Records whether commits are made on the calling thread.
-private final class CommitPlaces: ForwardingBackend, @unchecked Sendable {
+private final class CommitPositions: ForwardingBackend, @unchecked Sendable {
   private let called: Called
 
   init(_ base: any StorageBackend, _ called: Called) {

@@ -149,7 +149,7 @@ struct PartFormTests {
     let database = try Database.open(try site.open(), path: "stamps")
     let handle = try database.registerReady(Self.scripted(), as: "scripted")
     let zeros = [UInt8](repeating: 0, count: 8)
-    let stamp = Varve.StampPlace.pending
+    let stamp = Varve.StampPosition.pending
     try database.change { tx throws in
       let part = try tx[handle].part(form)
       #expect(errorCode { try part.putStamped([1, 2], zeros, at: .key(0)) } == .invalidArgument)
@@ -324,7 +324,7 @@ struct PartFormTests {
       for form in ["sums", "maxima"] {
         let part = try tx[handle].part(form)
         #expect(errorCode { try part.put([1], [1]) } == .invalidArgument)
-        #expect(errorCode { try part.putStamped([1], Varve.StampPlace.pending, at: .value(0)) } == .invalidArgument)
+        #expect(errorCode { try part.putStamped([1], Varve.StampPosition.pending, at: .value(0)) } == .invalidArgument)
         for number in [Int64(-5), -7, -6] { try part.add(number, to: [1]) }
       }
       #expect(try tx[handle].part("sums").counter([1]) == -18)

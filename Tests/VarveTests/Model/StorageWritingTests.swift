@@ -93,14 +93,14 @@ struct StorageWritingTests {
   ) throws {
     let (backend, values, _) = try kind.make()
     let writing = try backend.begin(at: try backend.snapshot())
-    let place = [UInt8](repeating: 0xFF, count: 8)
-    for last in [UInt8(2), 1] { try writing.putStamped(place + [last], [last], at: .key(0), in: values) }
+    let location = [UInt8](repeating: 0xFF, count: 8)
+    for last in [UInt8(2), 1] { try writing.putStamped(location + [last], [last], at: .key(0), in: values) }
     try writing.put([5], [], in: values)
     var cursor = FamilyCursor(StorageRange(), in: values, of: writing.view(of: values), isReverse: false)
     var keys: [[UInt8]] = []
     while let key = try cursor.nextKey() { keys.append(key) }
-    #expect(keys == [[5], place + [1], place + [2]])
-    try writing.delete(place + [1], in: values)
+    #expect(keys == [[5], location + [1], location + [2]])
+    try writing.delete(location + [1], in: values)
     let version = try backend.commit(writing, then: StorageBatch(), check: nil, durability: .process).version
     #expect(
       try Contract.rows(try backend.snapshot(), values).map(\.key)

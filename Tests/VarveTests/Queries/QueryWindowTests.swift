@@ -20,8 +20,8 @@ struct QueryWindowTests {
     }
   }
 
-  private static func volume(_ id: Int, at place: Int, year: Int = 2000) -> Volume {
-    Volume(id: id, title: "\(10_000 + place)", year: year)
+  private static func volume(_ id: Int, at location: Int, year: Int = 2000) -> Volume {
+    Volume(id: id, title: "\(10_000 + location)", year: year)
   }
 
   private func read<Result>(_ body: (ReadTransaction, CountingSnapshot) throws -> Result) throws -> Result {

@@ -11,7 +11,7 @@ struct StoredFieldTests {
   /// Counts how often it is decoded.
   struct Counted: Codable, Identifiable, Sendable {
     enum Kind: String, Codable, Sendable, KeyCodable { case first, second }
-    struct Place: Codable, Sendable { var city: String }
+    struct Location: Codable, Sendable { var city: String }
 
     var id: Int
     var text: String
@@ -19,7 +19,7 @@ struct StoredFieldTests {
     var share: Double?
     var kind = Kind.first
     var marks: [String] = []
-    var place: Place?
+    var location: Location?
 
     static let decoded = Mutex(0)
 
@@ -30,7 +30,7 @@ struct StoredFieldTests {
       share = id % 3 == 0 ? nil : Double(id) / 4
       kind = id % 2 == 0 ? .first : .second
       marks = ["m\(id % 4)", "n"]
-      place = id % 5 == 0 ? nil : Place(city: "city \(id % 7)")
+      location = id % 5 == 0 ? nil : Location(city: "city \(id % 7)")
     }
 
     init(from decoder: any Decoder) throws {
@@ -42,7 +42,7 @@ struct StoredFieldTests {
       share = try values.decodeIfPresent(Double.self, forKey: .share)
       kind = try values.decode(Kind.self, forKey: .kind)
       marks = try values.decode([String].self, forKey: .marks)
-      place = try values.decodeIfPresent(Place.self, forKey: .place)
+      location = try values.decodeIfPresent(Location.self, forKey: .location)
     }
   }
 
@@ -79,8 +79,8 @@ struct StoredFieldTests {
       try check({ $0.share == nil || $0.share > 240 }, { $0.share.map { $0 > 240 } ?? true })
       try check({ $0.kind == .second && $0.text.contains("99") }, { $0.kind == .second && $0.text.contains("99") })
       try check({ $0.marks.contains("m3") && $0.number < 0 }, { $0.marks.contains("m3") && $0.number < 0 })
-      try check({ $0.place.city == "city 3" || $0.place.city == nil && $0.number > 940 }) {
-        $0.place?.city == "city 3" || $0.place == nil && $0.number > 940
+      try check({ $0.location.city == "city 3" || $0.location.city == nil && $0.number > 940 }) {
+        $0.location?.city == "city 3" || $0.location == nil && $0.number > 940
       }
     }
   }

@@ -16,8 +16,8 @@ import Varve
 ///
 /// `NumberedTests` checks that every number has a test.
 struct DefectTests {
-  @Test(arguments: StorePlace.allCases)
-  func `D1: dates are keys with their full precision`(place: StorePlace) async throws {
+  @Test(arguments: StoreLocation.allCases)
+  func `D1: dates are keys with their full precision`(location: StoreLocation) async throws {
     struct Event: Codable, Identifiable, Hashable, Sendable {
       var id: Date
       var text: String
@@ -26,7 +26,7 @@ struct DefectTests {
       static let collection = "events"
       typealias Instance = Event
     }
-    let open = try place.open()
+    let open = try location.open()
     let events = Store<EventFormat>(in: open.database)
     let date = Date(timeIntervalSinceReferenceDate: 700_000_000.123_456_7)
     try await events.persist(Event(id: date, text: "first"))
@@ -66,11 +66,11 @@ struct DefectTests {
     try await database.close()
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `D4: a store first used in a transaction that throws leaves nothing`(place: StorePlace)
+  @Test(arguments: StoreLocation.allCases)
+  func `D4: a store first used in a transaction that throws leaves nothing`(location: StoreLocation)
     async throws
   {
-    let open = try place.open()
+    let open = try location.open()
     let books = Store<BookFormat>(in: open.database)
     let book = Book(id: UUID(), title: "Emma", authors: ["Austen"])
     #expect(throws: StoreStop.self) {
@@ -93,9 +93,9 @@ struct DefectTests {
     #expect(try await books.migrate() == 0)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `D5: a store first used in a read can be used after it`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `D5: a store first used in a read can be used after it`(location: StoreLocation) async throws {
+    let open = try location.open()
     let books = Store<BookFormat>(in: open.database)
     #expect(try open.reading { tx in try books.count(in: tx) } == 0)
     let book = Book(id: UUID(), title: "Emma", authors: ["Austen"])
@@ -104,9 +104,9 @@ struct DefectTests {
     #expect(try await books.modify(book.id) { $0.year = 1815 }.year == 1815)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `D6: a write inside a read throws, and is not shown and then lost`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `D6: a write inside a read throws, and is not shown and then lost`(location: StoreLocation) async throws {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try open.reading { tx throws in
       #expect(errorCode { try open.writing { inner in _ = try notes.persist(Note(1), in: inner) } } == .writeInsideRead)
@@ -117,11 +117,11 @@ struct DefectTests {
     #expect(await errorCode { try await readOnly.delete(...) } == .readOnly)
   }
 
-  @Test(arguments: StorePlace.allCases)
+  @Test(arguments: StoreLocation.allCases)
   func `D7: a long key is stored, and one that is too long is refused before anything is written`(
-    place: StorePlace
+    location: StoreLocation
   ) async throws {
-    let open = try place.open()
+    let open = try location.open()
     let store = Store(of: Data.self, key: String.self, in: open.database, collection: "long")
     let long = String(repeating: "k", count: 9_000)
     try await store.persist(Data([1]), for: long)
@@ -138,9 +138,9 @@ struct DefectTests {
     #expect(try await store.delete(long) == Data([1]))
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `D8: an emptied store is empty in both directions`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `D8: an emptied store is empty in both directions`(location: StoreLocation) async throws {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(contentsOf: (1...300).map(Note.init))
     for id in 1...300 { try await notes.delete(id) }
@@ -176,9 +176,9 @@ struct DefectTests {
     try await writer.close()
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `D10: two stores in one read share a snapshot`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `D10: two stores in one read share a snapshot`(location: StoreLocation) async throws {
+    let open = try location.open()
     let first = Store<NoteFormat>(in: open.database, collection: "first")
     let second = Store<NoteFormat>(in: open.database, collection: "second")
     func write(_ text: String) async throws {
@@ -215,7 +215,7 @@ struct DefectTests {
   }
 
   @Test func `D11: collect returns as many as requested`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(contentsOf: (1...5).map(Note.init))
     #expect(try await notes.load(...).collect(upTo: 0).isEmpty)
@@ -223,7 +223,7 @@ struct DefectTests {
   }
 
   @Test func `D12: two formats of one key are an error`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database, collection: "shared")
     let books = Store<BookFormat>(in: open.database, collection: "shared")
     try await notes.persist(Note(1))
@@ -248,7 +248,7 @@ struct DefectTests {
   }
 
   @Test func `D14: a sequence can be iterated any number of times`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(contentsOf: (1...5).map(Note.init))
     let rows = notes.load(...)
@@ -285,11 +285,11 @@ struct DefectTests {
     #expect(await errorCode { _ = try await Store<Nine>(in: try backend.open()).load(3) } == .unsupportedVersion)
   }
 
-  @Test(arguments: StorePlace.allCases)
+  @Test(arguments: StoreLocation.allCases)
   func `D16: observers that start inside a transaction receive all of it, the first like the second`(
-    place: StorePlace
+    location: StoreLocation
   ) async throws {
-    let open = try place.open()
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     var made: [ChangeSequence] = []
     try open.writing { tx in
@@ -311,7 +311,7 @@ struct DefectTests {
   }
 
   @Test func `D17: a task that continues after its transaction gets an error`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     let (ended, end) = AsyncStream.makeStream(of: Void.self)
     let late = try await open.database.perform {
@@ -378,16 +378,16 @@ struct DefectTests {
   // MARK: - Behavior that was right, and stays
 
   @Test func `identifiers of strings compare as strings do`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let store = Store(of: Data.self, key: String.self, in: open.database, collection: "strings")
     try await store.persist(Data([1]), for: "\u{e9}")
     #expect(try await store.persist(Data([2]), for: "e\u{301}") == Data([1]))
     #expect(try await store.count == 1)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `fifty concurrent changes of one instance all apply`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `fifty concurrent changes of one instance all apply`(location: StoreLocation) async throws {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(Note(id: 1, text: ""))
     try await withThrowingTaskGroup(of: Void.self) { group in
@@ -404,9 +404,9 @@ struct DefectTests {
     #expect(try await notes.load(1)?.text.count == 100)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `rows are removed and moved during an iteration without affecting it`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `rows are removed and moved during an iteration without affecting it`(location: StoreLocation) async throws {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(contentsOf: (0..<300).map(Note.init))
     var seen = 0

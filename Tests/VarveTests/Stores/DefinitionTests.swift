@@ -175,7 +175,7 @@ struct FormatDefinitionTests {
       typealias Instance = Note
       static func decode(_ stored: StoredValue, version: Version) throws -> Note { try stored.decode() }
     }
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     func check<Format: StoreFormat>(_ format: Format.Type, _ what: String) async where Format.Instance == Note {
       do {
         _ = try await Database.inMemory { format }
@@ -213,7 +213,7 @@ struct FormatDefinitionTests {
   @Test func `F3: the first call finds the defect, even a read of a collection that does not exist yet`()
     async throws
   {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let store = Store<Counted>(in: open.database)
     let calls: [(WriteTransaction) throws -> Void] = [
       { _ = try store.count(in: $0) }, { _ = try store.load(1, in: $0) }, { _ = try store.load(ids: [1], in: $0) },

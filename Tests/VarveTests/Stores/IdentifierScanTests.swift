@@ -6,11 +6,11 @@ import Varve
 
 /// Identifiers and keys without their rows, metadata of several rows, and observed bytes.
 struct IdentifierScanTests {
-  @Test(arguments: StorePlace.allCases)
+  @Test(arguments: StoreLocation.allCases)
   func `identifiers are iterated in order, both ways, in ranges, and with pending writes`(
-    place: StorePlace
+    location: StoreLocation
   ) throws {
-    let open = try place.open()
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     #expect(try open.reading { tx in try Array(notes.identifiers(in: tx)) }.isEmpty)
     try open.writing { tx in try notes.persist(contentsOf: (0..<1_000).map { Note($0) }, in: tx) }
@@ -35,9 +35,9 @@ struct IdentifierScanTests {
     }
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `identifiers and keys are asynchronous sequences of one snapshot`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `identifiers and keys are asynchronous sequences of one snapshot`(location: StoreLocation) async throws {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(contentsOf: (0..<600).map { Note($0) })
     let all = notes.identifiers()
@@ -68,11 +68,11 @@ struct IdentifierScanTests {
     }
   }
 
-  @Test(arguments: StorePlace.allCases)
+  @Test(arguments: StoreLocation.allCases)
   func `metadata of several rows is in the requested order, with nil where there is none`(
-    place: StorePlace
+    location: StoreLocation
   ) async throws {
-    let open = try place.open()
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     #expect(try await notes.metadata(ids: [1, 2]) == [nil, nil])
     for id in 1...5 { try await notes.persist(Note(id), metadata: id.isMultiple(of: 2) ? nil : Stars(stars: id)) }
@@ -84,9 +84,9 @@ struct IdentifierScanTests {
     #expect(try open.reading { tx in try bytes.metadata(ids: [1, 2], in: tx) } == [Stars(stars: 1), nil])
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `bytes are observed through every change`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `bytes are observed through every change`(location: StoreLocation) async throws {
+    let open = try location.open()
     let bytes = Store(of: Data.self, key: Int.self, in: open.database, collection: "bytes")
     var one = bytes.observe(1).makeAsyncIterator()
     var all = bytes.observe().makeAsyncIterator()

@@ -80,7 +80,7 @@ struct KeptApartTests {
           try container.encode(id)
         }
       }
-      let open = try StorePlace.memory.open()
+      let open = try StoreLocation.memory.open()
       let database = open.database
       for _ in 0..<2 {
         #expect(await errorCode { try await Careless(id: 1, metadata: 1).persist(in: database) } == .invalidDefinition)

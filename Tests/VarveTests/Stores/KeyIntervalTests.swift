@@ -9,16 +9,16 @@ import Varve
 struct KeyIntervalTests {
   private static let ids = [-3, 0, 1, 2, 5, 8, 13]
 
-  private func filled(_ place: StorePlace) throws -> (OpenDatabase, Store<NoteFormat>) {
-    let open = try place.open()
+  private func filled(_ location: StoreLocation) throws -> (OpenDatabase, Store<NoteFormat>) {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try open.writing { tx in try notes.persist(contentsOf: Self.ids.map(Note.init), in: tx) }
     return (open, notes)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `keys after a bound, and up to another, are loaded in both directions`(place: StorePlace) async throws {
-    let (open, notes) = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `keys after a bound, and up to another, are loaded in both directions`(location: StoreLocation) async throws {
+    let (open, notes) = try filled(location)
     defer { withExtendedLifetime(open) {} }
     #expect(try await notes.load(1 ..> 8).collect().map(\.id) == [2, 5, 8])
     #expect(try await notes.load(1 ..> 8, descending: true).collect().map(\.id) == [8, 5, 2])
@@ -32,9 +32,9 @@ struct KeyIntervalTests {
     #expect(try open.reading { tx in try Array(notes.load(1 ..> 8, in: tx)).map(\.id) } == [2, 5, 8])
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `an interval is counted and deleted as it is loaded`(place: StorePlace) async throws {
-    let (open, notes) = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `an interval is counted and deleted as it is loaded`(location: StoreLocation) async throws {
+    let (open, notes) = try filled(location)
     defer { withExtendedLifetime(open) {} }
     #expect(try await notes.count(1 ..> 8) == 3)
     #expect(try open.reading { tx in try notes.count(1..>, in: tx) } == 4)
@@ -44,11 +44,11 @@ struct KeyIntervalTests {
     #expect(try await notes.load(...).collect().map(\.id) == [-3, 0])
   }
 
-  @Test(arguments: StorePlace.allCases)
+  @Test(arguments: StoreLocation.allCases)
   func `an interval that is empty, or ends before it begins, contains nothing and has no effect`(
-    place: StorePlace
+    location: StoreLocation
   ) async throws {
-    let (open, notes) = try filled(place)
+    let (open, notes) = try filled(location)
     let empty = [
       8 ..> 1, 5 ..> 5, KeyInterval(from: .excluding(5), to: .excluding(5)),
       KeyInterval(from: .including(5), to: .excluding(5)), KeyInterval(from: .excluding(5), to: .including(2)),
@@ -64,9 +64,9 @@ struct KeyIntervalTests {
     #expect(try await notes.count == Self.ids.count)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `the row API and stores of bytes accept intervals too`(place: StorePlace) async throws {
-    let (open, _) = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `the row API and stores of bytes accept intervals too`(location: StoreLocation) async throws {
+    let (open, _) = try filled(location)
     try open.writing { tx throws in
       #expect(try tx.remove(in: "notes", 8..>) == 1)
       try tx.set("written here", key: 6, in: "notes2")

@@ -9,9 +9,9 @@ struct KeyedStoreTests {
   private struct Size: Codable, Hashable, Sendable { var width: Int }
   private static let bytes = Data((0..<300).map { UInt8(truncatingIfNeeded: $0) })
 
-  @Test(arguments: StorePlace.allCases)
-  func `bytes are set, read, changed and removed in a transaction`(place: StorePlace) throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `bytes are set, read, changed and removed in a transaction`(location: StoreLocation) throws {
+    let open = try location.open()
     let store = Store(of: Data.self, key: String.self, in: open.database, collection: "bytes")
     try open.writing { tx throws in
       #expect(try store.persist(Self.bytes, for: "a", in: tx) == nil)
@@ -42,9 +42,9 @@ struct KeyedStoreTests {
     }
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `bytes are set, read, changed and removed by single calls`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `bytes are set, read, changed and removed by single calls`(location: StoreLocation) async throws {
+    let open = try location.open()
     let store = Store(of: Data.self, key: Int.self, in: open.database, collection: "bytes")
     #expect(try await store.persist(Self.bytes, for: 1) == nil)
     #expect(try await store.persist(Data([1, 2]), for: 1) == Self.bytes)
@@ -68,9 +68,9 @@ struct KeyedStoreTests {
     #expect(try await store.delete(...) == 2)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `metadata is kept beside bytes`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `metadata is kept beside bytes`(location: StoreLocation) async throws {
+    let open = try location.open()
     let store = Store(of: Data.self, key: Int.self, metadata: Size.self, in: open.database, collection: "pictures")
     try await store.persist(Data([1]), for: 1, metadata: Size(width: 10))
     try await store.persist(Data([2]), for: 1)
@@ -95,7 +95,7 @@ struct KeyedStoreTests {
   }
 
   @Test func `bytes are stored unchanged`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let store = Store(of: Data.self, key: Int.self, in: open.database, collection: "bytes")
     try await store.persist(Self.bytes, for: 1)
     #expect(try open.reading { tx in try tx.objectBytes(key: 1, in: "bytes") } == [UInt8](Self.bytes))
@@ -131,7 +131,7 @@ struct KeyedStoreTests {
   }
 
   @Test func `a sequence of bytes is set entirely or not at all`() throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let store = Store(of: Data.self, key: Double.self, in: open.database, collection: "bytes")
     try open.writing { tx throws in
       #expect(errorCode { try store.persist(contentsOf: [(1, Data()), (.nan, Data())], in: tx) } == .invalidKey)
@@ -141,7 +141,7 @@ struct KeyedStoreTests {
 
   @Test(arguments: [0, 1, 250_000, 5 << 20])
   func `bytes of each size are read back`(size: Int) async throws {
-    let open = try StorePlace.disk.open()
+    let open = try StoreLocation.disk.open()
     let store = Store(of: Data.self, key: Int.self, in: open.database, collection: "bytes")
     let bytes = Data(repeating: 0xa5, count: size)
     try await store.persist(bytes, for: 1)

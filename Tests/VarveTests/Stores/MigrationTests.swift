@@ -308,9 +308,9 @@ struct MigrationTests {
     #expect(try await store.migrate() == 1_500)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `a format with one version has nothing to rewrite, nor has an empty store`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `a format with one version has nothing to rewrite, nor has an empty store`(location: StoreLocation) async throws {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     let announced = Mutex(0)
     #expect(try await notes.migrate { _ in announced.withLock { $0 += 1 } } == 0)

@@ -23,10 +23,10 @@ struct ObjectRuleTests {
     return definition
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `every write of a store applies the rule of its format`(place: StorePlace) async throws {
+  @Test(arguments: StoreLocation.allCases)
+  func `every write of a store applies the rule of its format`(location: StoreLocation) async throws {
     let heard = Mutex<[Note]>([])
-    let open = try place.open(try Self.notes { note in heard.withLock { $0.append(note) } })
+    let open = try location.open(try Self.notes { note in heard.withLock { $0.append(note) } })
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(Note(id: 1, text: "ONE"), metadata: Stars(stars: 1))
     try await notes.insert(Note(id: 2, text: "TWO"))
@@ -44,7 +44,7 @@ struct ObjectRuleTests {
   }
 
   @Test func `a rule that throws fails the write and nothing else`() async throws {
-    let open = try StorePlace.memory.open(try Self.notes())
+    let open = try StoreLocation.memory.open(try Self.notes())
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(Note(1))
     let long = Note(id: 1, text: String(repeating: "x", count: 21))
@@ -56,8 +56,8 @@ struct ObjectRuleTests {
     #expect(try await notes.load(...).collect() == [Note(1), Note(2)])
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `an item's own metadata is that of the rule's result`(place: StorePlace) throws {
+  @Test(arguments: StoreLocation.allCases)
+  func `an item's own metadata is that of the rule's result`(location: StoreLocation) throws {
     let definition = try DatabaseDefinition {
       try CollectionDefinition(Photo.self).sanitized(before: { (photo: Photo) in
         var photo = photo
@@ -65,7 +65,7 @@ struct ObjectRuleTests {
         return photo
       })
     }
-    let open = try place.open(definition)
+    let open = try location.open(definition)
     var photo = Photo(id: 1, name: "sea")
     photo.metadata = Photo.Size(width: 4_000)
     try open.writing { tx in try photo.persist(in: tx) }
@@ -97,7 +97,7 @@ struct ObjectRuleTests {
       CollectionDefinition("animals", Dog.self, key: Int.self)
         .sanitized(before: { (animal: Animal) in animal.name == "Rex" ? animal : Animal(name: "Rex") })
     }
-    let open = try StorePlace.memory.open(definition)
+    let open = try StoreLocation.memory.open(definition)
     try open.writing { tx throws in
       try tx.set(Dog(name: "Rex"), key: 1, in: "animals")
       #expect(errorCode { try tx.set(Dog(name: "Max"), key: 1, in: "animals") } == .encodingFailed)

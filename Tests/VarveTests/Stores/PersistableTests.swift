@@ -13,8 +13,8 @@ struct PersistableTests {
     Photo(id: 3, name: "three", metadata: Photo.Size(width: 30)),
   ]
 
-  private func filled(_ place: StorePlace = .memory) throws -> OpenDatabase {
-    let open = try place.open()
+  private func filled(_ location: StoreLocation = .memory) throws -> OpenDatabase {
+    let open = try location.open()
     try open.writing { tx in
       try Self.items.persist(in: tx)
       try Self.photos.persist(in: tx)
@@ -24,9 +24,9 @@ struct PersistableTests {
 
   // MARK: - In a transaction
 
-  @Test(arguments: StorePlace.allCases)
-  func `2.3: items are set, loaded, changed and removed in a transaction`(place: StorePlace) throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `2.3: items are set, loaded, changed and removed in a transaction`(location: StoreLocation) throws {
+    let open = try location.open()
     try open.writing { tx throws in
       #expect(try Self.items[0].persist(in: tx) == nil)
       #expect(try Item(id: "k1", count: 9).persist(in: tx) == Self.items[0])
@@ -59,9 +59,9 @@ struct PersistableTests {
     }
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `2.1: items are found by their rows too`(place: StorePlace) throws {
-    let open = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `2.1: items are found by their rows too`(location: StoreLocation) throws {
+    let open = try filled(location)
     try open.reading { tx throws in
       let row = try Self.items[1].rowKey
       #expect(row.collection == "items")
@@ -76,9 +76,9 @@ struct PersistableTests {
     }
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `2.1: metadata is read with its item, and alone`(place: StorePlace) throws {
-    let open = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `2.1: metadata is read with its item, and alone`(location: StoreLocation) throws {
+    let open = try filled(location)
     try open.writing { tx throws in
       #expect(try Photo.load(1, in: tx) == Self.photos[0])
       #expect(try Array(Photo.load(..., in: tx)) == Self.photos)
@@ -112,7 +112,7 @@ struct PersistableTests {
   }
 
   @Test func `metadata is read with its items in both directions`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let photos = (0..<700).map { id in
       Photo(id: id, name: "", metadata: id % 7 < 3 ? Photo.Size(width: id) : nil)
     }
@@ -131,9 +131,9 @@ struct PersistableTests {
 
   // MARK: - Outside of transactions
 
-  @Test(arguments: StorePlace.allCases)
-  func `2.3, 2.4: each call has a form that is its own transaction`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `2.3, 2.4: each call has a form that is its own transaction`(location: StoreLocation) async throws {
+    let open = try location.open()
     let database = open.database
     #expect(try await Self.items[0].persist(in: database) == nil)
     #expect(try await Self.items[0].persist(in: database, label: "again", durability: .power) == Self.items[0])
@@ -186,7 +186,7 @@ struct PersistableTests {
       static let collection = "measures"
       var id: Double
     }
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let measures = [1, Double.nan].map(Measure.init)
     #expect(await errorCode { try await measures.persist(in: open.database) } == .invalidKey)
     #expect(try await Measure.count(in: open.database) == 0)
@@ -204,7 +204,7 @@ struct PersistableTests {
   }
 
   @Test func `calls inside perform belong to it`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let database = open.database
     await #expect(throws: StoreStop.self) {
       try await database.perform {
@@ -219,7 +219,7 @@ struct PersistableTests {
   @Test func `2.5: closures of connections read and write items, at the connection's snapshot`()
     async throws
   {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let connection = open.database.connection()
     try await connection.write { tx in
       try Self.photos.persist(in: tx)
@@ -252,7 +252,7 @@ struct PersistableTests {
   }
 
   @Test func `2.2: items may be classes`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     try await Keeper(id: 1, metadata: "first").persist(in: open.database)
     let keeper = try #require(try await Keeper.load(1, in: open.database))
     #expect(keeper.id == 1 && keeper.metadata == "first")

@@ -26,8 +26,8 @@ struct RowsTests {
     }
   }
 
-  private func filled(_ count: Int, _ place: StorePlace = .memory) throws -> (OpenDatabase, Store<NoteFormat>) {
-    let open = try place.open()
+  private func filled(_ count: Int, _ location: StoreLocation = .memory) throws -> (OpenDatabase, Store<NoteFormat>) {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try open.writing { tx in try notes.persist(contentsOf: (0..<count).map(Note.init), in: tx) }
     return (open, notes)
@@ -41,9 +41,9 @@ struct RowsTests {
 
   // MARK: - Which rows
 
-  @Test(arguments: StorePlace.allCases)
-  func `all and ranges come in order, in both directions, up to the limit`(place: StorePlace) async throws {
-    let (open, notes) = try filled(1_000, place)
+  @Test(arguments: StoreLocation.allCases)
+  func `all and ranges come in order, in both directions, up to the limit`(location: StoreLocation) async throws {
+    let (open, notes) = try filled(1_000, location)
     defer { withExtendedLifetime(open) {} }
     #expect(try await ids(notes.load(...)) == Array(0..<1_000))
     #expect(try await ids(notes.load(..., descending: true)) == (0..<1_000).reversed())
@@ -81,9 +81,9 @@ struct RowsTests {
 
   // MARK: - When
 
-  @Test(arguments: StorePlace.allCases)
-  func `a sequence shows the database as of the call that made it`(place: StorePlace) async throws {
-    let (open, notes) = try filled(5, place)
+  @Test(arguments: StoreLocation.allCases)
+  func `a sequence shows the database as of the call that made it`(location: StoreLocation) async throws {
+    let (open, notes) = try filled(5, location)
     defer { withExtendedLifetime(open) {} }
     let rows = notes.load(...)
     try await notes.persist(Note(100))
@@ -93,11 +93,11 @@ struct RowsTests {
     #expect(try await ids(notes.load(...)) == [1, 2, 3, 4, 100])
   }
 
-  @Test(arguments: StorePlace.allCases)
+  @Test(arguments: StoreLocation.allCases)
   func `items and their metadata do not change, over many pages and in both directions`(
-    place: StorePlace
+    location: StoreLocation
   ) async throws {
-    let open = try place.open()
+    let open = try location.open()
     let photos = Photo.store(in: open.database)
     // Every second one has metadata; names are long, so that there are several pages.
     func photo(_ id: Int, _ round: Int) -> Photo {
@@ -122,9 +122,9 @@ struct RowsTests {
     #expect(try await photos.load(...).collect() == now)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `a sequence may be iterated again, even concurrently, with the same result`(place: StorePlace) async throws {
-    let (open, notes) = try filled(700, place)
+  @Test(arguments: StoreLocation.allCases)
+  func `a sequence may be iterated again, even concurrently, with the same result`(location: StoreLocation) async throws {
+    let (open, notes) = try filled(700, location)
     defer { withExtendedLifetime(open) {} }
     let rows = notes.load(...)
     #expect(try await ids(rows) == Array(0..<700))
@@ -141,11 +141,11 @@ struct RowsTests {
     }
   }
 
-  @Test(arguments: StorePlace.allCases)
+  @Test(arguments: StoreLocation.allCases)
   func `a sequence made inside a write shows what that has written until then, even after its end`(
-    place: StorePlace
+    location: StoreLocation
   ) async throws {
-    let (open, notes) = try filled(3, place)
+    let (open, notes) = try filled(3, location)
     var made: [Rows<Note>] = []
     try open.writing { tx in
       try notes.delete(0, in: tx)
@@ -166,9 +166,9 @@ struct RowsTests {
     #expect(seen == [[1, 2], [1, 2, 9], []])
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `a sequence made inside perform shows what that has written until then`(place: StorePlace) async throws {
-    let (open, notes) = try filled(3, place)
+  @Test(arguments: StoreLocation.allCases)
+  func `a sequence made inside perform shows what that has written until then`(location: StoreLocation) async throws {
+    let (open, notes) = try filled(3, location)
     let made = try await open.database.perform {
       try await notes.delete(0)
       let rows = notes.load(...)
@@ -290,9 +290,9 @@ struct RowsTests {
 
   // MARK: - End
 
-  @Test(arguments: StorePlace.allCases)
-  func `a canceled task gets CancellationError, and blocks no other`(place: StorePlace) async throws {
-    let (open, notes) = try filled(1_000, place)
+  @Test(arguments: StoreLocation.allCases)
+  func `a canceled task gets CancellationError, and blocks no other`(location: StoreLocation) async throws {
+    let (open, notes) = try filled(1_000, location)
     defer { withExtendedLifetime(open) {} }
     let (reached, reach) = AsyncStream.makeStream(of: Void.self)
     let (resumed, resume) = AsyncStream.makeStream(of: Void.self)
@@ -315,11 +315,11 @@ struct RowsTests {
     #expect(try await notes.count == 1_001)
   }
 
-  @Test(arguments: StorePlace.allCases)
+  @Test(arguments: StoreLocation.allCases)
   func `a row that can't be decoded is thrown at its turn, and ends the iteration`(
-    place: StorePlace
+    location: StoreLocation
   ) async throws {
-    let open = try place.open()
+    let open = try location.open()
     struct RawNotes: StoreFormat {
       static let collection = "json notes"
       static let coder = CoderKind.json

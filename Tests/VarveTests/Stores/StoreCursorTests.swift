@@ -10,7 +10,7 @@ struct StoreCursorTests {
   private let notes: Store<NoteFormat>
 
   init() throws {
-    open = try StorePlace.memory.open()
+    open = try StoreLocation.memory.open()
     notes = Store(in: open.database)
     try open.writing { [notes] tx in try notes.persist(contentsOf: (1...9).map(Note.init), in: tx) }
   }

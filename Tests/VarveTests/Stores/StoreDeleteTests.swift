@@ -5,8 +5,8 @@ import Varve
 
 /// Removing instances.
 struct StoreDeleteTests {
-  private func filled(_ place: StorePlace) throws -> (OpenDatabase, Store<NoteFormat>) {
-    let open = try place.open()
+  private func filled(_ location: StoreLocation) throws -> (OpenDatabase, Store<NoteFormat>) {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try open.writing { tx in
       for id in 1...10 { try notes.insert(Note(id), metadata: Stars(stars: id), in: tx) }
@@ -21,9 +21,9 @@ struct StoreDeleteTests {
     return ids
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `delete returns the removed instance, and throws if there was none`(place: StorePlace) async throws {
-    let (open, notes) = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `delete returns the removed instance, and throws if there was none`(location: StoreLocation) async throws {
+    let (open, notes) = try filled(location)
     #expect(try await notes.delete(1) == Note(1))
     #expect(await errorCode { try await notes.delete(1) } == .notFound)
     #expect(try await notes.delete(Note(id: 2, text: "as the program has it")) == Note(2))
@@ -42,17 +42,17 @@ struct StoreDeleteTests {
     #expect(try await remaining(notes) == [8, 9, 10])
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `several are deleted, each once`(place: StorePlace) async throws {
-    let (open, notes) = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `several are deleted, each once`(location: StoreLocation) async throws {
+    let (open, notes) = try filled(location)
     #expect(try await notes.delete(ids: [2, 3, 2, 77]) == 2)
     #expect(try open.writing { tx in try notes.delete(ids: [2, 4, 5], in: tx) } == 2)
     #expect(try await remaining(notes) == [1, 6, 7, 8, 9, 10])
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `a range is deleted`(place: StorePlace) async throws {
-    let (open, notes) = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `a range is deleted`(location: StoreLocation) async throws {
+    let (open, notes) = try filled(location)
     #expect(try await notes.delete(3..<5) == 2)
     #expect(try await notes.delete(3...5) == 1)
     try open.writing { tx throws in
@@ -63,9 +63,9 @@ struct StoreDeleteTests {
     #expect(try await remaining(notes) == [2, 6, 7, 8])
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `a delete of all removes all of the store, and nothing else`(place: StorePlace) async throws {
-    let (open, notes) = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `a delete of all removes all of the store, and nothing else`(location: StoreLocation) async throws {
+    let (open, notes) = try filled(location)
     let others = Store<NoteFormat>(in: open.database, collection: "others")
     try await others.persist(Note(1))
     #expect(try await notes.delete(...) == 10)

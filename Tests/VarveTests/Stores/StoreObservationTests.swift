@@ -58,11 +58,11 @@ struct StoreObservationTests {
     #expect(try await changes.next()?.removedKeys.map { try $0.key(as: Int.self) } == [1])
   }
 
-  @Test(arguments: StorePlace.allCases)
+  @Test(arguments: StoreLocation.allCases)
   func `an item is observed by its type, with its metadata, and its collection by the changed keys`(
-    place: StorePlace
+    location: StoreLocation
   ) async throws {
-    let open = try place.open()
+    let open = try location.open()
     let database = open.database
     var one = Photo.observe(1, in: database).makeAsyncIterator()
     var all = Photo.observe(in: database).makeAsyncIterator()

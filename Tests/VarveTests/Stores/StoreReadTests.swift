@@ -9,8 +9,8 @@ struct StoreReadTests {
   private static let ids = [3, 1, 2, 1, 99]
   private static let texts: [String?] = ["note 3", "note 1", "note 2", "note 1", nil]
 
-  private func filled(_ place: StorePlace) throws -> (OpenDatabase, Store<NoteFormat>) {
-    let open = try place.open()
+  private func filled(_ location: StoreLocation) throws -> (OpenDatabase, Store<NoteFormat>) {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try open.writing { tx in
       try notes.persist(contentsOf: (1...5).map(Note.init), in: tx)
@@ -19,9 +19,9 @@ struct StoreReadTests {
     return (open, notes)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `an instance is loaded, counted and found in a transaction`(place: StorePlace) throws {
-    let (open, notes) = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `an instance is loaded, counted and found in a transaction`(location: StoreLocation) throws {
+    let (open, notes) = try filled(location)
     try open.reading { tx throws in
       #expect(try notes.load(3, in: tx) == Note(3))
       #expect(try notes.load(99, in: tx) == nil)
@@ -35,9 +35,9 @@ struct StoreReadTests {
     }
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `an instance is loaded, counted and found by single calls`(place: StorePlace) async throws {
-    let (open, notes) = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `an instance is loaded, counted and found by single calls`(location: StoreLocation) async throws {
+    let (open, notes) = try filled(location)
     defer { withExtendedLifetime(open) {} }
     #expect(try await notes.load(3) == Note(3))
     #expect(try await notes.load(99) == nil)
@@ -49,19 +49,19 @@ struct StoreReadTests {
     #expect(try await notes.metadata(of: 3) == nil)
   }
 
-  @Test(arguments: StorePlace.allCases)
+  @Test(arguments: StoreLocation.allCases)
   func `several instances come in the order of their identifiers, with nil for missing ones`(
-    place: StorePlace
+    location: StoreLocation
   ) async throws {
-    let (open, notes) = try filled(place)
+    let (open, notes) = try filled(location)
     #expect(try open.reading { tx in try notes.load(ids: Self.ids, in: tx).map { $0?.text } } == Self.texts)
     #expect(try await notes.load(ids: Self.ids).map { $0?.text } == Self.texts)
     #expect(try await notes.load(ids: []).isEmpty)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `several instances in a write include its own writes`(place: StorePlace) throws {
-    let (open, notes) = try filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `several instances in a write include its own writes`(location: StoreLocation) throws {
+    let (open, notes) = try filled(location)
     try open.writing { tx throws in
       try notes.delete(3, in: tx)
       try notes.persist(Note(id: 1, text: "changed"), in: tx)
@@ -71,9 +71,9 @@ struct StoreReadTests {
     }
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `a store of a collection never written to is empty, and reads do not create it`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `a store of a collection never written to is empty, and reads do not create it`(location: StoreLocation) async throws {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     #expect(try await notes.load(1) == nil)
     #expect(try await notes.load(ids: [1, 2]) == [nil, nil])
@@ -92,7 +92,7 @@ struct StoreReadTests {
   }
 
   @Test func `two stores of one format are separated by their key`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     let others = Store<NoteFormat>(in: open.database, collection: "other notes")
     try await notes.persist(Note(1))
@@ -105,7 +105,7 @@ struct StoreReadTests {
   @Test func `the transaction of another database is refused`() throws {
     let (open, notes) = try filled(.memory)
     defer { withExtendedLifetime(open) {} }
-    let other = try StorePlace.memory.open()
+    let other = try StoreLocation.memory.open()
     #expect(errorCode { try other.reading { tx in _ = try notes.load(1, in: tx) } } == .invalidArgument)
     #expect(errorCode { try other.writing { tx in _ = try notes.persist(Note(1), in: tx) } } == .invalidArgument)
   }

@@ -9,9 +9,9 @@ import VarveTestSupport
 struct StoreWriteTests {
   private static let changed = Note(id: 1, text: "changed")
 
-  @Test(arguments: StorePlace.allCases)
-  func `persist sets an instance, and returns the former one`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `persist sets an instance, and returns the former one`(location: StoreLocation) async throws {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     #expect(try await notes.persist(Note(1)) == nil)
     #expect(try await notes.persist(Self.changed) == Note(1))
@@ -24,11 +24,11 @@ struct StoreWriteTests {
     }
   }
 
-  @Test(arguments: StorePlace.allCases)
+  @Test(arguments: StoreLocation.allCases)
   func `persist keeps stored metadata, or sets it if given, and set of the row API clears it`(
-    place: StorePlace
+    location: StoreLocation
   ) async throws {
-    let open = try place.open()
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(Note(1), metadata: Stars(stars: 3))
     try await notes.persist(Self.changed)
@@ -46,9 +46,9 @@ struct StoreWriteTests {
     #expect(await errorCode { try await notes.setMetadata(nil, of: 9) } == .notFound)
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `insert refuses an existing instance, and update a missing one`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `insert refuses an existing instance, and update a missing one`(location: StoreLocation) async throws {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.insert(Note(1))
     #expect(await errorCode { try await notes.insert(Self.changed) } == .alreadyExists)
@@ -79,7 +79,7 @@ struct StoreWriteTests {
   }
 
   @Test func `the error names the instance that is missing or exists already`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.insert(Note(42))
     for body: () async throws -> Void in [
@@ -96,9 +96,9 @@ struct StoreWriteTests {
     }
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `modify changes an instance, keeps its metadata, and returns the result`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `modify changes an instance, keeps its metadata, and returns the result`(location: StoreLocation) async throws {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(Note(1), metadata: Stars(stars: 3))
     #expect(try await notes.modify(1) { $0.text += "!" }.text == "note 1!")
@@ -112,7 +112,7 @@ struct StoreWriteTests {
   }
 
   @Test func `modify that throws, or returns another identifier, changes nothing`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(Note(1))
     #expect(await errorCode { try await notes.modify(1) { $0.id = 2 } } == .invalidArgument)
@@ -126,7 +126,7 @@ struct StoreWriteTests {
   }
 
   @Test func `modify of a row that its own closure has removed sets it again`() throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try open.writing { tx throws in
       try notes.persist(Note(1), metadata: Stars(stars: 1), in: tx)
@@ -140,9 +140,9 @@ struct StoreWriteTests {
     }
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `a sequence is persisted in one transaction`(place: StorePlace) async throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `a sequence is persisted in one transaction`(location: StoreLocation) async throws {
+    let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await notes.persist(Note(1), metadata: Stars(stars: 9))
     try await notes.persist(contentsOf: (1...300).map { Note(id: $0, text: "batch") })
@@ -159,7 +159,7 @@ struct StoreWriteTests {
       static let collection = "numbers"
       typealias Instance = Number
     }
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let numbers = Store<NumberFormat>(in: open.database)
     try open.writing { tx throws in
       try numbers.persist(Number(id: 0), in: tx)
@@ -192,7 +192,7 @@ struct StoreWriteTests {
       static let collection = "stubborn"
       typealias Instance = Stubborn
     }
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let store = Store<StubbornFormat>(in: open.database)
     #expect(await errorCode { try await store.persist(Stubborn(id: 1, isStubborn: true)) } == .encodingFailed)
     #expect(try await store.count == 0)
@@ -202,7 +202,7 @@ struct StoreWriteTests {
   }
 
   @Test func `calls inside perform are one transaction, and undone together`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await open.database.perform {
       try await notes.persist(Note(1))
@@ -222,7 +222,7 @@ struct StoreWriteTests {
   }
 
   @Test func `a call that throws inside perform is undone alone`() async throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let notes = Store<NoteFormat>(in: open.database)
     try await open.database.perform {
       try await notes.persist(Note(1))

@@ -54,7 +54,7 @@ struct EncodingErrorTests {
   }
 
   private static func run<Kind: CoderName>(_ kind: Kind.Type) throws {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     let store = Store<PickyFormat<Kind>>(in: open.database)
     func instance(_ text: String) -> PickyFormat<Kind>.Instance { .init(id: 1, nest: Nest(list: [Picky(text)])) }
     let refused = Nest(list: [Picky("unwritable")])
@@ -79,7 +79,7 @@ struct EncodingErrorTests {
   @Test func `F2: the cause of a change set object that can't be encoded or decoded is its type's error`()
     async throws
   {
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     var iterator = open.database.changes().makeAsyncIterator()
     try open.writing { tx in
       Self.check(.encodingFailed, key: nil) { try tx.setCustomObject(Picky("unwritable")) }

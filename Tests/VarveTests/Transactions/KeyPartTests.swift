@@ -6,54 +6,54 @@ import Testing
 
 /// Rows whose compound keys begin with the same values.
 struct KeyPartTests {
-  private typealias Place = Compound<String, Int, String>
+  private typealias Location = Compound<String, Int, String>
 
-  private static func filled(_ place: StorePlace) throws -> (OpenDatabase, [Place]) {
-    let open = try place.open()
-    var keys: [Place] = []
+  private static func filled(_ location: StoreLocation) throws -> (OpenDatabase, [Location]) {
+    let open = try location.open()
+    var keys: [Location] = []
     // Texts with a common prefix are different values: "a", and its continuations.
     for text in ["", "a", "a\0", "a\0b", "ab", "b", "é"] {
       for number in [-1, 0, 1, 300] { for last in ["", "x"] { keys.append(Compound(text, number, last)) } }
     }
     try open.writing { tx in
-      for key in keys { try tx.set("row", key: key, in: "places") }
+      for key in keys { try tx.set("row", key: key, in: "locations") }
       try tx.set("row", key: "a", in: "texts")
     }
     return (open, keys)
   }
 
-  private static func keys(_ cursor: consuming RowCursor) throws -> [Place] {
+  private static func keys(_ cursor: consuming RowCursor) throws -> [Location] {
     var cursor = cursor
-    var keys: [Place] = []
-    while let row = try cursor.next() { keys.append(try row.key(as: Place.self)) }
+    var keys: [Location] = []
+    while let row = try cursor.next() { keys.append(try row.key(as: Location.self)) }
     return keys
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `rows are iterated, counted and removed by their first value, or several`(place: StorePlace) async throws {
-    let (open, keys) = try Self.filled(place)
+  @Test(arguments: StoreLocation.allCases)
+  func `rows are iterated, counted and removed by their first value, or several`(location: StoreLocation) async throws {
+    let (open, keys) = try Self.filled(location)
     for text in ["", "a", "a\0", "ab", "é", "nowhere"] {
       let wanted = keys.filter { $0.values.0 == text }.sorted()
       try open.reading { tx throws in
-        #expect(try Self.keys(tx.rows(in: "places", beginningWith: text)) == wanted)
-        #expect(try Self.keys(tx.rows(in: "places", beginningWith: text, descending: true)) == wanted.reversed())
-        #expect(try tx.count(in: "places", beginningWith: text) == wanted.count)
+        #expect(try Self.keys(tx.rows(in: "locations", beginningWith: text)) == wanted)
+        #expect(try Self.keys(tx.rows(in: "locations", beginningWith: text, descending: true)) == wanted.reversed())
+        #expect(try tx.count(in: "locations", beginningWith: text) == wanted.count)
       }
       for number in [0, 300, 7] {
         let wanted = wanted.filter { $0.values.1 == number }
         try open.reading { tx throws in
-          #expect(try Self.keys(tx.rows(in: "places", beginningWith: Compound(text, number))) == wanted)
+          #expect(try Self.keys(tx.rows(in: "locations", beginningWith: Compound(text, number))) == wanted)
         }
-        let rows = try await open.database.rows(in: "places", beginningWith: Compound(text, number)).collect()
-        #expect(try rows.map { try $0.key(as: Place.self) } == wanted)
+        let rows = try await open.database.rows(in: "locations", beginningWith: Compound(text, number)).collect()
+        #expect(try rows.map { try $0.key(as: Location.self) } == wanted)
       }
     }
     try open.writing { tx throws in
-      #expect(try tx.remove(in: "places", beginningWith: "a") == 8)
-      #expect(try tx.count(in: "places") == keys.count - 8)
-      #expect(try tx.count(in: "places", beginningWith: "a") == 0)
-      #expect(try tx.count(in: "places", beginningWith: "ab") == 8)
-      #expect(try tx.count(in: "places", Compound("b", 0, "")...Compound("b", 1, "x")) == 4)
+      #expect(try tx.remove(in: "locations", beginningWith: "a") == 8)
+      #expect(try tx.count(in: "locations") == keys.count - 8)
+      #expect(try tx.count(in: "locations", beginningWith: "a") == 0)
+      #expect(try tx.count(in: "locations", beginningWith: "ab") == 8)
+      #expect(try tx.count(in: "locations", Compound("b", 0, "")...Compound("b", 1, "x")) == 4)
       #expect(try tx.rows(in: "nowhere", beginningWith: 1).isAtEnd)
     }
   }
@@ -63,10 +63,10 @@ struct KeyPartTests {
     func code(_ collection: String, _ first: some KeyCodable) throws -> DatabaseError.Code? {
       try open.reading { tx in errorCode { _ = try tx.rows(in: collection, beginningWith: first) } }
     }
-    #expect(try code("places", 1) == .keyTypeDiffers)
-    #expect(try code("places", Compound("a", "b")) == .keyTypeDiffers)
-    #expect(try code("places", Compound("a", 1, "x", 2)) == .keyTypeDiffers)
-    #expect(try code("places", Compound("a", 1, "x")) == nil)
+    #expect(try code("locations", 1) == .keyTypeDiffers)
+    #expect(try code("locations", Compound("a", "b")) == .keyTypeDiffers)
+    #expect(try code("locations", Compound("a", 1, "x", 2)) == .keyTypeDiffers)
+    #expect(try code("locations", Compound("a", 1, "x")) == nil)
     #expect(try code("texts", "a") == .keyTypeDiffers)
   }
 

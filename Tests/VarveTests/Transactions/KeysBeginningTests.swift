@@ -21,9 +21,9 @@ struct KeysBeginningTests {
     ]
   }
 
-  private func check<Second: KeyCodable>(_ seconds: [Second], _ place: StorePlace, _ seed: UInt64) async throws {
+  private func check<Second: KeyCodable>(_ seconds: [Second], _ location: StoreLocation, _ seed: UInt64) async throws {
     var random = SeededRandom(seed: seed)
-    let open = try place.open()
+    let open = try location.open()
     let database = open.database
     let store = Store(of: String.self, key: Compound<Int, Second>.self, in: database, collection: "entries")
     // Adjacent collections in the same families are not included.
@@ -69,19 +69,19 @@ struct KeysBeginningTests {
     #expect(try await store.identifiers().collect() == order.filter { $0.values.0 >= 0 && $0.values.0 <= 4 })
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `groups from 1 to 3 are selected whatever comes after the group`(place: StorePlace) async throws {
+  @Test(arguments: StoreLocation.allCases)
+  func `groups from 1 to 3 are selected whatever comes after the group`(location: StoreLocation) async throws {
     let seed = UInt64.random(in: 0...9_999)
     var random = SeededRandom(seed: seed)
-    try await check(["", "a", "a\0", "\u{10FFFF}", "zz"], place, seed)
-    try await check((0..<4).map { _ in UUID() }, place, seed)
-    try await check((0..<6).map { _ in Int(truncatingIfNeeded: random.next()) } + [.min, .max], place, seed)
-    try await check([nil, true, false] as [Bool?], place, seed)
+    try await check(["", "a", "a\0", "\u{10FFFF}", "zz"], location, seed)
+    try await check((0..<4).map { _ in UUID() }, location, seed)
+    try await check((0..<6).map { _ in Int(truncatingIfNeeded: random.next()) } + [.min, .max], location, seed)
+    try await check([nil, true, false] as [Bool?], location, seed)
   }
 
   @Test func `several first parts form a range, too, and parts of other types are refused`() async throws {
     // The database is closed when `open` is released.
-    let open = try StorePlace.memory.open()
+    let open = try StoreLocation.memory.open()
     defer { withExtendedLifetime(open) {} }
     let verses = Store(of: String.self, key: Compound<String, Int, Int>.self, in: open.database, collection: "verses")
     try await verses.persist(

@@ -29,9 +29,9 @@ struct RowKeyTests {
     #expect(try database.look { tx in try tx.contains(keys[1]) })
   }
 
-  @Test(arguments: StorePlace.allCases)
-  func `a row is read, touched and removed by its RowKey, whatever the type of its key`(place: StorePlace) throws {
-    let open = try place.open()
+  @Test(arguments: StoreLocation.allCases)
+  func `a row is read, touched and removed by its RowKey, whatever the type of its key`(location: StoreLocation) throws {
+    let open = try location.open()
     let id = UUID()
     try open.writing { tx in
       try tx.set("a", key: "text", in: "texts")

@@ -203,7 +203,7 @@ import Testing
         model.removeAll { due.contains($0.number) }
       }
       #expect(line.count == model.count)
-      #expect(line.placeCount <= 32 + 2 * line.count)
+      #expect(line.locationCount <= 32 + 2 * line.count)
     }
     #expect(counts.allSatisfy { $0 > 200 })
     #expect(line.removeAll().map(\.number) == model.map(\.number), "seed \(seed)")

@@ -8,14 +8,14 @@ import Varve
 struct TableImportTests {
   private struct Note: Codable, Hashable, Identifiable, Sendable {
     enum Kind: String, Codable { case short, long }
-    struct Place: Codable, Hashable { var name: String?, size: [Double] }
+    struct Location: Codable, Hashable { var name: String?, size: [Double] }
 
     var id: UUID
     var title: String
     var isPinned = false
     var created: Date?
     var kind: Kind?
-    var place: Place?
+    var location: Location?
     var counts: [String: Int]?
     var home: URL?
     var price: Decimal?
@@ -88,7 +88,7 @@ struct TableImportTests {
 
   @Test func `rows open as a typed store, with fields of every type that the program asks for`() throws {
     let list = List(
-      ["id", "title", "isPinned", "created", "kind", "place", "counts", "home", "price", "weight", "small", "more"],
+      ["id", "title", "isPinned", "created", "kind", "location", "counts", "home", "price", "weight", "small", "more"],
       [
         [
           .blob([1] + Array(2...16)), .text("one"), .integer(1), .real(0.25), .text("long"),
@@ -98,7 +98,7 @@ struct TableImportTests {
         [.blob([2] + Array(2...16)), .text(""), .integer(0)] + Array(repeating: .null, count: 9),
       ])
     let wishes = ImportPlan.Wishes(
-      key: "id", types: ["id=uuid", "isPinned=bool", "created=date2001", "place=json", "counts=json"])
+      key: "id", types: ["id=uuid", "isPinned=bool", "created=date2001", "location=json", "counts=json"])
     let terms = TableImport.Terms(collection: "notes", creates: true)
     let (result, refused) = try run(list, wishes, terms)
     #expect(result.rows == 2 && result.refused == 0 && refused.isEmpty && result.stale.isEmpty)
@@ -106,7 +106,7 @@ struct TableImportTests {
       Note(
         id: Self.uuid(1), title: "one", isPinned: true, created: Date(timeIntervalSinceReferenceDate: 0.25),
         kind: .long,
-        place: Note.Place(name: "x", size: [1, 2.5]), counts: ["a": 1, "b": 2],
+        location: Note.Location(name: "x", size: [1, 2.5]), counts: ["a": 1, "b": 2],
         home: URL(string: "https://example.com/a"),
         price: 2.5, weight: 3, small: 255),
       Note(id: Self.uuid(2), title: ""),

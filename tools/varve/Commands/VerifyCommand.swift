@@ -63,7 +63,7 @@ struct FaultRow: Encodable {
 
   /// `FILE:OFFSET: message`.
   var text: String {
-    let place = (file ?? "database") + (offset.map { ":\($0)" } ?? "")
-    return "\(place): \(message)"
+    let location = (file ?? "database") + (offset.map { ":\($0)" } ?? "")
+    return "\(location): \(message)"
   }
 }

@@ -99,7 +99,7 @@ final class ByteSource {
 
   private func take(_ count: Int) {
     var hash = checksum
-    for place in index..<index + count { hash = (hash ^ UInt64(buffer[place])) &* 0x100_0000_01b3 }
+    for location in index..<index + count { hash = (hash ^ UInt64(buffer[location])) &* 0x100_0000_01b3 }
     checksum = hash
     index += count
     position += UInt64(count)

@@ -101,8 +101,8 @@ struct StatisticsTable {
 
   private var damage: [String] {
     (metrics.damagedBlocks ?? []).map { block in
-      let place = block.offset.map { " at byte \($0)" } ?? ""
-      return "damaged   \(block.file)\(place): \(block.message); family \"\(block.family)\", level \(block.level), "
+      let location = block.offset.map { " at byte \($0)" } ?? ""
+      return "damaged   \(block.file)\(location): \(block.message); family \"\(block.family)\", level \(block.level), "
         + "not compacted"
     }
   }

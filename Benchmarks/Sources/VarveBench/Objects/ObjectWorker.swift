@@ -140,7 +140,7 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
     while index < operations {
       ids.removeAll(keepingCapacity: true)
       let first = random.next(below: range)
-      for place in 0..<UInt64(Self.idsPerBatch) { ids.append(source.id((first &+ place &* step) % range)) }
+      for location in 0..<UInt64(Self.idsPerBatch) { ids.append(source.id((first &+ location &* step) % range)) }
       found &+= try session.readBatch(ids)
       index &+= ids.count
       guard recorder.finish(ids.count) else { break }

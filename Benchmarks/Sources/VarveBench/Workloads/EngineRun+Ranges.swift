@@ -37,11 +37,11 @@ extension EngineRun {
     let before = PeakMemory.current()
     let start = Clock.now()
     for _ in 0..<16_000 {
-      let place = random.next() >> 1
-      try engine.deleteRange(from: key(place), to: key(place + 10))
-      guard try engine.get(key(place + 5)) == nil else { throw EngineFailure("a key is there that never was") }
+      let location = random.next() >> 1
+      try engine.deleteRange(from: key(location), to: key(location + 10))
+      guard try engine.get(key(location + 5)) == nil else { throw EngineFailure("a key is there that never was") }
       var cursor = try engine.cursor()
-      try cursor.seek(key(place + 5))
+      try cursor.seek(key(location + 5))
     }
     note(
       String(
@@ -58,8 +58,8 @@ extension EngineRun {
     var random = SplitMix64(seed: settings.seed)
     var ranges = WriteBatch()
     for _ in 0..<rangeDeleteCount {
-      let place = random.next() >> 1
-      try ranges.deleteRange(from: key(place), to: key(place + 1_000))
+      let location = random.next() >> 1
+      try ranges.deleteRange(from: key(location), to: key(location + 1_000))
     }
     let before = PeakMemory.current()
     PeakMemory.reset()
@@ -81,9 +81,9 @@ extension EngineRun {
     var puts = WriteBatch()
     var ranges = WriteBatch()
     for _ in 0..<count {
-      let place = random.next() >> 1
-      try puts.put(key(place), key(place))
-      try ranges.deleteRange(from: key(place), to: key(place + 1_000))
+      let location = random.next() >> 1
+      try puts.put(key(location), key(location))
+      try ranges.deleteRange(from: key(location), to: key(location + 1_000))
     }
     let forPuts = try besideWriter(engine) { try engine.write(puts) }
     try engine.flush()

@@ -8,7 +8,7 @@ import Foundation
 /// A type that accepts the bytes encodes the decoded key to the same bytes: a key has one encoding.
 enum KeyTarget {
   /// A program's own key type.
-  struct Place: KeyCodable {
+  struct Location: KeyCodable {
     var country: String
     var number: Int?
     static var keyType: KeyType { .compound(.string, .optional(.integer)) }
@@ -18,8 +18,8 @@ enum KeyTarget {
       try encoder.encode(number)
     }
 
-    static func decodeKey(from decoder: inout KeyDecoder) throws -> Place {
-      Place(country: try decoder.decode(), number: try decoder.decode())
+    static func decodeKey(from decoder: inout KeyDecoder) throws -> Location {
+      Location(country: try decoder.decode(), number: try decoder.decode())
     }
   }
 
@@ -27,7 +27,7 @@ enum KeyTarget {
 
   private static let types: [any KeyCodable.Type] = [
     String.self, Int.self, Int8.self, UInt64.self, Int128.self, UInt128.self, UUID.self, Date.self, Bool.self,
-    Data.self, Double.self, Float.self, Int?.self, String??.self, Shelf.self, Place.self,
+    Data.self, Double.self, Float.self, Int?.self, String??.self, Shelf.self, Location.self,
     Compound<String, Int, Date?>.self, Compound<Data, Compound<Bool, Double>>.self, Compound<UUID, String>?.self,
   ]
 

@@ -16,7 +16,7 @@ enum ObjectInputs {
       case 6: Data(FuzzCorpus.bytes(random.below(20), &random))
       case 7: random.oneIn(2) ? String??.some(.none) : String??.some(.some(string(&random)))
       case 8: KeyTarget.Shelf.allCases[random.below(3)]
-      case 9: KeyTarget.Place(country: string(&random), number: random.oneIn(2) ? nil : integer(&random))
+      case 9: KeyTarget.Location(country: string(&random), number: random.oneIn(2) ? nil : integer(&random))
       case 10: Compound(string(&random), integer(&random), random.oneIn(2) ? nil : Date(timeIntervalSince1970: 0.5))
       default: Compound(Data(FuzzCorpus.bytes(random.below(9), &random)), Compound(random.oneIn(2), -0.5))
       }

@@ -165,12 +165,12 @@ extension CodingBuffer {
 
   private mutating func overwrite(varint value: UInt64, at offset: Int) {
     var rest = value
-    var place = offset
+    var location = offset
     while rest >= 0x80 {
-      overwrite(byte: UInt8(truncatingIfNeeded: rest) | 0x80, at: place)
-      place += 1
+      overwrite(byte: UInt8(truncatingIfNeeded: rest) | 0x80, at: location)
+      location += 1
       rest >>= 7
     }
-    overwrite(byte: UInt8(truncatingIfNeeded: rest), at: place)
+    overwrite(byte: UInt8(truncatingIfNeeded: rest), at: location)
   }
 }

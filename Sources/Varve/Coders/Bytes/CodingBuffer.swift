@@ -142,7 +142,7 @@ struct CodingBuffer: ~Copyable {
     precondition(offset >= 0 && offset + oldSize <= count, "resize only what is there")
     let rest = count - offset - oldSize
     if newSize > oldSize { reserve(newSize - oldSize) }
-    // As if through a third place: the two may overlap.
+    // As if through a third position: the two may overlap.
     unsafe (base + offset + newSize).copyMemory(from: base + offset + oldSize, byteCount: rest)
     count += newSize - oldSize
   }

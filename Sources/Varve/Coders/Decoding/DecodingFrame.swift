@@ -55,7 +55,7 @@ struct DecodingFrame: BitwiseCopyable {
 }
 
 /// A field or an entry, found.
-struct DecodingPlace {
+struct DecodingPosition {
   let slot: Int
   /// As `DecodingFrame.part`.
   let part: Int

@@ -2,21 +2,21 @@
 extension DecodingState {
   /// Finds the value of a key; nil where the value has no such field. It may still be absent.
   @inline(__always)
-  mutating func place<Key: CodingKey>(_ cell: ContainerCell, _ key: Key) throws -> DecodingPlace? {
+  mutating func location<Key: CodingKey>(_ cell: ContainerCell, _ key: Key) throws -> DecodingPosition? {
     let slot = cell.slot
     if isLive(slot, cell.id), frames[slot].table == cell.table, let positions = frames[slot].positions {
       let next = frames[slot].next
       if Int(positions[EncodingState.byte(key)]) == next && frames[slot].owed == 0 {
         let start = frames[slot].cursor
         offsets[frames[slot].offsets &+ next] = start
-        return DecodingPlace(slot: slot, part: next, start: start, isNext: true)
+        return DecodingPosition(slot: slot, part: next, start: start, isNext: true)
       }
     }
     return try placeElsewhere(cell, key)
   }
 
   @inline(never)
-  private mutating func placeElsewhere<Key: CodingKey>(_ cell: ContainerCell, _ key: Key) throws -> DecodingPlace? {
+  private mutating func placeElsewhere<Key: CodingKey>(_ cell: ContainerCell, _ key: Key) throws -> DecodingPosition? {
     let slot = cell.slot
     guard isLive(slot, cell.id) else { throw late() }
     do throws(ReadFailure) {
@@ -26,23 +26,23 @@ extension DecodingState {
         guard let position = shape.position(of: key.stringValue) else {
           return nil
         }
-        return try place(slot, position)
+        return try location(slot, position)
       }
       let positions = cell.table.pointee.positions(in: shape)
       frames[slot].table = cell.table
       frames[slot].positions = positions
       guard let position = positions.position(of: key, byte: EncodingState.byte(key)) else { return nil }
-      return try place(slot, position)
+      return try location(slot, position)
     } catch {
       throw self.error(error, Any.self, frames[slot].cursor, path(to: slot) + [key])
     }
   }
 
   /// The value at a position of a record.
-  private mutating func place(_ slot: Int, _ position: Int) throws(ReadFailure) -> DecodingPlace {
+  private mutating func location(_ slot: Int, _ position: Int) throws(ReadFailure) -> DecodingPosition {
     if position < frames[slot].next {
       let start = offsets[frames[slot].offsets + position]
-      return DecodingPlace(slot: slot, part: position, start: start, isNext: false)
+      return DecodingPosition(slot: slot, part: position, start: start, isNext: false)
     }
     try settle(slot)
     while frames[slot].next < position {
@@ -52,7 +52,7 @@ extension DecodingState {
     }
     let start = frames[slot].cursor
     offsets[frames[slot].offsets + position] = start
-    return DecodingPlace(slot: slot, part: position, start: start, isNext: true)
+    return DecodingPosition(slot: slot, part: position, start: start, isNext: true)
   }
 
   /// Passes what a part of the frame left unread.
@@ -65,36 +65,36 @@ extension DecodingState {
     frames[slot].owed = 0
   }
 
-  /// Notes that the value of a place was read: it ends after `owed` values after the place's offset.
+  /// Notes that the value of a position was read: it ends after `owed` values after the position's offset.
   @inline(__always)
-  mutating func finish(_ place: DecodingPlace, owed: Int = 0) {
-    guard place.isNext else { return }
-    frames[place.slot].cursor = place.offset
-    frames[place.slot].owed = owed
-    frames[place.slot].next &+= 1
+  mutating func finish(_ location: DecodingPosition, owed: Int = 0) {
+    guard location.isNext else { return }
+    frames[location.slot].cursor = location.offset
+    frames[location.slot].owed = owed
+    frames[location.slot].next &+= 1
   }
 
   // MARK: - Maps
 
-  private mutating func placeInMap(_ slot: Int, _ name: String) throws(ReadFailure) -> DecodingPlace? {
-    if let index = indexes[slot], index.id == frames[slot].id { return place(slot, index, name) }
+  private mutating func placeInMap(_ slot: Int, _ name: String) throws(ReadFailure) -> DecodingPosition? {
+    if let index = indexes[slot], index.id == frames[slot].id { return location(slot, index, name) }
     try settle(slot)
     // Usually the keys are asked for in their own order: a dictionary asks which there are, then for each.
     if frames[slot].next < frames[slot].count {
       let part = frames[slot].cursor
       var offset = part
       if try source.string(&offset) == name {
-        return DecodingPlace(slot: slot, part: part, start: offset, isNext: true)
+        return DecodingPosition(slot: slot, part: part, start: offset, isNext: true)
       }
     }
-    let index = Index(id: frames[slot].id, places: try entries(slot))
+    let index = Index(id: frames[slot].id, locations: try entries(slot))
     indexes[slot] = index
-    return place(slot, index, name)
+    return location(slot, index, name)
   }
 
-  private func place(_ slot: Int, _ index: Index, _ name: String) -> DecodingPlace? {
-    guard let found = index.places[name] else { return nil }
-    return DecodingPlace(slot: slot, part: found.part, start: found.start, isNext: false)
+  private func location(_ slot: Int, _ index: Index, _ name: String) -> DecodingPosition? {
+    guard let found = index.locations[name] else { return nil }
+    return DecodingPosition(slot: slot, part: found.part, start: found.start, isNext: false)
   }
 
   private func entries(_ slot: Int) throws(ReadFailure) -> [String: (part: Int, start: Int)] {

@@ -18,7 +18,7 @@ struct DecodingState: ~Copyable {
   /// A map's values by their keys.
   struct Index {
     let id: UInt32
-    let places: [String: (part: Int, start: Int)]
+    let locations: [String: (part: Int, start: Int)]
   }
 
   private(set) var source = ByteSource()

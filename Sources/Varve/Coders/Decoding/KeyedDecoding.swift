@@ -29,18 +29,18 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   }
 
   func contains(_ key: Key) -> Bool {
-    guard let place = try? place(key) else { return false }
-    return (try? state.pointee.source.byte(place.start)) != ValueTag.absent
+    guard let location = try? location(key) else { return false }
+    return (try? state.pointee.source.byte(location.start)) != ValueTag.absent
   }
 
   @inline(__always)
-  private func place(_ key: Key) throws -> DecodingPlace? { try unsafe state.pointee.place(cell.pointee, key) }
+  private func location(_ key: Key) throws -> DecodingPosition? { try unsafe state.pointee.location(cell.pointee, key) }
 
   /// A field that has a value. Whether it is absent, its tag says.
   @inline(__always)
-  private func existing(_ key: Key) throws -> DecodingPlace {
-    guard let place = try place(key) else { throw missing(key) }
-    return place
+  private func existing(_ key: Key) throws -> DecodingPosition {
+    guard let location = try location(key) else { throw missing(key) }
+    return location
   }
 
   private func missing(_ key: Key) -> any Error {
@@ -50,11 +50,11 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   }
 
   /// The error for a field that could not be read.
-  private func error(_ failure: ReadFailure, _ type: Any.Type, _ place: DecodingPlace, _ key: Key) -> any Error {
-    if case .mismatch = failure, (try? state.pointee.source.byte(place.start)) == ValueTag.absent {
+  private func error(_ failure: ReadFailure, _ type: Any.Type, _ location: DecodingPosition, _ key: Key) -> any Error {
+    if case .mismatch = failure, (try? state.pointee.source.byte(location.start)) == ValueTag.absent {
       return missing(key)
     }
-    return state.pointee.error(failure, type, place.start, codingPath + [key])
+    return state.pointee.error(failure, type, location.start, codingPath + [key])
   }
 
   /// Reads a value that is not a container.
@@ -62,13 +62,13 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   func read<Value>(
     _ key: Key, _ body: (ByteSource, inout Int) throws(ReadFailure) -> Value
   ) throws -> Value {
-    var place = try existing(key)
+    var location = try existing(key)
     do throws(ReadFailure) {
-      let value = try body(state.pointee.source, &place.offset)
-      state.pointee.finish(place)
+      let value = try body(state.pointee.source, &location.offset)
+      state.pointee.finish(location)
       return value
     } catch {
-      throw self.error(error, Value.self, place, key)
+      throw self.error(error, Value.self, location, key)
     }
   }
 
@@ -77,30 +77,30 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   func readIfPresent<Value>(
     _ key: Key, _ body: (ByteSource, inout Int) throws(ReadFailure) -> Value
   ) throws -> Value? {
-    guard var place = try presentPlace(key) else { return nil }
+    guard var location = try presentLocation(key) else { return nil }
     do throws(ReadFailure) {
-      let value = try body(state.pointee.source, &place.offset)
-      state.pointee.finish(place)
+      let value = try body(state.pointee.source, &location.offset)
+      state.pointee.finish(location)
       return value
     } catch {
-      throw self.error(error, Value.self, place, key)
+      throw self.error(error, Value.self, location, key)
     }
   }
 
-  /// The place of a value that is neither absent nor null.
+  /// The position of a value that is neither absent nor null.
   @inline(__always)
-  private func presentPlace(_ key: Key) throws -> DecodingPlace? {
-    guard var place = try place(key) else { return nil }
-    guard let tag = try? state.pointee.source.byte(place.offset) else { throw error(.damaged, Any.self, place, key) }
-    guard tag == ValueTag.absent || tag == ValueTag.null else { return place }
-    place.offset &+= 1
-    state.pointee.finish(place)
+  private func presentLocation(_ key: Key) throws -> DecodingPosition? {
+    guard var location = try location(key) else { return nil }
+    guard let tag = try? state.pointee.source.byte(location.offset) else { throw error(.damaged, Any.self, location, key) }
+    guard tag == ValueTag.absent || tag == ValueTag.null else { return location }
+    location.offset &+= 1
+    state.pointee.finish(location)
     return nil
   }
 
   func decodeNil(forKey key: Key) throws -> Bool {
-    let place = try existing(key)
-    let tag = try? state.pointee.source.byte(place.start)
+    let location = try existing(key)
+    let tag = try? state.pointee.source.byte(location.start)
     if tag == ValueTag.absent { throw missing(key) }
     return tag == ValueTag.null
   }
@@ -108,29 +108,29 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T { try decode(type, key, try existing(key)) }
 
   func decodeIfPresent<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T? {
-    guard let place = try presentPlace(key) else { return nil }
-    return try decode(type, key, place)
+    guard let location = try presentLocation(key) else { return nil }
+    return try decode(type, key, location)
   }
 
   @inline(__always)
-  private func decode<T: Decodable>(_ type: T.Type, _ key: Key, _ found: DecodingPlace) throws -> T {
-    var place = found
+  private func decode<T: Decodable>(_ type: T.Type, _ key: Key, _ found: DecodingPosition) throws -> T {
+    var location = found
     let special = SpecialType.of(type)
     do throws(ReadFailure) {
-      let tag = try state.pointee.source.byte(place.start)
+      let tag = try state.pointee.source.byte(location.start)
       if special.reads(tag) {
-        let value = try state.pointee.source.special(&place.offset, special, as: type)
-        state.pointee.finish(place)
+        let value = try state.pointee.source.special(&location.offset, special, as: type)
+        state.pointee.finish(location)
         return value
       }
       if tag == ValueTag.absent { throw .mismatch }
     } catch {
-      throw self.error(error, type, place, key)
+      throw self.error(error, type, location, key)
     }
     let (value, end, owed) = try owner.core.decodeNested(
-      type, parent: place.slot, part: place.part, start: place.start, shape: nil)
-    place.offset = end
-    state.pointee.finish(place, owed: owed)
+      type, parent: location.slot, part: location.part, start: location.start, shape: nil)
+    location.offset = end
+    state.pointee.finish(location, owed: owed)
     return value
   }
 
@@ -151,7 +151,7 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   func superDecoder() throws -> any Decoder {
     let table = state.pointee.tables.table(PathKey.self)
     let id = unsafe cell.pointee.id
-    let found = try state.pointee.place(ContainerCell(slot: slot, id: id, table: table), PathKey.super)
+    let found = try state.pointee.location(ContainerCell(slot: slot, id: id, table: table), PathKey.super)
     if let found, (try? state.pointee.source.byte(found.start)) != ValueTag.absent {
       return try owner.core.child(found.slot, part: found.part, start: found.start, shape: nil)
     }
@@ -160,8 +160,8 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   }
 
   private func child(_ key: Key) throws -> DecodingHandle {
-    let place = try existing(key)
-    if (try? state.pointee.source.byte(place.start)) == ValueTag.absent { throw missing(key) }
-    return try owner.core.child(place.slot, part: place.part, start: place.start, shape: nil)
+    let location = try existing(key)
+    if (try? state.pointee.source.byte(location.start)) == ValueTag.absent { throw missing(key) }
+    return try owner.core.child(location.slot, part: location.part, start: location.start, shape: nil)
   }
 }

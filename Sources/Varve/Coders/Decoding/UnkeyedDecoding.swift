@@ -6,18 +6,18 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
   private let slotNumber: Int32
   private let id: UInt32
   private var index: Int32 = 0
-  private var place: Int32
+  private var location: Int32
 
   /// Slots and offsets fit: a value has at most 2³¹ − 1 bytes, and a frame is of one of them at least.
   init(core: DecodingCore, slot: Int, id: UInt32, body: Int) {
     self.core = core
     slotNumber = Int32(truncatingIfNeeded: slot)
     self.id = id
-    place = Int32(truncatingIfNeeded: body)
+    location = Int32(truncatingIfNeeded: body)
   }
 
   private var slot: Int { Int(slotNumber) }
-  private var offset: Int { Int(place) }
+  private var offset: Int { Int(location) }
   var currentIndex: Int { Int(index) }
 
   var codingPath: [any CodingKey] { core.state.pointee.path(to: slot) }
@@ -59,7 +59,7 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
   @inline(__always)
   private mutating func advance(to offset: Int) {
     index &+= 1
-    place = Int32(truncatingIfNeeded: offset)
+    location = Int32(truncatingIfNeeded: offset)
     if currentIndex > core.state.pointee.frames[slot].next {
       core.state.pointee.frames[slot].next = currentIndex
       core.state.pointee.frames[slot].cursor = offset

@@ -114,7 +114,7 @@ final class EncodingCore {
     return UnkeyedEncoding(core: self, slot: slot, id: id)
   }
 
-  /// A handle of a child of a frame whose place in the frame is there.
+  /// A handle of a child of a frame whose position in the frame is there.
   func child(_ slot: Int, _ key: any CodingKey) -> EncodingHandle {
     do {
       if let core = try state.pointee.detach(slot, shapes, key: key) {

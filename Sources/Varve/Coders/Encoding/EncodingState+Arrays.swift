@@ -25,7 +25,7 @@ extension EncodingState {
     switch frames[slot].kind {
     case .array: return
     case .pending: try open(slot, as: .array, headerSize: 1)
-    case .value, .record, .map: throw error(slot, "an array in the place of another value")
+    case .value, .record, .map: throw error(slot, "an array instead of another value")
     }
   }
 
@@ -41,7 +41,7 @@ extension EncodingState {
       } else {
         openRecord(slot)
       }
-    case .value, .array: throw error(slot, "fields in the place of another value")
+    case .value, .array: throw error(slot, "fields instead of another value")
     }
   }
 

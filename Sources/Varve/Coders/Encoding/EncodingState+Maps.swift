@@ -44,7 +44,7 @@ extension EncodingState {
   // MARK: - Buffers of their own
 
   /// A core for a container inside of a frame, where the mode asks for that; its bytes go here when the frame ends.
-  /// The place in the frame was made before.
+  /// The position in the frame was made before.
   mutating func detach(_ slot: Int, _ shapes: ShapeCache, key: any CodingKey) throws -> EncodingCore? {
     guard modes.contains(.detached) || isDetached else { return nil }
     if frames[slot].isUniform { _ = try tagElements(slot) }

@@ -25,7 +25,7 @@ extension EncodingState {
     try beginUnexpectedField(cell, key)
   }
 
-  /// A field that has no value now keeps its place in a record. A map has entries with values alone.
+  /// A field that has no value now keeps its position in a record. A map has entries with values alone.
   mutating func writeAbsent<Key: CodingKey>(_ cell: ContainerCell, _ key: Key) throws {
     try enter(cell.slot, cell.id)
     if frames[cell.slot].kind == .map { return }

@@ -173,13 +173,13 @@ struct KeyTables: ~Copyable {
     let table = UnsafeMutablePointer<KeyTable>.allocate(capacity: 1)
     unsafe table.initialize(to: KeyTable(key, shapes))
     if count >= slotCount / 2 { grow() }
-    unsafe place(table)
+    unsafe insert(table)
     count += 1
     return unsafe KeyTablePointer(table)
   }
 
   @unsafe
-  private func place(_ table: UnsafeMutablePointer<KeyTable>) {
+  private func insert(_ table: UnsafeMutablePointer<KeyTable>) {
     var index = unsafe slot(table.pointee.type)
     while unsafe slots[index] != nil { index = (index + 1) & (slotCount - 1) }
     unsafe slots[index] = table
@@ -192,7 +192,7 @@ struct KeyTables: ~Copyable {
     unsafe slots = .allocate(capacity: slotCount)
     unsafe slots.initialize(repeating: nil, count: slotCount)
     for index in 0..<oldCount {
-      if let table = unsafe old[index] { unsafe place(table) }
+      if let table = unsafe old[index] { unsafe insert(table) }
     }
     unsafe old.deallocate()
   }

@@ -78,7 +78,7 @@ final class ShapeCache: Sendable {
     let first: UInt8
   }
 
-  /// The shape that such records had last, and how often it took the place of one that it does not continue.
+  /// The shape that such records had last, and how often it replaced one that it does not continue.
   private struct Order {
     var shape: KnownShape
     var changes = 0

@@ -118,10 +118,10 @@ final class SpillWriting: StorageWriting {
   func deleteRange(_ range: StorageRange, in family: StorageFamily) throws {
     throw spill.refuse("removes from a part")
   }
-  func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) throws {
+  func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) throws {
     throw spill.refuse("puts a stamp")
   }
-  func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPlace, in family: StorageFamily) throws {
+  func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) throws {
     throw spill.refuse("puts a stamp")
   }
   func leaveOut(_ family: StorageFamily) throws { throw spill.refuse("uses a scratch part") }

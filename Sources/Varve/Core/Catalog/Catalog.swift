@@ -66,17 +66,17 @@ package final class Catalog: Sendable {
     try state.withLock { state in
       // Later collections have larger numbers.
       guard var former = state.dropped[name], let given = state.collection(name, at: snapshot.version),
-        given.record.id < record.id, let place = former.firstIndex(where: { snapshot.version < $0.end })
+        given.record.id < record.id, let location = former.firstIndex(where: { snapshot.version < $0.end })
       else { return }
       let known = former.map(\.info.record.id) + [state.collections[name]?.record.id]
       if !known.contains(record.id) {
         let definition = state.definitions[name]
         let info = try makeInfo(name, record, state.definition(of: name, record), versions, state.coders)
         state.definitions[name] = definition
-        let next = former[place...].firstIndex { $0.info.record.id > record.id } ?? former.endIndex
+        let next = former[location...].firstIndex { $0.info.record.id > record.id } ?? former.endIndex
         former.insert(CatalogState.Dropped(info: info, end: former[next - 1].end), at: next)
       }
-      for index in former[place...].indices where former[index].info.record.id < record.id {
+      for index in former[location...].indices where former[index].info.record.id < record.id {
         former[index].end = snapshot.version
       }
       state.dropped[name] = former

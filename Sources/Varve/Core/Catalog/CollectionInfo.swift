@@ -102,7 +102,7 @@ package final class CollectionInfo: Sendable {
     return bytes
   }
 
-  /// The place of a row among those of all collections: by id, and then by key.
+  /// The position of a row among those of all collections: by id, and then by key.
   func scanKey(_ storageKey: [UInt8]) -> [UInt8] {
     record.isOwn ? BigEndian.bytes(record.id) + storageKey : storageKey
   }

@@ -9,7 +9,7 @@ internal import Synchronization
 ///                    └─────▶ one subscription for all observations (ObservationRegistry)
 /// ```
 /// A commit costs a lock and an append a subscription, whatever the consumers do. In a database that other processes
-/// write, a task reads the feed and delivers in the committing call's place (`FeedFollowing`), as long as there is
+/// write, a task reads the feed and delivers for the committing call (`FeedFollowing`), as long as there is
 /// a subscription.
 ///
 /// # Concurrency

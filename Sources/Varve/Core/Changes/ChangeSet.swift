@@ -97,7 +97,7 @@ public struct ChangeSet: Sendable {
 
   // MARK: - The commit
 
-  /// The place of the commit in the order of all commits: where a subscription resumes that has dealt with this.
+  /// The position of the commit in the order of all commits: where a subscription resumes that has dealt with this.
   public var version: CommitVersion { content.version }
 
   /// When it was committed, by the clock of the process that did, in whole seconds.

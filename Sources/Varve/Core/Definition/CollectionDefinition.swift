@@ -20,7 +20,7 @@ public struct CollectionDefinition: Sendable {
   public internal(set) var formerKeys: [String] = []
   /// Where it is kept.
   public let storage: CollectionStorage
-  /// Made by the first use of a type that has a collection and nothing else: a format may take its place.
+  /// Made by the first use of a type that has a collection and nothing else: a format may replace it.
   var isProvisional = false
   let keyTypeID: ObjectIdentifier
   let keyTypeName: String

@@ -13,7 +13,7 @@ extension CollectionDefinition {
   /// and then the row is removed instead.
   ///
   /// One that throws fails the write, with its own error. `type` is that of the collection's objects, or a class above
-  /// or below it; with another, opening a database with it throws `.invalidDefinition`. A second rule takes the place of
+  /// or below it; with another, opening a database with it throws `.invalidDefinition`. A second rule replaces
   /// the first.
   public func sanitized<Object: Codable & Sendable>(
     _ type: Object.Type = Object.self, before rule: @escaping @Sendable (Object) throws -> Object?

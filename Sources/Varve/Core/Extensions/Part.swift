@@ -205,34 +205,34 @@ public struct Part {
   /// Sets the value of a key, with the number of the commit in the key or the value: eight bytes, big-endian, which
   /// replace those that are there.
   ///
-  /// The number is known at the commit only. Until then the bytes are `StampPlace.pending`, eight times 0xFF: reads return
+  /// The number is known at the commit only. Until then the bytes are `StampPosition.pending`, eight times 0xFF: reads return
   /// them, `get` and `delete` find a stamped key by them, and of keys with one prefix before the stamp those of the
   /// transaction come last, in the order of what follows the stamp. Throws as `put`, and `.invalidArgument` where the eight
   /// bytes do not lie within the key or the value. In a write-once part a key with a stamp is looked for only in what the
   /// transaction has written.
-  public func putStamped(_ key: [UInt8], _ value: [UInt8], at place: StampPlace) throws {
+  public func putStamped(_ key: [UInt8], _ value: [UInt8], at location: StampPosition) throws {
     if form.rule != nil { throw wrongForm("has counters: add to them") }
     let (offset, size) =
-      switch place {
+      switch location {
       case .key(let offset): (offset, key.count)
       case .value(let offset): (offset, value.count)
       }
-    guard offset >= 0, offset <= size - StampPlace.pending.count else {
+    guard offset >= 0, offset <= size - StampPosition.pending.count else {
       throw DatabaseError(
         .invalidArgument, "extension \"\(open.name)\" puts a stamp of 8 bytes at byte \(offset) of \(size)")
     }
     try open.check(keySize: key.count, valueSize: value.count)
     guard let (family, pending) = try target() else { return }
-    noteWrite(family) { place.pending(key, value).key }
-    // Its place in the order of keys is known at the commit.
-    if case .key(let offset) = place { open.partWrites?.note(StorageRange(prefix: Array(key[..<offset])), in: family) }
-    if form == .appendOnly { return try pending.appendStamped(key, value, at: place, in: family) }
+    noteWrite(family) { location.pending(key, value).key }
+    // Its position in the order of keys is known at the commit.
+    if case .key(let offset) = location { open.partWrites?.note(StorageRange(prefix: Array(key[..<offset])), in: family) }
+    if form == .appendOnly { return try pending.appendStamped(key, value, at: location, in: family) }
     if form == .writeOnce, !hasUniqueKeys || Self.looksAnyway {
-      let pendingKey = place.pending(key, value).key
+      let pendingKey = location.pending(key, value).key
       // No commit before has the number of this one.
       if pendingKey == key || pending.decides(pendingKey, in: family) { try makeRoom(pendingKey, family, pending) }
     }
-    try pending.putStamped(key, value, at: place, in: family)
+    try pending.putStamped(key, value, at: location, in: family)
   }
 
   /// Removes a key, whether it is there or not.

@@ -1,5 +1,5 @@
 /// From the number of a row back to the row: for extensions that keep numbers, which are short and never change their
-/// place in an order, and have to come back to rows.
+/// position in an order, and have to come back to rows.
 ///
 /// It is an extension itself, so that it is built, kept with each commit, undone with savepoints, and dropped, as any
 /// other. The database registers it with the first extension that asks (`ExtensionConfiguration.asksRowsByID`) and drops

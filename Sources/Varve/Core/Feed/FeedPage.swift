@@ -135,9 +135,9 @@ struct FeedReading {
     var isLast = first.isLast
     while !isLast {
       guard let (key, value) = try cursor.next() else { throw FeedEntry.damaged("commit \(version) has no end") }
-      let place = try FeedKey.parse(key)
+      let location = try FeedKey.parse(key)
       part += 1
-      guard place == (version, part) else {
+      guard location == (version, part) else {
         throw FeedEntry.damaged("part \(part) of commit \(version) is missing")
       }
       let entry = try FeedEntry(value)

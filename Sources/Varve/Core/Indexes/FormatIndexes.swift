@@ -58,7 +58,7 @@ final class FormatIndexes<Format: StoreFormat>: Sendable {
   let format: Format
   /// In the order of their names.
   let list: [NamedIndex<Format.Instance>]
-  /// The numbers of indexes by the paths that have led to them: a path is one object at each place of a program that
+  /// The numbers of indexes by the paths that have led to them: a path is one object at each position of a program that
   /// has it.
   private let slots = FutexLock<[ObjectIdentifier: (path: AnyKeyPath, slot: Int)]>([:])
   private static var slotsMaximum: Int { 256 }

@@ -1,7 +1,7 @@
 /// What an index keeps of long texts: their beginning (`Index(\.text, prefix: 200)`).
 ///
 /// The beginning of a text ends where the first character ends at or after `size` bytes of its encoding (`KeyTag`). Two texts
-/// differ at the same place as their beginnings, or these are equal: so beginnings are never in another order than their
+/// differ at the same position as their beginnings, or these are equal: so beginnings are never in another order than their
 /// texts, and none is after its text. A range of texts therefore has its beginnings in the same range, made longer at its
 /// lower end.
 struct KeyPrefix: Hashable, Sendable {

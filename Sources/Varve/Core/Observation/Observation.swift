@@ -2,7 +2,7 @@ internal import FutexLocks
 internal import Synchronization
 
 /// What an observation is about.
-enum ObservedPlace: Sendable {
+enum ObservedTarget: Sendable {
   case row(RowKey)
   case collection(String)
   /// What a watcher says of each commit. With a collection, rows of that one are what concerns it.
@@ -15,7 +15,7 @@ enum ObservedPlace: Sendable {
   }
 }
 
-/// What has happened to an observed place since its consumer looked last: it stays small however slow that is.
+/// What has happened to an observed position since its consumer looked last: it stays small however slow that is.
 struct ObservationState {
   /// What the consumer is to do.
   enum Step {
@@ -86,7 +86,7 @@ struct ObservationState {
   }
 }
 
-/// Changes of an observed place, of one commit or several.
+/// Changes of an observed position, of one commit or several.
 struct ObservedChange {
   /// The first commit that is in it, and the last one.
   private(set) var first: CommitVersion
@@ -125,14 +125,14 @@ struct ObservedChange {
   }
 }
 
-/// One consumer that observes a place: with the last reference the registry forgets it.
+/// One consumer that observes a position: with the last reference the registry forgets it.
 final class Observation: Sendable {
-  let place: ObservedPlace
+  let location: ObservedTarget
   private let state: FutexLock<ObservationState>
   private let signal = Signal()
 
-  init(_ place: ObservedPlace, after start: CommitVersion) {
-    self.place = place
+  init(_ location: ObservedTarget, after start: CommitVersion) {
+    self.location = location
     state = FutexLock(ObservationState(start))
   }
 

@@ -71,14 +71,14 @@ final class ObservationRegistry: Sendable {
   // MARK: - Observers
 
   /// Adds an observer, whose first look is due.
-  func observe(_ place: ObservedPlace, in database: DatabaseCore) throws -> HeldObservation {
-    let compared = place.comparedCollection
+  func observe(_ location: ObservedTarget, in database: DatabaseCore) throws -> HeldObservation {
+    let compared = location.comparedCollection
     if let compared { rows.add(compared) }
     do {
       // Made outside of the lock, and dropped again where another observer was faster: it may read.
       var begun = try state.withLock { $0.task == nil } ? Self.begin(database) : nil
       while true {
-        if let held = add(place, begun, database) { return held }
+        if let held = add(location, begun, database) { return held }
         begun = try Self.begin(database)
       }
     } catch {
@@ -93,7 +93,7 @@ final class ObservationRegistry: Sendable {
 
   /// Nil where nothing takes commits, and no subscription was begun.
   private func add(
-    _ place: ObservedPlace, _ begun: (subscription: HeldSubscription, position: CommitVersion)?,
+    _ location: ObservedTarget, _ begun: (subscription: HeldSubscription, position: CommitVersion)?,
     _ database: DatabaseCore
   ) -> HeldObservation? {
     state.withLock { state in
@@ -105,8 +105,8 @@ final class ObservationRegistry: Sendable {
         state.task = (number, Task.detached { [self] in await run(begun.subscription, number, database) })
       }
       // A reader from now on sees this commit, and is notified of those after it.
-      let observation = Observation(place, after: database.changes.last)
-      switch place {
+      let observation = Observation(location, after: database.changes.last)
+      switch location {
       case .collection(let name): state.watchers[name, default: Watchers()].collection[number] = observation
       case .row(let row):
         state.watchers[row.collection, default: Watchers()].rows[row.bytes, default: [:]][number] = observation
@@ -119,10 +119,10 @@ final class ObservationRegistry: Sendable {
   }
 
   /// An observer has gone.
-  func remove(_ place: ObservedPlace, _ number: UInt64) {
-    if let compared = place.comparedCollection { rows.remove(compared) }
+  func remove(_ location: ObservedTarget, _ number: UInt64) {
+    if let compared = location.comparedCollection { rows.remove(compared) }
     let task = state.withLock { state in
-      state.remove(place, number)
+      state.remove(location, number)
       guard state.watchers.isEmpty, state.watched.isEmpty else { return nil as Task<Void, Never>? }
       defer { state.task = nil }
       return state.task?.task
@@ -278,8 +278,8 @@ extension ObservationRegistry.State {
     watchers.values.flatMap(\.all) + watched.values.map(\.observation)
   }
 
-  fileprivate mutating func remove(_ place: ObservedPlace, _ number: UInt64) {
-    switch place {
+  fileprivate mutating func remove(_ location: ObservedTarget, _ number: UInt64) {
+    switch location {
     case .collection(let name): change(name) { $0.collection[number] = nil }
     case .row(let row):
       change(row.collection) { found in
@@ -347,5 +347,5 @@ final class HeldObservation: Sendable {
     self.database = database
   }
 
-  deinit { database.observations.remove(observation.place, number) }
+  deinit { database.observations.remove(observation.location, number) }
 }

@@ -67,9 +67,9 @@ public struct RowCursor {
         .invalidArgument, "the cursor is over \"\(scans[0].info.name)\"", collection: row.collection, key: row.text)
     }
     index = scans.firstIndex { $0.info.name >= row.collection } ?? scans.count
-    for place in index..<scans.count {
-      let info = scans[place].info
-      scans[place].cursor.seek(to: info.name == row.collection ? info.prefix + row.bytes : info.range.lower)
+    for location in index..<scans.count {
+      let info = scans[location].info
+      scans[location].cursor.seek(to: info.name == row.collection ? info.prefix + row.bytes : info.range.lower)
     }
   }
 

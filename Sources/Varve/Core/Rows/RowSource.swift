@@ -4,7 +4,7 @@ internal import Synchronization
 ///
 /// # Inside of `perform`
 /// The transaction belongs to one call at a time, and a sequence is made by a call that can't wait. So it takes its
-/// place in the line, and gets its scan when it is its turn: before every call that begins after it. A caller that iterates
+/// position in the line, and gets its scan when it is its turn: before every call that begins after it. A caller that iterates
 /// waits in the same line, and so finds it there.
 ///
 /// # Invariants

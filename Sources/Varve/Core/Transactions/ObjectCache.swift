@@ -86,35 +86,35 @@ private struct RecencyList {
     var older = -1
   }
 
-  private var places: [ObjectCache.Key: Int] = [:]
+  private var locations: [ObjectCache.Key: Int] = [:]
   private var nodes: [Node?] = []
   private var free: [Int] = []
   private var newest = -1
   private var oldest = -1
 
-  var count: Int { places.count }
+  var count: Int { locations.count }
 
   mutating func use(_ key: ObjectCache.Key) -> CachedObject? {
-    guard let place = places[key] else { return nil }
-    unlink(place)
-    linkNewest(place)
-    return nodes[place]?.object
+    guard let location = locations[key] else { return nil }
+    unlink(location)
+    linkNewest(location)
+    return nodes[location]?.object
   }
 
   mutating func insert(_ key: ObjectCache.Key, _ object: CachedObject) {
     remove(key)
     let node = Node(key: key, object: object)
-    let place = free.popLast() ?? nodes.count
-    if place == nodes.count { nodes.append(node) } else { nodes[place] = node }
-    places[key] = place
-    linkNewest(place)
+    let location = free.popLast() ?? nodes.count
+    if location == nodes.count { nodes.append(node) } else { nodes[location] = node }
+    locations[key] = location
+    linkNewest(location)
   }
 
   mutating func remove(_ key: ObjectCache.Key) {
-    guard let place = places.removeValue(forKey: key) else { return }
-    unlink(place)
-    nodes[place] = nil
-    free.append(place)
+    guard let location = locations.removeValue(forKey: key) else { return }
+    unlink(location)
+    nodes[location] = nil
+    free.append(location)
   }
 
   mutating func removeLeastRecent() {
@@ -123,16 +123,16 @@ private struct RecencyList {
 
   mutating func removeAll() { self = RecencyList() }
 
-  private mutating func linkNewest(_ place: Int) {
-    nodes[place]?.older = newest
-    nodes[place]?.newer = -1
-    if newest >= 0 { nodes[newest]?.newer = place }
-    newest = place
-    if oldest < 0 { oldest = place }
+  private mutating func linkNewest(_ location: Int) {
+    nodes[location]?.older = newest
+    nodes[location]?.newer = -1
+    if newest >= 0 { nodes[newest]?.newer = location }
+    newest = location
+    if oldest < 0 { oldest = location }
   }
 
-  private mutating func unlink(_ place: Int) {
-    guard let node = nodes[place] else { return }
+  private mutating func unlink(_ location: Int) {
+    guard let node = nodes[location] else { return }
     if node.newer >= 0 { nodes[node.newer]?.older = node.older } else { newest = node.older }
     if node.older >= 0 { nodes[node.older]?.newer = node.newer } else { oldest = node.newer }
   }

@@ -107,17 +107,17 @@ final class Performing: @unchecked Sendable {
     try await takeTurn()
     defer { turn.release() }
     try transaction.check()
-    let place = transaction.beginSavepoint()
+    let location = transaction.beginSavepoint()
     let inner = Performing(core, transaction, terms)
     do {
       let result = try await inner.inside(isolation: isolation, body)
       await inner.finish()
       try transaction.requireNoRollback()
-      transaction.release(place)
+      transaction.release(location)
       return result
     } catch {
       await inner.finish()
-      transaction.undo(to: place)
+      transaction.undo(to: location)
       throw error
     }
   }

@@ -66,11 +66,11 @@ extension ReadTransaction {
   private func object<Object: Decodable>(
     _ type: Object.Type, _ key: [UInt8], _ info: CollectionInfo, _ cache: ObjectCache, _ generation: UInt64
   ) throws -> Object? {
-    let place = ObjectCache.Key(collection: info.record.id, key: key)
-    if let known = cache.find(place, generation: generation) as? Object { return known }
+    let location = ObjectCache.Key(collection: info.record.id, key: key)
+    if let known = cache.find(location, generation: generation) as? Object { return known }
     guard let bytes = try value(of: key, in: info.objects) else { return nil }
     let object = try database.coding.object(type, key, bytes, info)
-    cache.keep(CachedObject(object: object), for: place, generation: generation)
+    cache.keep(CachedObject(object: object), for: location, generation: generation)
     return object
   }
 

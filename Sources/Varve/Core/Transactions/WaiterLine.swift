@@ -14,31 +14,31 @@ struct WaiterLine {
     let wake: @Sendable (WriterQueue.Outcome) -> Void
   }
 
-  private struct Place {
+  private struct Location {
     let number: UInt64
     var waiter: Waiter?
   }
 
-  private var places: [Place] = []
+  private var locations: [Location] = []
   /// Everything before it is empty.
   private var first = 0
   private(set) var count = 0
   /// How many places are kept, empty ones among them.
-  var placeCount: Int { places.count }
+  var locationCount: Int { locations.count }
 
   mutating func append(_ waiter: Waiter) {
-    places.append(Place(number: waiter.number, waiter: waiter))
+    locations.append(Location(number: waiter.number, waiter: waiter))
     count += 1
   }
 
   /// Puts back a waiter that was taken as the first.
   mutating func putBack(_ waiter: Waiter) {
-    let place = Place(number: waiter.number, waiter: waiter)
+    let location = Location(number: waiter.number, waiter: waiter)
     if first > 0 {
       first -= 1
-      places[first] = place
+      locations[first] = location
     } else {
-      places.insert(place, at: 0)
+      locations.insert(location, at: 0)
     }
     count += 1
   }
@@ -46,7 +46,7 @@ struct WaiterLine {
   mutating func popFirst() -> Waiter? {
     if count == 0 { return nil }
     defer { closeUp() }
-    while first < places.count {
+    while first < locations.count {
       first += 1
       if let waiter = take(first - 1) { return waiter }
     }
@@ -57,12 +57,12 @@ struct WaiterLine {
   mutating func remove(_ number: UInt64) -> Waiter? {
     defer { closeUp() }
     var low = first
-    var high = places.count
+    var high = locations.count
     while low < high {
       let middle = low + (high - low) / 2
-      if places[middle].number < number { low = middle + 1 } else { high = middle }
+      if locations[middle].number < number { low = middle + 1 } else { high = middle }
     }
-    guard low < places.count, places[low].number == number else { return nil }
+    guard low < locations.count, locations[low].number == number else { return nil }
     return take(low)
   }
 
@@ -70,7 +70,7 @@ struct WaiterLine {
   mutating func removeAll(dueAt now: ContinuousClock.Instant) -> [Waiter] {
     defer { closeUp() }
     var due: [Waiter] = []
-    for index in places[first...].indices where places[index].waiter?.deadline.map({ $0 <= now }) == true {
+    for index in locations[first...].indices where locations[index].waiter?.deadline.map({ $0 <= now }) == true {
       if let waiter = take(index) { due.append(waiter) }
     }
     return due
@@ -78,21 +78,21 @@ struct WaiterLine {
 
   mutating func removeAll() -> [Waiter] {
     defer { self = WaiterLine() }
-    return places[first...].compactMap(\.waiter)
+    return locations[first...].compactMap(\.waiter)
   }
 
   /// The first deadline of those that wait.
-  var earliestDeadline: ContinuousClock.Instant? { places[first...].lazy.compactMap(\.waiter?.deadline).min() }
+  var earliestDeadline: ContinuousClock.Instant? { locations[first...].lazy.compactMap(\.waiter?.deadline).min() }
 
   private mutating func take(_ index: Int) -> Waiter? {
-    guard let waiter = places[index].waiter.take() else { return nil }
+    guard let waiter = locations[index].waiter.take() else { return nil }
     count -= 1
     return waiter
   }
 
   private mutating func closeUp() {
-    guard places.count > 32, count * 2 < places.count else { return }
-    places = places[first...].filter { $0.waiter != nil }
+    guard locations.count > 32, count * 2 < locations.count else { return }
+    locations = locations[first...].filter { $0.waiter != nil }
     first = 0
   }
 }

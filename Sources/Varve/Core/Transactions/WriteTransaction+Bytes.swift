@@ -17,7 +17,7 @@ extension WriteTransaction {
         .invalidArgument, "\(part) of the collection are binary, and mean nothing without their shape; set objects",
         collection: collection)
     }
-    let (info, key) = try place(key, collection)
+    let (info, key) = try location(key, collection)
     let old = try present(key, info)
     var header = RowHeader(hasMetadata: metadata != nil, coder: info.coderMark, version: info.versions.current)
     header.id = try old?.header.id ?? database.catalog.nextRowID()

@@ -10,7 +10,7 @@ extension WriteTransaction {
   /// program has written the row, and what a hook throws; then no row has changed. The first `set` into a collection that no definition names makes it, for keys of this type;
   /// that stays, also where the transaction is rolled back.
   public func set<Object: Encodable>(_ object: Object, key: some KeyCodable, in collection: String) throws {
-    let (info, key) = try place(key, collection)
+    let (info, key) = try location(key, collection)
     try set(object, key, info, over: try present(key, info))
   }
 
@@ -19,7 +19,7 @@ extension WriteTransaction {
   public func set<Object: Encodable, Metadata: Encodable>(
     _ object: Object, key: some KeyCodable, in collection: String, metadata: Metadata?
   ) throws {
-    let (info, key) = try place(key, collection)
+    let (info, key) = try location(key, collection)
     try set(object, metadata, key, info)
   }
 
@@ -28,7 +28,7 @@ extension WriteTransaction {
   public func replaceObject<Object: Encodable>(
     _ object: Object, key: some KeyCodable, in collection: String
   ) throws -> Bool {
-    guard let (info, key) = try existingPlace(key, collection) else { return false }
+    guard let (info, key) = try existingLocation(key, collection) else { return false }
     return try replaceObject(object, key, info)
   }
 
@@ -38,7 +38,7 @@ extension WriteTransaction {
   public func replaceMetadata<Metadata: Encodable>(
     _ metadata: Metadata?, key: some KeyCodable, in collection: String
   ) throws -> Bool {
-    guard let (info, key) = try existingPlace(key, collection) else { return false }
+    guard let (info, key) = try existingLocation(key, collection) else { return false }
     return try replaceMetadata(metadata, key, info)
   }
 
@@ -70,7 +70,7 @@ extension WriteTransaction {
   /// Removes a row, whatever version has written it. Returns false where there is none.
   @discardableResult
   public func remove(key: some KeyCodable, in collection: String) throws -> Bool {
-    guard let (info, key) = try existingPlace(key, collection) else { return false }
+    guard let (info, key) = try existingLocation(key, collection) else { return false }
     return try remove([key], info) == 1
   }
 
@@ -84,7 +84,7 @@ extension WriteTransaction {
   // MARK: - Where rows are
 
   /// The collection, made where there is none, and the key in its families.
-  func place<Key: KeyCodable>(_ key: Key, _ collection: String) throws -> (CollectionInfo, [UInt8]) {
+  func location<Key: KeyCodable>(_ key: Key, _ collection: String) throws -> (CollectionInfo, [UInt8]) {
     let info =
       try knownInfo(collection)
       ?? database.makeCollection(collection, keyType: Key.keyType.description)
@@ -92,7 +92,7 @@ extension WriteTransaction {
   }
 
   /// The same for what changes rows that are there only: nil where the collection has never had one.
-  private func existingPlace(_ key: some KeyCodable, _ collection: String) throws -> (CollectionInfo, [UInt8])? {
+  private func existingLocation(_ key: some KeyCodable, _ collection: String) throws -> (CollectionInfo, [UInt8])? {
     guard let info = try info(collection) else { return nil }
     return (info, try info.storageKey(key, limit: database.limits.keySize))
   }
@@ -375,7 +375,7 @@ extension WriteTransaction {
   }
 
   private func touch(_ key: some KeyCodable, _ collection: String, _ event: RowChange.Event) throws -> Bool {
-    guard let (info, key) = try existingPlace(key, collection) else { return false }
+    guard let (info, key) = try existingLocation(key, collection) else { return false }
     return try touch(key, info, event)
   }
 

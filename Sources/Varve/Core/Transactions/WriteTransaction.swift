@@ -192,14 +192,14 @@ public final class WriteTransaction: ReadTransaction {
   @discardableResult
   public func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
     try check()
-    let place = beginSavepoint()
+    let location = beginSavepoint()
     do {
       let result = try body()
       try requireNoRollback()
-      release(place)
+      release(location)
       return result
     } catch {
-      undo(to: place)
+      undo(to: location)
       throw error
     }
   }
@@ -227,26 +227,26 @@ public final class WriteTransaction: ReadTransaction {
       custom: custom, addedRows: addedRows, replaced: replaced)
   }
 
-  func release(_ place: Savepoint) {
+  func release(_ location: Savepoint) {
     depth -= 1
     pending.releaseSavepoint()
     changes.releaseSavepoint()
   }
 
-  func undo(to place: Savepoint) {
+  func undo(to location: Savepoint) {
     if rolledBackDepth == depth { rolledBackDepth = nil }
     depth -= 1
     pending.rollBack()
-    changes.rollBack(to: place.changes)
-    restore(place.replaced)
-    forgetOpened(after: place.openCount)
-    for (open, mark) in place.marks { open.hearer?.rollBack(to: mark) }
+    changes.rollBack(to: location.changes)
+    restore(location.replaced)
+    forgetOpened(after: location.openCount)
+    for (open, mark) in location.marks { open.hearer?.rollBack(to: mark) }
     // No hook has received yet what is undone.
-    hooks.truncate(to: place.eventCount)
-    completions.removeSubrange(place.completionCount...)
-    appliedHandlers.removeSubrange(place.appliedCount...)
-    custom = place.custom
-    addedRows = place.addedRows
+    hooks.truncate(to: location.eventCount)
+    completions.removeSubrange(location.completionCount...)
+    appliedHandlers.removeSubrange(location.appliedCount...)
+    custom = location.custom
+    addedRows = location.addedRows
   }
 
   // MARK: - Replaced definitions

@@ -55,7 +55,7 @@ public final class MappedFile: @unchecked Sendable {
   }
 
   /// Whether stores must go through `store`: false in real use, where the log encodes records in
-  /// place instead of copying them twice.
+  /// position instead of copying them twice.
   @inline(__always)
   var isObserved: Bool { observer != nil }
 

@@ -170,8 +170,8 @@ struct MemoryPath {
 
 extension MemoryFileSystem.Names {
   func entry(_ path: String) -> MemoryFileSystem.Entry? {
-    let place = MemoryPath(path)
-    return directories[place.parent]?[place.name]
+    let location = MemoryPath(path)
+    return directories[location.parent]?[location.name]
   }
 
   func file(_ path: String) throws(EngineError) -> MemoryContent {
@@ -189,16 +189,16 @@ extension MemoryFileSystem.Names {
   }
 
   mutating func set(_ entry: MemoryFileSystem.Entry?, at path: String) {
-    let place = MemoryPath(path)
-    directories[place.parent]?[place.name] = entry
+    let location = MemoryPath(path)
+    directories[location.parent]?[location.name] = entry
   }
 
   mutating func add(_ entry: MemoryFileSystem.Entry, at path: String) throws(EngineError) {
-    let place = MemoryPath(path)
-    guard directories[place.parent] != nil else {
+    let location = MemoryPath(path)
+    guard directories[location.parent] != nil else {
       throw EngineError(.notFound, "the parent directory does not exist", file: path)
     }
-    guard !place.isRoot, self.entry(path) == nil else {
+    guard !location.isRoot, self.entry(path) == nil else {
       throw EngineError(.alreadyExists, "a file or directory exists at this path", file: path)
     }
     set(entry, at: path)

@@ -138,7 +138,7 @@ public final class ThreadPool: BackgroundExecutor, @unchecked Sendable {
     }
   }
 
-  /// A job that a waiting thread runs in place of one that could not be started.
+  /// A job that a waiting thread runs instead of one that could not be started.
   private func takeJobOfMissingThread() -> ThreadPoolQueue.Job? {
     monitor.withLock {
       guard !state.missing.isEmpty, !state.isShutDown else { return nil }

@@ -4,7 +4,7 @@
 /// It costs a few additions a bundle, and a few a row only for columns that have a width.
 extension Block {
   /// Throws `.corruption` (or `.unsupportedFormat` for an entry kind of a later version) without a
-  /// place: the caller knows it.
+  /// position: the caller knows it.
   static func validate(_ content: ByteView) throws(EngineError) {
     guard content.count >= headerSize else {
       throw .corruption("block has \(content.count) bytes; expected at least \(headerSize)")
@@ -50,8 +50,8 @@ extension Block {
           throw .corruption("bundle \(index) of the block begins at offset \(suffixes[slot]); expected 0")
         }
         var isOrdered = true
-        for place in 1...rows {
-          let next = suffixes.integer(slot &+ place)
+        for location in 1...rows {
+          let next = suffixes.integer(slot &+ location)
           let above = next &- excess
           isOrdered = isOrdered && above >= 0 && above <= largest
           excess = next

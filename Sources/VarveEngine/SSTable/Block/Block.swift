@@ -174,10 +174,10 @@ struct Block {
   @inline(__always)
   func suffix(_ row: Int, _ bundle: BlockBundle) -> ByteView {
     assert(row >= 0 && row < rowCount, "a row outside the block")
-    let place = row & (Block.bundleSize &- 1)
+    let location = row & (Block.bundleSize &- 1)
     let slot = row &+ (row >> Block.bundleShift)
-    let start = place &* bundle.suffixSizeMinimum &+ suffixes.integer(slot)
-    let end = (place &+ 1) &* bundle.suffixSizeMinimum &+ suffixes.integer(slot &+ 1)
+    let start = location &* bundle.suffixSizeMinimum &+ suffixes.integer(slot)
+    let end = (location &+ 1) &* bundle.suffixSizeMinimum &+ suffixes.integer(slot &+ 1)
     return unsafe ByteView(base: bundle.base + bundle.prefixSize + start, count: end &- start)
   }
 

@@ -1,6 +1,6 @@
 /// Puts the rows of one block together, in order, and writes the content that `Block` draws.
 ///
-/// Values go straight to their place in the content. Keys wait, whole, until the block is finished:
+/// Values go straight to their position in the content. Keys wait, whole, until the block is finished:
 /// only then is it known what they share. Nothing is encoded twice.
 ///
 /// # Safety
@@ -253,11 +253,11 @@ struct BlockBuilder: ~Copyable {
       let shared = prefixSize + size + suffixSizeMinimum(prefixSize, size)
       let start = keyStart(rows.lowerBound)
       let records = records.view
-      appendColumn(width, rows.count + 1) { place in
-        if place == 0 { return 0 }
-        let row = rows.lowerBound &+ place &- 1
+      appendColumn(width, rows.count + 1) { location in
+        if location == 0 { return 0 }
+        let row = rows.lowerBound &+ location &- 1
         let end = Int(records.load(row &* BlockBuilder.recordSize &+ 8, as: UInt32.self))
-        return UInt64(truncatingIfNeeded: end &- start &- place &* shared)
+        return UInt64(truncatingIfNeeded: end &- start &- location &* shared)
       }
     }
   }

@@ -77,12 +77,12 @@ struct BlockScanner {
   private func end(ofBlockAt start: Int, limit: Int) -> Int? {
     let last = min(bytes.count - BlockTrailer.size, start + min(limit, bytes.count))
     guard start <= last else { return nil }
-    let place = CRC32C.seed(tableID, fileOffset + UInt64(start))
+    let location = CRC32C.seed(tableID, fileOffset + UInt64(start))
     let codecMaximum = UInt8(Compression.allCases.count)
     var checksum: UInt32 = 0
     for position in start...last {
       let next = CRC32C.extend(checksum, bytes.slice(position, position + 1))
-      if bytes[position] < codecMaximum, next ^ place == bytes.load(position + 1, as: UInt32.self) {
+      if bytes[position] < codecMaximum, next ^ location == bytes.load(position + 1, as: UInt32.self) {
         return position + BlockTrailer.size
       }
       checksum = next

@@ -28,7 +28,7 @@ enum RangeTombstoneBlock {
     }
   }
 
-  /// Reads a content that may be anything. Throws `.corruption` with its place.
+  /// Reads a content that may be anything. Throws `.corruption` with its position.
   static func read(_ content: ByteView, path: String, offset: UInt64) throws(EngineError) -> RangeTombstoneList {
     var reader = ByteReader(content, file: path, fileOffset: offset)
     var builder = RangeTombstoneListBuilder()

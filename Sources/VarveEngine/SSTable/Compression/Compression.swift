@@ -61,7 +61,7 @@ enum Compression: UInt8, Sendable, CaseIterable {
   }
 
   /// Unpacks `input`, which must give exactly as many bytes as `output` has. Throws `.corruption`
-  /// without a place: the caller knows it.
+  /// without a position: the caller knows it.
   func decompress(_ input: ByteView, into output: UnsafeMutableRawBufferPointer) throws(EngineError) {
     switch self {
     case .none:

@@ -21,7 +21,7 @@ enum TableFilter {
 
   /// The number of the page of a hash, and where the key's line begins there.
   @inline(__always)
-  static func place(_ hash: UInt64, _ footer: TableFooter) -> (page: Int, line: Int) {
+  static func location(_ hash: UInt64, _ footer: TableFooter) -> (page: Int, line: Int) {
     let lineOffset = BloomFilter.lineOffset(hash, Int(footer.filterLineCount))
     return (lineOffset / pageSize, lineOffset & (pageSize - 1))
   }

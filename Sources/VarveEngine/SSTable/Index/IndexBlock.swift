@@ -40,7 +40,7 @@ struct IndexBlock {
   @inline(__always)
   func lowerBound(_ key: ByteView, _ trailer: Trailer) -> Int { separators.lowerBound(key, trailer) }
 
-  /// Throws `.corruption` without a place unless every access to rows and entries is inside the content.
+  /// Throws `.corruption` without a position unless every access to rows and entries is inside the content.
   static func validate(_ content: ByteView) throws(EngineError) {
     guard content.count >= IndexColumns.headerSize + Block.headerSize else {
       throw .corruption(

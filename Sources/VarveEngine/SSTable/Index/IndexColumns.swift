@@ -101,7 +101,7 @@ struct IndexColumns {
 
   /// Where the first of `rowCount` blocks begins, and the bytes of all of them. Those are below 2^64: of
   /// fewer than 2^31 rows (`IndexBlock.validate`) none is above 2^32, and a slot is below 2^56.
-  func places(_ rowCount: Int) -> (offset: UInt64, size: UInt64) {
+  func locations(_ rowCount: Int) -> (offset: UInt64, size: UInt64) {
     (firstOffset, offset(rowCount) &- firstOffset)
   }
 
@@ -122,7 +122,7 @@ struct IndexColumns {
       flags: UInt8(truncatingIfNeeded: flags[row]))
   }
 
-  /// Throws `.corruption` without a place unless `view` begins with the columns of `rowCount` entries
+  /// Throws `.corruption` without a position unless `view` begins with the columns of `rowCount` entries
   /// and every handle has a size that can be. Whether it lies in the file, `TableReader.check` says.
   static func validate(_ view: ByteView, rowCount: Int) throws(EngineError) {
     guard view.count >= headerSize else {

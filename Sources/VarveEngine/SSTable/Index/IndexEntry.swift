@@ -25,7 +25,7 @@ struct IndexEntry: Hashable, Sendable {
   /// Whether the block has more than one version of a key, or a key that continues in a neighbour.
   var hasSharedKeys: Bool { flags != 0 }
 
-  /// The same block at another place, in other company.
+  /// The same block at another position, in other company.
   func with(offset: UInt64, flags: UInt8) -> IndexEntry {
     IndexEntry(
       handle: BlockHandle(offset: offset, storedSize: handle.storedSize, contentSize: handle.contentSize),

@@ -18,7 +18,7 @@ internal import Synchronization
 /// the last of them. The bounds are on the slots: readers that are still used count beside them.
 ///
 /// # Invariants
-/// 1. A slot is in the ring exactly while it has a reader; `ringIndex` is its place.
+/// 1. A slot is in the ring exactly while it has a reader; `ringIndex` is its position.
 /// 2. `bytes` is the sum of `footprint` over the ring.
 ///
 /// # Concurrency

@@ -45,8 +45,8 @@ struct TableFooter: Hashable, Sendable {
 
   /// Reads the footer of a file of `fileSize` bytes.
   init(_ view: ByteView, fileSize: UInt64, path: String) throws(EngineError) {
-    let place = fileSize - min(fileSize, UInt64(TableFormat.footerSize))
-    func damaged(_ message: String) -> EngineError { .corruption(message, file: path, offset: place) }
+    let location = fileSize - min(fileSize, UInt64(TableFormat.footerSize))
+    func damaged(_ message: String) -> EngineError { .corruption(message, file: path, offset: location) }
     guard view.count == TableFormat.footerSize, view.load(120, as: UInt64.self) == TableFormat.magic else {
       throw damaged("not a table: wrong magic at the end of the file")
     }
@@ -76,10 +76,10 @@ struct TableFooter: Hashable, Sendable {
     transformID = view.load(88, as: UInt32.self)
     indexLevelCount = view.load(92, as: UInt8.self)
     dataSize = view.load(96, as: UInt64.self)
-    try validate(view, path: path, place: place)
+    try validate(view, path: path, location: location)
   }
 
-  private func validate(_ view: ByteView, path: String, place: UInt64) throws(EngineError) {
+  private func validate(_ view: ByteView, path: String, location: UInt64) throws(EngineError) {
     guard requiredFeatures & ~TableFormat.knownFeatures == 0, transformID == 0 else {
       throw EngineError(
         .unsupportedFormat,
@@ -97,15 +97,15 @@ struct TableFooter: Hashable, Sendable {
     guard (rangeTombstones != .none) == (requiredFeatures & TableFormat.rangeTombstoneFeature != 0) else {
       throw .corruption(
         "table footer is inconsistent: its features and its range tombstones contradict each other", file: path,
-        offset: place)
+        offset: location)
     }
     // Sections follow each other in this order: none lies in another.
-    guard dataSize <= filterOffset, filterOffset <= place, filterEnd <= rootIndex.offset,
+    guard dataSize <= filterOffset, filterOffset <= location, filterEnd <= rootIndex.offset,
       let rootEnd = rootIndex.end, let tombstonesEnd = rangeTombstones == .none ? rootEnd : rangeTombstones.end,
       rangeTombstones == .none || rangeTombstones.offset >= rootEnd, tombstonesEnd <= properties.offset,
-      let propertiesEnd = properties.end, propertiesEnd <= place
+      let propertiesEnd = properties.end, propertiesEnd <= location
     else {
-      throw .corruption("table footer names sections that overlap or lie outside the file", file: path, offset: place)
+      throw .corruption("table footer names sections that overlap or lie outside the file", file: path, offset: location)
     }
   }
 

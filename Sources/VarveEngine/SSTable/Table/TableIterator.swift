@@ -34,7 +34,7 @@ final class TableIterator: InternalIterator {
   private var row = -1
   /// Whether the last step went from the block before into this one.
   private var isScanning = false
-  /// The block after this one, where a scan has found it in the cache already, and its place in the file.
+  /// The block after this one, where a scan has found it in the cache already, and its position in the file.
   private var pinAhead: BlockPin?
   private var offsetAhead: UInt64 = 0
 
@@ -106,8 +106,8 @@ final class TableIterator: InternalIterator {
     }
     let start = suffixEnd
     let slot = following &+ bundleIndex &+ 1
-    let place = following & (Block.bundleSize &- 1)
-    suffixEnd = (place &+ 1) &* suffixSizeMinimum &+ block.suffixes.integer(slot)
+    let location = following & (Block.bundleSize &- 1)
+    suffixEnd = (location &+ 1) &* suffixSizeMinimum &+ block.suffixes.integer(slot)
     copySuffix(start)
   }
 
@@ -354,10 +354,10 @@ final class TableIterator: InternalIterator {
     row = target
     let bundle = target >> Block.bundleShift
     if bundle != bundleIndex { enterBundle(bundle) }
-    let place = target & (Block.bundleSize &- 1)
+    let location = target & (Block.bundleSize &- 1)
     let slot = target &+ bundle
-    let start = place &* suffixSizeMinimum &+ block.suffixes.integer(slot)
-    suffixEnd = (place &+ 1) &* suffixSizeMinimum &+ block.suffixes.integer(slot &+ 1)
+    let start = location &* suffixSizeMinimum &+ block.suffixes.integer(slot)
+    suffixEnd = (location &+ 1) &* suffixSizeMinimum &+ block.suffixes.integer(slot &+ 1)
     copySuffix(start)
   }
 

@@ -39,7 +39,7 @@ extension TableReader {
   /// Asks for the memory that the look for the filter of a key reads first.
   func prefetchFilterLookup(_ hash: UInt64) {
     guard footer.filterLineCount > 0 else { return }
-    let (page, line) = TableFilter.place(hash, footer)
+    let (page, line) = TableFilter.location(hash, footer)
     if let pinned = pinnedLine(page, line) { return pinned.prefetch(0) }
     prefetchLookup(TableFilter.handle(page, footer))
   }
@@ -47,7 +47,7 @@ extension TableReader {
   /// Asks for the line of the filter that a key has, if the cache has its page.
   func prefetchFilterLine(_ hash: UInt64) {
     guard footer.filterLineCount > 0 else { return }
-    let (page, line) = TableFilter.place(hash, footer)
+    let (page, line) = TableFilter.location(hash, footer)
     // One that is pinned was asked for by `prefetchFilterLookup`.
     if pinnedLine(page, line) == nil, let pin = cachedBlock(TableFilter.handle(page, footer)) {
       pin.view.prefetch(line)
@@ -161,7 +161,7 @@ extension TableReader {
       case .data: try Block.validate(content)
       case .index:
         try IndexBlock.validate(content)
-        try checkPlaces(IndexBlock(validated: content), isRoot: handle == footer.rootIndex)
+        try checkLocations(IndexBlock(validated: content), isRoot: handle == footer.rootIndex)
       case .filter, .properties, .rangeTombstones: break
       }
     } catch {
@@ -171,14 +171,14 @@ extension TableReader {
 
   /// Throws unless an index names blocks of the section that it is the index of.
   ///
-  /// The cache knows a block by its place alone. If an index could name a block of another kind as a data
+  /// The cache knows a block by its position alone. If an index could name a block of another kind as a data
   /// block, it would be found there as validated, and be none.
-  private func checkPlaces(_ index: IndexBlock, isRoot: Bool) throws(EngineError) {
-    let places = index.entries.places(index.rowCount)
+  private func checkLocations(_ index: IndexBlock, isRoot: Bool) throws(EngineError) {
+    let locations = index.entries.locations(index.rowCount)
     let namesPartitions = isRoot && footer.indexLevelCount == 2
     let start = namesPartitions ? footer.filterEnd : 0
     let end = namesPartitions ? footer.rootIndex.offset : footer.dataSize
-    guard index.rowCount == 0 || (places.offset >= start && places.offset <= end && places.size <= end - places.offset)
+    guard index.rowCount == 0 || (locations.offset >= start && locations.offset <= end && locations.size <= end - locations.offset)
     else { throw .corruption("index names blocks outside the section that it belongs to") }
   }
 
@@ -189,8 +189,8 @@ extension TableReader {
 }
 
 extension BlockPin {
-  /// The content of a block of a table, without the trailer, or what is in its place, after it. Its size is
-  /// that of the block that was validated, not what another handle of the same place says.
+  /// The content of a block of a table, without the trailer, or what is instead of it, after it. Its size is
+  /// that of the block that was validated, not what another handle of the same position says.
   @inline(__always)
   var content: ByteView { view.slice(0, view.count &- BlockTrailer.size) }
 }

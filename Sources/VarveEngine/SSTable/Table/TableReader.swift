@@ -39,7 +39,7 @@ final class TableReader: Sendable {
     charge = MemoryCharge(TableReader.memorySize + Self.tombstoneSize(footer), to: account)
   }
 
-  /// What the range tombstones take in memory, about: keys as they are, and a place for each.
+  /// What the range tombstones take in memory, about: keys as they are, and a position for each.
   private static func tombstoneSize(_ footer: TableFooter) -> Int { 3 * Int(footer.rangeTombstones.contentSize) }
 
   /// What the table keeps in memory as long as it is open: itself, and its root index, which is charged
@@ -133,7 +133,7 @@ final class TableReader: Sendable {
   @inline(__always)
   func mayContain(_ hash: UInt64) throws(EngineError) -> Bool {
     if footer.filterLineCount == 0 { return true }
-    let (page, line) = TableFilter.place(hash, footer)
+    let (page, line) = TableFilter.location(hash, footer)
     let probeCount = Int(footer.filterProbeCount)
     if let pinned = pinnedLine(page, line) { return BloomFilter.mayContain(line: pinned, probeCount: probeCount, hash) }
     return try mayContain(hash, page, line, probeCount)

@@ -20,7 +20,7 @@ final class TableReaderSlot: @unchecked Sendable {
   /// Whether it was read since the clock's hand came by.
   private let touched = Atomic<Bool>(false)
   private let state = FutexLock(State())
-  /// The place in the ring of `OpenTables`, and its.
+  /// The position in the ring of `OpenTables`, and its.
   var ringIndex = 0
 
   private struct State {

@@ -109,7 +109,7 @@ public final class RelationshipsTransaction: ExtensionTransaction {
 
   /// The end of bytes; nil where its collection was dropped.
   func end(of bytes: ArraySlice<UInt8>) throws -> EdgeEnd? {
-    if let (root, path) = EdgeFormat.filePlace(bytes) { return .file(root: root, path: path) }
+    if let (root, path) = EdgeFormat.fileLocation(bytes) { return .file(root: root, path: path) }
     return try row(of: bytes).map { .row($0) }
   }
 

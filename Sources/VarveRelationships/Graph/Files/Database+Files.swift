@@ -12,15 +12,15 @@ extension Database {
   @_disfavoredOverload
   public func backup(to path: String, files handle: ExtensionHandle<Relationships>) throws {
     let shared = try read { tx in try tx[handle].context.shared }
-    shared.places.hold()
+    shared.locations.hold()
     defer {
-      shared.places.release()
+      shared.locations.release()
       // Those that were to go meanwhile.
       shared.removeFiles()
     }
     try backup(to: path)
     do {
-      try FileLinks(path, handle, shared.places).run()
+      try FileLinks(path, handle, shared.locations).run()
     } catch {
       try? FileManager.default.removeItem(atPath: path)
       throw error
@@ -42,10 +42,10 @@ extension Database {
 private struct FileLinks {
   private let path: String
   private let handle: ExtensionHandle<Relationships>
-  private let places: FilePlaces
+  private let locations: FileLocations
 
-  init(_ path: String, _ handle: ExtensionHandle<Relationships>, _ places: FilePlaces) {
-    (self.path, self.handle, self.places) = (path, handle, places)
+  init(_ path: String, _ handle: ExtensionHandle<Relationships>, _ locations: FileLocations) {
+    (self.path, self.handle, self.locations) = (path, handle, locations)
   }
 
   func run() throws {
@@ -59,7 +59,7 @@ private struct FileLinks {
       for family in try tx[handle].families.both {
         var cursor = try family.to.cursor(StorageRange(prefix: [EdgeFormat.file]), keysOnly: true)
         while let (bytes, _) = try cursor.next() {
-          guard let (root, file) = EdgeFormat.filePlace(try EdgeKey(bytes, bySource: false).first) else { continue }
+          guard let (root, file) = EdgeFormat.fileLocation(try EdgeKey(bytes, bySource: false).first) else { continue }
           if last == .file(root: root, path: file) { continue }
           last = .file(root: root, path: file)
           try link(root, file)
@@ -69,7 +69,7 @@ private struct FileLinks {
   }
 
   private func link(_ root: String, _ file: String) throws {
-    guard case .at(let source, _) = places.location(root, file), try SystemFile.identity(source) != nil else { return }
+    guard case .at(let source, _) = locations.location(root, file), try SystemFile.identity(source) != nil else { return }
     let target = "\(path)/files/\(root.isEmpty ? "anywhere" : root)/\(file)"
     let directory = (target as NSString).deletingLastPathComponent
     do {

@@ -4,7 +4,7 @@ internal import Varve
 
 /// What a domain shares in memory: where its files are, and who removes them.
 public final class RelationshipsShared: Sendable {
-  let places: FilePlaces
+  let locations: FileLocations
   let keepers = EdgeKeepers()
   private let worker: DatabaseWorker
   private let handle: ExtensionHandle<Relationships>
@@ -16,7 +16,7 @@ public final class RelationshipsShared: Sendable {
   }
 
   init(_ definition: Relationships, _ view: borrowing SharedView) throws {
-    places = try FilePlaces(definition)
+    locations = try FileLocations(definition)
     worker = view.worker
     handle = definition.named(view.name)
   }
@@ -37,7 +37,7 @@ public final class RelationshipsShared: Sendable {
     }
     guard begins else { return }
     let isStarted = worker.run { [self] database in
-      repeat { FileRemoval(database, handle, places) { [worker] in worker.isStopping }.run() } while goesOn()
+      repeat { FileRemoval(database, handle, locations) { [worker] in worker.isStopping }.run() } while goesOn()
     }
     if !isStarted { state.withLock { $0 = State() } }
   }
@@ -63,7 +63,7 @@ public final class RelationshipsShared: Sendable {
 struct FileRemoval {
   private let database: Database
   private let handle: ExtensionHandle<Relationships>
-  private let places: FilePlaces
+  private let locations: FileLocations
 
   private let isStopping: () -> Bool
 
@@ -78,10 +78,10 @@ struct FileRemoval {
   private static let batch = 256
 
   init(
-    _ database: Database, _ handle: ExtensionHandle<Relationships>, _ places: FilePlaces,
+    _ database: Database, _ handle: ExtensionHandle<Relationships>, _ locations: FileLocations,
     isStopping: @escaping () -> Bool
   ) {
-    (self.database, self.handle, self.places, self.isStopping) = (database, handle, places, isStopping)
+    (self.database, self.handle, self.locations, self.isStopping) = (database, handle, locations, isStopping)
   }
 
   private struct Record {
@@ -133,7 +133,7 @@ struct FileRemoval {
     try database.write(label: "files of \(handle.name)") { tx in
       let graph = try tx[handle]
       // The lock is held for as long as files are renamed, and nothing is waited for meanwhile.
-      try places.holding { isHeld in
+      try locations.holding { isHeld in
         // The caller that holds them lets them be removed later.
         if isHeld { return }
         try remove(records, graph, &trashed, &reports)
@@ -150,7 +150,7 @@ struct FileRemoval {
     _ records: [Record], _ graph: RelationshipsTransaction, _ trashed: inout [String], _ reports: inout [FileReport]
   ) throws {
     for record in records where try graph.files.get(record.end) == record.value {
-      guard let (root, path) = EdgeFormat.filePlace(record.end[...]) else {
+      guard let (root, path) = EdgeFormat.fileLocation(record.end[...]) else {
         try graph.files.delete(record.end)
         continue
       }
@@ -176,7 +176,7 @@ struct FileRemoval {
   private func moveAway(
     _ root: String, _ path: String, _ record: Record, _ trashed: inout [String]
   ) -> FileReport.Outcome? {
-    switch places.location(root, path) {
+    switch locations.location(root, path) {
     case .rootMissing: return .rootMissing
     case .outsideOfRoot: return .outsideOfRoot
     case .at(let whole, let trash):
@@ -212,7 +212,7 @@ struct FileRemoval {
 
   /// What a crash has left there was to go.
   private func emptyTrash() {
-    for directory in places.trashes {
+    for directory in locations.trashes {
       for name in SystemFile.names(directory) { try? SystemFile.unlink("\(directory)/\(name)") }
       SystemFile.removeDirectory(directory)
     }

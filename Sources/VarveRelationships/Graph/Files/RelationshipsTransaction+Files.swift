@@ -5,14 +5,14 @@ extension RelationshipsTransaction {
   /// An edge that leads to a file was set: if the file was to go, it stays.
   func takeUp(_ end: [UInt8], _ destination: EdgeEnd) throws {
     guard case .file(let root, let path) = destination else { return }
-    try context.shared.places.check(root, path)
+    try context.shared.locations.check(root, path)
     if try files.get(end) != nil { try files.delete(end) }
   }
 
   /// The last edge to a file went: notes which file that is. Where there is none, nothing has to go.
   func noteRemoval(ofFile end: ArraySlice<UInt8>) throws {
-    guard let (root, path) = EdgeFormat.filePlace(end) else { return }
-    switch context.shared.places.location(root, path) {
+    guard let (root, path) = EdgeFormat.fileLocation(end) else { return }
+    switch context.shared.locations.location(root, path) {
     // Which file it is can't be known: it stays, and is reported when its root is there.
     case .rootMissing, .outsideOfRoot: try files.put(Array(end), [])
     case .at(let whole, _):

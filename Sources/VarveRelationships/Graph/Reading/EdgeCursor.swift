@@ -50,7 +50,7 @@ public struct EdgeCursor {
   private var nextDeclared: EdgeKey?
   private var nextManual: EdgeKey?
   private let isDangling: Bool
-  private var positions = EndPlaces()
+  private var positions = EndLocations()
 
   init(_ query: EdgeQuery, _ transaction: RelationshipsTransaction, isDangling: Bool = false) throws {
     self.transaction = transaction
@@ -111,7 +111,7 @@ public struct EdgeCursor {
 }
 
 /// Which of the ends that were looked at last are there: neighbours share one.
-struct EndPlaces {
+struct EndLocations {
   private var source: (end: [UInt8], isThere: Bool)?
   private var destination: (end: [UInt8], isThere: Bool)?
 

@@ -3,7 +3,7 @@ internal import Synchronization
 internal import Varve
 
 /// Where the roots of a domain are, since the database was opened, and what is held while files go.
-final class FilePlaces: Sendable {
+final class FileLocations: Sendable {
   private let roots: [String: String]
   private let declared: Set<String>
   let allowsAnywhere: Bool

@@ -1,5 +1,5 @@
 /// Where the number of the commit stands in a key or a value: eight bytes, big-endian.
-public enum StampPlace: Sendable, Hashable {
+public enum StampPosition: Sendable, Hashable {
   /// From this byte of the key on.
   case key(Int)
   /// From this byte of the value on.

@@ -1,23 +1,23 @@
 internal import Foundation
 
-/// Where the databases of a program lie that have no other place.
-struct DefaultPlace {
+/// Where the databases of a program lie for which nothing else is said.
+struct DefaultLocation {
   /// The data of the user, of all programs.
   let data: URL
   /// The folder of this program, unless another one is given.
   let program: String
 
   /// That of this process. Throws `.storage`.
-  static func current() throws -> DefaultPlace {
+  static func current() throws -> DefaultLocation {
     let program = Bundle.main.bundleIdentifier ?? ProcessInfo.processInfo.processName
     #if canImport(Darwin)
       guard let data = FileManager.default.urls(for: .applicationSupportDirectory, in: .userDomainMask).first else {
         throw DatabaseError(.storage, "the user has no Application Support")
       }
-      return DefaultPlace(data: data, program: program)
+      return DefaultLocation(data: data, program: program)
     #else
       let home = FileManager.default.homeDirectoryForCurrentUser
-      return DefaultPlace(environment: ProcessInfo.processInfo.environment, home: home, program: program)
+      return DefaultLocation(environment: ProcessInfo.processInfo.environment, home: home, program: program)
     #endif
   }
 

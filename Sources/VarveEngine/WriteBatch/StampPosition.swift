@@ -1,11 +1,11 @@
 /// Where `putStamped` writes the sequence.
-public enum StampPlace: Sendable, Hashable {
+public enum StampPosition: Sendable, Hashable {
   /// From this byte of the key on.
   case key(Int)
   /// From this byte of the value on.
   case value(Int)
 
-  /// The bytes at the place until the commit: eight times 0xFF, whatever the caller passed. A batch that can be read
+  /// The bytes at the position until the commit: eight times 0xFF, whatever the caller passed. A batch that can be read
   /// finds a stamped key by them, and keys with the same prefix sort by what follows the stamp.
   public static let pending = [UInt8](repeating: 0xff, count: 8)
 
