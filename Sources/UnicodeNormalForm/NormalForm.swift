@@ -129,7 +129,8 @@ package enum NormalForm {
     for mark in marks {
       let combiningClass = mark.combiningClass
       if mark.mayCompose, let location = starter, lastClass == 0 || lastClass < combiningClass,
-        let composite = Hangul.composite(scalars[location], mark.scalar) ?? table.composite(scalars[location], mark.scalar)
+        let composite = Hangul.composite(scalars[location], mark.scalar)
+          ?? table.composite(scalars[location], mark.scalar)
       {
         scalars[location] = composite
         continue

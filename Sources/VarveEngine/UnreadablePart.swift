@@ -5,7 +5,7 @@ struct UnreadablePart: Sendable, Equatable {
   var message: String
   /// The last readable key before the part, and the first one after it; nil if there is none.
   var keyBefore: [UInt8]?
-  var keyBehind: [UInt8]?
+  var keyAfter: [UInt8]?
   /// Whether entries may have been there. False for an index, a filter, a footer: their content is known from
   /// elsewhere.
   var holdsEntries = true

@@ -20,5 +20,5 @@ public final class ManualClock: EngineClock {
   public func advance(_ nanoseconds: UInt64) { time.add(nanoseconds, ordering: .relaxed) }
 
   /// Advances to a point in time; does nothing if it has passed.
-  public func advance(to time: UInt64) { time.max(time, ordering: .relaxed) }
+  public func advance(to target: UInt64) { time.max(target, ordering: .relaxed) }
 }

@@ -32,7 +32,9 @@ public struct TextCase {
     public var sources: [[TextEntry]] {
       input.map { line in
         line.split(separator: " ").map { word in
-          guard let entry = TextEntry(word) else { fatalError("\(word) is not an entry: write key#sequence,kind=value") }
+          guard let entry = TextEntry(word) else {
+            fatalError("\(word) is not an entry: write key#sequence,kind=value")
+          }
           return entry
         }
       }

@@ -134,7 +134,9 @@ struct MemoryTarget {
     var options = EngineOptions()
     options.memoryBudget = budget
     let engine = try Engine.open(at: path, options: options)
-    func location(_ number: UInt64) -> [UInt8] { (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(56 - $0 * 8)) } }
+    func location(_ number: UInt64) -> [UInt8] {
+      (0..<8).map { UInt8(truncatingIfNeeded: number >> UInt64(56 - $0 * 8)) }
+    }
     var batch = WriteBatch()
     for number in 0..<count {
       let start = (number &* 0x9e37_79b9_7f4a_7c15) >> 1

@@ -259,7 +259,8 @@ struct LayeringTests {
       ]
       guard words[..<location].allSatisfy({ modifiers.contains($0) }) else { return nil }
       let kinds: Set<Substring> = ["struct", "class", "enum", "protocol", "typealias", "func", "let", "var"]
-      let module = kinds.contains(words[location + 1]) && location + 2 < words.count ? words[location + 2] : words[location + 1]
+      let module =
+        kinds.contains(words[location + 1]) && location + 2 < words.count ? words[location + 2] : words[location + 1]
       guard !allowed.contains(module) else { return nil }
       return Violation(path: file.path, line: index + 1, message: "\(module) is not imported here")
     }

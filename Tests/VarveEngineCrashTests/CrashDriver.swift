@@ -36,8 +36,10 @@ final class CrashDriver {
   private(set) var unknownOutcomes = 0
   private var loggedAgainBefore: UInt64 = 0
 
-  init(_ disk: CrashFileSystem, model: CrashModel = CrashModel(), guarantee: CrashGuarantee = CrashGuarantee(), seed: UInt64)
-  {
+  init(
+    _ disk: CrashFileSystem, model: CrashModel = CrashModel(), guarantee: CrashGuarantee = CrashGuarantee(),
+    seed: UInt64
+  ) {
     self.disk = disk
     self.model = model
     random = SeededRandom(seed: seed)

@@ -119,7 +119,8 @@ struct ProcessFollowTests {
       var cursor = try engine.cursor(in: family, bounds: CursorBounds(upper: [1]), snapshot: snapshot)
       try cursor.seekToFirst()
       while cursor.isValid {
-        #expect(cursor.keyBytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } == expected, "\(location): \(last) is the last")
+        #expect(
+          cursor.keyBytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) } == expected, "\(location): \(last) is the last")
         expected += 1
         try cursor.next()
       }

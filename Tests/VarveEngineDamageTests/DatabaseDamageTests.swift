@@ -231,7 +231,7 @@ struct DatabaseDamageTests {
     let name: String
     let capacity: Int
     var records: [(offset: Int, end: Int, header: LogRecordHeader)] = []
-    var guarantee = 0
+    var durableMark = 0
     var end = LogFormat.headerBlockSize
 
     init(_ image: DirectoryImage) throws {
@@ -246,7 +246,7 @@ struct DatabaseDamageTests {
       while let record = reader.next() {
         records.append((record.offset, record.offset + record.header.recordSize, record.header))
       }
-      guarantee = Int(reader.guarantee)
+      durableMark = Int(reader.durableMark)
       end = reader.offset
     }
 
@@ -267,14 +267,14 @@ struct DatabaseDamageTests {
     let segment = try LastSegment(fixture.image)
     #expect(segment.records.count >= 10)
     // The header was synced when the segment began, and each record says so.
-    #expect((segment.guarantee > LogFormat.headerBlockSize) == (ending == .killed))
+    #expect((segment.durableMark > LogFormat.headerBlockSize) == (ending == .killed))
     let fileSystem = try fixture.image.makeFileSystem()
     #expect(try DamageOutcome(reading: fileSystem, expecting: fixture.state).isSound)
     var random = SeededRandom(seed: Self.seed + 2)
     var failures: [String] = []
     var (refused, cut, unchanged) = (0, 0, 0)
     for flip in Self.flips(segment.name, fixture.image.files[segment.name] ?? [], &random) {
-      let isDamage = flip.offset < segment.guarantee
+      let isDamage = flip.offset < segment.durableMark
       let expected = segment.state(cutAt: flip.offset, fixture)
       try Self.with(flip, of: fixture.image, on: fileSystem) {
         let outcome = try DamageOutcome(reading: fileSystem, expecting: expected, verifies: false)
@@ -321,7 +321,7 @@ struct DatabaseDamageTests {
   @Test func `a flip in a segment that was just cut is found, though nothing was written after it`() throws {
     let fixture = try DamageFixture(.killedUnsynced)
     let segment = try LastSegment(fixture.image)
-    #expect(segment.guarantee <= LogFormat.headerBlockSize)
+    #expect(segment.durableMark <= LogFormat.headerBlockSize)
     let recovered = try fixture.image.makeFileSystem()
     let engine = try Engine.open(
       at: "/db", options: DamageFixture.options(), environment: DirectoryImage.environment(recovered))

@@ -105,7 +105,9 @@ struct RowIDMapTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `no map is kept until an extension uses it, and none after the last is unregistered`(location: StoreLocation) throws {
+  func `no map is kept until an extension uses it, and none after the last is unregistered`(location: StoreLocation)
+    throws
+  {
     let open = try location.open()
     let database = open.database
     try open.writing { tx in for number in 0..<10 { try tx.set("note", key: number, in: "notes") } }
@@ -125,7 +127,9 @@ struct RowIDMapTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `after any change each number leads to its row, and that of a removed row to none`(location: StoreLocation) throws {
+  func `after any change each number leads to its row, and that of a removed row to none`(location: StoreLocation)
+    throws
+  {
     // No extension uses the map for "others".
     let names = ["notes", "others", "deep"]
     let open = try location.open()

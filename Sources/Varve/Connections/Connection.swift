@@ -61,7 +61,7 @@ public final class Connection: Sendable {
 
   /// The same for tasks.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
-    if let performing = Performing.living(of: core) { return try await performing.run { try body($0) } }
+    if let performing = AsyncTransaction.living(of: core) { return try await performing.run { try body($0) } }
     return try await core.executor.run { [self] in try self.readHere(body) }
   }
 

@@ -20,7 +20,8 @@ extension DatabaseCore {
   /// have to, and then it is to be run where waiting is allowed.
   func readAtOnce<Result>(_ collection: String, _ body: (ReadTransaction) throws -> Result) throws -> Result? {
     // A collection that has no definition yet may be given one by its first use, which is a write.
-    guard !backend.isInMemory, Performing.living(of: self) == nil, catalog.collection(collection)?.definition != nil
+    guard !backend.isInMemory, AsyncTransaction.living(of: self) == nil,
+      catalog.collection(collection)?.definition != nil
     else { return nil }
     var result: Result?
     return try backend.withoutWaiting { result = try read(body) } ? result : nil

@@ -98,7 +98,8 @@ extension DatabaseCore {
     for (name, record) in missed { extensionCatalog.set(record, for: name) }
     let sharing = transaction.deltas(ticket.version)
     for handler in transaction.appliedHandlers { handler(ticket.version) }
-    publication.applied(number, ticket.version, announced.isEmpty ? nil : announced, sharing, announced.parts ?? .unknown)
+    publication.applied(
+      number, ticket.version, announced.isEmpty ? nil : announced, sharing, announced.parts ?? .unknown)
     return AppliedCommit(number: number, ticket: ticket, completions: transaction.completions)
   }
 

@@ -173,7 +173,7 @@ package final class DatabaseCore: Sendable {
   private func requireOutside() throws {
     try requireNoBuild("the database is closed")
     // Decoding an object for an observation does not count as a transaction, which would be waited for.
-    guard ThreadFrame.transaction(of: self) == nil, Performing.living(of: self) == nil else {
+    guard ThreadFrame.transaction(of: self) == nil, AsyncTransaction.living(of: self) == nil else {
       throw DatabaseError(.writerBusy, "the database is closed inside a transaction; close it after the transaction")
     }
   }

@@ -12,7 +12,7 @@
 extension Database {
   /// Reads one snapshot. Inside of `perform` it sees what that has written. Throws what `body` throws.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
-    if let performing = Performing.living(of: core) { return try await performing.run { try body($0) } }
+    if let performing = AsyncTransaction.living(of: core) { return try await performing.run { try body($0) } }
     let core = core
     return try await core.run(isInline: core.backend.isInMemory, on: core.executor) { try core.read(body) }
   }
@@ -29,7 +29,7 @@ extension Database {
     label: String? = nil, durability: StorageDurability? = nil,
     _ body: @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result {
-    if let performing = Performing.current(of: core) { return try await performing.nest(body) }
+    if let performing = AsyncTransaction.current(of: core) { return try await performing.nest(body) }
     return try await core.writeSuspended(WriteTerms(label: label, durability: durability), body)
   }
 
@@ -39,7 +39,7 @@ extension Database {
     label: String? = nil, durability: StorageDurability? = nil,
     _ body: @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result {
-    if let performing = Performing.current(of: core) { return try await performing.nest(body) }
+    if let performing = AsyncTransaction.current(of: core) { return try await performing.nest(body) }
     return try await core.writeConcurrentlySuspended(WriteTerms(label: label, durability: durability), body)
   }
 

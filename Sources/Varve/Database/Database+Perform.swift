@@ -20,7 +20,7 @@ extension Database {
     label: String? = nil, durability: StorageDurability? = nil, isolation: isolated (any Actor)? = #isolation,
     _ body: () async throws -> Result
   ) async throws -> Result {
-    if let outer = Performing.current(of: core) { return try await outer.perform(isolation: isolation, body) }
+    if let outer = AsyncTransaction.current(of: core) { return try await outer.perform(isolation: isolation, body) }
     let terms = WriteTerms(label: label, durability: durability)
     try core.enter()
     defer { core.leave() }
@@ -32,7 +32,7 @@ extension Database {
       do {
         defer { core.releaseWriter() }
         let transaction = try WriteTransaction(database: core, snapshot: try core.backend.snapshot(), label: label)
-        let performing = Performing(core, transaction, terms)
+        let performing = AsyncTransaction(core, transaction, terms)
         do {
           result = try await performing.inside(isolation: isolation, body)
           await performing.finish()

@@ -52,19 +52,19 @@ final class DamageRewrite {
       return report([whole("the file is missing")], rangeTombstones: 0)
     }
     defer { file.close() }
-    let rescue = try TableRescue(file, number: table.number, tableID: table.tableID)
-    try rescue.run { (key, trailer, value) throws(EngineError) in try add(key, trailer, value) }
-    let tombstones = rescue.rangeTombstones
+    let salvage = try TableSalvage(file, number: table.number, tableID: table.tableID)
+    try salvage.run { (key, trailer, value) throws(EngineError) in try add(key, trailer, value) }
+    let tombstones = salvage.rangeTombstones
     if !tombstones.isEmpty {
       let builder = try begin().builder
       for index in 0..<tombstones.count {
         builder.addRangeTombstone(tombstones.start(index), tombstones.end(index), tombstones.sequences(index))
       }
     }
-    var parts = rescue.parts.map { part in
+    var parts = salvage.parts.map { part in
       GivenUpDamage.Part(
         offsets: part.start..<max(part.start, part.end), message: part.message, holdsEntries: part.holdsEntries,
-        firstKey: part.keyBefore ?? table.smallestKey, lastKey: part.keyBehind ?? table.largestKey)
+        firstKey: part.keyBefore ?? table.smallestKey, lastKey: part.keyAfter ?? table.largestKey)
     }
     let size = try file.size()
     if size < table.fileSize {

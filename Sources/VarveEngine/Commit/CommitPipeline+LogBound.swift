@@ -12,7 +12,7 @@
 /// 3. A memtable with unlogged entries is never logged again: other families' parts of those batches are in no log.
 extension CommitPipeline {
   /// Bytes logged again since the log last grew by its bound.
-  struct LogTurn {
+  struct LogCycle {
     var start = LogPosition.zero
     var movedBytes = 0
     /// Bytes logged again since the engine opened.
@@ -28,7 +28,7 @@ extension CommitPipeline {
     guard log.liveBytes > logBytesMaximum else { return }
     let oldest = log.oldestNumber
     if log.appendedPosition - turn.start >= UInt64(logBytesMaximum) {
-      turn = LogTurn(start: log.appendedPosition, totalBytes: turn.totalBytes)
+      turn = LogCycle(start: log.appendedPosition, totalBytes: turn.totalBytes)
     }
     var hasMoved = false
     for family in families.all where family.state.activeSegment(lead) == oldest {

@@ -24,7 +24,7 @@ final class CommitPipeline: @unchecked Sendable {
   // Sendable: see Concurrency above.
   let queue = CommitQueue()
   let log: LogWriter
-  let memory: MemTableKeeper
+  let memory: MemTableManager
   let families: FamilyRegistry
   /// Publishes commits to other processes.
   let announcer: CommitAnnouncer
@@ -47,10 +47,10 @@ final class CommitPipeline: @unchecked Sendable {
   /// One large batch must not keep its memory.
   private static let keptScratchSize = 1 << 20
   private var touched = TouchedFamilies()
-  var turn = LogTurn()
+  var turn = LogCycle()
 
   init(
-    log: LogWriter, memory: MemTableKeeper, families: FamilyRegistry, lastSequence: SequenceNumber,
+    log: LogWriter, memory: MemTableManager, families: FamilyRegistry, lastSequence: SequenceNumber,
     logBytesMaximum: Int, announcer: CommitAnnouncer,
     commitEdit: @escaping @Sendable (VersionEdit) throws(EngineError) -> Void,
     settleEdits: @escaping @Sendable () throws(EngineError) -> Void

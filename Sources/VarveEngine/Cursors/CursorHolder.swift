@@ -32,7 +32,7 @@ final class CursorHolder: @unchecked Sendable {
   /// Of the iterator; where `setBounds` changed them there, this is out of date until the iterator is taken.
   private var bounds: CursorBounds
   /// What the cursor's owner has written and not committed.
-  private var own: OwnWrites?
+  private var own: UncommittedWrites?
   /// Whether the cursor is one of a batch.
   let hasOwn: Bool
   private let list: OpenCursors
@@ -63,7 +63,7 @@ final class CursorHolder: @unchecked Sendable {
   /// not committed; it is never taken back. `deadRuns` is notified of those that the cursor passed.
   init(
     _ family: FamilyState, _ snapshot: EngineSnapshot, _ tree: Tree, _ bounds: CursorBounds, _ list: OpenCursors,
-    view chosen: ReadView? = nil, own: OwnWrites? = nil, deadRuns: DeadRuns? = nil
+    view chosen: ReadView? = nil, own: UncommittedWrites? = nil, deadRuns: DeadRuns? = nil
   ) {
     self.deadRuns = deadRuns
     self.family = family
@@ -142,7 +142,7 @@ final class CursorHolder: @unchecked Sendable {
   }
 
   /// Shows other writes of the batch from the next seek on.
-  func refresh(_ writes: OwnWrites) {
+  func refresh(_ writes: UncommittedWrites) {
     guard let old = own, old.marks === writes.marks else {
       fatalError("the cursor was made by another batch; refresh it with that one")
     }

@@ -170,7 +170,7 @@ extension EngineCursor {
 
   /// Shows the current writes of the cursor's batch. The cursor is not valid until its next seek. Stops the process if
   /// the cursor does not belong to that batch.
-  mutating func refresh(_ writes: OwnWrites) {
+  mutating func refresh(_ writes: UncommittedWrites) {
     isPlaced = false
     let owned = unsafe owned
     unsafe owned.withGuaranteed { $0.refresh(writes) }
@@ -203,7 +203,7 @@ extension Engine {
 extension EngineCore {
   /// Returns a cursor that shows `own` over the committed entries. Throws `.closed` and `.familyDropped`.
   func cursor(
-    in family: ColumnFamily?, bounds: CursorBounds, snapshot: EngineSnapshot?, own: OwnWrites?
+    in family: ColumnFamily?, bounds: CursorBounds, snapshot: EngineSnapshot?, own: UncommittedWrites?
   ) throws(EngineError) -> EngineCursor {
     try requireOpen()
     let state = state(of: family)

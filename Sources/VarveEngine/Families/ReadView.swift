@@ -32,7 +32,7 @@ final class ReadView: Sendable {
 extension ReadView {
   /// An iterator over the family's entries that a reader at a sequence sees.
   func iterator(
-    _ tree: Tree, at sequence: SequenceNumber, _ bounds: CursorBounds = .all, own: OwnWrites? = nil,
+    _ tree: Tree, at sequence: SequenceNumber, _ bounds: CursorBounds = .all, own: UncommittedWrites? = nil,
     deadRunMinimum: Int = .max
   ) -> VisibleIterator<MergeSource> {
     // No arrays of sources: a cursor is often made for one seek.

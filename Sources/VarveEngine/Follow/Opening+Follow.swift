@@ -61,7 +61,8 @@ extension Following {
     let segment: FileNumber?
 
     static func == (left: Verdict, right: Verdict) -> Bool {
-      left.manifestChanges == right.manifestChanges && left.announced == right.announced && left.segment == right.segment
+      left.manifestChanges == right.manifestChanges && left.announced == right.announced
+        && left.segment == right.segment
         && left.error?.description == right.error?.description
     }
   }

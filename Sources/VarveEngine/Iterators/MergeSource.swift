@@ -32,7 +32,7 @@ struct MergeSource: ~Copyable {
     unsafe base = Self.allocate(level)
   }
 
-  private static func location<Iterator: InternalIterator & ~Copyable>(
+  private static func allocate<Iterator: InternalIterator & ~Copyable>(
     _ iterator: consuming Iterator
   ) -> UnsafeMutableRawPointer {
     let memory = UnsafeMutablePointer<Iterator>.allocate(capacity: 1)

@@ -536,7 +536,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
 extension VisibleIterator where Child == MergeSource {
   /// Shows other writes of the reader's own from the next seek on. They are in the first child.
-  mutating func replaceOwn(_ writes: OwnWrites, hasSameTable: Bool) {
+  mutating func replaceOwn(_ writes: UncommittedWrites, hasSameTable: Bool) {
     location = .nowhere
     if !hasSameTable { source.replaceFirst(MergeSource(writes.table.makeIterator())) }
     coverage.replaceFirst(writes.table, own: writes.last)

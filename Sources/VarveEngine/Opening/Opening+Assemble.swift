@@ -26,7 +26,7 @@ extension Opening {
     let budget = MemoryBudget(
       limit: plan.limit, cacheFloor: plan.cacheFloor, cacheMaximum: plan.cacheMaximum, cache: BlockCache(capacity: 0))
     metrics.charge(to: budget.account(.other))
-    let memory = try MemTableKeeper(
+    let memory = try MemTableManager(
       plan: plan, account: budget.account(.memTables), executor: executor, stalls: metrics.frozenMemTables)
     let obsolete = ObsoleteFiles(
       executor: executor, fileSystem: environment.fileSystem, events: metrics.events)
@@ -69,7 +69,7 @@ extension Opening {
   }
 
   private func addFamilies(
-    _ state: ManifestState, _ registry: FamilyRegistry, _ epochs: ReadEpochs, _ memory: MemTableKeeper,
+    _ state: ManifestState, _ registry: FamilyRegistry, _ epochs: ReadEpochs, _ memory: MemTableManager,
     _ budget: MemoryBudget
   ) throws(EngineError) -> ColumnFamily {
     for family in state.families.values.sorted(by: { $0.id < $1.id }) {
@@ -83,7 +83,7 @@ extension Opening {
 
   func makeFamily(
     _ family: ManifestState.Family, _ version: Version, _ registry: FamilyRegistry, _ epochs: ReadEpochs,
-    _ memory: MemTableKeeper, _ budget: MemoryBudget
+    _ memory: MemTableManager, _ budget: MemoryBudget
   ) throws(EngineError) -> ColumnFamily {
     let familyOptions = try FamilyOptions(decoding: family.options, family: family.name)
     let state = FamilyState(

@@ -12,7 +12,7 @@ extension Opening {
   }
 
   func replayLog(
-    _ state: ManifestState, files: [FileName], registry: FamilyRegistry, memory: MemTableKeeper,
+    _ state: ManifestState, files: [FileName], registry: FamilyRegistry, memory: MemTableManager,
     maker: ReplayFlush.Maker
   ) throws(EngineError) -> ReplayedLog {
     var replayed = ReplayedLog(lastSequence: max(state.lastSequence, sequenceBase))
@@ -39,7 +39,7 @@ extension Opening {
   }
 
   private func replay(
-    _ recovery: LogRecovery, _ state: ManifestState, _ registry: FamilyRegistry, _ memory: MemTableKeeper,
+    _ recovery: LogRecovery, _ state: ManifestState, _ registry: FamilyRegistry, _ memory: MemTableManager,
     _ flush: ReplayFlush, into replayed: inout ReplayedLog
   ) throws(EngineError) {
     var last = replayed.lastSequence
@@ -87,7 +87,7 @@ extension Opening {
 
   func insert(
     _ entry: BatchReader.Entry, _ sequence: SequenceNumber, isCopy: Bool, segment: FileNumber,
-    _ state: ManifestState, _ registry: FamilyRegistry, _ memory: MemTableKeeper, _ edits: ReplayedEdits
+    _ state: ManifestState, _ registry: FamilyRegistry, _ memory: MemTableManager, _ edits: ReplayedEdits
   ) throws(EngineError) {
     let lead = CommitLead.beforeOpen
     guard let durable = state.families[entry.family], let family = registry.find(entry.family) else {
@@ -121,7 +121,7 @@ extension Opening {
   /// a newer memtable.
   private func insertLate(
     _ entry: BatchReader.Entry, _ sequence: SequenceNumber, segment: FileNumber, _ family: FamilyState,
-    _ memory: MemTableKeeper, _ edits: ReplayedEdits, _ lead: borrowing CommitLead
+    _ memory: MemTableManager, _ edits: ReplayedEdits, _ lead: borrowing CommitLead
   ) throws(EngineError) {
     let frozen = family.frozen
     for table in frozen.map(\.table) + [family.active(lead)] {
@@ -148,7 +148,7 @@ extension Opening {
 /// meanwhile.
 final class ReplayedEdits {
   private var tables: [MemTable] = []
-  private var late: [(family: FamilyState, tombstones: [MemTableKeeper.LateTombstone])] = []
+  private var late: [(family: FamilyState, tombstones: [MemTableManager.LateTombstone])] = []
 
   /// Prepares for a range delete of a family. The first one after the memtable changed starts a new edit.
   func begin(_ family: FamilyID, _ registry: FamilyRegistry, _ lead: borrowing CommitLead) {
@@ -158,7 +158,7 @@ final class ReplayedEdits {
   }
 
   /// Stores a late range delete; its bytes belong to the record.
-  func addLate(_ tombstone: MemTableKeeper.LateTombstone, to family: FamilyState) {
+  func addLate(_ tombstone: MemTableManager.LateTombstone, to family: FamilyState) {
     if let index = late.firstIndex(where: { $0.family === family }) {
       late[index].tombstones.append(tombstone)
     } else {
@@ -167,7 +167,7 @@ final class ReplayedEdits {
   }
 
   /// Inserts the late range deletes in the order of their sequences.
-  func insertLate(_ memory: MemTableKeeper, _ lead: borrowing CommitLead) throws(EngineError) {
+  func insertLate(_ memory: MemTableManager, _ lead: borrowing CommitLead) throws(EngineError) {
     for (family, tombstones) in late { try memory.mergeReplayed(family, byteCount: 0, late: tombstones, lead) }
     late = []
   }

@@ -15,7 +15,7 @@
 final class ReplayFlush {
   private let maker: Maker
   private let registry: FamilyRegistry
-  private let memory: MemTableKeeper
+  private let memory: MemTableManager
   /// Calls back with the number of each record of copies and its families.
   private let findCopies: ((Int, [FamilyID]) -> Void) throws(EngineError) -> Void
   private let tables: FlushedTables
@@ -34,7 +34,7 @@ final class ReplayFlush {
   }
 
   init(
-    _ maker: Maker, _ registry: FamilyRegistry, _ memory: MemTableKeeper,
+    _ maker: Maker, _ registry: FamilyRegistry, _ memory: MemTableManager,
     findCopies: @escaping ((Int, [FamilyID]) -> Void) throws(EngineError) -> Void
   ) {
     self.maker = maker

@@ -1,10 +1,10 @@
 extension DatabaseSurvey {
   /// The tables that are live, as far as is known, missing and damaged ones included, and in words
   /// what is not known. With `verifies` every byte of them is checked.
-  func liveTables(verifies: Bool) throws(EngineError) -> (tables: [TableHarvest], doubts: [String]) {
-    var tables: [TableHarvest] = []
+  func liveTables(verifies: Bool) throws(EngineError) -> (tables: [DamagedTableReader], doubts: [String]) {
+    var tables: [DamagedTableReader] = []
     for number in candidateTables {
-      let table = try TableHarvest(number, self, verifies: verifies)
+      let table = try DamagedTableReader(number, self, verifies: verifies)
       // A later edit may have deleted it: what the MANIFEST lost.
       if table.isMissing, !isSettled, isGone(number) { continue }
       if let family = table.family, evidence.isDropped(family) { continue }

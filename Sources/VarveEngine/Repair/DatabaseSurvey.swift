@@ -14,7 +14,7 @@ struct DatabaseSurvey {
   private(set) var logs: [FileNumber] = []
   private(set) var files: [FileName] = []
   /// What is wrong with CURRENT and the MANIFEST.
-  private(set) var losses: [LostPart] = []
+  private(set) var losses: [DamagedPart] = []
 
   /// Throws `.notFound` and `.notADatabase` where nothing of a database is there, and what keeps the
   /// directory from being listed.
@@ -56,7 +56,7 @@ struct DatabaseSurvey {
       named = try Manifest.currentNumber(directory: directory, fileSystem: fileSystem)
     } catch {
       let error = try error.requireDamage()
-      add(LostPart(error.code == .notFound ? "the file is missing" : error.message, file: path(.current)))
+      add(DamagedPart(error.code == .notFound ? "the file is missing" : error.message, file: path(.current)))
     }
     var candidates: [FileNumber] = files.compactMap { if case .manifest(let number) = $0 { number } else { nil } }
     candidates.sort(by: >)
@@ -64,16 +64,16 @@ struct DatabaseSurvey {
       if candidates.contains(named) {
         candidates = [named] + candidates.filter { $0 != named }
       } else {
-        add(LostPart("it names \(FileName.manifest(named).name), which is missing", file: path(.current)))
-        add(LostPart("the file is missing, and CURRENT names it", file: path(.manifest(named))))
+        add(DamagedPart("it names \(FileName.manifest(named).name), which is missing", file: path(.current)))
+        add(DamagedPart("the file is missing, and CURRENT names it", file: path(.manifest(named))))
       }
     } else if candidates.isEmpty {
-      add(LostPart("MANIFEST is missing", file: directory))
+      add(DamagedPart("MANIFEST is missing", file: directory))
     }
     for number in candidates {
       let found = try read(number)
       for part in found.parts {
-        var lost = LostPart(part, file: path(.manifest(number)))
+        var lost = DamagedPart(part, file: path(.manifest(number)))
         lost.holdsEntries = false
         add(lost)
       }
@@ -99,7 +99,7 @@ struct DatabaseSurvey {
     }
   }
 
-  private mutating func add(_ lost: LostPart) {
+  private mutating func add(_ lost: DamagedPart) {
     var lost = lost
     lost.holdsEntries = false
     losses.append(lost)
@@ -129,23 +129,23 @@ struct DatabaseSurvey {
   var candidateLogs: [FileNumber] { logs.filter { $0 >= evidence.oldestLog ?? FileNumber(0) } }
 
   /// What the MANIFEST and the headers of other segments say of each segment.
-  func logHints() throws(EngineError) -> [FileNumber: LogRescue.Hints] {
-    var hints: [FileNumber: LogRescue.Hints] = [:]
+  func logHints() throws(EngineError) -> [FileNumber: LogSalvage.Hints] {
+    var hints: [FileNumber: LogSalvage.Hints] = [:]
     for number in logs {
       guard let header = try logHeader(number), let predecessor = header.predecessor else { continue }
       // A header that was given up names an end that the segment has passed; the later one is right.
       let known = hints[predecessor.number]?.end ?? 0
-      hints[predecessor.number] = LogRescue.Hints(
+      hints[predecessor.number] = LogSalvage.Hints(
         lifeID: predecessor.lifeID, end: max(known, predecessor.end))
     }
     for (number, cut) in evidence.logCuts {
-      hints[number] = LogRescue.Hints(lifeID: cut.lifeID, end: cut.endOffset, isCut: true)
+      hints[number] = LogSalvage.Hints(lifeID: cut.lifeID, end: cut.endOffset, isCut: true)
     }
     return hints
   }
 
   /// Segments that someone names and that are not there, ascending.
-  func missingLogs(_ hints: [FileNumber: LogRescue.Hints]) -> [FileNumber] {
+  func missingLogs(_ hints: [FileNumber: LogSalvage.Hints]) -> [FileNumber] {
     var named = Set(hints.keys)
     if let oldest = evidence.oldestLog { named.insert(oldest) }
     // What comes before the oldest that is known was freed; where edits are lost, so may be what comes before

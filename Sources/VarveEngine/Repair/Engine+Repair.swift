@@ -29,7 +29,7 @@ public struct RepairReport: Sendable {
   /// The last commit that the repaired database has.
   public internal(set) var lastSequence = SequenceNumber.zero
   /// What can't be read, file by file.
-  public internal(set) var losses: [LostPart] = []
+  public internal(set) var losses: [DamagedPart] = []
   /// What could not be found out: where keys that were deleted may be there again, and why.
   public internal(set) var doubts: [String] = []
   /// Files that are in the directory `lost` of the database now.

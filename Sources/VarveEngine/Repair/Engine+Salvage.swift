@@ -15,7 +15,7 @@ public struct SalvageReport: Sendable {
   /// Tables that were read, damaged ones included.
   public internal(set) var tablesRead = 0
   /// What can't be read, file by file.
-  public internal(set) var losses: [LostPart] = []
+  public internal(set) var losses: [DamagedPart] = []
   /// What could not be found out: where keys that were deleted may be there again, and why.
   public internal(set) var doubts: [String] = []
 

@@ -23,17 +23,17 @@ struct ObsoleteInputs {
   private static let probesMaximum = 4096
 
   private struct Candidate {
-    let harvest: TableHarvest
+    let reader: DamagedTableReader
     let table: TableMetadata
     let properties: TableProperties
   }
 
   /// `tables` may be of several families; damaged ones are left out of account.
-  init(_ tables: [TableHarvest], _ fileSystem: any FileSystem) throws(EngineError) {
+  init(_ tables: [DamagedTableReader], _ fileSystem: any FileSystem) throws(EngineError) {
     var candidates: [Candidate] = []
-    for harvest in tables where harvest.fault == nil {
-      guard let table = harvest.metadata, let properties = harvest.properties else { continue }
-      candidates.append(Candidate(harvest: harvest, table: table, properties: properties))
+    for reader in tables where reader.fault == nil {
+      guard let table = reader.metadata, let properties = reader.properties else { continue }
+      candidates.append(Candidate(reader: reader, table: table, properties: properties))
     }
     candidates.sort { $0.table.number < $1.table.number }
     for (index, candidate) in candidates.enumerated() {
@@ -51,14 +51,14 @@ struct ObsoleteInputs {
   }
 
   private static func canBeOutput(_ later: Candidate, of earlier: Candidate) -> Bool {
-    later.harvest.owner == earlier.harvest.owner && later.properties.origin == TableOrigin.compaction.rawValue
+    later.reader.owner == earlier.reader.owner && later.properties.origin == TableOrigin.compaction.rawValue
       && later.table.overlaps(earlier.table)
       // What is newer than all of an output was no input of it; sequence zero hides how new that is.
       && (later.table.smallestSequence == .zero || earlier.table.smallestSequence <= later.table.largestSequence)
   }
 
   private static func open(_ candidate: Candidate, _ fileSystem: any FileSystem) throws(EngineError) -> TableReader {
-    let file = try fileSystem.openFile(candidate.harvest.path, writable: false)
+    let file = try fileSystem.openFile(candidate.reader.path, writable: false)
     return try TableReader.open(
       file: file, number: candidate.table.number, fileSize: candidate.table.fileSize,
       cache: BlockCache(capacity: 1 << 20), tableID: candidate.table.tableID)

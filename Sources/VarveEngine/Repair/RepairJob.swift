@@ -17,9 +17,9 @@ final class RepairJob {
   private let environment: EngineEnvironment
   private var fileSystem: any FileSystem { environment.fileSystem }
   private var report = RepairReport()
-  private var families: RescuedFamilies
-  private var writer: RescueTableWriter
-  private var placed: [RescueOwner: [RepairPlacement.Table]] = [:]
+  private var families: SalvagedFamilies
+  private var writer: SalvageTableWriter
+  private var placed: [SalvageOwner: [RepairPlacement.Table]] = [:]
   private var aside: Set<String> = []
   private let lost: LostDirectory
 
@@ -27,9 +27,9 @@ final class RepairJob {
     self.survey = survey
     self.options = options
     self.environment = environment
-    families = RescuedFamilies(survey.evidence, [])
+    families = SalvagedFamilies(survey.evidence, [])
     lost = LostDirectory(survey.directory, environment.fileSystem)
-    writer = RescueTableWriter(survey, lost, options, environment)
+    writer = SalvageTableWriter(survey, lost, options, environment)
   }
 
   func run() throws(EngineError) -> RepairReport {
@@ -43,7 +43,7 @@ final class RepairJob {
     }
     report.isChanged = true
     report.doubts = doubts
-    families = RescuedFamilies(survey.evidence, tables)
+    families = SalvagedFamilies(survey.evidence, tables)
     for table in tables { try take(table) }
     let keepsLog = survey.isSettled && logFault == nil
     if !keepsLog { try takeLog() }
@@ -54,7 +54,7 @@ final class RepairJob {
 
   // MARK: - 1 and 2. Tables
 
-  private func take(_ table: TableHarvest) throws(EngineError) {
+  private func take(_ table: DamagedTableReader) throws(EngineError) {
     let owner = table.owner
     if table.fault == nil, let metadata = table.metadata {
       placed[owner, default: []].append(.init(metadata: metadata, level: table.known?.level, isNew: false))
@@ -107,7 +107,7 @@ final class RepairJob {
       let isLast = number == outcome.chain.last?.number
       let file = try fileSystem.openFile(survey.path(.log(number)), writable: false)
       defer { file.close() }
-      let found = try LogRescue.read(file, number: number, hints: hints[number] ?? .init()) { _ in }
+      let found = try LogSalvage.read(file, number: number, hints: hints[number] ?? .init()) { _ in }
       guard isLast ? found.parts.isEmpty && found.doubtfulTail == nil : found.recordCount == 0 else {
         throw .corruption("log bytes that recovery would cut", file: file.path)
       }
@@ -126,21 +126,21 @@ final class RepairJob {
         flushed[id] = max(flushed[id] ?? .zero, newest)
       }
     }
-    var log = LogHarvest(survey)
-    var entries: [FamilyID: [RescuedEntry]] = [:]
+    var log = DamagedLogReader(survey)
+    var entries: [FamilyID: [SalvagedEntry]] = [:]
     let evidence = survey.evidence
     try log.run { (family, trailer, key, value) throws(EngineError) in
       guard !evidence.isDropped(family), trailer.sequence > flushed[family] ?? .zero else { return }
-      entries[family, default: []].append(RescuedEntry(key: key.bytes, trailer: trailer, value: value.bytes))
+      entries[family, default: []].append(SalvagedEntry(key: key.bytes, trailer: trailer, value: value.bytes))
     }
     report.losses += log.losses
     for number in log.segmentsRead { aside.insert(survey.path(.log(number))) }
     for family in entries.keys.sorted() {
       let output = try writer.begin(.family(family), families, level: 0)
       var sorted = entries[family] ?? []
-      sorted.sort(by: RescuedEntry.isBefore)
+      sorted.sort(by: SalvagedEntry.isBefore)
       report.logEntriesRead += UInt64(sorted.count)
-      try output.add(RescuedEntry.takeRangeTombstones(&sorted))
+      try output.add(SalvagedEntry.takeRangeTombstones(&sorted))
       // Entries that were logged again are there twice.
       for entry in sorted {
         try entry.key.withByteView { (key) throws(EngineError) in
@@ -157,8 +157,8 @@ final class RepairJob {
   // MARK: - 3. Places
 
   /// Where each table goes; tables that had to be merged are replaced.
-  private func placeAll() throws(EngineError) -> [RescueOwner: [RepairPlacement.Table]] {
-    var result: [RescueOwner: [RepairPlacement.Table]] = [:]
+  private func placeAll() throws(EngineError) -> [SalvageOwner: [RepairPlacement.Table]] {
+    var result: [SalvageOwner: [RepairPlacement.Table]] = [:]
     for (owner, tables) in placed {
       if let found = RepairPlacement.assignLevels(tables, trustsLevels: survey.evidence.state != nil) {
         result[owner] = found
@@ -174,7 +174,7 @@ final class RepairJob {
   // MARK: - 4 to 7. The new database
 
   private func install(
-    _ versions: [RescueOwner: [RepairPlacement.Table]], keepsLog: Bool
+    _ versions: [SalvageOwner: [RepairPlacement.Table]], keepsLog: Bool
   ) throws(EngineError) {
     var edit = makeEdit(versions)
     if keepsLog, let state = survey.evidence.state {
@@ -201,14 +201,14 @@ final class RepairJob {
     describe(versions)
   }
 
-  private func makeEdit(_ versions: [RescueOwner: [RepairPlacement.Table]]) -> VersionEdit {
+  private func makeEdit(_ versions: [SalvageOwner: [RepairPlacement.Table]]) -> VersionEdit {
     let evidence = survey.evidence
     var edit = VersionEdit()
     edit.databaseID = evidence.databaseID ?? environment.random()
     edit.incarnation = evidence.incarnation
     edit.formatVersion = evidence.state?.formatVersion ?? ManifestState.formatVersion
     var features = evidence.state?.requiredFeatures ?? 0
-    var ids: [RescueOwner: FamilyID] = [:]
+    var ids: [SalvageOwner: FamilyID] = [:]
     for id in families.known { ids[.family(id)] = id }
     for case .family(let id) in versions.keys { ids[.family(id)] = id }
     var next = max(evidence.nextFamilyID, (ids.values.max() ?? .default).next)
@@ -236,7 +236,7 @@ final class RepairJob {
     return edit
   }
 
-  private func describe(_ versions: [RescueOwner: [RepairPlacement.Table]]) {
+  private func describe(_ versions: [SalvageOwner: [RepairPlacement.Table]]) {
     for (owner, tables) in versions {
       for table in tables {
         let metadata = table.metadata
@@ -252,13 +252,13 @@ final class RepairJob {
 }
 
 /// An entry of the log, copied.
-struct RescuedEntry {
+struct SalvagedEntry {
   let key: [UInt8]
   let trailer: Trailer
   let value: [UInt8]
 
   /// Takes the range tombstones out of a log's entries, and cuts them into fragments.
-  static func takeRangeTombstones(_ entries: inout [RescuedEntry]) -> RangeTombstoneList {
+  static func takeRangeTombstones(_ entries: inout [SalvagedEntry]) -> RangeTombstoneList {
     var merge = RangeTombstoneMerge()
     for entry in entries where entry.trailer.kind == .rangeDelete {
       let keys = KeyPair(entry.key, entry.value)
@@ -268,7 +268,7 @@ struct RescuedEntry {
     return merge.allFragments()
   }
 
-  static func isBefore(_ left: RescuedEntry, _ right: RescuedEntry) -> Bool {
+  static func isBefore(_ left: SalvagedEntry, _ right: SalvagedEntry) -> Bool {
     left.key.withByteView { leftKey in
       right.key.withByteView { InternalKey(leftKey, left.trailer).compare(InternalKey($0, right.trailer)) < 0 }
     }

@@ -61,7 +61,7 @@ struct SalvageJob {
     options.errorIfExists = false
     options.readOnly = false
     let (tables, doubts) = try survey.liveTables(verifies: false)
-    let families = RescuedFamilies(survey.evidence, tables)
+    let families = SalvagedFamilies(survey.evidence, tables)
     options.defaultFamilyOptions = families.options(.family(.default), known: options)
     let engine = try Engine.open(at: workspace, options: options, environment: environment)
     do throws(EngineError) {
@@ -76,13 +76,13 @@ struct SalvageJob {
   }
 
   private func copy(
-    _ survey: DatabaseSurvey, _ tables: [TableHarvest], _ families: RescuedFamilies, to engine: Engine
+    _ survey: DatabaseSurvey, _ tables: [DamagedTableReader], _ families: SalvagedFamilies, to engine: Engine
   ) throws(EngineError) -> SalvageReport {
     var report = SalvageReport()
     report.losses = survey.losses
     let writer = SalvageWriter(engine, families)
     for id in families.known { try writer.begin(.family(id)) }
-    var damaged: Set<RescueOwner> = []
+    var damaged: Set<SalvageOwner> = []
     // The newest first: of equal entries (sequence zero, say) the first that comes stays.
     for table in tables.reversed() {
       let losses = try table.read(survey.fileSystem, family: families.name(table.owner)) {
@@ -97,7 +97,7 @@ struct SalvageJob {
       report.losses += losses
       if losses.contains(where: \.holdsEntries) { damaged.insert(table.owner) }
     }
-    var log = LogHarvest(survey)
+    var log = DamagedLogReader(survey)
     let evidence = survey.evidence
     try log.run { (family, trailer, key, value) throws(EngineError) in
       guard !evidence.isDropped(family) else { return }
@@ -111,7 +111,7 @@ struct SalvageJob {
     report.losses += log.losses
     report.families = try writer.finish()
     for (name, count) in writer.lostOperands.sorted(by: { $0.key < $1.key }) {
-      var lost = LostPart("\(count) merge operands, whose operator the options don't have", file: source)
+      var lost = DamagedPart("\(count) merge operands, whose operator the options don't have", file: source)
       lost.family = name
       report.losses.append(lost)
     }

@@ -17,20 +17,20 @@ final class SalvageWriter {
   }
 
   private let engine: Engine
-  private let families: RescuedFamilies
-  private var outputs: [RescueOwner: Output] = [:]
+  private let families: SalvagedFamilies
+  private var outputs: [SalvageOwner: Output] = [:]
   private var batch = WriteBatch()
   /// Operands of families whose operator the new database does not have.
   private(set) var lostOperands: [String: Int] = [:]
 
-  init(_ engine: Engine, _ families: RescuedFamilies) {
+  init(_ engine: Engine, _ families: SalvagedFamilies) {
     self.engine = engine
     self.families = families
   }
 
-  func begin(_ owner: RescueOwner) throws(EngineError) { _ = try output(owner) }
+  func begin(_ owner: SalvageOwner) throws(EngineError) { _ = try output(owner) }
 
-  private func output(_ owner: RescueOwner) throws(EngineError) -> Output {
+  private func output(_ owner: SalvageOwner) throws(EngineError) -> Output {
     if let known = outputs[owner] { return known }
     let familyOptions = families.options(owner, known: engine.options)
     let name = families.name(owner)
@@ -46,14 +46,14 @@ final class SalvageWriter {
   // MARK: - Entries
 
   /// Adds range tombstones.
-  func add(_ owner: RescueOwner, _ list: RangeTombstoneList) throws(EngineError) {
+  func add(_ owner: SalvageOwner, _ list: RangeTombstoneList) throws(EngineError) {
     if list.isEmpty { return }
     _ = try output(owner)
     outputs[owner]?.tombstones.add(list)
   }
 
   /// Adds an entry.
-  func add(_ owner: RescueOwner, _ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
+  func add(_ owner: SalvageOwner, _ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
     let output = try output(owner)
     switch trailer.kind {
     case .put, .delete, .singleDelete: try addPoint(output, key, trailer, value)
@@ -84,7 +84,7 @@ final class SalvageWriter {
   }
 
   private func addOperand(
-    _ owner: RescueOwner, _ output: Output, _ key: ByteView, _ trailer: Trailer, _ value: ByteView
+    _ owner: SalvageOwner, _ output: Output, _ key: ByteView, _ trailer: Trailer, _ value: ByteView
   ) throws(EngineError) {
     guard engine.options.mergeFunction(named: output.family.state.options.mergeOperator) != nil else {
       lostOperands[output.family.name, default: 0] += 1

@@ -257,7 +257,7 @@ public struct BatchView {
   fileprivate let engine: EngineCore
   fileprivate let snapshot: EngineSnapshot?
   fileprivate let family: ColumnFamily?
-  fileprivate let own: OwnWrites
+  fileprivate let own: UncommittedWrites
 
   /// Returns a cursor over the keys within `bounds`. Throws the errors of `Engine.cursor`, and `.cursorEnded`.
   public func cursor(bounds: CursorBounds = .all) throws(EngineError) -> EngineCursor {

@@ -469,11 +469,11 @@ public struct IndexedWriteBatch: ~Copyable {
 
   /// The batch's entries in a family as readers see them; the family must have a tree. `isKept`: valid even after the
   /// next savepoint is set or undone.
-  mutating func own(_ family: FamilyState, isKept: Bool = true) -> OwnWrites {
+  mutating func own(_ family: FamilyState, isKept: Bool = true) -> UncommittedWrites {
     let table = index(of: family.id).map { families[$0].table } ?? engine.pipeline.memory.empty
     let marks = self.marks ?? BatchMarks()
     self.marks = marks
-    return OwnWrites(
+    return UncommittedWrites(
       table: table, last: .pending(nextNumber - 1), undone: undone, marks: marks, tick: marks.tick(isKept: isKept))
   }
 

@@ -102,7 +102,9 @@ struct ManifestState: Sendable {
   ///
   /// Complexity: O(n log n) in the tables, however many edits there were.
   mutating func buildVersions() throws(EngineError) {
-    for location in Array(tables.locations) where families[location.family] == nil { tables[location.table.number] = nil }
+    for location in Array(tables.locations) where families[location.family] == nil {
+      tables[location.table.number] = nil
+    }
     let byFamily = tables.tablesByFamily { _ in true }
     for id in byFamily.keys.sorted() {
       var builder = VersionBuilder(.empty)

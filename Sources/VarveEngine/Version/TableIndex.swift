@@ -45,7 +45,8 @@ struct TableIndex: Sendable {
   func tablesByFamily(where isIncluded: (FamilyID) -> Bool) -> [FamilyID: [[TableMetadata]]] {
     var families: [FamilyID: [[TableMetadata]]] = [:]
     for location in locations where isIncluded(location.family) {
-      families[location.family, default: Array(repeating: [], count: Limits.levelCount)][location.level].append(location.table)
+      families[location.family, default: Array(repeating: [], count: Limits.levelCount)][location.level].append(
+        location.table)
     }
     return families
   }

@@ -215,7 +215,8 @@ struct LogRecordHeader: Equatable, Sendable {
     let computed = CRC32C.extend(seed, piece.slice(index &+ 4, index &+ LogFormat.recordHeaderSize))
     guard stored == computed else { return nil }
     return LogRecordHeader(
-      payloadSize: payloadSize, sequence: SequenceNumber(piece.load(index &+ 8, as: UInt64.self)), durableMark: durableMark,
+      payloadSize: payloadSize, sequence: SequenceNumber(piece.load(index &+ 8, as: UInt64.self)),
+      durableMark: durableMark,
       payloadChecksum: piece.load(index &+ 24, as: UInt32.self), kind: kind)
   }
 }

@@ -200,6 +200,7 @@ extension LogSegmentHeader {
   /// sealed before the header of the next is written, so only a header whose writing failed names such an end.
   fileprivate func isAbandoned(for location: Predecessor) -> Bool {
     guard let predecessor, !isRestart else { return false }
-    return predecessor.number == location.number && predecessor.lifeID == location.lifeID && predecessor.end < location.end
+    return predecessor.number == location.number && predecessor.lifeID == location.lifeID
+      && predecessor.end < location.end
   }
 }

@@ -111,7 +111,8 @@ final class LogSegment: @unchecked Sendable {
     try scratch.reserveOrThrow(size)
     unsafe scratch.appendUninitialized(size) { target in
       guard let base = target.baseAddress else { return 0 }
-      unsafe Self.encode(kind, sequence, durableMark, payloadChecksum, seed: seed, payload: payload, at: base, size: size)
+      unsafe Self.encode(
+        kind, sequence, durableMark, payloadChecksum, seed: seed, payload: payload, at: base, size: size)
       return size
     }
     try store(at: tail)

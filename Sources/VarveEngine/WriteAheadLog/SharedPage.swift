@@ -200,7 +200,9 @@ final class SharedPage: @unchecked Sendable {
   /// Sleeps until a commit other than `announced` is announced, a wake-up arrives, or the time passes. Requires: writable.
   func rest(while announced: SequenceNumber, nanoseconds: UInt64) {
     unsafe waitersWord.pointee.add(1, ordering: .sequentiallyConsistent)  // partner: `CommitAnnouncer.wakeIfAwaited`
-    guard unsafe word(Offset.announced).pointee.load(ordering: .sequentiallyConsistent) == announced.value else { return }
+    guard unsafe word(Offset.announced).pointee.load(ordering: .sequentiallyConsistent) == announced.value else {
+      return
+    }
     unsafe Futex.wait(
       on: sleepWord, while: UInt32(truncatingIfNeeded: announced.value), nanoseconds: nanoseconds, shared: true)
   }

@@ -2,7 +2,6 @@ import Foundation
 import Testing
 
 @testable import ObjectFixtures
-
 @_spi(Measurement) @testable import Varve
 
 /// What is measured is what collections do.

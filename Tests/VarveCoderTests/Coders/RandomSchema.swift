@@ -43,7 +43,9 @@ extension RandomNode {
     }
   }
 
-  private static func route(_ random: inout SeededRandom) -> EncodingRoute { EncodingRoute.allCases[random.below(EncodingRoute.allCases.count)] }
+  private static func route(_ random: inout SeededRandom) -> EncodingRoute {
+    EncodingRoute.allCases[random.below(EncodingRoute.allCases.count)]
+  }
 
   private static func randomInt(_ random: inout SeededRandom) -> Int {
     let magnitude = Int(truncatingIfNeeded: random.next() >> UInt64(1 + random.below(62)))
@@ -55,13 +57,16 @@ extension RandomNode {
     return (0..<(random.oneIn(5) ? random.below(100) : random.below(8))).map { _ in letters[random.below(7)] }.joined()
   }
 
-  private static func map(_ random: inout SeededRandom, _ depth: Int) -> [(key: String, route: EncodingRoute, node: RandomNode)] {
+  private static func map(_ random: inout SeededRandom, _ depth: Int) -> [(
+    key: String, route: EncodingRoute, node: RandomNode
+  )] {
     let keys = Set((0..<random.below(6)).map { _ in random.oneIn(3) ? "key" : text(&random) })
     return keys.sorted().map { ($0, route(&random), self.random(&random, depth: depth - 1)) }
   }
 
   /// Many records of the same fields.
-  private static func uniform(_ random: inout SeededRandom, _ depth: Int) -> [(route: EncodingRoute, node: RandomNode)] {
+  private static func uniform(_ random: inout SeededRandom, _ depth: Int) -> [(route: EncodingRoute, node: RandomNode)]
+  {
     let pattern = record(&random, depth)
     return (0..<random.below(20)).map { _ in
       (.value, random.oneIn(15) ? self.random(&random, depth: 1) : pattern.varied(&random))
@@ -158,7 +163,9 @@ extension RandomNode: Encodable {
     return nil
   }
 
-  private static func add(_ node: RandomNode, _ route: EncodingRoute, to list: inout any UnkeyedEncodingContainer) throws {
+  private static func add(_ node: RandomNode, _ route: EncodingRoute, to list: inout any UnkeyedEncodingContainer)
+    throws
+  {
     switch (route, node) {
     case (.superEncoder, _): try node.encode(to: list.superEncoder())
     case (.nested, .list(let elements)):

@@ -95,7 +95,9 @@ enum RandomReading {
 
 extension RandomKey {
   /// A key that a record does not have, or `key` where it has all.
-  fileprivate static func unused(in fields: [(key: RandomKey, route: RandomNode.EncodingRoute, node: RandomNode?)]) -> RandomKey {
+  fileprivate static func unused(in fields: [(key: RandomKey, route: RandomNode.EncodingRoute, node: RandomNode?)])
+    -> RandomKey
+  {
     let known = Set(fields.filter { $0.node != nil }.map(\.key))
     return allCases.first { !known.contains($0) } ?? .key
   }

@@ -11,7 +11,7 @@ struct LogEntriesTests {
     LogReader.Record(
       offset: 4096,
       header: LogRecordHeader(
-        payloadSize: payload.count, sequence: SequenceNumber(first), guarantee: 0, payloadChecksum: 0, kind: kind),
+        payloadSize: payload.count, sequence: SequenceNumber(first), durableMark: 0, payloadChecksum: 0, kind: kind),
       payload: payload)
   }
 

@@ -239,8 +239,8 @@ struct LogTests {
     var lines: [String] = []
     try LogDump.render(file, number: first, name: "log", verify: true) { lines.append($0) }
     #expect(lines.count == 9)
-    #expect(lines[1] == "4096 batch sequence 1 guarantee 4096 size 15")
+    #expect(lines[1] == "4096 batch sequence 1 durable 4096 size 15")
     #expect(lines[2] == #"  1 put family 0 "key" = "\x01\x00\x00\x00\x00\x00\x00\x00""#)
-    #expect(lines[7].hasPrefix("4240 end guarantee 4240"))
+    #expect(lines[7].hasPrefix("4240 end durable 4240"))
   }
 }

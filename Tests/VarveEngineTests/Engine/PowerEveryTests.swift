@@ -16,7 +16,7 @@ struct PowerEveryTests {
     }
   }
 
-  @Test func `a short guarantee after a long one is kept`() throws {
+  @Test func `a short interval after a long one is kept`() throws {
     let observed = try ObservedEngine()
     let engine = observed.engine
     let sequences = try Self.put([60_000, 10], engine)
@@ -29,7 +29,7 @@ struct PowerEveryTests {
     _ = try observed.close()
   }
 
-  @Test func `a guarantee that outlasted the sync of a shorter one is kept for what came after that`() throws {
+  @Test func `an interval that outlasted the sync of a shorter one is kept for what came after that`() throws {
     let observed = try ObservedEngine()
     let engine = observed.engine
     _ = try Self.put([100, 10], engine)

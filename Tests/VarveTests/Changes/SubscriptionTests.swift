@@ -130,7 +130,7 @@ import VarveEngine
     let database = try await Database.inMemory()
     try database.put("a")
     var sequence: ChangeSequence?
-    var after: ChangeSequence?
+    var later: ChangeSequence?
     try database.change { tx throws in
       try tx.set(ChangedNote(""), key: "b", in: "notes")
       sequence = database.changes()

@@ -81,7 +81,8 @@ struct DefaultURLTests {
   // MARK: - Opening by URL
 
   @Test func `a database opened by URL is the one at the path`() throws {
-    let url = try DefaultLocation(environment: [:], home: home, program: "a reader").url(name: "my library", program: nil)
+    let url = try DefaultLocation(environment: [:], home: home, program: "a reader").url(
+      name: "my library", program: nil)
     var database = try Database.open(at: url)
     #expect(database.path == directory.path + "/.local/share/a reader/my library")
     try database.write { tx in try tx.set("Emma", key: 1, in: "books") }

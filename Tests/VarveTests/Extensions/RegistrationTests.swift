@@ -257,7 +257,8 @@ struct RegistrationTests {
       return mirror
     }
     func register(_ call: Int) throws {
-      try database.registerReady(mirror(), as: "mirror") { progress in announced.withLock { $0[call].append(progress) } }
+      try database.registerReady(mirror(), as: "mirror") { progress in announced.withLock { $0[call].append(progress) }
+      }
     }
     #expect(throws: CancellationError.self) { try register(0) }
     try database.close()

@@ -309,7 +309,8 @@ struct MigrationTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `a format with one version has nothing to rewrite, nor has an empty store`(location: StoreLocation) async throws {
+  func `a format with one version has nothing to rewrite, nor has an empty store`(location: StoreLocation) async throws
+  {
     let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     let announced = Mutex(0)

@@ -123,7 +123,8 @@ struct RowsTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `a sequence may be iterated again, even concurrently, with the same result`(location: StoreLocation) async throws {
+  func `a sequence may be iterated again, even concurrently, with the same result`(location: StoreLocation) async throws
+  {
     let (open, notes) = try filled(700, location)
     defer { withExtendedLifetime(open) {} }
     let rows = notes.load(...)

@@ -72,7 +72,9 @@ struct StoreReadTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `a store of a collection never written to is empty, and reads do not create it`(location: StoreLocation) async throws {
+  func `a store of a collection never written to is empty, and reads do not create it`(location: StoreLocation)
+    async throws
+  {
     let open = try location.open()
     let notes = Store<NoteFormat>(in: open.database)
     #expect(try await notes.load(1) == nil)

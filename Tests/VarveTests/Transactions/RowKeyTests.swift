@@ -30,7 +30,8 @@ struct RowKeyTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `a row is read, touched and removed by its RowKey, whatever the type of its key`(location: StoreLocation) throws {
+  func `a row is read, touched and removed by its RowKey, whatever the type of its key`(location: StoreLocation) throws
+  {
     let open = try location.open()
     let id = UUID()
     try open.writing { tx in

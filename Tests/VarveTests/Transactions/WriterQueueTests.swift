@@ -170,7 +170,7 @@ import Testing
   @Test(arguments: [1, 2, 3] as [UInt64])
   func `a queue is a list from which any waiter may leave`(seed: UInt64) {
     var random = SeededRandom(seed: seed)
-    var line = WaiterLine()
+    var line = WaiterQueue()
     var model: [(number: UInt64, deadline: ContinuousClock.Instant?)] = []
     let start = ContinuousClock.now
     var number: UInt64 = 0
@@ -183,7 +183,7 @@ import Testing
       case 0:
         number += UInt64(1 + random.below(3))
         let deadline = random.oneIn(4) ? nil : start + .seconds(random.below(100_000))
-        line.append(WaiterLine.Waiter(number: number, label: nil, deadline: deadline) { _ in })
+        line.append(WaiterQueue.Waiter(number: number, label: nil, deadline: deadline) { _ in })
         model.append((number, deadline))
       case 1:
         #expect(line.popFirst()?.number == model.first?.number)

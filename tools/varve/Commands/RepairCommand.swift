@@ -36,7 +36,7 @@ struct RepairCommand: ParsableCommand {
         )
       }
       for file in report.movedAside { try sink.writeLine("moved aside: \(file)") }
-      try RescueText.write(report.losses, report.doubts, to: sink)
+      try SalvageText.write(report.losses, report.doubts, to: sink)
       try sink.writeLine(
         report.isChanged
           ? "repaired up to commit \(report.lastSequence); \(report.tables.count) tables, \(report.logEntriesRead) entries of the log"
@@ -87,8 +87,8 @@ struct RepairCommand: ParsableCommand {
 }
 
 /// How repair and salvage report what is lost.
-enum RescueText {
-  static func write(_ losses: [LostPart], _ doubts: [String], to sink: ByteSink) throws {
+enum SalvageText {
+  static func write(_ losses: [DamagedPart], _ doubts: [String], to sink: ByteSink) throws {
     for loss in losses { try sink.writeLine("\(loss.holdsEntries ? "lost" : "damaged"): \(loss)") }
     for doubt in doubts { try sink.writeLine("in doubt: \(doubt)") }
   }
@@ -107,14 +107,14 @@ struct LossRow: Encodable {
   let largestSequence: UInt64?
   let holdsEntries: Bool
 
-  init(_ loss: LostPart) {
+  init(_ loss: DamagedPart) {
     file = loss.file
     offset = loss.offsets?.lowerBound
     end = loss.offsets?.upperBound
     message = loss.message
     family = loss.family
     keyBeforeHex = loss.keyBefore.map { HexText.text($0) }
-    keyBehindHex = loss.keyBehind.map { HexText.text($0) }
+    keyBehindHex = loss.keyAfter.map { HexText.text($0) }
     smallestSequence = loss.sequences?.lowerBound.value
     largestSequence = loss.sequences?.upperBound.value
     holdsEntries = loss.holdsEntries

@@ -25,7 +25,7 @@ struct SalvageCommand: ParsableCommand {
     if output.json {
       try sink.writeJSON(Summary(report))
     } else {
-      try RescueText.write(report.losses, report.doubts, to: sink)
+      try SalvageText.write(report.losses, report.doubts, to: sink)
       for family in report.families { try sink.writeLine("\"\(family.name)\": \(family.rowCount) rows") }
       try sink.writeLine(
         "\(target): \(report.entriesRead) entries of \(report.tablesRead) tables and the log read; "

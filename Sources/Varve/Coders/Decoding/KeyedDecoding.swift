@@ -91,7 +91,9 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   @inline(__always)
   private func presentLocation(_ key: Key) throws -> DecodingPosition? {
     guard var location = try location(key) else { return nil }
-    guard let tag = try? state.pointee.source.byte(location.offset) else { throw error(.damaged, Any.self, location, key) }
+    guard let tag = try? state.pointee.source.byte(location.offset) else {
+      throw error(.damaged, Any.self, location, key)
+    }
     guard tag == ValueTag.absent || tag == ValueTag.null else { return location }
     location.offset &+= 1
     state.pointee.finish(location)

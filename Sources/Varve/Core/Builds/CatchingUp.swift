@@ -29,7 +29,7 @@ struct CatchingUp {
   private func receive(
     from position: FeedPosition, _ pace: CatchingUpPace, _ transaction: WriteTransaction
   ) throws -> (state: ExtensionRecord.State, count: Int) {
-    var missed = try readable { try MissedChanges(core.catalog, transaction.snapshot, at: position) }
+    var missed = try readable { try CatchUpChanges(core.catalog, transaction.snapshot, at: position) }
     let open = try transaction.dooming { try transaction.open(registered) }
     // New parts are built afterwards.
     let parts = registered.record.wholeParts
@@ -61,7 +61,7 @@ struct CatchingUp {
 
   /// False where the extension can't do with that.
   private func receive(
-    _ change: MissedChanges.Change, to open: OpenExtension, _ parts: PartSet, _ announced: inout Set<[UInt8]>,
+    _ change: CatchUpChanges.Change, to open: OpenExtension, _ parts: PartSet, _ announced: inout Set<[UInt8]>,
     _ transaction: WriteTransaction
   ) throws -> Bool {
     try transaction.dooming {

@@ -91,7 +91,7 @@ struct IngestedBuild {
   private static func hasFeed(
     _ core: DatabaseCore, _ position: FeedPosition, _ snapshot: any StorageSnapshot
   ) throws -> Bool {
-    do { return try MissedChanges(core.catalog, snapshot, at: position) != nil } catch let error as DatabaseError
+    do { return try CatchUpChanges(core.catalog, snapshot, at: position) != nil } catch let error as DatabaseError
       where error.code == .corruption
     { return false }
   }

@@ -225,7 +225,9 @@ public struct Part {
     guard let (family, pending) = try target() else { return }
     noteWrite(family) { location.pending(key, value).key }
     // Its position in the order of keys is known at the commit.
-    if case .key(let offset) = location { open.partWrites?.note(StorageRange(prefix: Array(key[..<offset])), in: family) }
+    if case .key(let offset) = location {
+      open.partWrites?.note(StorageRange(prefix: Array(key[..<offset])), in: family)
+    }
     if form == .appendOnly { return try pending.appendStamped(key, value, at: location, in: family) }
     if form == .writeOnce, !hasUniqueKeys || Self.looksAnyway {
       let pendingKey = location.pending(key, value).key

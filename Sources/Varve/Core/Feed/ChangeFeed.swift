@@ -125,7 +125,7 @@ final class ChangeFeed: Sendable {
     batch.deleteRange(FeedKey.range(after: .zero), in: family)
     batch.put(FeedKey.record, fresh.record.bytes, in: family)
     _ = try backend.commit(batch, check: nil, durability: .process)
-    return again
+    return fresh
   }
 
   /// Reads the record, and the first and the last entry of the open segment. Throws where they can't be of this

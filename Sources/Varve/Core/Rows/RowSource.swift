@@ -14,7 +14,7 @@ final class RowSource<Element: Sendable>: Sendable {
   private enum State {
     case ready(any RowScan<Element>, LongLivedRead)
     case failed(any Error)
-    case waiting(Performing)
+    case waiting(AsyncTransaction)
   }
 
   let core: DatabaseCore
@@ -23,7 +23,7 @@ final class RowSource<Element: Sendable>: Sendable {
   /// `scan` makes the scan over what its transaction sees now.
   init(_ core: DatabaseCore, scan: @escaping @Sendable (ReadTransaction) throws -> any RowScan<Element>) {
     self.core = core
-    guard ThreadFrame.transaction(of: core) == nil, let performing = Performing.living(of: core) else {
+    guard ThreadFrame.transaction(of: core) == nil, let performing = AsyncTransaction.living(of: core) else {
       // A scan keeps the snapshot of its transaction, not the transaction.
       state = Mutex(Self.begun { try core.read { tx in (try scan(tx), core.longLivedReads.begin(tx.snapshot)) } })
       return
@@ -60,7 +60,7 @@ final class RowSource<Element: Sendable>: Sendable {
   /// The next batch of a scan. Runs where it may wait for a disk.
   func batch(_ scan: any RowScan<Element>, limit: Int) async throws -> RowBatch<Element> {
     // Inside of a perform it belongs to that one, which `close` waits for, and whose other calls may write meanwhile.
-    if let performing = Performing.living(of: core) {
+    if let performing = AsyncTransaction.living(of: core) {
       return try await performing.run { _ in RowBatch(scan, limit: limit) }
     }
     if core.backend.isInMemory { return try nextBatch(scan, limit) }

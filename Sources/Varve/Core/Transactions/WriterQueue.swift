@@ -29,7 +29,7 @@ final class WriterQueue: Sendable {
 
   private struct State {
     var holder: Holder?
-    var waiters = WaiterLine()
+    var waiters = WaiterQueue()
     /// Whether a waiter was called, and has not come yet.
     var hasCalled = false
     var nextNumber: UInt64 = 0
@@ -173,7 +173,7 @@ final class WriterQueue: Sendable {
         hold(&state, label, .now)
         return (number, .granted, nil)
       }
-      let waiter = WaiterLine.Waiter(
+      let waiter = WaiterQueue.Waiter(
         number: number, label: label, deadline: deadline, isCalled: isCalled && called == nil, wake: wake)
       if called == nil { state.waiters.append(waiter) } else { state.waiters.putBack(waiter) }
       return (number, nil, state.setTimer(deadline))
@@ -188,7 +188,7 @@ final class WriterQueue: Sendable {
   private enum Reason { case timedOut, canceled }
 
   private func giveUp(_ number: UInt64, _ reason: Reason) {
-    let woken: (WaiterLine.Waiter, Outcome)? = state.withLock { state in
+    let woken: (WaiterQueue.Waiter, Outcome)? = state.withLock { state in
       guard let waiter = state.waiters.remove(number) else { return nil }
       return (waiter, reason == .canceled ? .canceled : Self.busy(state.holder))
     }
@@ -202,7 +202,7 @@ final class WriterQueue: Sendable {
 
   /// Ends the waits that are due, and sets the timer for the next that will be.
   private func endWaits(_ deadline: ContinuousClock.Instant) {
-    let (due, outcome, next) = state.withLock { state -> ([WaiterLine.Waiter], Outcome, ContinuousClock.Instant?) in
+    let (due, outcome, next) = state.withLock { state -> ([WaiterQueue.Waiter], Outcome, ContinuousClock.Instant?) in
       if state.timer == deadline { state.timer = nil }
       let due = state.waiters.removeAll(dueAt: .now)
       return (due, Self.busy(state.holder), state.setTimer(state.waiters.earliestDeadline))
@@ -250,7 +250,7 @@ final class WriterQueue: Sendable {
 
   @inline(never)
   private func handOver(_ now: ContinuousClock.Instant) -> Holder? {
-    let (held, next) = state.withLock { state -> (Holder?, WaiterLine.Waiter?) in
+    let (held, next) = state.withLock { state -> (Holder?, WaiterQueue.Waiter?) in
       let held = free(&state)
       if state.hasCalled { return (held, nil) }
       guard let next = state.waiters.popFirst() else { return (held, nil) }

@@ -105,7 +105,8 @@ struct TableFooter: Hashable, Sendable {
       rangeTombstones == .none || rangeTombstones.offset >= rootEnd, tombstonesEnd <= properties.offset,
       let propertiesEnd = properties.end, propertiesEnd <= location
     else {
-      throw .corruption("table footer names sections that overlap or lie outside the file", file: path, offset: location)
+      throw .corruption(
+        "table footer names sections that overlap or lie outside the file", file: path, offset: location)
     }
   }
 

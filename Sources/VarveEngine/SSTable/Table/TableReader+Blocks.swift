@@ -178,7 +178,9 @@ extension TableReader {
     let namesPartitions = isRoot && footer.indexLevelCount == 2
     let start = namesPartitions ? footer.filterEnd : 0
     let end = namesPartitions ? footer.rootIndex.offset : footer.dataSize
-    guard index.rowCount == 0 || (locations.offset >= start && locations.offset <= end && locations.size <= end - locations.offset)
+    guard
+      index.rowCount == 0
+        || (locations.offset >= start && locations.offset <= end && locations.size <= end - locations.offset)
     else { throw .corruption("index names blocks outside the section that it belongs to") }
   }
 

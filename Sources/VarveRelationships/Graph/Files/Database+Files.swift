@@ -69,7 +69,9 @@ private struct FileLinks {
   }
 
   private func link(_ root: String, _ file: String) throws {
-    guard case .at(let source, _) = locations.location(root, file), try SystemFile.identity(source) != nil else { return }
+    guard case .at(let source, _) = locations.location(root, file), try SystemFile.identity(source) != nil else {
+      return
+    }
     let target = "\(path)/files/\(root.isEmpty ? "anywhere" : root)/\(file)"
     let directory = (target as NSString).deletingLastPathComponent
     do {

@@ -44,7 +44,7 @@ struct EndSet {
 }
 
 /// An edge that went, or lost an end.
-struct LostEdge {
+struct EndedEdge {
   let source: ArraySlice<UInt8>
   let name: ArraySlice<UInt8>
   let destination: ArraySlice<UInt8>
@@ -54,7 +54,7 @@ struct LostEdge {
   var isSelf: Bool { source == destination }
 }
 
-extension LostEdge {
+extension EndedEdge {
   /// The edge whose entry a traversal has found.
   init(_ sweep: borrowing EdgeSweep, bySource: Bool, isManual: Bool) throws {
     let (key, layout) = (sweep.key, sweep.layout)

@@ -51,7 +51,7 @@ struct RuleRun {
   private mutating func wave() throws {
     let news = graph.log.takeNews()
     var effects = RuleEffects()
-    try collectLost(news, &effects)
+    try collectEnded(news, &effects)
     try collectDead(try dead(news.deaths), &effects)
     try notify(&effects)
     try examine(&effects)
@@ -69,7 +69,7 @@ struct RuleRun {
   // MARK: - Edges that went
 
   /// Edges that were there when rules were applied last, and are not any more.
-  private mutating func collectLost(_ news: EdgeLog.News, _ effects: inout RuleEffects) throws {
+  private mutating func collectEnded(_ news: EdgeLog.News, _ effects: inout RuleEffects) throws {
     var index = 0
     while index < news.changedKeys.count {
       let toKey = Array(news.changedKeys[index])
@@ -89,12 +89,12 @@ struct RuleRun {
       }
       for (first, last) in [(first.declared, last.declared), (first.manual, last.manual)] {
         guard let first, let last else { continue }
-        try collectLost(toKey, first, last, news.fresh, &effects)
+        try collectEnded(toKey, first, last, news.fresh, &effects)
       }
     }
   }
 
-  private mutating func collectLost(
+  private mutating func collectEnded(
     _ toKey: [UInt8], _ first: EdgeLog.Change, _ last: EdgeLog.Change, _ fresh: PackedKeys, _ effects: inout RuleEffects
   ) throws {
     let family = graph.families[isManual: first.isManual]
@@ -106,7 +106,7 @@ struct RuleRun {
     let key = try EdgeKey(toKey, bySource: false)
     // It came and went since rules were applied last.
     if !first.isManual, fresh.contains(key.second) { return }
-    let edge = LostEdge(
+    let edge = EndedEdge(
       source: key.second, name: key.name, destination: key.first, value: before, isManual: first.isManual)
     reexamine(edge, &effects)
     switch last.reason {
@@ -119,7 +119,7 @@ struct RuleRun {
   /// What the rules of an edge want whose source, or else destination, went. An edge from a row to itself wants nothing. Returns
   /// whether the rules count.
   @discardableResult
-  private func collect(_ edge: LostEdge, sourceWent: Bool, _ effects: inout RuleEffects) throws -> Bool {
+  private func collect(_ edge: EndedEdge, sourceWent: Bool, _ effects: inout RuleEffects) throws -> Bool {
     if edge.isSelf { return false }
     if sourceWent, try wasDangling(edge) { return false }
     let rules = edge.value.rules
@@ -147,7 +147,7 @@ struct RuleRun {
   }
 
   /// Whether an edge led nowhere when the transaction began, and to a row that was inserted since: it fires nothing.
-  private func wasDangling(_ edge: LostEdge) throws -> Bool {
+  private func wasDangling(_ edge: EndedEdge) throws -> Bool {
     // After rules were applied the edge may have been there.
     guard graph.log.hasInsertions, !graph.log.hasFlushed, !edge.isManual,
       let number = EdgeFormat.collection(edge.destination),
@@ -158,7 +158,7 @@ struct RuleRun {
     return try graph.families.declared.to.committedValue(of: toKey) != nil
   }
 
-  private func collect(_ edge: LostEdge, _ reason: EdgeRemoval, _ effects: inout RuleEffects) throws {
+  private func collect(_ edge: EndedEdge, _ reason: EdgeRemoval, _ effects: inout RuleEffects) throws {
     guard let from = try graph.row(of: edge.source), let to = try graph.end(of: edge.destination),
       let name = String(validating: edge.name, as: UTF8.self)
     else { return }
@@ -179,7 +179,7 @@ struct RuleRun {
   }
 
   /// Ends that were kept by an edge which went now are looked at again.
-  private mutating func reexamine(_ edge: LostEdge, _ effects: inout RuleEffects) {
+  private mutating func reexamine(_ edge: EndedEdge, _ effects: inout RuleEffects) {
     if !kept.withoutSource.isEmpty {
       let prefix = prefix(edge.destination, edge.name)
       for prefix in [prefix, edge.destination + [EdgeFormat.endMark]] where kept.withoutSource[prefix] != nil {
@@ -230,7 +230,7 @@ struct RuleRun {
       let isRow = sweep.key[destination.lowerBound] == EdgeFormat.row
       var isLeft = isRow && rules.contains(.deleteDestinationIfSourceDeleted)
       if !kept.isEmpty || !isRow || graph.log.hasInsertions || !rules.isSubset(of: .deleteDestinationIfSourceDeleted) {
-        let edge = try LostEdge(sweep, bySource: true, isManual: family.isManual)
+        let edge = try EndedEdge(sweep, bySource: true, isManual: family.isManual)
         reexamine(edge, &effects)
         // One that led nowhere lets nothing go: no scan comes by its entry.
         if try !collect(edge, sourceWent: true, &effects) { isLeft = false }
@@ -262,7 +262,7 @@ struct RuleRun {
       let isDoomed =
         value.rules.contains(.deleteSourceIfDestinationDeleted) && !isRemade(sweep.key[source])
       if !kept.isEmpty || !value.rules.isSubset(of: .deleteSourceIfDestinationDeleted) {
-        var edge = try LostEdge(sweep, bySource: false, isManual: family.isManual)
+        var edge = try EndedEdge(sweep, bySource: false, isManual: family.isManual)
         if value.carries { edge.value = try graph.value(of: sweep.key, family) ?? edge.value }
         reexamine(edge, &effects)
         try collect(edge, sourceWent: false, &effects)

@@ -42,7 +42,7 @@ package struct FeedPosition: Hashable, Sendable {
 /// Scans what the feed says was changed after a position, one row at a time.
 ///
 /// Unlike a `FeedPage` it takes no commit whole into memory, and can stop and go on within one.
-struct MissedChanges {
+struct CatchUpChanges {
   enum Change {
     case everythingRemoved
     /// All rows of a collection. Also where rows of one were changed that was dropped since.

@@ -2,7 +2,7 @@
 ///
 /// Adding, taking the first, and taking one out of the middle cost the same however many wait, up to a binary search:
 /// places are emptied, and closed up when half of them are empty.
-struct WaiterLine {
+struct WaiterQueue {
   struct Waiter: Sendable {
     /// Larger than that of those before it.
     let number: UInt64
@@ -77,7 +77,7 @@ struct WaiterLine {
   }
 
   mutating func removeAll() -> [Waiter] {
-    defer { self = WaiterLine() }
+    defer { self = WaiterQueue() }
     return locations[first...].compactMap(\.waiter)
   }
 

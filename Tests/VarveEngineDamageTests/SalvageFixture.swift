@@ -6,7 +6,7 @@ import Testing
 
 /// The small databases of `DamageFixture`, and which keys lie in which bytes of which file: what a repair or a
 /// salvage may lose where those bytes are damaged, and nothing else.
-struct RescueFixture {
+struct SalvageFixture {
   /// A key of a family.
   struct Key: Hashable {
     let family: String
@@ -126,7 +126,7 @@ struct RescueFixture {
   /// What is wrong with the content of a database that was made of one with this damage: differences outside
   /// of what was damaged, differences that no loss names, values that never were.
   func failures(
-    _ content: [String: [ModelDatabase.Row]], damaged file: String, _ range: Range<Int>, losses: [LostPart]
+    _ content: [String: [ModelDatabase.Row]], damaged file: String, _ range: Range<Int>, losses: [DamagedPart]
   ) -> [String] {
     var failures: [String] = []
     let touched = keys(file, range)

@@ -7,7 +7,7 @@
 /// # What counts as lost Bytes without a record that precede a readable one, and those before a known end: a durable
 /// mark, the successor's header, or a cut of the MANIFEST. Bytes past the last record may be the torn tail of a crash,
 /// or nothing; if there are any, they are reported as doubtful.
-enum LogRescue {
+enum LogSalvage {
   /// What other files say about a segment.
   struct Hints: Sendable {
     var lifeID: UInt64?

@@ -6,9 +6,9 @@
 /// # Concurrency
 /// The transaction is touched by the caller that has the turn, one at a time, on any thread: that of the call where nothing has
 /// to be waited for there, else one of the database's own.
-final class Performing: @unchecked Sendable {
+final class AsyncTransaction: @unchecked Sendable {
   // Sendable: see Concurrency above.
-  @TaskLocal private static var running: [Performing] = []
+  @TaskLocal private static var running: [AsyncTransaction] = []
 
   private let core: DatabaseCore
   private let transaction: WriteTransaction
@@ -23,10 +23,12 @@ final class Performing: @unchecked Sendable {
 
   /// The innermost of a database in this task, also one that has ended: a task that was started inside of it, and
   /// outlives it, still has it. Its writes throw then: they were meant for that transaction.
-  static func current(of core: DatabaseCore) -> Performing? { running.last { $0.core === core } }
+  static func current(of core: DatabaseCore) -> AsyncTransaction? { running.last { $0.core === core } }
 
   /// The innermost of a database in this task that has not ended: reads after its end are reads like any others.
-  static func living(of core: DatabaseCore) -> Performing? { running.last { $0.core === core && !$0.turn.isClosed } }
+  static func living(of core: DatabaseCore) -> AsyncTransaction? {
+    running.last { $0.core === core && !$0.turn.isClosed }
+  }
 
   private static var endedError: DatabaseError {
     DatabaseError(
@@ -108,7 +110,7 @@ final class Performing: @unchecked Sendable {
     defer { turn.release() }
     try transaction.check()
     let location = transaction.beginSavepoint()
-    let inner = Performing(core, transaction, terms)
+    let inner = AsyncTransaction(core, transaction, terms)
     do {
       let result = try await inner.inside(isolation: isolation, body)
       await inner.finish()
@@ -168,14 +170,18 @@ final class Performing: @unchecked Sendable {
 
 extension DatabaseCore {
   /// The `perform` that a synchronous write belongs to; nil inside of a closure, which belongs to its transaction.
-  var performing: Performing? { ThreadFrame.transaction(of: self) == nil ? Performing.current(of: self) : nil }
+  var performing: AsyncTransaction? {
+    ThreadFrame.transaction(of: self) == nil ? AsyncTransaction.current(of: self) : nil
+  }
 
   /// The one that a synchronous read belongs to.
-  var performingRead: Performing? { ThreadFrame.transaction(of: self) == nil ? Performing.living(of: self) : nil }
+  var performingRead: AsyncTransaction? {
+    ThreadFrame.transaction(of: self) == nil ? AsyncTransaction.living(of: self) : nil
+  }
 
   /// Throws inside of a transaction: for what needs several of its own.
   func requireNoTransaction(_ what: @autoclosure () -> String) throws {
-    guard ThreadFrame.transaction(of: self) == nil, Performing.living(of: self) == nil else {
+    guard ThreadFrame.transaction(of: self) == nil, AsyncTransaction.living(of: self) == nil else {
       throw DatabaseError(.invalidArgument, "\(what()) inside a transaction; do it before or after the transaction")
     }
   }

@@ -1,5 +1,5 @@
 /// Something of a damaged database that could not be read, as a repair or a salvage reports it.
-public struct LostPart: Sendable, Hashable, CustomStringConvertible {
+public struct DamagedPart: Sendable, Hashable, CustomStringConvertible {
   /// The file.
   public var file: String
   /// The bytes of the file; nil where the file is missing.
@@ -11,7 +11,7 @@ public struct LostPart: Sendable, Hashable, CustomStringConvertible {
   /// The last readable key before the lost part, if the order of the file determines it.
   public var keyBefore: [UInt8]?
   /// The first readable key after the lost part.
-  public var keyBehind: [UInt8]?
+  public var keyAfter: [UInt8]?
   /// The sequences of the entries that were there, as far as they can be narrowed down.
   public var sequences: ClosedRange<SequenceNumber>?
   /// Whether entries may be lost with it. Where false, all that was there is known from elsewhere.
@@ -24,7 +24,7 @@ public struct LostPart: Sendable, Hashable, CustomStringConvertible {
     text += ": \(message)"
     guard holdsEntries else { return text + "; no entry is lost with it" }
     if let family { text += "; column family \"\(family)\"" }
-    switch (keyBefore, keyBehind) {
+    switch (keyBefore, keyAfter) {
     case (nil, nil): break
     case (let before?, nil): text += ", keys above \(before.printable)"
     case (nil, let later?): text += ", keys below \(later.printable)"
@@ -44,7 +44,7 @@ public struct LostPart: Sendable, Hashable, CustomStringConvertible {
     self.init(part.message, file: file, offsets: part.start..<max(part.start, part.end))
     self.family = family
     keyBefore = part.keyBefore
-    keyBehind = part.keyBehind
+    keyAfter = part.keyAfter
     holdsEntries = part.holdsEntries
   }
 
@@ -53,7 +53,7 @@ public struct LostPart: Sendable, Hashable, CustomStringConvertible {
     self.init(message, file: file)
     self.family = family
     keyBefore = table.smallestKey
-    keyBehind = table.largestKey
+    keyAfter = table.largestKey
     sequences = table.smallestSequence...table.largestSequence
   }
 }

@@ -1,5 +1,5 @@
 /// Writes the files that a repair makes: tables and an empty segment, under numbers that no one has.
-final class RescueTableWriter {
+final class SalvageTableWriter {
   private let directory: String
   private let lost: LostDirectory
   private let options: EngineOptions
@@ -73,7 +73,7 @@ final class RescueTableWriter {
     fileprivate func isAt(_ key: ByteView) -> Bool { lastKey.withByteView { $0 == key } }
   }
 
-  func begin(_ owner: RescueOwner, _ families: RescuedFamilies, level: Int) throws(EngineError) -> Output {
+  func begin(_ owner: SalvageOwner, _ families: SalvagedFamilies, level: Int) throws(EngineError) -> Output {
     var table = options.tableOptions(families.options(owner), level: level, origin: .flush)
     if case .family(let id) = owner { table.family = id }
     table.familyName = families.name(owner)
@@ -98,7 +98,7 @@ final class RescueTableWriter {
   /// Merges all tables of a family into tables of the last level: of each key the newest version is left, with
   /// all operands above it; no tombstone.
   func merge(
-    _ tables: [TableMetadata], _ owner: RescueOwner, _ families: RescuedFamilies
+    _ tables: [TableMetadata], _ owner: SalvageOwner, _ families: SalvagedFamilies
   ) throws(EngineError) -> [TableMetadata] {
     var merge = MergingIterator<MergeSource>(capacity: tables.count)
     var tombstones = RangeTombstoneMerge()

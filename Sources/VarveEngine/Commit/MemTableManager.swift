@@ -16,7 +16,7 @@ internal import Synchronization
 ///
 /// # Concurrency
 /// Methods that take a `CommitLead` belong to the commit leader; the rest is safe from any thread.
-final class MemTableKeeper: Sendable {
+final class MemTableManager: Sendable {
   private let bounds: Mutex<MemoryPlan>
   /// Memory of retired memtables, whose pages are populated already.
   private let pool: ArenaPool

@@ -8,17 +8,17 @@ import Testing
 /// the damage took, and the report names it.
 ///
 /// At scale 8 and above every byte is damaged and every length cut, below a sample of them.
-struct RescueDamageTests {
+struct SalvageDamageTests {
   private static let seed: UInt64 = 4_711
 
   /// How the database is brought back.
-  enum Rescue: CaseIterable {
+  enum RecoveryMethod: CaseIterable {
     case salvage, repair
 
     /// The content afterwards, and what the report calls lost.
-    func run(_ fileSystem: any FileSystem) throws -> (content: [String: [ModelDatabase.Row]], losses: [LostPart]) {
+    func run(_ fileSystem: any FileSystem) throws -> (content: [String: [ModelDatabase.Row]], losses: [DamagedPart]) {
       let environment = DirectoryImage.environment(fileSystem, seed: 21)
-      var losses: [LostPart]
+      var losses: [DamagedPart]
       var path = DirectoryImage.directory
       switch self {
       case .salvage:
@@ -74,11 +74,11 @@ struct RescueDamageTests {
     return damages
   }
 
-  @Test(arguments: Rescue.allCases, DamageFixture.Ending.allCases)
+  @Test(arguments: RecoveryMethod.allCases, DamageFixture.Ending.allCases)
   func `whatever is damaged or cut, all else is there and the damage is named`(
-    rescue: Rescue, ending: DamageFixture.Ending
+    salvage: RecoveryMethod, ending: DamageFixture.Ending
   ) throws {
-    let fixture = try RescueFixture(ending)
+    let fixture = try SalvageFixture(ending)
     var random = SeededRandom(seed: Self.seed)
     var failures: [String] = []
     var (count, exact) = (0, 0)
@@ -89,32 +89,32 @@ struct RescueDamageTests {
         let fileSystem = try image.makeFileSystem()
         count += 1
         do {
-          let (content, losses) = try rescue.run(fileSystem)
+          let (content, losses) = try salvage.run(fileSystem)
           if content == fixture.expected { exact += 1 }
           failures += fixture.failures(content, damaged: name, damage.range, losses: losses).map { "\(damage): \($0)" }
         } catch { failures.append("\(damage): \(error)") }
       }
     }
-    print("\(rescue) of \(ending): \(count) damages, \(exact) of them without any loss")
+    print("\(salvage) of \(ending): \(count) damages, \(exact) of them without any loss")
     #expect(count > 100 && exact > 20)
     #expect(
       failures.isEmpty,
       "seed \(Self.seed), \(failures.count) failures: \(failures.prefix(12).joined(separator: "\n"))")
   }
 
-  @Test(arguments: Rescue.allCases, DamageFixture.Ending.allCases)
-  func `CURRENT and MANIFEST together may be lost`(rescue: Rescue, ending: DamageFixture.Ending) throws {
-    let fixture = try RescueFixture(ending)
+  @Test(arguments: RecoveryMethod.allCases, DamageFixture.Ending.allCases)
+  func `CURRENT and MANIFEST together may be lost`(salvage: RecoveryMethod, ending: DamageFixture.Ending) throws {
+    let fixture = try SalvageFixture(ending)
     var image = fixture.image
     for name in image.files.keys where name == "CURRENT" || name.hasPrefix("MANIFEST") { image.files[name] = nil }
-    let (content, losses) = try rescue.run(try image.makeFileSystem())
+    let (content, losses) = try salvage.run(try image.makeFileSystem())
     #expect(content == fixture.expected)
     #expect(losses.contains { $0.file.hasSuffix("/CURRENT") } && losses.allSatisfy { !$0.holdsEntries }, "\(losses)")
   }
 
   @Test(arguments: DamageFixture.Ending.allCases)
   func `a sound database is left alone by a repair, and salvaged without a loss`(ending: DamageFixture.Ending) throws {
-    let fixture = try RescueFixture(ending)
+    let fixture = try SalvageFixture(ending)
     let fileSystem = try fixture.image.makeFileSystem()
     let environment = DirectoryImage.environment(fileSystem, seed: 21)
     let report = try Engine.repair(at: "/db", options: DamageFixture.options(), environment: environment)
@@ -159,10 +159,11 @@ struct RescueDamageTests {
     return (image, content)
   }
 
-  @Test(arguments: Rescue.allCases)
-  func `an input of a finished compaction brings no deleted key back without a MANIFEST`(rescue: Rescue) throws {
+  @Test(arguments: RecoveryMethod.allCases)
+  func `an input of a finished compaction brings no deleted key back without a MANIFEST`(salvage: RecoveryMethod) throws
+  {
     let (image, expected) = try Self.makeWithInput(deleted: 10..<20, keepsSequences: true)
-    let (content, losses) = try rescue.run(try image.makeFileSystem())
+    let (content, losses) = try salvage.run(try image.makeFileSystem())
     #expect(content == expected)
     #expect(losses.allSatisfy { !$0.holdsEntries }, "\(losses)")
   }
@@ -214,8 +215,8 @@ struct RescueDamageTests {
     return (image, content)
   }
 
-  @Test(arguments: Rescue.allCases)
-  func `range tombstones and merge operands act as before`(rescue: Rescue) throws {
+  @Test(arguments: RecoveryMethod.allCases)
+  func `range tombstones and merge operands act as before`(salvage: RecoveryMethod) throws {
     let (image, expected) = try Self.makeWithRanges()
     var lost = image
     for name in lost.files.keys where name == "CURRENT" || name.hasPrefix("MANIFEST") { lost.files[name] = nil }
@@ -230,7 +231,7 @@ struct RescueDamageTests {
     }
     #expect(images.count >= 4)
     for (what, image) in images {
-      let (content, losses) = try rescue.run(try image.makeFileSystem())
+      let (content, losses) = try salvage.run(try image.makeFileSystem())
       for (family, rows) in expected where content[family] != rows {
         failures.append("\(what): \(family) has \(content[family] ?? []), not \(rows)")
       }

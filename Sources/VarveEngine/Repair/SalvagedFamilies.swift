@@ -1,5 +1,5 @@
 /// Whose entries are found: a column family by its number, or a table that does not say whose it is.
-enum RescueOwner: Hashable, Sendable {
+enum SalvageOwner: Hashable, Sendable {
   case family(FamilyID)
   /// Of a build that did not write it into the table, and of a MANIFEST that is lost.
   case table(FileNumber)
@@ -13,11 +13,11 @@ enum RescueOwner: Hashable, Sendable {
 /// | a table that names its family | as there, unless a later family has the name: the earlier was dropped |
 /// | its number alone | `recovered-NUMBER`, and `default` for number 0 |
 /// | a table that names none | `recovered-table-NUMBER`, one for each: their keys may be of different families |
-struct RescuedFamilies {
+struct SalvagedFamilies {
   private var names: [FamilyID: String] = [:]
   private var options: [FamilyID: [UInt8]] = [:]
 
-  init(_ evidence: ManifestEvidence, _ tables: [TableHarvest]) {
+  init(_ evidence: ManifestEvidence, _ tables: [DamagedTableReader]) {
     for (id, family) in evidence.families {
       names[id] = family.name
       options[id] = family.options
@@ -38,7 +38,7 @@ struct RescuedFamilies {
     }
   }
 
-  func name(_ owner: RescueOwner) -> String {
+  func name(_ owner: SalvageOwner) -> String {
     switch owner {
     case .family(let id): names[id] ?? "recovered-\(id)"
     case .table(let number): "recovered-table-\(number)"
@@ -46,19 +46,19 @@ struct RescuedFamilies {
   }
 
   /// The options as their coding; the defaults where they are not known.
-  func encodedOptions(_ owner: RescueOwner) -> [UInt8] {
+  func encodedOptions(_ owner: SalvageOwner) -> [UInt8] {
     guard case .family(let id) = owner, let found = options[id] else { return FamilyOptions().encoded }
     return found
   }
 
-  func options(_ owner: RescueOwner) -> FamilyOptions {
+  func options(_ owner: SalvageOwner) -> FamilyOptions {
     do throws(EngineError) {
       return try FamilyOptions(decoding: encodedOptions(owner), family: name(owner))
     } catch { return FamilyOptions() }
   }
 
   /// The same for a new database, without a merge operator that `known` does not have.
-  func options(_ owner: RescueOwner, known: EngineOptions) -> FamilyOptions {
+  func options(_ owner: SalvageOwner, known: EngineOptions) -> FamilyOptions {
     var found = options(owner)
     if known.mergeFunction(named: found.mergeOperator) == nil { found.mergeOperator = nil }
     return found
@@ -68,6 +68,6 @@ struct RescuedFamilies {
   var known: [FamilyID] { names.keys.sorted() }
 }
 
-extension TableHarvest {
-  var owner: RescueOwner { family.map { .family($0) } ?? .table(number) }
+extension DamagedTableReader {
+  var owner: SalvageOwner { family.map { .family($0) } ?? .table(number) }
 }

@@ -10,7 +10,7 @@
 /// `UnreadablePart` with the keys around it.
 ///
 /// One thread's; used once.
-final class TableRescue {
+final class TableSalvage {
   /// Called with each entry: key, trailer and value are valid during the call.
   typealias Visit = (ByteView, Trailer, ByteView) throws(EngineError) -> Void
 
@@ -217,7 +217,7 @@ final class TableRescue {
       key.removeAll()
       block.appendKey(row, to: &key)
       if openParts < parts.count {
-        for index in openParts..<parts.count { parts[index].keyBehind = key.bytes }
+        for index in openParts..<parts.count { parts[index].keyAfter = key.bytes }
         openParts = parts.count
       }
       try visit(key.view, block.trailer(row), block.value(row))

@@ -1,5 +1,5 @@
 /// A table of a damaged database: whose it is, whether it is whole, and its entries as far as they can be read.
-struct TableHarvest {
+struct DamagedTableReader {
   let number: FileNumber
   let path: String
   /// What the MANIFEST says of it, where that can be read.
@@ -63,46 +63,46 @@ struct TableHarvest {
   /// Visits the entries that can be read, in order, then hands over the range tombstones, and returns what
   /// can't be read. Throws what `visit` throws.
   func read(
-    _ fileSystem: any FileSystem, family name: String, _ visit: TableRescue.Visit,
+    _ fileSystem: any FileSystem, family name: String, _ visit: TableSalvage.Visit,
     tombstones: (RangeTombstoneList) throws(EngineError) -> Void
-  ) throws(EngineError) -> [LostPart] {
+  ) throws(EngineError) -> [DamagedPart] {
     if isMissing { return [wholeLoss(fault?.message ?? "", name)] }
     let file: any File
     do throws(EngineError) { file = try fileSystem.openFile(path, writable: false) } catch {
       return [wholeLoss("the table can't be opened: \(try error.requireDamage().message)", name)]
     }
     defer { file.close() }
-    let rescue: TableRescue
-    do throws(EngineError) { rescue = try TableRescue(file, number: number, tableID: tableID) } catch {
+    let salvage: TableSalvage
+    do throws(EngineError) { salvage = try TableSalvage(file, number: number, tableID: tableID) } catch {
       return [wholeLoss("the table can't be read: \(try error.requireDamage().message)", name)]
     }
-    try rescue.run(visit)
-    try tombstones(rescue.rangeTombstones)
-    var losses = rescue.parts.map { LostPart($0, file: path, family: name) }
+    try salvage.run(visit)
+    try tombstones(salvage.rangeTombstones)
+    var losses = salvage.parts.map { DamagedPart($0, file: path, family: name) }
     if let known, known.metadata.fileSize > fileSize {
-      var lost = LostPart("the file ends here", file: path, offsets: fileSize..<known.metadata.fileSize)
+      var lost = DamagedPart("the file ends here", file: path, offsets: fileSize..<known.metadata.fileSize)
       lost.family = name
       lost.holdsEntries =
-        rescue.entryCount < known.metadata.entryCount
-        || UInt64(rescue.rangeTombstones.tombstoneCount) < known.metadata.rangeTombstoneCount
+        salvage.entryCount < known.metadata.entryCount
+        || UInt64(salvage.rangeTombstones.tombstoneCount) < known.metadata.rangeTombstoneCount
       losses.append(lost)
     }
     if losses.isEmpty, let fault {
       // Every block can be read, and yet the table contradicts itself or the MANIFEST.
-      var lost = LostPart(fault.message, file: path)
+      var lost = DamagedPart(fault.message, file: path)
       lost.holdsEntries = false
       losses.append(lost)
     }
     return losses
   }
 
-  private func wholeLoss(_ message: String, _ name: String) -> LostPart {
+  private func wholeLoss(_ message: String, _ name: String) -> DamagedPart {
     guard let metadata = known?.metadata else {
-      var lost = LostPart(message, file: path)
+      var lost = DamagedPart(message, file: path)
       lost.family = name
       return lost
     }
-    return LostPart(message, wholeTable: metadata, file: path, family: name)
+    return DamagedPart(message, wholeTable: metadata, file: path, family: name)
   }
 }
 

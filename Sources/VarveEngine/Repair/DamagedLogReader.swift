@@ -1,10 +1,10 @@
 /// Reads the log of a damaged database, segment by segment, and says what of it is lost.
-struct LogHarvest {
+struct DamagedLogReader {
   /// Called with each entry: family, trailer, key and value; the views are valid during the call.
   typealias Visit = (FamilyID, Trailer, ByteView, ByteView) throws(EngineError) -> Void
 
   let survey: DatabaseSurvey
-  private(set) var losses: [LostPart] = []
+  private(set) var losses: [DamagedPart] = []
   private(set) var entryCount: UInt64 = 0
   private(set) var lastSequence = SequenceNumber.zero
   /// Segments with records, or with damage: those that a repair puts aside.
@@ -18,7 +18,7 @@ struct LogHarvest {
   mutating func run(_ visit: Visit) throws(EngineError) {
     let hints = try survey.logHints()
     for number in survey.missingLogs(hints) {
-      losses.append(LostPart("a segment of the log is missing", file: survey.path(.log(number))))
+      losses.append(DamagedPart("a segment of the log is missing", file: survey.path(.log(number))))
     }
     for number in survey.candidateLogs { try read(number, hints[number] ?? .init(), visit) }
   }
@@ -31,12 +31,13 @@ struct LogHarvest {
   }
 
   private mutating func read(
-    _ number: FileNumber, _ hints: LogRescue.Hints, _ visit: Visit
+    _ number: FileNumber, _ hints: LogSalvage.Hints, _ visit: Visit
   ) throws(EngineError) {
     let path = survey.path(.log(number))
     let file: any File
     do throws(EngineError) { file = try survey.fileSystem.openFile(path, writable: false) } catch {
-      losses.append(LostPart("a segment of the log can't be opened: \(try error.requireDamage().message)", file: path))
+      losses.append(
+        DamagedPart("a segment of the log can't be opened: \(try error.requireDamage().message)", file: path))
       return
     }
     defer { file.close() }
@@ -44,9 +45,9 @@ struct LogHarvest {
     var broken: [UnreadablePart] = []
     var counts = (entries: UInt64(0), last: lastSequence)
     var failure: EngineError?
-    let outcome: LogRescue.Outcome
+    let outcome: LogSalvage.Outcome
     do throws(EngineError) {
-      outcome = try LogRescue.read(file, number: number, hints: hints) { (record) throws(EngineError) in
+      outcome = try LogSalvage.read(file, number: number, hints: hints) { (record) throws(EngineError) in
         guard let span = Self.check(record, path) else {
           broken.append(
             UnreadablePart(
@@ -63,7 +64,7 @@ struct LogHarvest {
       }
     } catch {
       if let failure { throw failure }
-      losses.append(LostPart("a segment of the log can't be read: \(try error.requireDamage().message)", file: path))
+      losses.append(DamagedPart("a segment of the log can't be read: \(try error.requireDamage().message)", file: path))
       segmentsRead.append(number)
       return
     }
@@ -74,25 +75,25 @@ struct LogHarvest {
   }
 
   private mutating func addLosses(
-    _ outcome: LogRescue.Outcome, _ broken: [UnreadablePart], _ spans: [Span], _ number: FileNumber,
-    _ hints: LogRescue.Hints
+    _ outcome: LogSalvage.Outcome, _ broken: [UnreadablePart], _ spans: [Span], _ number: FileNumber,
+    _ hints: LogSalvage.Hints
   ) {
     let path = survey.path(.log(number))
     if outcome.recordCount > 0 || !outcome.parts.isEmpty || outcome.isHeaderDamaged { segmentsRead.append(number) }
     if outcome.lifeID == nil {
       guard number == survey.evidence.oldestLog else { return }
       segmentsRead.append(number)
-      losses.append(LostPart("the header of the segment is lost, and with it what seeds its checksums", file: path))
+      losses.append(DamagedPart("the header of the segment is lost, and with it what seeds its checksums", file: path))
       return
     }
     if outcome.isHeaderDamaged {
-      var lost = LostPart("header block of the log segment is damaged", file: path)
+      var lost = DamagedPart("header block of the log segment is damaged", file: path)
       lost.offsets = 0..<UInt64(LogFormat.headerBlockSize)
       lost.holdsEntries = false
       losses.append(lost)
     }
     for part in outcome.parts + broken {
-      var lost = LostPart(part, file: path)
+      var lost = DamagedPart(part, file: path)
       let before = spans.last { $0.offset < part.start }?.last ?? lastBefore
       if let later = spans.first(where: { $0.offset >= part.end })?.first, later > before + 1 {
         lost.sequences = SequenceNumber(before + 1)...SequenceNumber(later - 1)
@@ -104,7 +105,7 @@ struct LogHarvest {
       losses.append(lost)
     }
     if let tail = outcome.doubtfulTail {
-      var lost = LostPart(
+      var lost = DamagedPart(
         "no log record can be read; it may be what a crash cut", file: path,
         offsets: tail..<tail + UInt64(LogFormat.recordHeaderSize))
       lost.message += ", or the last commits are damaged"
