@@ -6,8 +6,8 @@
 /// let between = try await books.load(KeyInterval(from: .excluding("a"), to: .excluding("b")))
 /// ```
 ///
-/// Wherever the database takes a range it takes one of these. One whose end is before its beginning holds no key, and is
-/// no mistake. A value: safe from any thread.
+/// Wherever the database takes a range it takes one of these. One whose end is before its beginning holds no key. It is not
+/// a mistake. A value: safe from any thread.
 public struct KeyInterval<Bound: KeyCodable>: KeyBounds, Hashable, Sendable {
   /// One end of an interval.
   public enum End: Hashable, Sendable {

@@ -260,6 +260,8 @@ extension EngineCore {
   }
 }
 
+extension EngineCore: LogSyncer {}
+
 /// A commit that is visible, but may not have the requested durability yet.
 public struct CommitTicket: Sendable {
   let engine: EngineCore

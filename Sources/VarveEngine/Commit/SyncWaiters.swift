@@ -1,5 +1,12 @@
 internal import Synchronization
 
+/// What syncs the log for tasks: the engine.
+protocol LogSyncer: AnyObject, Sendable {
+  var callThreads: CallThreads { get }
+  /// See `EngineCore.syncLog`.
+  func syncLog(through position: LogPosition) throws(EngineError)
+}
+
 /// Tasks that wait until their commits are durable: one call on a thread of the engine syncs the log for all of them.
 ///
 /// A task that comes while the log is being synced waits for the next sync, which begins as soon as that one has ended.
@@ -12,7 +19,7 @@ final class SyncWaiters: QueuedCall {
     let number: UInt64
     let position: LogPosition
     /// Kept open by those that wait.
-    let engine: EngineCore
+    let engine: any LogSyncer
     let continuation: CheckedContinuation<EngineError?, Never>
   }
 
@@ -32,7 +39,7 @@ final class SyncWaiters: QueuedCall {
 
   /// Returns when the log is durable up to `position`. Throws `.outcomeUnknown` if the sync failed, and `.canceled` if the
   /// engine was closed before the sync began.
-  func wait(through position: LogPosition, _ engine: EngineCore) async throws(EngineError) {
+  func wait(through position: LogPosition, _ engine: any LogSyncer) async throws(EngineError) {
     let number = state.withLock { $0.takeNumber() }
     let error = await withCheckedContinuation { continuation in
       add(Waiter(number: number, position: position, engine: engine, continuation: continuation))
@@ -41,7 +48,7 @@ final class SyncWaiters: QueuedCall {
   }
 
   /// Like `wait`, and throws `.canceled` also if the task is cancelled before the sync began.
-  func waitUnlessCanceled(through position: LogPosition, _ engine: EngineCore) async throws(EngineError) {
+  func waitUnlessCanceled(through position: LogPosition, _ engine: any LogSyncer) async throws(EngineError) {
     let number = state.withLock { $0.takeNumber() }
     let error = await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
