@@ -81,7 +81,7 @@ enum ByteScan {
 }
 
 extension RawSpan {
-  /// The byte at `offset`. Stops the process beyond the end: the caller that calls has compared.
+  /// The byte at `offset`. Stops the process beyond the end: the caller has compared.
   @inline(__always)
   func byte(at offset: Int) -> UInt8 {
     // Safety: the load compares the offset with the count, and every byte is a `UInt8`.

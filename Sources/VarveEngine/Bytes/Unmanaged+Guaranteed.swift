@@ -1,5 +1,5 @@
 extension Unmanaged {
-  /// Uses the object without counting a reference: the caller that calls knows that it lives.
+  /// Uses the object without counting a reference: the caller knows that it lives.
   ///
   /// The standard library's method throws `any Error`: a box where it throws, and nothing where it doesn't. A `Result`
   /// around the body would cost each call that succeeds 30 instructions.
