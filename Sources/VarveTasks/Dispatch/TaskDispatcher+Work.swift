@@ -227,11 +227,17 @@ extension TaskDispatcher {
     }
   }
 
-  /// The end of an attempt is committed. `entry` is the task where it is in line again.
-  func didSettle(_ run: TaskRun, _ entry: LineEntry?, _ timers: [TaskTimers.Entry], isDone: Bool = false) {
+  /// The end of an attempt is committed. `entry` is the task where it is in line again. `sawCancel`: where the attempt was
+  /// cancelled, that commit has said so.
+  func didSettle(
+    _ run: TaskRun, _ entry: LineEntry?, _ timers: [TaskTimers.Entry], isDone: Bool = false, sawCancel: Bool = false
+  ) {
     let host = state.withLock { state -> Host? in
       guard state.isOfHost(run) else { return nil }
       state.end(run, entry)
+      if !sawCancel, run.state.withLock({ $0.isCancelling }) {
+        state.requests.append(TaskRequest(.cancelMissed, [run.id], nil))
+      }
       // One that is dead may be revived, with children that wait for it.
       if isDone { state.parents.remove(run.id) }
       for timer in timers { state.timers.insert(timer) }

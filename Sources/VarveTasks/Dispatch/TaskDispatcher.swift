@@ -383,7 +383,10 @@ public final class TaskDispatcher: Sendable {
       for timer in delta.timers { state.insert(timer, host) }
       if let key = delta.moreTimers { state.noteMoreTimers(from: key) }
       for id in delta.cancelled {
-        guard let run = state.running[id] else { continue }
+        guard let run = state.running[id] else {
+          state.requests.append(TaskRequest(.cancelMissed, [id], nil))
+          continue
+        }
         run.state.withLock { $0.isCancelling = true }
         run.state.withLock { $0.task }?.cancel()
       }

@@ -53,7 +53,14 @@ extension TaskScheduler {
       }
       finish(plans, written)
       dispatcher.apply(changed)
-      for (request, answer) in zip(work.requests, answers) { request.end(answer) }
+      for (request, answer) in zip(work.requests, answers) {
+        request.end(answer)
+        // A transaction is changing them.
+        if request.change == .cancelMissed, !answer.left.isEmpty {
+          dispatcher.add(TaskRequest(.cancelMissed, answer.left, nil))??.wake()
+          await Task.yield()
+        }
+      }
       endSlots(slots)
       endAgeing(work.ageing)
       report(plans, written, changed.cancelled, work.claims, now)
@@ -105,7 +112,8 @@ extension TaskScheduler {
             deadline: now + configuration.abandonAfter, wall: nil, suspending: suspending + configuration.abandonAfter,
             action: .abandon(run.id, epoch: run.epoch)))
       }
-      dispatcher.didSettle(run, entry, timers, isDone: plan.state == .done)
+      dispatcher.didSettle(
+        run, entry, timers, isDone: plan.state == .done, sawCancel: plan.edit.removesCancel)
     }
   }
 

@@ -83,7 +83,7 @@ extension TaskScheduler {
       let tasks = try tx.tasks
       return try ids.count { id in
         switch change {
-        case .cancel: try tasks.cancel(id)
+        case .cancel, .cancelMissed: try tasks.cancel(id)
         case .wake: try tasks.wake(id)
         case .revive: try tasks.reviveIfFree(id)
         case .delete: try tasks.delete(id)

@@ -27,6 +27,14 @@ final class AsideChanges: TaskChanging {
     result.cancelling.append(run)
   }
 
+  /// 17 or 18, for a task whose attempt has ended without the request of a transaction to cancel it. Its next attempt is
+  /// cancelled, or the task where it waits; the row of the request stays only for an attempt.
+  func cancelMissed(_ id: TaskID) throws -> Bool {
+    guard try parts.live.get(TaskKeys.cancel(id)) != nil else { return false }
+    if dispatcher.run(id) == nil { try parts.live.delete(TaskKeys.cancel(id)) }
+    return try cancel(id)
+  }
+
   func apply(_ edit: TaskEdit, from old: TaskRecord?, to new: TaskRecord?) throws {
     _ = try write(edit)
     if let old, old.position.kind == .line {

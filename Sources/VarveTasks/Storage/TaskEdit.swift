@@ -5,6 +5,8 @@ internal import Varve
 struct TaskEdit: Sendable {
   /// The claim that has to be there: without it the attempt is not the one that runs, and nothing is written.
   var fence: [UInt8]?
+  /// Whether the request to cancel the attempt goes with it.
+  private(set) var removesCancel = false
   private(set) var deletes: [[UInt8]] = []
   private(set) var puts: [(key: [UInt8], value: [UInt8])] = []
   private var endedDeletes: [[UInt8]] = []
@@ -95,7 +97,7 @@ struct TaskEdit: Sendable {
     let (step, isCancelling) = run.state.withLock { ($0.step, $0.isCancelling) }
     edit.deletes = [claim, stored.position.key(of: run.id), TaskKeys.byID(run.id, stored.position.revision)]
     if step > 0 { edit.deletes.append(TaskKeys.step(run.id, step)) }
-    if isCancelling { edit.deletes.append(TaskKeys.cancel(run.id)) }
+    if isCancelling { edit.removeCancel(run.id) }
     edit.removesProgress = run.hasProgressRow ? run.id : nil
     edit.count(stored.position.queue, run.countedState, -1)
     if stored.concernsOthers { edit.noteEnd(stored, .done, isGone: true) }
@@ -140,8 +142,13 @@ struct TaskEdit: Sendable {
     }
     deletes.append(old.position.key(of: old.id))
     deletes.append(TaskKeys.byID(old.id, old.position.revision))
-    if old.progress.isCancelling { deletes.append(TaskKeys.cancel(old.id)) }
+    if old.progress.isCancelling { removeCancel(old.id) }
     for signal in old.signals { deletes.append(TaskKeys.signal(WakeSignal(signal), old.id, old.position.revision)) }
+  }
+
+  private mutating func removeCancel(_ id: TaskID) {
+    deletes.append(TaskKeys.cancel(id))
+    removesCancel = true
   }
 
   private mutating func put(_ record: TaskRecord) {

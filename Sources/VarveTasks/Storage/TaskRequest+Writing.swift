@@ -17,6 +17,7 @@ extension TaskRequest {
       let isMeant =
         switch change {
         case .cancel: try changes.cancel(id)
+        case .cancelMissed: try changes.cancelMissed(id)
         case .wake: try changes.wake(id)
         case .revive: try changes.reviveIfFree(id)
         case .delete: try dispatcher.run(id) == nil && changes.delete(id)
