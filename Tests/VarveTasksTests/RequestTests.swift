@@ -241,11 +241,22 @@ struct RequestTests {
     try await fixture.scheduler.start()
     let id = try fixture.write { tx in try tx.enqueue(Note("a")).id }
     await fixture.poll { fixture.lines.count == 1 }
-    try fixture.write { tx in
-      #expect(try tx.cancel(.id(id)) == 1)
-      flag.set()
-      while try tx.tasks.dispatcher.run(id) != nil { sched_yield() }
+    // On a thread of its own: the handler may need the one that is here.
+    let committed = AsyncFlag()
+    let outcome = Mutex<Result<Void, any Error>?>(nil)
+    Thread.detachNewThread {
+      let result = Result {
+        try fixture.write { tx in
+          #expect(try tx.cancel(.id(id)) == 1)
+          flag.set()
+          while try tx.tasks.dispatcher.run(id) != nil { sched_yield() }
+        }
+      }
+      outcome.withLock { $0 = result }
+      committed.set()
     }
+    await committed.wait()
+    try outcome.withLock { $0 }?.get()
     await fixture.scheduler.waitUntilIdle()
     #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
     #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
