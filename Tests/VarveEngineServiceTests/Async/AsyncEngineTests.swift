@@ -24,6 +24,21 @@ struct AsyncEngineTests {
       engine = try Engine.open(at: "/db", options: SmallEngine.options(), environment: environment)
     }
 
+    /// Shuts the gate when what the engine syncs once it is open is done.
+    func shutAfterOpening() async throws {
+      try await engine.async.put([100], [1], durability: .power)
+      try await engine.async.flush()
+      gate.shut()
+    }
+
+    /// Commits a key, and returns what waits for its sync.
+    func waiter(_ number: UInt8) throws -> Task<Void, any Error> {
+      var batch = WriteBatch()
+      try batch.put([number], [1])
+      let ticket = try engine.submit(batch, durability: .power)
+      return Task { try await ticket.wait() }
+    }
+
     /// Shuts the gate, and has commits wait there on every thread that the engine may have for calls.
     func occupyAllThreads() async -> [Task<SequenceNumber, any Error>] {
       gate.shut()
@@ -215,20 +230,11 @@ struct AsyncEngineTests {
   @Test func `tasks that wait for their commits share a sync, on one thread`() async throws {
     let world = try World()
     let engine = world.engine
-    // What the engine syncs once it is open is done.
-    try await engine.async.put([100], [1], durability: .power)
-    try await engine.async.flush()
-    world.gate.shut()
-    func waiter(_ number: UInt8) throws -> Task<Void, any Error> {
-      var batch = WriteBatch()
-      try batch.put([number], [1])
-      let ticket = try engine.submit(batch, durability: .power)
-      return Task { try await ticket.wait() }
-    }
+    try await world.shutAfterOpening()
     let before = engine.core.pipeline.log.syncCounter.load(ordering: .relaxed)
-    let first = try waiter(0)
+    let first = try world.waiter(0)
     while world.gate.waitingCount == 0 { await Task.yield() }
-    let others = try (1...40).map { try waiter($0) }
+    let others = try (1...40).map { try world.waiter($0) }
     while engine.core.syncWaiters.count < 40 { await Task.yield() }
     world.gate.open()
     for task in [first] + others { try await task.value }
@@ -243,19 +249,10 @@ struct AsyncEngineTests {
   {
     let world = try World()
     let engine = world.engine
-    // What the engine syncs once it is open is done.
-    try await engine.async.put([100], [1], durability: .power)
-    try await engine.async.flush()
-    world.gate.shut()
-    func waiter(_ number: UInt8) throws -> Task<Void, any Error> {
-      var batch = WriteBatch()
-      try batch.put([number], [1])
-      let ticket = try engine.submit(batch, durability: .power)
-      return Task { try await ticket.wait() }
-    }
-    let first = try waiter(0)
+    try await world.shutAfterOpening()
+    let first = try world.waiter(0)
     while world.gate.waitingCount == 0 { await Task.yield() }
-    let others = try (1...3).map { try waiter($0) }
+    let others = try (1...3).map { try world.waiter($0) }
     while engine.core.syncWaiters.count < 3 { await Task.yield() }
     world.disk.inject(Fault([.sync], pathSuffix: ".log", skip: 1))
     world.gate.open()
