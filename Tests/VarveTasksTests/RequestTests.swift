@@ -263,6 +263,22 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `18 a request to cancel that outlived its attempt and its process holds after the next start`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    let ids = try fixture.write { tx in try ["a", "b"].map { try tx.enqueue(Note($0)).id } }
+    try fixture.write { tx in
+      for id in [ids[0], TaskID(rawValue: 1_000_000)] { try tx.tasks.parts.live.put(TaskKeys.cancel(id), []) }
+    }
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["b"])
+    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    await fixture.scheduler.stop()
+  }
+
   @Test func `deleting the dead head of a serial queue lets the next one run`() async throws {
     let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial())])
     try fixture.handle { note, _ in note.text == "bad" ? .discard("no") : .done }

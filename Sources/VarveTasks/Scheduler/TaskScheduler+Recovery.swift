@@ -36,11 +36,20 @@ extension TaskScheduler {
       from = next
     }
     if count > 0 { TaskLog.orphans(logger, count) }
-    // Tasks that were to be cancelled, and ended before.
+    try await cancelMissed()
+  }
+
+  /// Cancels the tasks whose attempt had ended beside the request: the process died before the scheduler looked again.
+  private func cancelMissed() async throws {
+    let now = WallTime.milliseconds(clock.wallNow)
+    let (dispatcher, continuous) = (dispatcher, clock.continuousNow)
     try await database.commitAside(label: "tasks: recovery") { parts in
-      let live = try TaskParts(parts).live
-      var cursor = try live.cursor(StorageRange(prefix: [TaskKeys.cancel]))
-      while let (key, _) = try cursor.next() { try live.delete(key) }
+      let changes = AsideChanges(try TaskParts(parts), now: now, continuous: continuous, dispatcher)
+      var ids: [TaskID] = []
+      var cursor = try changes.parts.live.cursor(StorageRange(prefix: [TaskKeys.cancel]), keysOnly: true)
+      while let (key, _) = try cursor.next() { ids.append(try TaskKeys.id(of: key, at: 1)) }
+      for id in ids { _ = try changes.cancelMissed(id) }
+      _ = try changes.finish()
     }
   }
 
