@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 import Testing
 import Varve
 import VarveTesting
@@ -222,6 +223,70 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `a transaction that ends a parent does not conflict with the end of another parent beside it`()
+    async throws
+  {
+    let fixture = try TaskFixture(workers: 2)
+    let flag = AsyncFlag()
+    try fixture.handle { note, _ in
+      if note.text == "runs" { await flag.wait() }
+      return .done
+    }
+    try await fixture.scheduler.start()
+    let (runs, parked) = try fixture.write { tx in
+      let runs = try tx.enqueue(Note("runs")).id
+      var options = TaskOptions()
+      options.start = .parked()
+      let parked = try tx.enqueue(Note("parked"), options).id
+      try tx.enqueue(Note("child"), Self.after([runs, parked], .runAnyway))
+      return (runs, parked)
+    }
+    await fixture.poll { fixture.lines.count == 1 }
+    let committed = AsyncFlag()
+    let outcome = Mutex<Result<Void, any Error>?>(nil)
+    Thread.detachNewThread {
+      let result = Result {
+        try fixture.write { tx in
+          #expect(try tx.cancel(.id(parked)) == 1)
+          flag.set()
+          while try tx.tasks.dispatcher.run(runs) != nil { sched_yield() }
+        }
+      }
+      outcome.withLock { $0 = result }
+      committed.set()
+    }
+    await committed.wait()
+    try outcome.withLock { $0 }?.get()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["runs", "child"])
+    try Self.leavesNothing(fixture)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `complete runs its transaction again where tasks have changed beside it, up to eight times`() async throws
+  {
+    let fixture = try TaskFixture()
+    let runs = TaskFixture.Lines()
+    try fixture.handle { note, context in
+      try await context.complete { tx in
+        runs.add(note.text)
+        if note.text == "never" || runs.count < 8 { throw DatabaseError(.conflict, "changed") }
+        try tx.set(1, key: note.text, in: "effects")
+      }
+      return .done
+    }
+    try await fixture.scheduler.start()
+    try fixture.enqueue("eighth")
+    await fixture.scheduler.waitUntilIdle()
+    #expect(runs.take().count == 8)
+    #expect(try fixture.read { tx in try tx.keys(String.self, in: "effects") } == ["eighth"])
+    let never = try fixture.enqueue("never")
+    await fixture.scheduler.waitUntilIdle()
+    #expect(runs.take().count == 8)
+    #expect(try fixture.state(never) == .retryWait)
+    await fixture.scheduler.stop()
+  }
+
   @Test func `a parent that is cancelled by the transaction that enqueues its child is not taken for one that is gone`()
     async throws
   {
@@ -323,6 +388,8 @@ struct DependencyTests {
     #expect(try fixture.read { tx in try tx.taskGroup(group)?.pending } == 3)
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
+    let errors = try fixture.read { tx in try tx.tasks(.all).flatMap(\.errors) }
+    #expect(errors.sorted() == ["5 3 1 1", "no"])
     #expect(fixture.lines.take().last == "last")
     #expect(try fixture.read { tx in try tx.task(group)?.errors } == ["5 3 1 1"])
     #expect(throws: TaskError.self) {

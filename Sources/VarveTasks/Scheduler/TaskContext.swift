@@ -76,7 +76,7 @@ public struct TaskContext: Sendable {
 
   /// Runs a write transaction in which the task is done: what it writes, and the end of the task, are committed together or not at
   /// all. So its effects in the database happen exactly once, whatever happens to the process. What the handler returns later does
-  /// not matter any more.
+  /// not matter any more. Where the scheduler has changed a task that `body` read or changed, `body` runs again, up to eight times.
   ///
   /// Throws `TaskError.leaseLost`, and writes nothing, where the attempt is over already; what `body` throws, with the task still
   /// running; and what `Database.write` throws.

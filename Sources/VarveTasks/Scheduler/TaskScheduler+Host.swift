@@ -82,6 +82,19 @@ extension TaskScheduler: CompletingHost {
     return try database.read { tx in try tx.tasks.parts.live.get(TaskKeys.step(run.id, step)) }
   }
 
+  /// How often the transaction of `complete` runs, at most.
+  private static let completeAttempts = 8
+
+  /// Runs a transaction, again where something that it read was changed beside it.
+  private static func retryingConflicts<Result: Sendable>(
+    attempts: Int, _ body: @Sendable () async throws -> Result
+  ) async throws -> Result {
+    for _ in 1..<attempts {
+      do { return try await body() } catch let error as DatabaseError where error.code == .conflict {}
+    }
+    return try await body()
+  }
+
   func complete<Result: Sendable>(
     _ run: TaskRun, _ body: @escaping @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result {
@@ -95,12 +108,14 @@ extension TaskScheduler: CompletingHost {
     do {
       let (database, now) = (database, WallTime.milliseconds(clock.wallNow))
       let result = try await Self.shielded {
-        try await database.write { tx in
-          let result = try body(tx)
-          let plan = try TaskPlan(TaskSettlement(run: run, end: .outcome(.done)), run.rules, now: now, chance: 0)
-          guard try tx.tasks.write(plan.edit) else { throw TaskError.leaseLost(run.id) }
-          try tx.tasks.settle(run.id, as: .done)
-          return result
+        try await Self.retryingConflicts(attempts: Self.completeAttempts) {
+          try await database.write { tx in
+            let result = try body(tx)
+            let plan = try TaskPlan(TaskSettlement(run: run, end: .outcome(.done)), run.rules, now: now, chance: 0)
+            guard try tx.tasks.write(plan.edit) else { throw TaskError.leaseLost(run.id) }
+            try tx.tasks.settle(run.id, as: .done)
+            return result
+          }
         }
       }
       run.state.withLock { state in

@@ -93,7 +93,7 @@ final class AsideChanges: TaskChanging {
 
   private func makeChildren() -> TaskChildren {
     TaskChildren(
-      parts, isHeld: { [dispatcher] in dispatcher.isHeld($0) },
+      parts, leavesShared: false, isHeld: { [dispatcher] in dispatcher.isHeld($0) },
       run: { [self] old in
         var new = try old.unblocked(now)
         try rewrite(old, &new)

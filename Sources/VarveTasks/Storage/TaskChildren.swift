@@ -5,6 +5,9 @@ internal import Varve
 /// A child waits while it has rows of parents. A parent that ends removes its row of each child; the child whose last one goes runs.
 /// At most 512 children are changed in one commit, and none that a transaction is changing: where some are left, a row `pending`
 /// stays in `config` in the same commit, and the scheduler continues with it.
+///
+/// A transaction whose scheduler runs leaves it the children that wait for other tasks, too: those may end beside it, and each of
+/// the two commits has to see what the other one did.
 struct TaskChildren {
   let parts: TaskParts
   /// Whether a transaction is changing a task.
@@ -13,21 +16,24 @@ struct TaskChildren {
   let run: (TaskRecord) throws -> Void
   /// A child is cancelled: its rows go.
   let cancel: (TaskRecord) throws -> Void
+  /// Whether children that wait for other tasks, too, are left to the scheduler.
+  let leavesShared: Bool
   /// How many may still be changed.
   private var budget = TaskWork.batchMaximum
   /// Tasks with children that are left.
   private(set) var pending: [TaskID] = []
-  /// The same, because a transaction is changing some.
+  /// Tasks with children that are left because a transaction is changing them, or because they wait for others, too.
   private(set) var heldPending: [TaskID] = []
 
   /// A state on disk for "look whether it has ended, and how".
   static let unknown: UInt8 = 255
 
   init(
-    _ parts: TaskParts, isHeld: @escaping (TaskID) -> Bool, run: @escaping (TaskRecord) throws -> Void,
-    cancel: @escaping (TaskRecord) throws -> Void
+    _ parts: TaskParts, leavesShared: Bool, isHeld: @escaping (TaskID) -> Bool,
+    run: @escaping (TaskRecord) throws -> Void, cancel: @escaping (TaskRecord) throws -> Void
   ) {
     self.parts = parts
+    self.leavesShared = leavesShared
     self.isHeld = isHeld
     self.run = run
     self.cancel = cancel
@@ -51,6 +57,10 @@ struct TaskChildren {
           if budget == 0 { break }
           continue
         }
+        if leavesShared, rule == .runAnyway, try waits(child, forOthersThan: parent) {
+          isLeft = true
+          continue
+        }
         budget -= 1
         if rule == .cancel {
           guard let record = try parts.record(child) else { continue }
@@ -71,6 +81,16 @@ struct TaskChildren {
         try config.delete(ConfigKeys.pending(parent))
       }
     }
+  }
+
+  /// Whether a child waits for another task, as far as the transaction sees: without a check, because the other one may end at any
+  /// time.
+  private func waits(_ child: TaskID, forOthersThan parent: TaskID) throws -> Bool {
+    var cursor = try parts.live.unchecked.cursor(StorageRange(prefix: TaskKeys.parent(of: child)), keysOnly: true)
+    while let (key, _) = try cursor.next() {
+      if key != TaskKeys.parent(of: child, parent) { return true }
+    }
+    return false
   }
 
   /// Continues with a task whose children are to receive that it has ended, if it has.

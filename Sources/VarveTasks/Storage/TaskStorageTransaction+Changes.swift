@@ -161,7 +161,7 @@ extension TaskStorageTransaction: TaskChanging {
   /// Those that depend on a task receive that it has ended.
   func settle(_ id: TaskID, as state: TaskState) throws {
     var children = TaskChildren(
-      parts, isHeld: { _ in false },
+      parts, leavesShared: dispatcher.isAttached, isHeld: { _ in false },
       run: { [self] old in
         _ = hold(old.id)
         var new = try old.unblocked(time().wall)
@@ -175,6 +175,6 @@ extension TaskStorageTransaction: TaskChanging {
         try end(old, as: new)
       })
     try children.settle(id, as: state)
-    for id in children.pending { note(pending: id) }
+    for id in children.pending + children.heldPending { note(pending: id) }
   }
 }
