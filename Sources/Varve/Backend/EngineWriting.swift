@@ -3,9 +3,20 @@ internal import VarveEngine
 
 /// What a transaction writes, as an indexed batch of the engine: the one copy of it until the commit. What is appended
 /// is in the form of the log from the beginning, without an index, and follows the others in the commit.
+///
+/// # Puts without an index
+/// Stamped puts of one family are in the form of the log, too, until the transaction looks at that family, writes to it
+/// otherwise, or sets a savepoint. Then they get the index, and so do all later ones. A transaction that only adds to a
+/// queue never pays for it.
 final class EngineWriting: StorageWriting {
   private var batch: IndexedWriteBatch
   private var log = WriteBatch(capacity: 0)
+  /// Stamped puts that have no index yet.
+  private var unindexed = WriteBatch(capacity: 0)
+  /// The family of `unindexed`.
+  private var unindexedFamily: StorageFamily?
+  /// Whether stamped puts are indexed at once.
+  private var indexesAtOnce = false
   /// The sizes of both, which are asked for at each write. Atomics, as fields would be checked for exclusive access.
   private let batchSize = Atomic<Int>(0)
   private let logSize = Atomic<Int>(0)
@@ -23,7 +34,7 @@ final class EngineWriting: StorageWriting {
     self.snapshot = snapshot
   }
 
-  var isEmpty: Bool { batch.isEmpty && log.isEmpty }
+  var isEmpty: Bool { batch.isEmpty && log.isEmpty && unindexed.isEmpty }
   var byteCount: Int { batchSize.load(ordering: .relaxed) &+ logSize.load(ordering: .relaxed) }
 
   /// Changes the batch.
@@ -49,14 +60,39 @@ final class EngineWriting: StorageWriting {
 
   /// What the commit writes, with room for more.
   func packed(room: Int) throws(EngineError) -> WriteBatch {
-    var packed = try batch.packed(room: room + log.byteCount)
+    var packed = try batch.packed(room: room + unindexed.byteCount + log.byteCount)
+    // Later entries of the family would have given these an index, so all that are in `batch` are earlier.
+    if !unindexed.isEmpty { try packed.append(unindexed) }
     if !log.isEmpty { try packed.append(log) }
     return packed
   }
 
+  // MARK: - Puts without an index
+
+  /// The puts of a family get an index, because it is looked at, or written to in another way.
+  @inline(__always)
+  private func index(_ family: StorageFamily) throws { if unindexedFamily?.number == family.number { try indexAll() } }
+
+  @inline(never)
+  private func indexAll() throws {
+    indexesAtOnce = true
+    guard let family = unindexedFamily else { return }
+    let column = try snapshot.family(family)
+    try mapped { () throws(EngineError) in
+      try change { (batch) throws(EngineError) in try batch.append(unindexed, of: column) }
+    }
+    unindexedFamily = nil
+    unindexed = WriteBatch(capacity: 0)
+    noteLogSize()
+  }
+
+  @inline(__always)
+  private func noteLogSize() { logSize.store(log.byteCount &+ unindexed.byteCount, ordering: .relaxed) }
+
   // MARK: - Writing
 
   func put(_ key: RawSpan, _ value: RawSpan, in family: StorageFamily) throws {
+    try index(family)
     let family = try snapshot.family(family)
     try mapped { () throws(EngineError) in
       try change { (batch) throws(EngineError) in try batch.put(key, value, in: family) }
@@ -64,6 +100,7 @@ final class EngineWriting: StorageWriting {
   }
 
   func delete(_ key: [UInt8], in family: StorageFamily) throws {
+    try index(family)
     let family = try snapshot.family(family)
     try mapped { () throws(EngineError) in
       try change { (batch) throws(EngineError) in try batch.delete(key, in: family) }
@@ -71,6 +108,7 @@ final class EngineWriting: StorageWriting {
   }
 
   func singleDelete(_ key: [UInt8], in family: StorageFamily) throws {
+    try index(family)
     let family = try snapshot.family(family)
     try mapped { () throws(EngineError) in
       try change { (batch) throws(EngineError) in try batch.singleDelete(key, in: family) }
@@ -78,6 +116,7 @@ final class EngineWriting: StorageWriting {
   }
 
   func add(_ number: Int64, by rule: CounterRule, to key: [UInt8], in family: StorageFamily) throws {
+    try index(family)
     let family = try snapshot.family(family)
     guard rule == .sum else {
       return try mapped { () throws(EngineError) in
@@ -94,15 +133,23 @@ final class EngineWriting: StorageWriting {
   }
 
   func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) throws {
-    let family = try snapshot.family(family)
+    let column = try snapshot.family(family)
+    if !indexesAtOnce, unindexedFamily.map({ $0.number == family.number }) ?? !leavesOut(family) {
+      try mapped { () throws(EngineError) in
+        try unindexed.putStamped(key, value, at: position.ofEngine, in: column)
+      }
+      if unindexedFamily == nil { unindexedFamily = family }
+      return noteLogSize()
+    }
     try mapped { () throws(EngineError) in
       try change { (batch) throws(EngineError) in
-        try batch.putStamped(key, value, at: position.ofEngine, in: family)
+        try batch.putStamped(key, value, at: position.ofEngine, in: column)
       }
     }
   }
 
   func leaveOut(_ family: StorageFamily) throws {
+    try index(family)
     let column = try snapshot.family(family)
     try mapped { () throws(EngineError) in try change { (batch) throws(EngineError) in try batch.leaveOut(column) } }
     if !leftOut.contains(family.number) { leftOut.append(family.number) }
@@ -112,6 +159,7 @@ final class EngineWriting: StorageWriting {
 
   func deleteRange(_ range: StorageRange, in family: StorageFamily) throws {
     guard !range.isEmpty else { return }
+    try index(family)
     let column = try snapshot.family(family)
     if let upper = range.upper {
       return try mapped { () throws(EngineError) in
@@ -169,7 +217,7 @@ final class EngineWriting: StorageWriting {
 
   @inline(__always)
   private func noteAppended(_ family: StorageFamily, after count: Int) {
-    logSize.store(log.byteCount, ordering: .relaxed)
+    noteLogSize()
     // Most transactions append to one family.
     if logFamilies.first?.number == family.number || hasAppended(to: family) || log.count == count { return }
     logFamilies.append((family.number, count))
@@ -196,6 +244,7 @@ final class EngineWriting: StorageWriting {
   // MARK: - Reading
 
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
+    try index(family)
     let family = try snapshot.family(family)
     do {
       let _: Void? = unsafe try batch.withValue(forKey: key.span.bytes, in: family, body)
@@ -208,6 +257,7 @@ final class EngineWriting: StorageWriting {
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws {
     guard !range.isEmpty else { return }
+    try index(family)
     let family = try snapshot.family(family)
     do {
       if let upper = range.upper {
@@ -224,6 +274,7 @@ final class EngineWriting: StorageWriting {
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
   ) throws {
     guard !range.isEmpty else { return }
+    try index(family)
     let family = try snapshot.family(family)
     do {
       if let upper = range.upper {
@@ -237,22 +288,24 @@ final class EngineWriting: StorageWriting {
   }
 
   func decides(_ key: [UInt8], in family: StorageFamily) -> Bool {
-    guard let family = try? snapshot.family(family) else { return false }
+    guard (try? index(family)) != nil, let family = try? snapshot.family(family) else { return false }
     return batch.decides(key, in: family)
   }
 
   func view(of family: StorageFamily) -> any StorageReading {
     guard let column = try? snapshot.family(family) else { return snapshot }
-    do throws(EngineError) {
-      return EngineView(try batch.view(of: column))
+    do {
+      try index(family)
+      return EngineView(try mapped { () throws(EngineError) in try batch.view(of: column) })
     } catch {
-      return RefusedView(DatabaseError(error))
+      return RefusedView(error)
     }
   }
 
   // MARK: - Savepoints
 
-  func setSavepoint() {
+  func setSavepoint() throws {
+    try indexAll()
     batch.setSavepoint()
     logMarks.append(log.mark)
   }
@@ -269,7 +322,7 @@ final class EngineWriting: StorageWriting {
     let mark = logMarks.removeLast()
     if mark.count == log.count { return }
     log.cut(to: mark)
-    logSize.store(log.byteCount, ordering: .relaxed)
+    noteLogSize()
     logFamilies.removeAll { $0.start >= mark.count }
   }
 }
@@ -305,9 +358,9 @@ private final class EngineView: StorageReading, @unchecked Sendable {
 
 /// A family that could not be looked at: each read throws why.
 private final class RefusedView: StorageReading {
-  private let error: DatabaseError
+  private let error: any Error
 
-  init(_ error: DatabaseError) { self.error = error }
+  init(_ error: any Error) { self.error = error }
 
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws { throw error }
 

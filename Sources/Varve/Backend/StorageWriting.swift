@@ -64,8 +64,8 @@ public protocol StorageWriting: AnyObject {
   /// What a family holds now. Complexity: constant, but for storages without writing of their own.
   func view(of family: StorageFamily) -> any StorageReading
 
-  /// Remembers what there is now.
-  func setSavepoint()
+  /// Remembers what there is now. Throws, and has set nothing, if there is no memory for it.
+  func setSavepoint() throws
   /// Ends the last savepoint, and keeps what came since.
   func releaseSavepoint()
   /// Ends the last savepoint, and undoes what came since.

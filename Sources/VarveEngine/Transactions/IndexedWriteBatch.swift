@@ -191,8 +191,11 @@ public struct IndexedWriteBatch: ~Copyable {
     }
     try plant()
     try unsafe add(.put, key.span.bytes, value.span.bytes, family)
-    stamps.append(location, number: nextNumber - 1)
+    note(location)
   }
+
+  /// The newest entry gets the commit's sequence.
+  mutating func note(_ location: StampPosition) { stamps.append(location, number: nextNumber - 1) }
 
   @inline(__always)
   private mutating func add(
@@ -205,7 +208,7 @@ public struct IndexedWriteBatch: ~Copyable {
     }
   }
 
-  private mutating func addPoint(
+  mutating func addPoint(
     _ state: FamilyState, _ kind: EntryKind, _ key: ByteView, _ value: ByteView
   ) throws(EngineError) {
     if first.isOpen, try addFirst(state, kind, key, value) { return }

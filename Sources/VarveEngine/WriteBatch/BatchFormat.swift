@@ -114,6 +114,9 @@ struct BatchReader {
     let value: ByteView
   }
 
+  /// How many bytes of the entries were read.
+  var position: Int { reader.position }
+
   /// The next entry, or nil at the end. Throws `.corruption`, or `.unsupportedFormat` for a kind that
   /// this version does not know.
   @inline(__always)

@@ -58,7 +58,7 @@ struct StorageWritingTests {
   @Test(arguments: Kind.allCases) func `a key that was put, undone and put again exists once`(kind: Kind) throws {
     let (backend, values, _) = try kind.make()
     let writing = try backend.begin(at: try backend.snapshot())
-    writing.setSavepoint()
+    try writing.setSavepoint()
     try writing.put([1], [1], in: values)
     writing.rollBack()
     try writing.put([1], [2], in: values)
@@ -71,10 +71,10 @@ struct StorageWritingTests {
     let (backend, values, counters) = try kind.make()
     let writing = try backend.begin(at: try backend.snapshot())
     #expect(writing.isEmpty && writing.byteCount == 0)
-    writing.setSavepoint()
+    try writing.setSavepoint()
     try writing.put([1], [1, 2, 3], in: values)
     let size = writing.byteCount
-    writing.setSavepoint()
+    try writing.setSavepoint()
     try writing.put([1], Array(repeating: 0, count: 99), in: values)
     try writing.deleteRange(StorageRange(), in: values)
     try writing.add(1, by: .sum, to: [2], in: counters)
@@ -107,6 +107,51 @@ struct StorageWritingTests {
         == [BigEndian.bytes(version.number) + [2], [5]])
   }
 
+  @Test(arguments: Kind.allCases) func `stamped puts that no read has met are committed as others are`(
+    kind: Kind
+  ) throws {
+    let (backend, values, counters) = try kind.make()
+    let writing = try backend.begin(at: try backend.snapshot())
+    let pending = [UInt8](repeating: 0xFF, count: 8)
+    // Earlier writes of the family are overwritten and removed in the order of the calls.
+    try writing.put([9] + pending, [1], in: values)
+    try writing.put([8], [1], in: values)
+    try writing.deleteRange(StorageRange(lower: [8], upper: [9]), in: values)
+    try writing.putStamped([8] + pending, [2], at: .key(1), in: values)
+    try writing.putStamped([7], [3] + pending + [4], at: .value(1), in: values)
+    try writing.putStamped([1], pending, at: .value(0), in: counters)
+    #expect(!writing.isEmpty && writing.byteCount > 40)
+    let version = try backend.commit(writing, then: StorageBatch(), check: nil, durability: .process).version
+    let stamp = BigEndian.bytes(version.number)
+    let snapshot = try backend.snapshot()
+    #expect(
+      try Contract.rows(snapshot, values)
+        == [Pair([7], [3] + stamp + [4]), Pair([8] + stamp, [2]), Pair([9] + pending, [1])])
+    #expect(try Contract.rows(snapshot, counters) == [Pair([1], stamp)])
+  }
+
+  @Test(arguments: Kind.allCases) func `stamped puts are read, undone and counted like others`(kind: Kind) throws {
+    let (backend, values, _) = try kind.make()
+    let writing = try backend.begin(at: try backend.snapshot())
+    let pending = [UInt8](repeating: 0xFF, count: 8)
+    try writing.putStamped([1] + pending, [1], at: .key(1), in: values)
+    try writing.putStamped([2], [5] + pending, at: .value(1), in: values)
+    let size = writing.byteCount
+    try writing.setSavepoint()
+    try writing.putStamped([3] + pending, [3], at: .key(1), in: values)
+    #expect(try writing.withValue(of: [3] + pending, in: values) { $0.array } == [3])
+    #expect(writing.decides([1] + pending, in: values) && !writing.decides([4], in: values))
+    try writing.putStamped([4] + pending, [4], at: .key(1), in: values)
+    writing.rollBack()
+    #expect(writing.byteCount == size)
+    #expect(try writing.withValue(of: [2], in: values) { $0.array } == [5] + pending)
+    #expect(try writing.withValue(of: [4] + pending, in: values) { $0.array } == nil)
+    let version = try backend.commit(writing, then: StorageBatch(), check: nil, durability: .process).version
+    let stamp = BigEndian.bytes(version.number)
+    #expect(
+      try Contract.rows(try backend.snapshot(), values) == [Pair([1] + stamp, [1]), Pair([2], [5] + stamp)])
+  }
+
   @Test(arguments: Kind.allCases) func `the first entry of a range is a written or a stored one`(kind: Kind) throws {
     let (backend, values, _) = try kind.make()
     var batch = StorageBatch()
@@ -124,7 +169,7 @@ struct StorageWritingTests {
     try writing.put([15], [15], in: values)
     try writing.delete([20], in: values)
     #expect(try first(0, 5) == nil && first(0, nil) == [10] && first(11, 20) == [15] && first(16, 30) == nil)
-    writing.setSavepoint()
+    try writing.setSavepoint()
     try writing.deleteRange(StorageRange(), in: values)
     #expect(try first(0, nil) == nil)
     try writing.put([7], [7], in: values)
@@ -255,7 +300,7 @@ private struct WritingRun {
     case "savepoint":
       savepoints.append(
         Savepoint(values: model, counters: counters, byteCount: writing.byteCount))
-      writing.setSavepoint()
+      try writing.setSavepoint()
     default: try endSavepoint(isUndone: random.oneIn(2))
     }
   }

@@ -109,7 +109,7 @@ final class AsyncTransaction: @unchecked Sendable {
     try await takeTurn()
     defer { turn.release() }
     try transaction.check()
-    let location = transaction.beginSavepoint()
+    let location = try transaction.beginSavepoint()
     let inner = AsyncTransaction(core, transaction, terms)
     do {
       let result = try await inner.inside(isolation: isolation, body)

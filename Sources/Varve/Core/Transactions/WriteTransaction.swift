@@ -192,7 +192,7 @@ public final class WriteTransaction: ReadTransaction {
   @discardableResult
   public func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
     try check()
-    let location = beginSavepoint()
+    let location = try beginSavepoint()
     do {
       let result = try body()
       try requireNoRollback()
@@ -218,9 +218,9 @@ public final class WriteTransaction: ReadTransaction {
     fileprivate let replaced: ReplacedDefinitions?
   }
 
-  func beginSavepoint() -> Savepoint {
+  func beginSavepoint() throws -> Savepoint {
+    try pending.setSavepoint()
     depth += 1
-    pending.setSavepoint()
     return Savepoint(
       changes: changes.setSavepoint(), openCount: opened.count, marks: marks,
       eventCount: hooks.events.count, completionCount: completions.count, appliedCount: appliedHandlers.count,
