@@ -178,8 +178,8 @@ extension MemTable {
   ///
   /// Keys that arrive in order, ascending or descending (new versions of one key descend), are inserted next to the
   /// previous insert. The split is then made there, and the side that they leave stays full. Otherwise it is made in
-  /// the middle. Each side keeps at least a quarter of the entries, so that no order of keys provokes cheap splits,
-  /// unless the run is at the end of the node: then all entries stay.
+  /// the middle. Each side keeps at least a quarter of the entries, so that no order of keys makes a split cheap to
+  /// provoke, unless the run is at the end of the node: then all entries stay.
   private func cut(_ node: TreeNode, _ position: Int) -> Int {
     let middle = TreeNode.capacity / 2
     let least = TreeNode.capacity / 4
