@@ -192,7 +192,7 @@ extension TableReader {
 }
 
 extension BlockPin {
-  /// The content of a table's block, without the trailer, or the bytes in its place, after it. Its size is that of
+  /// The content of a table's block, without the trailer or the meaningless bytes that follow it. Its size is that of
   /// the block that was validated, not that of another handle with the same offset.
   @inline(__always)
   var content: ByteView { view.slice(0, view.count &- BlockTrailer.size) }
