@@ -7,8 +7,8 @@
 /// without accessing a file.
 ///
 /// # Invariants
-/// 1. `isOpen`: `current` is initialised, and iterates over `run.tables[index]`.
-/// 2. `isValid`: `isOpen`, and `current` stands on an entry.
+/// 1. If `isOpen` is true, `current` is initialised and iterates over `run.tables[index]`.
+/// 2. If `isValid` is true, `isOpen` is true and `current` is at an entry.
 ///
 /// A table may have no entry although its bounds announce some, if it holds only range tombstones. Moves then
 /// continue to the next table, in a loop.

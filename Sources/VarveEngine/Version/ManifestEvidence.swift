@@ -2,7 +2,7 @@
 ///
 /// If the whole file can be read, the result is the state. Otherwise every record that still verifies is taken, even
 /// after damage, and edits whose neighbors are lost are applied as far as they are consistent: each table with its
-/// family, tables and families that are gone for good, and the sequences that are in tables.
+/// family, tables and families that were permanently removed, and the sequences that are in tables.
 ///
 /// A damaged header can be read if the file's id, which seeds the checksums, is wrong in at most one bit.
 struct ManifestEvidence: Sendable {

@@ -1,4 +1,4 @@
-/// A group of writes over any column families that is applied atomically.
+/// A group of writes to any number of column families that is applied atomically.
 ///
 /// ```swift
 /// var batch = WriteBatch()

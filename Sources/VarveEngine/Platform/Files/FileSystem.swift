@@ -76,9 +76,9 @@ extension FileSystem {
   /// Returns the file system itself, which suits file systems without a working directory whose directories keep
   /// their paths.
   public func anchored(at path: String) throws(EngineError) -> any FileSystem { self }
-  /// Returns nil: followers then read only the log.
+  /// Returns nil, so that followers read only the log.
   public func machineSession() -> MachineSession? { nil }
-  /// False: by default, the files belong to the process alone.
+  /// Whether other processes see the files. The default is false: the files belong to the process alone.
   public var isSharedWithProcesses: Bool { false }
 }
 

@@ -26,7 +26,7 @@ public protocol BackgroundExecutor: AnyObject, Sendable {
 }
 
 extension BackgroundExecutor {
-  /// True: jobs run without a caller in `wait`.
+  /// Whether jobs run even if no thread is in `wait`. The default is true.
   public var hasThreads: Bool { true }
 }
 

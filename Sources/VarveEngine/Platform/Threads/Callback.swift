@@ -8,6 +8,7 @@ internal import Synchronization
 /// A function that is stored as a generic value is wrapped in a thunk when it is stored, and in another one when it
 /// is loaded; and `withLock` loads it and stores it again, whatever its body does. So each call made every later one
 /// longer by two steps: 400,000 calls took 5.9 s instead of 0.01, and 6 MiB. As a member of a structure, the function
+/// keeps its form.
 ///
 /// Safe from any thread.
 final class Callback: Sendable {
