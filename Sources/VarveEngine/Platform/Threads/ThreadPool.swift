@@ -197,7 +197,7 @@ extension ThreadPool {
     }
   }
 
-  /// Returns the next job for a thread. A job that an idle thread of normal priority may take is left to that thread.
+  /// Returns the next job for a thread. A job that an idle `varve-now` or `varve-bg-0` may take is left to that thread.
   private func takeJob(_ role: Role) -> ThreadPoolQueue.Job? {
     if role == .immediate { return state.queue.takeFirst(.immediate ... .immediate) }
     var priorities: ClosedRange<BackgroundPriority> = role == .urgent ? .normal ... .immediate : .low ... .immediate

@@ -160,7 +160,7 @@ struct Block {
     return unsafe ByteView(base: values + start, count: end &- start)
   }
 
-  /// Returns a bundle.
+  /// Returns the location of a bundle's keys and the prefix that its rows share.
   @inline(__always)
   func bundle(_ index: Int) -> BlockBundle {
     assert(index >= 0 && index < bundleCount, "a bundle outside the block")
