@@ -1,4 +1,4 @@
-// Functions of the C library's heap beyond the standard.
+// Heap functions of the C library that are not in the C standard.
 
 #include "CVarve.h"
 

@@ -4,7 +4,8 @@
 #include <pthread.h>
 #include "CVarve.h"
 
-// The lowest address of the calling thread's stack: 0 before it is known, 1 if the system does not report it.
+// The lowest address of the calling thread's stack: 0 before it is determined, and 1 if the system does not report
+// it.
 static _Thread_local uintptr_t lowest;
 
 static uintptr_t find_lowest(void) {

@@ -4,10 +4,10 @@ package import Synchronization
 /// A lock around a value, for critical sections of a few instructions.
 ///
 /// `Mutex` of the standard library hands ownership over: on Linux it is a futex with priority inheritance, and each
-/// waiting thread enters the kernel twice, in its turn. Eight threads on two cores that only read had 40,000 reads per
-/// second together, and two threads a million. This lock has no turns: a thread that finds it free takes it, and one
-/// that finds it taken checks it some more times before it sleeps. So it is for short critical sections. It is not
-/// fair, and a waiter may be overtaken any number of times.
+/// waiting thread enters the kernel twice, in its turn. With it, eight read-only threads on two cores had 40,000
+/// reads per second together, and two threads a million. This lock has no turns: a thread that finds it free takes
+/// it, and a thread that finds it taken checks it several more times before it sleeps. So it is for short critical
+/// sections. It is not fair, and a waiter may be overtaken any number of times.
 ///
 /// ```
 ///  word   0: free │ 1: held │ 2: held, and a thread may sleep
@@ -15,7 +15,7 @@ package import Synchronization
 /// The three states are those of "Futexes Are Tricky" (Drepper, 2011), third form.
 ///
 /// # Safety
-/// Owns its memory, which does not move. Only the holder accesses the value.
+/// The lock owns its memory, which does not move. Only the holder accesses the value.
 ///
 /// # Concurrency
 /// Safe from any thread. Not recursive: a thread that takes it twice waits forever.
@@ -52,7 +52,7 @@ package struct FutexLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     return try unsafe body(&value.pointee)
   }
 
-  /// How often a thread checks the lock before it sleeps: about as long as a running holder needs.
+  /// The number of times that a thread checks the lock before it sleeps: about as long as a running holder needs.
   private static var looks: Int { 60 }
 
   @usableFromInline

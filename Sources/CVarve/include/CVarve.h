@@ -34,7 +34,7 @@ int32_t cvarve_futex_wait(const uint32_t *word, uint32_t expected, int64_t timeo
 /// Wakes at most `count` sleepers on `word`.
 void cvarve_futex_wake(const uint32_t *word, int32_t count, bool shared);
 
-/// For a thread that spins on a word: yields to the core's other hardware thread, and limits speculation.
+/// Pauses a thread that spins on a word: yields to the core's other hardware thread, and limits speculation.
 static inline void cvarve_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -52,8 +52,8 @@ int32_t cvarve_open_at(int32_t directory, const char *path, int32_t flags, uint3
 /// Returns 0 or -errno.
 int32_t cvarve_sync_data(int32_t descriptor);
 
-/// `cvarve_sync_data` for only the first `size` bytes, which the file must have, if the system supports it; otherwise
-/// for all. The descriptor must be open for reading and writing. Returns 0 or -errno.
+/// Syncs like `cvarve_sync_data`, but only the first `size` bytes, which the file must have, if the system supports
+/// that; otherwise all bytes. The descriptor must be open for reading and writing. Returns 0 or -errno.
 int32_t cvarve_sync_first(int32_t descriptor, size_t size);
 
 /// `posix_fadvise(POSIX_FADV_DONTNEED)` over a range, if the system has it.
@@ -78,10 +78,11 @@ void cvarve_name_thread(const char *name);
 /// Lowers the priority of the calling thread below that of ordinary ones (nice +`steps` on Linux).
 void cvarve_lower_thread_priority(int32_t steps);
 
-/// `MADV_HUGEPAGE`, `MADV_POPULATE_WRITE`, `MADV_DONTNEED`: hints, so a failure is not an error.
+/// Advises the kernel to back memory with huge pages (`MADV_HUGEPAGE`). The call is a hint, so a failure is not an
+/// error.
 void cvarve_advise_huge_pages(void *address, size_t length);
-/// Takes pages of a file's shared mapping out of the address space in one step: their contents stay in the page cache, and the next
-/// access maps them again. Does nothing on systems other than Linux.
+/// Removes pages of a file's shared mapping from the address space in one step. Their contents stay in the page
+/// cache, and the next access maps them again. Does nothing on systems other than Linux.
 void cvarve_unmap_pages(void *address, size_t length);
 /// Makes pages present, reading them from their file if they are not in memory. Returns 0 or -errno.
 int32_t cvarve_populate_for_reading(void *address, size_t length);
@@ -123,7 +124,7 @@ static inline void cvarve_compiler_fence(void) { __atomic_signal_fence(__ATOMIC_
 
 // --- Forks (forks.c) ----------------------------------------------------------------------------
 
-/// See `cvarve_fork_count`.
+/// The value that `cvarve_fork_count` returns.
 extern uint32_t cvarve_fork_counter;
 
 /// Starts counting in `cvarve_fork_count`. Repeated calls do nothing.
@@ -146,7 +147,7 @@ void cvarve_keep_in_children(int32_t descriptor);
 void cvarve_trim_heap(void);
 // --- Processor (inlined into Swift, so nothing here may need a target feature) --------------------
 
-/// Prefetches the cache line at `address`. A hint: the address need not be mapped.
+/// Prefetches the cache line at `address`. The call is a hint: the address need not be mapped.
 static inline void cvarve_prefetch(const void *address) { __builtin_prefetch(address, 0, 3); }
 
 #pragma clang assume_nonnull end

@@ -6,10 +6,12 @@
   import Musl
 #endif
 
-/// The one order of the engine: unsigned bytes from the left, a proper prefix first (`memcmp`, then
-/// length). Every richer order is an encoding on the floor above.
+/// The key order of the engine: unsigned bytes compared from the left, and a proper prefix before the longer key
+/// (`memcmp`, then length).
+///
+/// Layers above the engine encode any richer order into these bytes.
 extension ByteView {
-  /// Negative, zero or positive as `self` sorts before, with or after `other`.
+  /// Returns a negative number, zero or a positive number if `self` sorts before, equal to or after `other`.
   @inline(__always)
   func compare(_ other: ByteView) -> Int {
     let shared = count < other.count ? count : other.count
@@ -30,7 +32,7 @@ extension ByteView {
     count >= prefix.count && (prefix.count == 0 || (unsafe memcmp(base, prefix.base, prefix.count)) == 0)
   }
 
-  /// How many leading bytes two views share.
+  /// Returns the number of leading bytes that two views share.
   @inline(__always)
   func sharedPrefixCount(_ other: ByteView) -> Int {
     let limit = count < other.count ? count : other.count
@@ -57,7 +59,7 @@ extension ByteView: Comparable {
 extension [UInt8] {
   /// Runs `body` with a view of the array's bytes, valid inside `body` only.
   func withByteView<R, E: Error>(_ body: (ByteView) throws(E) -> R) throws(E) -> R {
-    // `withUnsafeBytes` has no typed throws over closures of every error: carry the result out.
+    // `withUnsafeBytes` cannot rethrow every typed error, so the closure carries the result out.
     var result: Result<R, E>?
     unsafe self.withUnsafeBytes { buffer in
       do throws(E) { result = .success(try body(unsafe ByteView(buffer))) } catch { result = .failure(error) }

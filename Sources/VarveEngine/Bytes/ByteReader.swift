@@ -1,7 +1,7 @@
-/// A cursor over bytes that may be damaged: each read is compared with what is left, and what does
-/// not fit throws `.corruption` with the position.
+/// A cursor over bytes that may be damaged.
 ///
-/// `file` and `offset` say where the bytes came from, for the error alone.
+/// Each read is compared with the number of bytes that remain. A read that does not fit throws `.corruption` with the
+/// position. `file` and `fileOffset` state where the bytes came from; only the error uses them.
 struct ByteReader {
   private let view: ByteView
   private(set) var position: Int = 0
@@ -17,7 +17,7 @@ struct ByteReader {
   var remaining: Int { view.count &- position }
   var isAtEnd: Bool { remaining == 0 }
 
-  /// The error for what was found at the cursor.
+  /// Returns an error that reports corruption at the current position.
   func corruption(_ message: String) -> EngineError {
     .corruption(message, file: file, offset: fileOffset + UInt64(position))
   }
@@ -45,7 +45,7 @@ struct ByteReader {
     }
   }
 
-  /// A varint that counts something in memory: at most `limit`.
+  /// Reads a varint that counts objects in memory. Throws `.corruption` if it exceeds `limit`.
   mutating func count(limit: Int) throws(EngineError) -> Int {
     let value = try varint()
     guard value <= UInt64(limit) else { throw corruption("count is \(value); at most \(limit) is allowed") }
@@ -61,7 +61,7 @@ struct ByteReader {
     return result
   }
 
-  /// A varint count, then that many bytes.
+  /// Reads a varint count, and then that many bytes.
   mutating func lengthPrefixed() throws(EngineError) -> ByteView {
     let count = try count(limit: remaining)
     return try bytes(count)

@@ -8,7 +8,8 @@ extension ByteView {
   }
 }
 
-/// Says that a span is valid as long as `source` is not changed: what the caller that hands it out promises.
+/// Declares that a span is valid as long as `source` is not changed. The caller that returns the span guarantees
+/// this.
 @unsafe
 @_unsafeNonescapableResult
 @_lifetime(borrow source)
@@ -18,7 +19,7 @@ func overrideLifetime<T: ~Escapable, U: ~Copyable & ~Escapable>(_ span: consumin
   span
 }
 
-/// Takes a span's tie to the pointer it was made of away.
+/// Removes the lifetime dependency of a span on the pointer that it was made from.
 @unsafe
 @_unsafeNonescapableResult
 @_lifetime(immortal)

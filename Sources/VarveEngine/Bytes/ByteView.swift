@@ -1,20 +1,18 @@
 internal import CVarve
 
-/// A borrowed, read-only run of bytes: a pointer and a count, copied as freely as an integer.
+/// A borrowed, read-only range of bytes: a pointer and a count, as cheap to copy as an integer.
 ///
-/// This is the engine's currency between the memtable, blocks and iterators. It exists because a
-/// `RawSpan` can't be stored in an escapable value, and an `UnsafeRawBufferPointer` carries an
-/// optional base and a check of it on each access.
+/// Memtables, blocks and iterators exchange bytes as views. The type exists because a `RawSpan` can't be stored in an
+/// escapable value, and an `UnsafeRawBufferPointer` has an optional base that each access checks.
 ///
 /// # Safety
-/// A view does not keep its bytes alive. A caller that hands one out says until when it is valid (an
-/// iterator: until it moves; a memtable: while the memtable lives; a block: while its pin lives), and
-/// the caller that takes one does not keep it longer. All accesses are checked against `count` by `assert`.
-/// Bytes that come from disk are never read by these accessors before their bounds were validated:
-/// parsing goes through `ByteReader`, which throws.
+/// A view does not keep its bytes alive. The API that returns one documents how long it is valid (an iterator: until
+/// it moves; a memtable: while the memtable lives; a block: while its pin lives), and the caller does not keep the
+/// view longer. All accesses are checked against `count` by `assert`. These accessors never read bytes from disk
+/// whose bounds were not validated: parsing uses `ByteReader`, which throws.
 @safe
 struct ByteView: @unchecked Sendable {
-  // Sendable: immutable bytes, as stable as the owner's guarantee above.
+  // Sendable: the bytes are immutable for as long as the owner guarantees above.
   let base: UnsafeRawPointer
   let count: Int
 
@@ -24,14 +22,14 @@ struct ByteView: @unchecked Sendable {
     self.count = count
   }
 
-  /// An empty view. Its base may not be read.
+  /// Creates an empty view, whose base must not be read.
   @inline(__always)
   init() {
     unsafe self.base = UnsafeRawPointer(bitPattern: 8).unsafelyUnwrapped
     self.count = 0
   }
 
-  /// The bytes of a buffer pointer, whose base may be nil when it is empty.
+  /// Creates a view of a buffer pointer, whose base may be nil if it is empty.
   @inline(__always)
   init(_ buffer: UnsafeRawBufferPointer) {
     if let base = buffer.baseAddress {
@@ -47,7 +45,7 @@ struct ByteView: @unchecked Sendable {
   @inline(__always)
   var buffer: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(start: base, count: count) }
 
-  /// A copy for callers that keep the bytes.
+  /// A copy of the bytes, for callers that keep them.
   var bytes: [UInt8] { unsafe [UInt8](buffer) }
 
   @inline(__always)
@@ -56,36 +54,36 @@ struct ByteView: @unchecked Sendable {
     return unsafe base.load(fromByteOffset: index, as: UInt8.self)
   }
 
-  /// Asks the processor for the memory of a byte that will be read soon.
+  /// Prefetches the cache line of a byte that will be read soon.
   @inline(__always)
   func prefetch(_ offset: Int) {
     assert(offset >= 0 && offset < count, "a byte outside the view")
     unsafe cvarve_prefetch(base + offset)
   }
 
-  /// The bytes from `start` (included) to `end` (excluded).
+  /// Returns the bytes from `start` (included) to `end` (excluded).
   @inline(__always)
   func slice(_ start: Int, _ end: Int) -> ByteView {
     assert(start >= 0 && start <= end && end <= count, "a slice outside the view")
     return unsafe ByteView(base: base + start, count: end &- start)
   }
 
-  /// The bytes from `start` to the end.
+  /// Returns the bytes from `start` to the end.
   @inline(__always)
   func dropFirst(_ start: Int) -> ByteView { slice(start, count) }
 
-  /// A little-endian integer at `offset`, at any alignment.
+  /// Returns the little-endian integer at `offset`, which need not be aligned.
   @inline(__always)
   func load<T: FixedWidthInteger & BitwiseCopyable>(_ offset: Int, as type: T.Type) -> T {
     assert(offset >= 0 && offset + MemoryLayout<T>.size <= count, "a load outside the view")
     return unsafe T(littleEndian: base.loadUnaligned(fromByteOffset: offset, as: T.self))
   }
 
-  /// The eight bytes from `offset` as a big-endian integer, so that comparing two heads compares the
-  /// bytes; what lies after the end counts as zero.
+  /// Returns the eight bytes from `offset` as a big-endian integer, so that comparing two heads compares the bytes.
+  /// Bytes past the end count as zero.
   ///
-  /// Equal heads decide nothing (a key that ends is not distinguished from one that continues with
-  /// zeros): compare in full then.
+  /// Equal heads do not decide an order, because a key that ends has the same head as one that continues with zeros.
+  /// The caller must then compare the whole keys.
   @inline(__always)
   func head(from offset: Int = 0) -> UInt64 {
     let available = count &- offset
@@ -96,7 +94,7 @@ struct ByteView: @unchecked Sendable {
     return shortHead(offset, available)
   }
 
-  /// `head` for fewer than eight bytes, by at most three loads.
+  /// Returns the head of fewer than eight bytes, by at most three loads.
   @inline(__always)
   private func shortHead(_ offset: Int, _ available: Int) -> UInt64 {
     let start = unsafe base + offset
@@ -104,7 +102,7 @@ struct ByteView: @unchecked Sendable {
       let high = unsafe UInt64(UInt32(bigEndian: start.loadUnaligned(as: UInt32.self)))
       let low = unsafe UInt64(
         UInt32(bigEndian: start.loadUnaligned(fromByteOffset: available &- 4, as: UInt32.self)))
-      // The two loads overlap where fewer than eight bytes remain: or-ing equal bits is harmless.
+      // The two loads overlap if fewer than eight bytes remain, which is harmless: both have equal bits there.
       return (high << 32) | (low << UInt64((8 &- available) &* 8))
     }
     var result: UInt64 = 0
@@ -116,8 +114,8 @@ struct ByteView: @unchecked Sendable {
 }
 
 extension ByteView {
-  /// The bytes in quotes, for people: printable ASCII as it is, the rest as `\xNN`, and what is long
-  /// cut with its length.
+  /// The bytes in quotes, for display: printable ASCII is unchanged, other bytes are `\xNN`, and long input is
+  /// truncated and followed by its length.
   var printable: String {
     let shownMaximum = 64
     var text = "\""

@@ -6,13 +6,14 @@
   import Musl
 #endif
 
-/// Bytes being put together: a growing buffer of its own, little-endian integers, later patches.
+/// A growing buffer that bytes and little-endian integers are appended to, and in which appended integers can be
+/// patched.
 ///
-/// `append` costs amortised O(bytes). The memory is freed with the writer; `removeAll` keeps it for
-/// the next use. With a capacity of zero it allocates nothing before the first byte.
+/// `append` costs amortised O(bytes). The memory is freed with the writer; `removeAll` keeps it for reuse. A writer
+/// with a capacity of zero allocates nothing before the first byte.
 ///
 /// # Safety
-/// The only owner of its memory. `view` is valid until the next change of the writer.
+/// The writer is the only owner of its memory. `view` is valid until the next change of the writer.
 @safe
 struct ByteWriter: ~Copyable, @unchecked Sendable {
   // Sendable: sole owner of its memory.
@@ -21,7 +22,8 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
   private(set) var capacity: Int
   private let mapsLarge: Bool
 
-  /// `mapsLarge`: see `LargeMemory`. For buffers that come and go with tables. Else the heap is faster.
+  /// Creates an empty writer. `mapsLarge` allocates with `LargeMemory`, for buffers that are allocated and freed with
+  /// tables; otherwise the heap is faster.
   init(capacity: Int = 256, mapsLarge: Bool = false) {
     self.mapsLarge = mapsLarge
     self.capacity = capacity <= 0 ? 0 : max(capacity, 16)
@@ -46,29 +48,31 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
   var view: ByteView { unsafe ByteView(base: UnsafeRawPointer(base), count: count) }
   var bytes: [UInt8] { view.bytes }
 
-  /// Forgets the content and keeps the memory.
+  /// Removes all bytes and keeps the memory.
   mutating func removeAll() { count = 0 }
 
-  /// Forgets all after the first `newCount` bytes.
+  /// Removes all bytes after the first `newCount`.
   mutating func truncate(to newCount: Int) {
     precondition(newCount >= 0 && newCount <= count, "truncate only to a shorter length")
     count = newCount
   }
 
-  /// Removes some of the bytes; those after them move up.
+  /// Removes the bytes in `range` and moves the bytes after it to its start.
   mutating func remove(_ range: Range<Int>) {
     precondition(range.lowerBound >= 0 && range.upperBound <= count, "remove only what was appended")
     unsafe (base + range.lowerBound).copyMemory(from: base + range.upperBound, byteCount: count - range.upperBound)
     count -= range.count
   }
 
-  /// Makes room for `extra` more bytes.
+  /// Reserves capacity for `extra` more bytes.
   @inline(__always)
   mutating func reserve(_ extra: Int) {
     if capacity &- count < extra { grow(extra) }
   }
 
-  /// The same for sizes that a caller of the engine chooses: throws `.noMemory` where the system has not so much.
+  /// Reserves capacity for `extra` more bytes, if the size is chosen by a caller of the engine.
+  ///
+  /// Throws `.noMemory` if the system does not have enough memory.
   @inline(__always)
   mutating func reserveOrThrow(_ extra: Int) throws(EngineError) {
     if capacity &- count < extra { try growOrThrow(extra) }
@@ -78,7 +82,7 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
   private mutating func growOrThrow(_ extra: Int) throws(EngineError) {
     let wanted = grownCapacity(for: extra)
     if wanted >= ByteWriter.probedSizeMinimum {
-      // First by a call that can fail: an allocation of Swift's stops the process.
+      // A call that can fail probes first, because a failed allocation by Swift stops the process.
       guard let probe = unsafe malloc(wanted) else {
         throw EngineError(.noMemory, "the system has no \(wanted) bytes of memory for a buffer of \(count + extra)")
       }
@@ -87,11 +91,12 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
     grow(extra)
   }
 
-  /// Smaller buffers are there, or the process is at its end anyway.
+  /// The smallest buffer that is probed. If the system has no memory for a smaller one, the process is at its end
+  /// anyway.
   private static let probedSizeMinimum = 1 << 20
 
   private func grownCapacity(for extra: Int) -> Int {
-    // What is mapped counts for the memory budget: a little more than is needed, not twice as much.
+    // Mapped memory counts towards the memory budget, so it grows by a quarter instead of doubling.
     let isMapped = mapsLarge && capacity >= LargeMemory.mappedSizeMinimum
     return max(isMapped ? capacity / 4 * 5 : capacity * 2, count + extra, 16)
   }
@@ -134,13 +139,13 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
     count &+= unsafe Varint.store(value, to: base + count)
   }
 
-  /// A varint count, then the bytes.
+  /// Appends a varint count, and then the bytes.
   mutating func append(lengthPrefixed bytes: ByteView) {
     append(varint: UInt64(bytes.count))
     append(bytes)
   }
 
-  /// Zeros up to the next multiple of `alignment`.
+  /// Appends zeros up to the next multiple of `alignment`.
   mutating func pad(to alignment: Int) {
     let rest = count % alignment
     if rest != 0 { append(repeating: 0, count: alignment - rest) }
@@ -152,7 +157,7 @@ struct ByteWriter: ~Copyable, @unchecked Sendable {
     unsafe base.storeBytes(of: value.littleEndian, toByteOffset: offset, as: T.self)
   }
 
-  /// Hands out `size` bytes at the end to be filled by `body`, which returns how many it used.
+  /// Lends `size` bytes at the end to `body`, which fills them and returns how many it used.
   @inline(__always)
   mutating func appendUninitialized(_ size: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
     reserve(size)

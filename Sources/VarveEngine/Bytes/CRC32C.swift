@@ -1,11 +1,11 @@
 internal import CVarve
 
-/// CRC-32C (Castagnoli) by hardware where there is any.
+/// CRC-32C (Castagnoli), computed by hardware where it is supported.
 ///
-/// Checksums on disk are seeded with where the bytes belong (a segment's life id and offset, a
-/// table's id and offset), so that right bytes in a wrong position don't verify.
+/// Checksums on disk are seeded with the location of the bytes (a segment's life id and offset, or a table's id and
+/// offset), so that valid bytes at a wrong location fail verification.
 enum CRC32C {
-  /// Extends `crc` by the bytes of `view`; a new checksum begins with 0.
+  /// Extends `crc` by the bytes of `view`. A new checksum begins with 0.
   @inline(__always)
   static func extend(_ crc: UInt32, _ view: ByteView) -> UInt32 {
     unsafe cvarve_crc32c_extend(crc, view.base, view.count)
@@ -13,7 +13,7 @@ enum CRC32C {
 
   static func checksum(_ view: ByteView) -> UInt32 { extend(0, view) }
 
-  /// A seed from two 64-bit numbers by a multiplicative mix (the finaliser of SplitMix64).
+  /// Returns a seed that mixes two 64-bit numbers by multiplication (the finaliser of SplitMix64).
   @inline(__always)
   static func seed(_ identity: UInt64, _ offset: UInt64) -> UInt32 {
     var mixed = identity ^ (offset &* 0x9e37_79b9_7f4a_7c15)
@@ -22,7 +22,7 @@ enum CRC32C {
     return UInt32(truncatingIfNeeded: mixed ^ (mixed >> 31))
   }
 
-  /// Both checksums in hexadecimal, for an error message.
+  /// Returns both checksums in hexadecimal, for an error message.
   static func mismatch(stored: UInt32, computed: UInt32) -> String {
     "stored 0x\(String(stored, radix: 16)), computed 0x\(String(computed, radix: 16))"
   }

@@ -6,21 +6,22 @@
   import Musl
 #endif
 
-/// Memory that goes back to the system when it is released, if it is large: such memory is mapped. The heap keeps what was
-/// large, and is torn by it.
+/// Memory that is mapped if it is large, so that a release returns it to the operating system at once.
 ///
-/// Any thread.
+/// The heap would keep large blocks after they are freed, and they would fragment it. Safe from any thread.
 enum LargeMemory {
-  /// Memory from this size on is mapped.
+  /// The smallest size, in bytes, that is mapped.
   static let mappedSizeMinimum = 128 << 10
 
-  /// `size` bytes, aligned to 16, for an owner that has no error to throw: stops the process where the system has none,
-  /// as an array does. Complexity: as `reserve`.
+  /// Returns `size` bytes, aligned to 16, for an owner that cannot throw.
+  ///
+  /// Stops the process if the system has no memory, as an array does. The complexity is that of `reserve`.
   static func allocate(_ size: Int) -> UnsafeMutableRawPointer {
     do throws(EngineError) { return try unsafe reserve(size) } catch { fatalError("\(error)") }
   }
 
-  /// `size` bytes, aligned to 16. Throws `.noMemory`. Complexity: O(1), and a page fault for each page at its first use.
+  /// Returns `size` bytes, aligned to 16. Throws `.noMemory`. Complexity: O(1), and a page fault at the first use of
+  /// each page.
   static func reserve(_ size: Int) throws(EngineError) -> UnsafeMutableRawPointer {
     guard size >= mappedSizeMinimum else { return UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16) }
     let memory = unsafe mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0)
@@ -30,7 +31,7 @@ enum LargeMemory {
     return unsafe memory
   }
 
-  /// Releases what `allocate` returned for the same size.
+  /// Releases memory that `allocate` or `reserve` returned for the same size.
   static func release(_ base: UnsafeMutableRawPointer, _ size: Int) {
     if size >= mappedSizeMinimum {
       unsafe munmap(base, size)
@@ -40,19 +41,19 @@ enum LargeMemory {
   }
 }
 
-/// An array of a fixed count that is needed for moments and may be large.
+/// A temporary array of a fixed count, which may be large.
 ///
 /// # Safety
-/// The only owner of its memory; an index is checked against the count.
+/// The array is the only owner of its memory. Each index is checked against the count.
 ///
 /// # Concurrency
-/// One owner's.
+/// An array has a single owner and is not shared between threads.
 @safe
 struct ScratchArray<Element: BitwiseCopyable>: ~Copyable {
   private let base: UnsafeMutablePointer<Element>
   let count: Int
 
-  /// As many as `count`, each the same. Throws `.noMemory`.
+  /// Creates an array of `count` copies of `value`. Throws `.noMemory`.
   init(repeating value: Element, count: Int) throws(EngineError) {
     let memory = try unsafe LargeMemory.reserve(max(count, 1) * MemoryLayout<Element>.stride)
     unsafe base = memory.bindMemory(to: Element.self, capacity: max(count, 1))
@@ -74,8 +75,10 @@ struct ScratchArray<Element: BitwiseCopyable>: ~Copyable {
     }
   }
 
-  /// Sorts by merging, and merges nothing where neighbours are in order already. Throws `.noMemory`, and the order is
-  /// undefined then. Complexity: O(n log n), O(n) of what is sorted, and memory for half of the elements meanwhile.
+  /// Sorts by merging, and skips a merge if the two halves are already in order.
+  ///
+  /// Throws `.noMemory`, after which the order is undefined. Complexity: O(n log n), or O(n) for sorted input, and
+  /// temporary memory for half of the elements.
   mutating func sort(by areInOrder: (Element, Element) -> Bool) throws(EngineError) {
     guard count > 1 else { return }
     var left = try ScratchArray(repeating: self[0], count: (count + 1) / 2)
@@ -106,7 +109,7 @@ struct ScratchArray<Element: BitwiseCopyable>: ~Copyable {
     }
   }
 
-  /// So few are sorted by insertion.
+  /// The number of elements up to which a range is sorted by insertion.
   private static var insertedCount: Int { 16 }
 
   private mutating func insert(_ lower: Int, _ upper: Int, by areInOrder: (Element, Element) -> Bool) {

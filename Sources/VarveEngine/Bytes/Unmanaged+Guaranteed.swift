@@ -1,14 +1,14 @@
 extension Unmanaged {
-  /// Uses the object without counting a reference: the caller knows that it lives.
+  /// Calls `body` with the object without retaining it. The caller guarantees that the object lives.
   ///
-  /// The standard library's method throws `any Error`: a box where it throws, and nothing where it doesn't. A `Result`
-  /// around the body would cost each call that succeeds 30 instructions.
+  /// The standard library's method throws `any Error`, which allocates a box only if it throws. Returning a `Result`
+  /// from the body instead would cost each call that succeeds 30 instructions.
   @inline(__always)
   func withGuaranteed<R, E: Error>(_ body: (Instance) throws(E) -> R) throws(E) -> R {
     do {
       return try unsafe _withUnsafeGuaranteedRef { try body($0) }
     } catch {
-      // Always is: the compiler lets the body throw nothing else.
+      // This cast always succeeds: the compiler lets the body throw no other type.
       guard let error = error as? E else { fatalError("a body that throws \(E.self) threw \(error)") }
       throw error
     }

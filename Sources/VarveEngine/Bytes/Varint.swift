@@ -1,15 +1,15 @@
-/// Integers of 1 to 10 bytes, seven bits a byte, low bits first, the top bit set on all but the last
-/// (LEB128, as in LevelDB and Protocol Buffers).
+/// Integers of 1 to 10 bytes with seven bits in each byte, low bits first, and the top bit set in every byte but the
+/// last (LEB128, as in LevelDB and Protocol Buffers).
 enum Varint {
   static let maximumSize = 10
 
-  /// How many bytes `value` takes.
+  /// Returns the number of bytes that `value` takes.
   @inline(__always)
   static func size(_ value: UInt64) -> Int {
     value < 0x80 ? 1 : (70 &- (value.leadingZeroBitCount)) / 7
   }
 
-  /// Writes `value` at `target`, which has room for it, and returns how many bytes that took.
+  /// Writes `value` at `target`, which must have room for it, and returns the number of bytes written.
   @inline(__always)
   @unsafe
   static func store(_ value: UInt64, to target: UnsafeMutableRawPointer) -> Int {

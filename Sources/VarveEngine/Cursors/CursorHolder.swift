@@ -1,51 +1,53 @@
 internal import CVarve
 internal import Synchronization
 
-/// What a cursor scans on, which the engine may take back from an idle one: its view, and with it memtables
-/// and files.
+/// The state of a cursor that the engine may take back while the cursor is idle: its view, and with it memtables and
+/// files.
 ///
-/// A view keeps every table that it names. A cursor that is old, or that no one moves any more, would keep
-/// files for ever that the database has long replaced. So the engine asks for the view (`demand`), and either
-/// the cursor gives it up itself at the begin of its next move, or the engine takes it (`take`). What is left
-/// is a key and a sequence, and what keeps the bytes of the current entry (`EntryHold`): spans that were handed
-/// out stay valid. The next move looks the key up in the newest view, at the same sequence, which stays held:
-/// so the answers are the same.
+/// A view keeps every table that it names. An old cursor, or one that its owner no longer moves, would keep files
+/// forever that the database replaced long ago. So the engine asks for the view (`demand`), and either the cursor
+/// releases it at the beginning of its next move, or the engine takes it (`take`). What remains is a key, a sequence
+/// number, and an object that keeps the bytes of the current entry (`EntryHold`), so that spans returned earlier stay
+/// valid. The next move looks the key up in the newest view at the same sequence number, which stays retained, so the
+/// results are the same.
 ///
-/// # Who may touch the iterator
-/// The thread of a move sets `isMoving` and then looks at `demand`; the engine sets `demand`, then has every
-/// thread pass a barrier, and then looks at `isMoving`. So one of them sees the other:
+/// # Access to the iterator
+/// The thread of a move sets `isMoving` and then reads `demand`. The engine sets `demand`, then makes every thread
+/// pass a barrier, and then reads `isMoving`. So at least one of them sees the other:
 ///
-/// - A move that sees a demand takes the lock: when it has it, the engine is done, or finds the demand gone.
-/// - An engine that finds no one moving, and its demand still there, has the iterator until it gives the lock
-///   back: every later move waits there.
+/// - A move that sees a demand takes the lock. Once it has the lock, the engine either has finished, or will find the
+///   demand withdrawn.
+/// - If the engine finds that the cursor is not moving and that its demand is still set, it has exclusive access to
+///   the iterator until it releases the lock: every later move waits for the lock.
 ///
-/// The engine pays for both sides (`cvarve_barrier_threads`): a step costs two stores and a load. Where the
-/// system has no such barrier, each step has its own.
+/// The engine pays for both sides (`cvarve_barrier_threads`), and a step costs two stores and a load. If the system
+/// has no such barrier, each step issues its own.
 ///
 /// # Concurrency
-/// Moves belong to the cursor's thread, `ask` and `take` to the engine's upkeep.
+/// Moves are made on the cursor's thread; `ask` and `take` are called by the engine's upkeep.
 final class CursorHolder: @unchecked Sendable {
-  // Sendable: `iterator`, `hold` and `view` go by the protocol above.
+  // Sendable: the protocol above guards `iterator`, `hold` and `view`.
   let family: FamilyState
   let snapshot: EngineSnapshot
   private let tree: Tree
-  /// Of the iterator; where `setBounds` changed them there, this is out of date until the iterator is taken.
+  /// The bounds of the iterator. After `setBounds` changed them in the iterator, this copy is out of date until the
+  /// iterator is taken.
   private var bounds: CursorBounds
-  /// What the cursor's owner has written and not committed.
+  /// The uncommitted writes of the cursor's owner.
   private var own: UncommittedWrites?
-  /// Whether the cursor is one of a batch.
+  /// Whether the cursor belongs to a batch and shows its uncommitted writes.
   let hasOwn: Bool
   private let list: OpenCursors
-  /// Who is notified of dead runs; nil: no one.
+  /// The object that is notified of dead runs, or nil.
   private let deadRuns: DeadRuns?
-  /// The position in the list, and its.
+  /// The index of the cursor in the list, which sets it.
   var location = 0
 
-  /// Scanned by the cursor.
+  /// The iterator over the view.
   var iterator: VisibleIterator<MergeSource>
   private var view: ReadView?
   private var hold: EntryHold?
-  /// Which of the family's views it is.
+  /// The number of the view among the family's views.
   private let viewNumber: Atomic<UInt64>
 
   private let isMoving = Atomic<Bool>(false)
@@ -59,8 +61,10 @@ final class CursorHolder: @unchecked Sendable {
   static let hasThreadBarrier = cvarve_has_thread_barrier()
   private let needsOwnBarrier: Bool
 
-  /// `view` is the one to begin with, where it must be that. `own` is what the cursor's owner has written and
-  /// not committed; it is never taken back. `deadRuns` is notified of those that the cursor passed.
+  /// Creates a cursor over the view `chosen`, or over the family's newest view if that is nil.
+  ///
+  /// `own` holds the uncommitted writes of the cursor's owner and is never taken back. `deadRuns` is notified of the
+  /// dead runs that the cursor passed.
   init(
     _ family: FamilyState, _ snapshot: EngineSnapshot, _ tree: Tree, _ bounds: CursorBounds, _ list: OpenCursors,
     view chosen: ReadView? = nil, own: UncommittedWrites? = nil, deadRuns: DeadRuns? = nil
@@ -83,7 +87,7 @@ final class CursorHolder: @unchecked Sendable {
     list.add(self)
   }
 
-  /// The cursor goes. Only now is the engine notified of what it passed: once, and of the longest run.
+  /// Closes the cursor. Only now does it notify the engine of dead runs: once, of the longest one.
   func close() {
     list.remove(self)
     if let deadRuns, let run = iterator.longestDeadRun {
@@ -93,26 +97,26 @@ final class CursorHolder: @unchecked Sendable {
 
   // MARK: - Moves
 
-  /// Begins a move. False where the view has to be renewed first.
+  /// Begins a move. Returns false if the view has to be renewed first.
   @inline(__always)
   func begin() -> Bool {
     if needsOwnBarrier {
       isMoving.store(true, ordering: .sequentiallyConsistent)
     } else {
       isMoving.store(true, ordering: .relaxed)
-      cvarve_compiler_fence()  // partner: the barrier in `OpenCursors.takeBack`
+      cvarve_compiler_fence()  // pairs with the barrier in `OpenCursors.takeBack`
     }
-    return demandWord.load(ordering: .acquiring) == Demand.none.rawValue  // with the releasing store in `take`
+    return demandWord.load(ordering: .acquiring) == Demand.none.rawValue  // pairs with the releasing store in `take`
   }
 
   @inline(__always)
-  func end() { isMoving.store(false, ordering: .releasing) }  // partner: `take`
+  func end() { isMoving.store(false, ordering: .releasing) }  // pairs with the load in `take`
 
-  /// Continues with the newest view, at `key` where there is one, which must be visible. Within a move.
+  /// Continues with the newest view, at `key` if it is not nil; that key must be visible. Called within a move.
   @inline(never)
   func renew(at key: ByteView?) throws(EngineError) {
     lock.withLock { _ in
-      // A view that was asked for and not taken is still here, and with it the bounds.
+      // If the view was asked for and not taken, the iterator still exists and has the bounds.
       if demandWord.load(ordering: .relaxed) == Demand.asked.rawValue { bounds = iterator.bounds }
       demandWord.store(Demand.none.rawValue, ordering: .releasing)
     }
@@ -133,7 +137,7 @@ final class CursorHolder: @unchecked Sendable {
 
   // MARK: - A batch's own writes
 
-  /// Throws `.cursorEnded` where the batch undid a savepoint after which the cursor was made.
+  /// Throws `.cursorEnded` if the batch undid a savepoint after which the cursor was made.
   @inline(never)
   func requireBatch() throws(EngineError) {
     guard let own, own.marks.hasEnded(own.tick) else { return }
@@ -141,18 +145,18 @@ final class CursorHolder: @unchecked Sendable {
       .cursorEnded, "the cursor was made after a savepoint that was undone since; make a new one, or refresh it")
   }
 
-  /// Shows other writes of the batch from the next seek on.
+  /// Makes the cursor show other writes of the batch from the next seek on.
   func refresh(_ writes: UncommittedWrites) {
     guard let old = own, old.marks === writes.marks else {
       fatalError("the cursor was made by another batch; refresh it with that one")
     }
     own = writes
     defer { end() }
-    // Where the view was taken back, or is asked for, the next move begins with a new iterator anyway.
+    // If the view was taken back or is asked for, the next move begins with a new iterator anyway.
     if begin() { iterator.replaceOwn(writes, hasSameTable: old.table === writes.table) }
   }
 
-  /// Changes the bounds, from the next seek on.
+  /// Changes the bounds. They apply from the next seek on.
   func setBounds(_ lower: ByteView, _ upper: ByteView?) throws(EngineError) {
     defer { end() }
     if !begin() { try renew(at: nil) }
@@ -161,14 +165,15 @@ final class CursorHolder: @unchecked Sendable {
 
   // MARK: - Taking back
 
-  /// How many views the family has had since this one. Nil where it was taken, or must stay: of a dropped
-  /// family no newer one has anything.
+  /// The number of views that the family has had since this one.
+  ///
+  /// Nil if the view was taken, or must be kept because the family was dropped: no newer view has its contents.
   var age: UInt64? {
     guard demandWord.load(ordering: .relaxed) != Demand.taken.rawValue, !family.isDropped else { return nil }
     return family.viewNumber &- viewNumber.load(ordering: .relaxed)
   }
 
-  /// Asks for the view back. The engine's, before the barrier.
+  /// Asks for the view back. The engine calls it before the barrier.
   func ask() {
     lock.withLock { _ in
       if demandWord.load(ordering: .relaxed) == Demand.none.rawValue {
@@ -177,8 +182,9 @@ final class CursorHolder: @unchecked Sendable {
     }
   }
 
-  /// Takes the view of a cursor that is not being moved. The engine's, after the barrier. False where the
-  /// cursor moves, or has done it itself.
+  /// Takes the view of a cursor that is not being moved. The engine calls it after the barrier.
+  ///
+  /// Returns false if the cursor is moving, or has released the view itself.
   func take() -> Bool {
     lock.withLock { _ in
       guard demandWord.load(ordering: .relaxed) == Demand.asked.rawValue,

@@ -1,50 +1,54 @@
 internal import Synchronization
 
-/// A range of a family in which a cursor found nothing alive: from `lower` (included) to `upper` (excluded).
+/// A range of a family, from `lower` (included) to `upper` (excluded), in which a cursor found no live key.
 struct DeadRun: Sendable {
   let family: FamilyState
-  /// What the cursor saw. Held, so that whatever was written since can be distinguished from what was there.
+  /// The snapshot that the cursor read. It is retained, so that later writes can be distinguished from those that the
+  /// cursor saw.
   let snapshot: EngineSnapshot
   let lower: [UInt8]
   let upper: [UInt8]
 }
 
-/// Puts one range tombstone over many keys that are dead, where a cursor has proved that they are.
+/// Covers a long range of dead keys with one range tombstone, after a cursor has proved that all of them are dead.
 ///
-/// A queue that lives at one end and dies at the other leaves a tombstone for each key that went. Until they
-/// are compacted away, every scan to the first live key steps over all of them; and there is always
-/// more to step over. So a cursor that has passed a long run writes a range tombstone over it when it ends. The next
-/// one passes it with one seek in each source, and what is flushed later leaves the run out.
+/// A queue that inserts at one end and deletes at the other leaves a tombstone for each deleted key. Until compaction
+/// removes them, every scan to the first live key steps over all of them, and there are always more. So a cursor that
+/// has passed a long run of dead keys writes a range tombstone over it when it is closed. The next cursor passes the
+/// run with one seek in each source, and later flushes omit the run.
 ///
-/// # Why it changes nothing
-/// A cursor reads the whole family at one sequence, so there nothing lives between the ends of the run. The range
-/// tombstone is an ordinary commit, with the condition that no one has written into the run since
-/// (`TransactionCheck`): the leader looks, and no other commit comes between. So for every reader the run is as
-/// empty with it as without; a reader at an older sequence does not see it. Transactions that read the run are notified of no
-/// conflict, as long as it is in a memtable (`RangeTombstoneTree.noteRedundant`).
+/// # Why readers see no difference
+/// A cursor reads the whole family at one sequence number, so at that number no key lives between the ends of the
+/// run. The range tombstone is an ordinary commit, with the condition that no later write lies in the run
+/// (`DeadRunCheck`): the leader checks, and no other commit comes between the check and the commit. So the run is as
+/// empty with the tombstone as without it. A reader at an older sequence number does not see it. The tombstone does
+/// not conflict with transactions that read the run, as long as it is in a memtable
+/// (`RangeTombstoneTree.beginRedundant`).
 ///
-/// # What it is not done for
-/// - Cursors at a snapshot of the caller's: they would see what newer ones have long covered. Cursors of
-///   transactions: they see what no one else does.
-/// - Families with entries that are not logged: a crash must lose those, and with them what the proof rests on.
-/// - Where the run's check would have to read tables: a flush came between, and the next cursor will pass again.
-/// - Runs that end after a key of the greatest size: no key is there to end a range with.
-/// - Where there is no room in the memtable or the log: nothing waits for this.
-/// - Families with many tables that have range tombstones of their own (`tombstoneTablesMaximum`). There tombstones
-///   don't go by compaction as fast as they come, as where ascending tables move to the bottom unread: each one more
-///   costs every later pick of a compaction and every later cursor, and the run is passed once more instead.
+/// # When no tombstone is written
+/// - For cursors at a caller's snapshot, because they would see dead keys that newer tombstones covered long ago, and
+///   for cursors of transactions, because they see writes that no other reader sees.
+/// - In families with entries that are not logged: a crash loses those, and the proof depends on them.
+/// - If the check of the run would have to read tables, because a flush came between. The next cursor will pass the
+///   run again.
+/// - For runs that end after a key of the maximum size: no key exists at which the range could end.
+/// - If the memtable or the log has no room: no write waits for this one.
+/// - In families with many tables that have range tombstones of their own (`tombstoneTablesMaximum`). There
+///   compaction does not remove tombstones as fast as they are written, for example if ascending tables move to the
+///   bottom unread. Each further one would slow every later choice of a compaction and every later cursor, so the run
+///   is scanned once more instead.
 ///
-/// How many were put is counted by family: `EngineStatistics.Family.coveredRunCount`.
+/// `EngineStatistics.Family.coveredRunCount` counts the tombstones by family.
 ///
-/// # Who does it
-/// The thread that ends the cursor, if no one leads at the moment: some microseconds, and nothing to wait for. Else
-/// the writer that leads next, before its own commit. A job in the background would come too late: in the
-/// time of a flush a busy queue moves on by a hundred thousand keys.
+/// # Which thread writes it
+/// The thread that closes the cursor, if no commit is being led at the moment: it takes some microseconds and waits
+/// for no other thread. Otherwise the writer that leads next, before its own commit. A background job would be too
+/// late: in the time of a flush, a busy queue advances by a hundred thousand keys.
 ///
 /// # Concurrency
-/// Safe from any thread. It may outlive the engine, with a cursor, and does nothing then.
+/// Safe from any thread. The object may outlive the engine, as a cursor may, and then does nothing.
 final class DeadRuns: Sendable {
-  /// From how many dead keys on a run is covered.
+  /// The number of dead keys from which a run is covered.
   let runMinimum: Int
   private let pipeline: CommitPipeline
   private let tree: Tree
@@ -53,15 +57,19 @@ final class DeadRuns: Sendable {
   private struct State: Sendable {
     var pending: [DeadRun] = []
     var isStopped = false
-    /// What the tables of a family came to, and the view that they were counted in.
+    /// Whether a family has too many tables with range tombstones, and the number of the view in which they were
+    /// counted.
     var counted: [FamilyID: (view: UInt64, isFull: Bool)] = [:]
   }
 
-  /// A family with so many tables that have range tombstones gets no more of them. A queue, for which this is done, has a
-  /// few: those of level 0, and those between its two ends. 64 are ten flushes' worth on each level.
+  /// The number of tables with range tombstones at which a family gets no more of them.
+  ///
+  /// A queue, for which runs are covered, has a few: those of level 0, and those between its two ends. 64 tables are
+  /// the result of ten flushes on each level.
   static let tombstoneTablesMaximum = 64
 
-  /// More wait only where no one can lead; the next cursor will pass again.
+  /// The number of runs that may wait. More would wait only if no thread can lead; the next cursor will pass them
+  /// again.
   private static let pendingMaximum = 8
 
   init(runMinimum: Int, _ pipeline: CommitPipeline, _ tree: Tree) {
@@ -70,7 +78,7 @@ final class DeadRuns: Sendable {
     self.tree = tree
   }
 
-  /// Has a run covered, if it still is one: now or by the next leader.
+  /// Covers a run, if it is still dead, now or when the next leader commits.
   func cover(_ run: DeadRun) {
     if isFull(run.family) { return }
     let isTaken = state.withLock { state in
@@ -85,8 +93,8 @@ final class DeadRuns: Sendable {
     if !state.withLock({ $0.pending.isEmpty }) { pipeline.noteBroken() }
   }
 
-  /// Whether a family has enough tables with range tombstones. They are counted once for each of its views, by the
-  /// cursor's thread.
+  /// Returns whether a family has too many tables with range tombstones. They are counted once for each of its views,
+  /// on the cursor's thread.
   private func isFull(_ family: FamilyState) -> Bool {
     let (view, number) = family.retainNumberedView()
     guard view.version.hasRangeTombstones else { return false }
@@ -97,7 +105,7 @@ final class DeadRuns: Sendable {
     return isFull
   }
 
-  /// Commits what waits, between two commits.
+  /// Commits the runs that wait. The leader calls it between two commits.
   func commitPending(_ lead: borrowing CommitLead) {
     let runs = state.withLock { state in
       defer { state.pending = [] }
@@ -124,11 +132,11 @@ final class DeadRuns: Sendable {
       pipeline.log.metrics.counters.addCoveredRun()
       family.addCoveredRun()
     } catch {
-      // Then it stays as it is: the caller that writes next meets the error, too, if it is one that lasts.
+      // The run then stays uncovered. If the error is permanent, the next writer meets it, too.
     }
   }
 
-  /// Covers nothing from now on.
+  /// Stops covering runs.
   func stop() {
     state.withLock { state in
       state.isStopped = true
@@ -137,7 +145,7 @@ final class DeadRuns: Sendable {
   }
 }
 
-/// Whether a run is still dead: no one has written into it since the cursor saw it.
+/// The condition that a run is still dead: no write lies in it since the cursor saw it.
 private final class DeadRunCheck: CommitCondition {
   private let run: DeadRun
   private let tree: Tree

@@ -1,14 +1,15 @@
 internal import CVarve
 internal import Synchronization
 
-/// The cursors of an engine, so that what idle ones keep can be taken back.
+/// The open cursors of an engine, which can take back the views of idle ones.
 ///
-/// Safe from any thread. A cursor enters and leaves by a short lock.
+/// Safe from any thread. Adding and removing a cursor hold a lock for a short time.
 final class OpenCursors: Sendable {
   private let open = Mutex<[CursorHolder]>([])
   private let passBarrier: @Sendable () -> Bool
 
-  /// `passBarrier` has every thread of the process pass a barrier, and says whether it could.
+  /// Creates an empty list. `passBarrier` makes every thread of the process pass a memory barrier, and returns
+  /// whether the system supports it.
   init(passBarrier: @escaping @Sendable () -> Bool = { cvarve_barrier_threads() }) { self.passBarrier = passBarrier }
 
   func add(_ holder: CursorHolder) {
@@ -30,15 +31,17 @@ final class OpenCursors: Sendable {
 
   var count: Int { open.withLock { $0.count } }
 
-  /// Takes the views of cursors back whose age in views is at least `age`: zero means also those in force. Those
-  /// that are just moved give theirs up at their next move. Returns how many were taken.
+  /// Takes back the views of the cursors that are at least `age` views old. An age of zero includes the current
+  /// views.
+  ///
+  /// Cursors that are being moved release theirs at their next move. Returns the number of views taken.
   @discardableResult
   func takeBack(age: UInt64) -> Int {
     let old = open.withLock { open in open.filter { $0.age.map { $0 >= age } ?? false } }
     guard !old.isEmpty else { return 0 }
     for holder in old { holder.ask() }
-    // A move may be under way that has not seen the demand: then each cursor gives its view up itself, at its next
-    // move. Where the system has no such barrier, each move has one of its own.
+    // If the barrier failed, a move may be under way that has not seen the demand, so each cursor releases its view
+    // itself, at its next move. On a system without this barrier, each move issues its own.
     guard passBarrier() || !CursorHolder.hasThreadBarrier else { return 0 }
     return old.reduce(0) { $0 + ($1.take() ? 1 : 0) }
   }

@@ -1,11 +1,11 @@
-/// Which keys a cursor shows: from `lower` (included) up to `upper` (excluded).
+/// The range of keys that a cursor shows: from `lower` (included) up to `upper` (excluded).
 public struct CursorBounds: Sendable, Hashable {
-  /// The smallest key that is shown; nil for no lower bound.
+  /// The smallest key that is shown, or nil for no lower bound.
   public let lower: [UInt8]?
-  /// The upper bound, excluded; nil for no upper bound.
+  /// The upper bound, excluded, or nil for no upper bound.
   public let upper: [UInt8]?
 
-  /// Every key.
+  /// The bounds that include every key.
   public static let all = CursorBounds()
 
   /// Creates bounds. If `upper` is not above `lower`, the range is empty.
@@ -14,9 +14,9 @@ public struct CursorBounds: Sendable, Hashable {
     self.upper = upper
   }
 
-  /// The keys that begin with `prefix`. The empty prefix begins every key.
+  /// Returns the bounds of the keys that begin with `prefix`. The empty prefix begins every key.
   public static func prefix(_ prefix: [UInt8]) -> CursorBounds {
-    // The first key after them all: the last byte that can grow does, and those after it go.
+    // The first key after all of them: the last byte that can be incremented is, and the bytes after it are removed.
     guard let last = prefix.lastIndex(where: { $0 < 0xff }) else {
       return CursorBounds(lower: prefix.isEmpty ? nil : prefix)
     }

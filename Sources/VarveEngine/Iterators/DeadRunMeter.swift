@@ -1,44 +1,45 @@
-/// Measures how far a reader scanned without finding a key that is alive, and keeps the longest such run.
+/// Measures how far a reader scanned without finding a live key, and keeps the longest such run.
 ///
-/// A scan that passes a run has proved that, at its sequence, nothing lives from the run's first key up to
-/// its end: it has looked at all sources. So one range tombstone may stand for all that is there
-/// (`DeadRuns`), and the next scan passes it by a seek.
+/// A scan that passes a run has proved that, at its sequence number, no key lives from the run's first key up to its
+/// end, because it has read all sources. So one range tombstone may replace all entries there (`DeadRuns`), and the
+/// next scan passes the run by a seek.
 ///
 /// # What counts
-/// A key that is dead counts one. A range under a range tombstone counts `hopWeight`, once for all sources that
-/// are passed up to its end: many small ones become one, and a large one alone is not a reason for another.
+/// A dead key counts as one. A range under a range tombstone counts as `hopWeight`, once for all sources that skip to
+/// its end: many small ranges are merged into one, and a single large one is not a reason for another tombstone.
 ///
 /// # What a hop proves
-/// It passes a range in one source; the others are looked at later. So the end of a run is never after
-/// the position that the scan has reached.
+/// A hop skips a range in one source; the other sources are read later. So the end of a run is never after the
+/// position that the scan has reached.
 ///
 /// # Costs
-/// Made by an iterator that meets a dead key; others have none. In a run, a key costs the scan a counter of its own.
+/// An iterator creates a meter when it meets a dead key; others have none. Within a run, the scan increments a
+/// counter of its own for each key.
 final class DeadRunMeter {
-  /// What a scan forward passed last.
+  /// What a forward scan passed last.
   enum End {
     /// A dead key.
     case key
-    /// A range under a range tombstone, in one source.
+    /// A range under a range tombstone, skipped in one source.
     case hop
-    /// Whole blocks, whose last key no one has read; no source has anything before their end.
+    /// Whole blocks, whose last key was not read. No source has an entry before their end.
     case blocks
   }
 
   static let hopWeight = 16
 
   private let minimum: Int
-  /// The side of the run at which the scan began it.
+  /// The key at which the scan began the run.
   private var start = ByteWriter(capacity: 0)
-  /// How far the last hop went.
+  /// The key up to which the last hop went.
   private var edge = ByteWriter(capacity: 0)
-  /// Whether the scan backward has hopped from the key that it is at.
+  /// Whether the backward scan has hopped from its current key.
   private var hasHopped = false
   private var longestCount = 0
   private var lower = ByteWriter(capacity: 0)
   private var upper = ByteWriter(capacity: 0)
 
-  /// Runs from `minimum` on are kept.
+  /// Creates a meter that keeps runs of at least `minimum`.
   init(minimum: Int) { self.minimum = minimum }
 
   /// The longest run: its first key (included) and its end (excluded).
@@ -48,18 +49,20 @@ final class DeadRunMeter {
 
   // MARK: - Forward
 
-  /// A run begins with a dead key.
+  /// Begins a run with a dead key.
   func begin(_ key: ByteView) { Self.assign(&start, key) }
 
-  /// A source is passed up to `end`. Returns what that counts; `isAfterHop`: so was another one just before.
+  /// Notes that a source skipped to `end`, and returns what the hop counts. `isAfterHop` says that the scan made
+  /// another hop just before.
   func hop(to end: ByteView, isAfterHop: Bool) -> Int {
     if isAfterHop, edge.view == end { return 0 }
     Self.assign(&edge, end)
     return Self.hopWeight
   }
 
-  /// The run ends after the dead key `last`, unless `end` says something else. `next` is the first entry that the scan
-  /// has not passed; nil: there is no more.
+  /// Ends the run after the dead key `last`, unless `end` says otherwise.
+  ///
+  /// `next` is the first entry that the scan has not passed, or nil if there are no more.
   func end(_ count: Int, last: ByteView, _ end: End, next: ByteView?) {
     guard count >= minimum, count > longestCount else { return }
     switch end {
@@ -75,16 +78,16 @@ final class DeadRunMeter {
 
   // MARK: - Backward
 
-  /// A key is dead, and the scan is before it.
+  /// Notes that `key` is dead and that the scan is before it.
   func passBackward(_ count: inout Int, _ key: ByteView) {
     count &+= 1
     if count == 1 { assignStart(after: key) }
-    // A hop from this key has set it already.
+    // A hop from this key has set the edge already.
     if count > 0, !hasHopped { Self.assign(&edge, key) }
     hasHopped = false
   }
 
-  /// A source is passed from the dead entry of `key` back to `begin`.
+  /// Notes that a source skipped from the dead entry of `key` back to `begin`.
   func hopBackward(_ count: inout Int, _ key: ByteView, to begin: ByteView) {
     if count <= 0 { assignStart(after: key) }
     defer { hasHopped = true }
@@ -98,8 +101,8 @@ final class DeadRunMeter {
     start.append(repeating: 0, count: 1)
   }
 
-  /// The run ends. `next` is the last key that the scan has not found dead, with `isLive`, or else the
-  /// begin of its bounds; nil: there is no more.
+  /// Ends the run. `next` is the last key that the scan has not found dead if `isLive`, or otherwise the start of the
+  /// scan's bounds; nil if there are no more keys.
   func endBackward(_ count: Int, next: ByteView?, isLive: Bool) {
     hasHopped = false
     guard count >= minimum, count > longestCount else { return }

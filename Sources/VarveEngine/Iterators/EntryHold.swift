@@ -1,11 +1,12 @@
-/// What keeps the bytes of one entry where they are, when the iterator that showed it is given up: a pin on its
-/// block, or its memtable, and the buffers that its key and value were put together in.
+/// An object that keeps the bytes of one entry valid after its iterator is released.
+///
+/// It holds a pin on the entry's block, or its memtable, and the buffers in which its key and value were assembled.
 ///
 /// # Safety
-/// Owner of the memory at `keyBytes`.
+/// The object owns the memory at `keyBytes`.
 ///
 /// # Concurrency
-/// Filled by one thread, and then only let go, by any.
+/// One thread fills the object. After that it is only released, by any thread.
 @safe
 final class EntryHold: @unchecked Sendable {
   // Sendable: see Concurrency above.
@@ -20,7 +21,7 @@ final class EntryHold: @unchecked Sendable {
 
   func keep(_ memTable: MemTable) { self.memTable = memTable }
 
-  /// Keeps a block, and takes over the memory that the key was put together in.
+  /// Keeps a block, and takes ownership of the memory in which the key was assembled.
   @unsafe
   func keep(_ pin: consuming BlockPin?, key: UnsafeMutableRawPointer) {
     self.pin = pin
@@ -35,7 +36,7 @@ final class EntryHold: @unchecked Sendable {
 }
 
 extension VisibleIterator where Child == MergeSource {
-  /// Gives up the entry on which the iterator stands: its views stay valid as long as `hold` lives, and the
-  /// iterator is not valid any more.
+  /// Releases the iterator and keeps its entry: the views of the entry stay valid as long as `hold` lives. The
+  /// iterator is not valid afterwards.
   mutating func giveUpEntry(to hold: EntryHold) { giveUpEntry(to: hold) { $0.giveUpEntry(to: hold) } }
 }

@@ -1,8 +1,9 @@
-/// The key that a scan is in: copied and compared at each step, so both are done by a few loads for keys
-/// of usual sizes instead of calls.
+/// The current key of a scan.
+///
+/// Each step copies and compares it, so for keys of usual sizes both are done by a few loads instead of calls.
 ///
 /// # Safety
-/// The only owner of its memory. `view` is valid until the next change.
+/// The buffer is the only owner of its memory. `view` is valid until the next change.
 @safe
 struct KeyBuffer: ~Copyable, @unchecked Sendable {
   // Sendable: sole owner of its memory.
@@ -17,7 +18,7 @@ struct KeyBuffer: ~Copyable, @unchecked Sendable {
   @inline(__always)
   var view: ByteView { unsafe ByteView(base: UnsafeRawPointer(base), count: count) }
 
-  /// Takes a copy of `key`, which may be a view of this buffer.
+  /// Copies `key`, which may be a view of this buffer.
   @inline(__always)
   mutating func assign(_ key: ByteView) {
     let size = key.count
@@ -50,7 +51,7 @@ struct KeyBuffer: ~Copyable, @unchecked Sendable {
     unsafe base.copyMemory(from: key.base, byteCount: key.count)
   }
 
-  /// Whether the buffer holds just `key`. Neighbouring keys differ near their end, so that is looked at
+  /// Returns whether the buffer holds exactly `key`. Neighbouring keys differ near their end, so the end is compared
   /// first.
   @inline(__always)
   func equals(_ key: ByteView) -> Bool {

@@ -1,21 +1,21 @@
-/// The tables of one sorted run as one iterator: one table after the other.
+/// Iterates over the tables of one sorted run, one table after the other.
 ///
 ///     run       ──t0──   ──t1────   ──t2──   ──t3───
 ///     open               ╰──here──╯
 ///
-/// At most one table is open, and none before the first seek. A seek finds its table by the bounds in
-/// the run, without touching a file.
+/// At most one table is open, and none before the first seek. A seek finds its table by the bounds in the run,
+/// without accessing a file.
 ///
 /// # Invariants
-/// 1. `isOpen`: `current` is initialised, and iterates over `run.tables[index]`.
-/// 2. `isValid`: `isOpen`, and `current` stands on an entry.
+/// 1. If `isOpen` is true, `current` is initialised and iterates over `run.tables[index]`.
+/// 2. If `isValid` is true, `isOpen` is true and `current` is at an entry.
 ///
-/// A table may turn out to have no entry where its bounds announce some (it holds range tombstones
-/// alone): moves then go on to the next table, in a loop.
+/// A table may have no entry although its bounds announce some, if it holds only range tombstones. Moves then
+/// continue to the next table, in a loop.
 ///
 /// # Safety
-/// The only owner of the memory of `current`. Views are those of the open table's iterator, valid
-/// until this one moves.
+/// The iterator is the only owner of the memory of `current`. Its views are those of the open table's iterator, valid
+/// until this iterator moves.
 ///
 /// # Concurrency
 /// One iterator belongs to one thread at a time.
@@ -61,14 +61,14 @@ struct LevelIterator<Table: OpenableIterator & ~Copyable>: InternalIterator, ~Co
 
   var lowestKey: ByteView? { run.tables.first?.smallest }
 
-  /// The open table's iterator. Requires: valid.
+  /// Calls `body` with the open table's iterator. Requires that the iterator is valid.
   @inline(__always)
   func withCurrent<R, E: Error>(_ body: (borrowing Table) throws(E) -> R) throws(E) -> R {
     assert(isValid, "a table is open only while the iterator is valid")
     return try unsafe body(current.pointee)
   }
 
-  /// A move of the open table's iterator forward, by whatever distance. Requires: valid.
+  /// Moves the open table's iterator forward, by any distance. Requires that the iterator is valid.
   mutating func step(_ move: (inout Table) throws(EngineError) -> Void) throws(EngineError) {
     assert(isValid, "a step from an entry only")
     isValid = false
@@ -107,7 +107,7 @@ struct LevelIterator<Table: OpenableIterator & ~Copyable>: InternalIterator, ~Co
     isValid = false
     let position = run.firstIndex(notBefore: target.userKey)
     guard position < run.count else { return try seekToLast() }
-    // A table that begins after the key need not be opened to know that it has nothing before it.
+    // A table that begins after the key need not be opened: it has no entry before the key.
     if run.tables[position].smallest.compare(target.userKey) > 0 {
       guard position > 0 else { return }
       try open(position - 1)
@@ -153,7 +153,7 @@ struct LevelIterator<Table: OpenableIterator & ~Copyable>: InternalIterator, ~Co
 
   // MARK: - From table to table
 
-  /// Continues to the next table with an entry, where the open one has no more.
+  /// Continues to the next table with an entry, if the open one has no more.
   @inline(never)
   private mutating func settleForward() throws(EngineError) {
     isValid = false
@@ -188,14 +188,14 @@ struct LevelIterator<Table: OpenableIterator & ~Copyable>: InternalIterator, ~Co
   }
 }
 
-/// An iterator over one table that a `LevelIterator` opens when it gets there.
+/// An iterator over one table that a `LevelIterator` opens when it reaches the table.
 ///
-/// A type of its own rather than a closure: the level's loop is specialised for it, and nothing is
-/// allocated to carry what opening needs.
+/// A protocol rather than a closure, because the level's loop is specialised for it and nothing is allocated for the
+/// arguments of `open`.
 protocol OpenableIterator: InternalIterator, ~Copyable {
-  /// What opening needs: in the engine, where readers are found and for which purpose they read.
+  /// The context of opening a table: in the engine, the source of its reader and the purpose of the reads.
   associatedtype Opener
 
-  /// An iterator that stands nowhere yet. The table lives as long as the level that names it.
+  /// Returns an iterator that is not positioned. The table lives as long as the level that names it.
   static func open(_ table: TableMetadata, _ opener: Opener) throws(EngineError) -> Self
 }

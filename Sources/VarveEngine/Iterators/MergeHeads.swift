@@ -1,54 +1,54 @@
-/// How a merge turns a key into one integer whose order decides almost every match.
+/// Maps keys to integers whose order decides almost every match of a merge.
 ///
-/// The head of a key is its eight bytes after a *prefix* that the keys of the moment share: keys such
-/// as `0000000000004711` or those of one collection have their first eight bytes in common, so that
-/// heads from the start of the key would tie on each match.
+/// The head of a key is the eight bytes after a *prefix* that the current keys share. Keys such as
+/// `0000000000004711`, or those of one collection, have their first eight bytes in common, so heads from the start of
+/// the key would tie in each match.
 ///
 ///     key          0 0 0 0 0 0 0 0 0 0 0 0 4 7 1 1
 ///                  ╰── prefix ───╯ ╰──── head ────╯
 ///
-/// The prefix belongs to the region of the keys that the merge scans through. A key outside has the
-/// head `last`. Scanning backward, heads are inverted, so that the smaller head comes first either way.
+/// The prefix belongs to the region of keys that the merge currently scans. A key outside of it has the head `last`.
+/// In a backward scan, heads are inverted, so that the smaller head comes first in either direction.
 ///
 /// # Invariants
-/// 1. `anchor` holds the first bytes of a key at or after which (in the scanning direction) every child
-///    stands; the prefix is the first `prefixSize` bytes of it.
-/// 2. Of two such keys the one with the smaller head comes first. Equal heads decide nothing.
-///    Proof: keys with the prefix order as what follows it, and padding the eight bytes with zeros
-///    never inverts an order. Scanning forward, a key without the prefix is not before the anchor, which
-///    has it, so it is after every key with it, and `last` is not below any head. Scanning backward
-///    the same holds with "before" and "after" exchanged and heads inverted.
+/// 1. `anchor` holds the first bytes of a key; every child is at or after it in the scanning direction. The prefix is
+///    the first `prefixSize` bytes of `anchor`.
+/// 2. Of two such keys, the one with the smaller head comes first. Equal heads do not decide an order. Proof: keys
+///    with the prefix are ordered by the bytes after it, and padding the eight bytes with zeros never inverts an
+///    order. In a forward scan, a key without the prefix is not before the anchor, which has the prefix, so it is
+///    after every key with the prefix, and `last` is not below any head. In a backward scan, the argument holds with
+///    "before" and "after" exchanged and heads inverted.
 ///
 /// # How the prefix is chosen
-/// After a seek it is what all children's keys share. When the scan leaves the region, or when ties
-/// became frequent, it is what the scan's present key shares with the anchor, the present key of the
-/// last time: the part of the key that stood still meanwhile. It never reaches into the last eight
-/// bytes of the key, since a head holds those in any case. Leaving a region always shortens the prefix,
-/// and it grows only after many ties: so regions that are left at every step can't persist.
+/// After a seek, the prefix is what the keys of all children share. When the scan leaves the region, or when ties
+/// became frequent, the new prefix is what the scan's current key shares with the anchor, which is the current key of
+/// the previous choice: the part of the key that did not change in between. The prefix never includes the last eight
+/// bytes of the key, since a head holds those in any case. Leaving a region always shortens the prefix, and it grows
+/// only after many ties, so the scan cannot keep leaving its region at every step.
 ///
 /// # Safety
-/// The anchor's memory is the merge's, which keeps it as long as this.
+/// The anchor's memory belongs to the merge, which keeps it as long as this value.
 @safe
 struct MergeHeads: ~Copyable, @unchecked Sendable {
-  // Sendable: sole user of its memory.
+  // Sendable: this value is the only user of its memory.
   private let anchor: UnsafeMutableRawPointer
   private var anchorSize = 0
   private(set) var prefixSize = 0
-  /// All ones when the scan goes backward.
+  /// All ones in a backward scan, otherwise zero.
   private(set) var inversion: UInt64 = 0
 
-  /// The head of no entry, and of keys outside of the region.
+  /// The head of a child without an entry, and of keys outside of the region.
   static let last = UInt64.max
-  /// The longest prefix. Each step compares it, in eights of bytes.
+  /// The size of the longest prefix. Each step compares the prefix, in words of eight bytes.
   static let prefixSizeMaximum = 64
 
-  /// Heads that keep their anchor in `prefixSizeMaximum` bytes from `anchor` on.
+  /// Creates heads that keep their anchor in the `prefixSizeMaximum` bytes at `anchor`.
   init(anchor: UnsafeMutableRawPointer) { unsafe self.anchor = anchor }
 
   @inline(__always)
   private var anchorView: ByteView { unsafe ByteView(base: UnsafeRawPointer(anchor), count: anchorSize) }
 
-  /// Whether `key` lies in the region.
+  /// Returns whether `key` is in the region.
   @inline(__always)
   func covers(_ key: ByteView) -> Bool {
     let size = prefixSize
@@ -87,7 +87,7 @@ struct MergeHeads: ~Copyable, @unchecked Sendable {
     setRegion(at: key, shared: shared)
   }
 
-  /// Moves the region to `key`, the scan's present key. False if the prefix stays as long as it was.
+  /// Moves the region to `key`, the scan's current key. Returns false if the prefix keeps its size.
   mutating func move(to key: ByteView) -> Bool {
     let before = prefixSize
     setRegion(at: key, shared: anchorView.sharedPrefixCount(key))

@@ -1,11 +1,11 @@
-/// The three things that a merge reads: a memtable, a table, the tables of a sorted run.
+/// A source of a merge: a memtable, a table, or the tables of a sorted run.
 ///
-/// A closed choice instead of an existential: a step is a comparison of one byte and a direct call. The
-/// iterator lives after a pointer, so that it is changed where it is, and so that a source is two
-/// words to compare and move, whatever the largest iterator's size.
+/// A closed enumeration is used instead of an existential, so that a step is a comparison of one byte and a direct
+/// call. The iterator is stored at a pointer, so that it is changed in place, and so that comparing and moving a
+/// source takes two words whatever the size of the largest iterator.
 ///
 /// # Safety
-/// The only owner of the iterator at `base`, which is initialised to the type that `kind` names from
+/// The source is the only owner of the iterator at `base`, which is initialised to the type that `kind` names from
 /// `init` to `deinit`.
 @safe
 struct MergeSource: ~Copyable {
@@ -13,7 +13,7 @@ struct MergeSource: ~Copyable {
     case memtable, table, level
   }
 
-  // The pointer first: with a byte first, the compiler of Swift 6.3 stops under the thread sanitizer.
+  // The pointer is first: if a byte is first, the compiler of Swift 6.3 crashes under the thread sanitizer.
   private let base: UnsafeMutableRawPointer
   private let kind: Kind
 
@@ -64,7 +64,7 @@ struct MergeSource: ~Copyable {
     unsafe base.assumingMemoryBound(to: LevelIterator<TableIterator>.self)
   }
 
-  /// The open table's iterator; nil for a memtable. Requires: valid.
+  /// The open table's iterator, or nil for a memtable. Requires that the source is valid.
   var tableIterator: TableIterator? {
     switch kind {
     case .memtable: nil
@@ -75,7 +75,7 @@ struct MergeSource: ~Copyable {
 }
 
 extension MergeSource {
-  /// Gives up the entry on which the source stands: see `EntryHold`. Requires: valid.
+  /// Releases the iterator and keeps its entry (see `EntryHold`). Requires that the source is valid.
   mutating func giveUpEntry(to hold: EntryHold) {
     switch kind {
     case .memtable: hold.keep(unsafe memtable.pointee.owner)
@@ -223,7 +223,7 @@ extension MergeSource: BlockSource {
 // MARK: - Merges of them
 
 extension MergingIterator where Child == MergeSource {
-  /// Everything that a family holds: memtables, then what lies in tables.
+  /// Creates a merge of everything that a family holds: memtables, and then tables.
   init(_ memtables: [MemTable], _ version: Version, _ opener: TableOpener) {
     self.init(
       capacity: memtables.count + version.levelZero.sublevels.count + Limits.levelCount)
@@ -234,7 +234,7 @@ extension MergingIterator where Child == MergeSource {
 
   mutating func append(_ memtable: MemTable) { append(MergeSource(memtable.makeIterator())) }
 
-  /// The tables of a run, opened one by one when the scan gets there. A run without tables is left out.
+  /// Appends the tables of a run, which are opened one by one when the scan reaches them. An empty run is skipped.
   mutating func append(_ run: SortedRun, _ opener: TableOpener) {
     if !run.isEmpty { append(MergeSource(LevelIterator(run, opener))) }
   }

@@ -1,14 +1,14 @@
-/// Seeks that spare children what newer ones have deleted: a table all of whose keys are under a range tombstone of a
-/// memtable is not even opened.
+/// Seeks that skip what newer children have deleted in older ones. A table whose keys are all under a range tombstone
+/// of a memtable is not opened.
 extension MergingIterator where Child: ~Copyable {
-  /// How many children, from the first one on, lie in memory: those that are cheap to look at first.
+  /// The number of children, from the first one on, that iterate over memory: those that are cheap to read first.
   var memoryChildCount: Int {
     for child in 0..<childCount where lowestKey(of: child) != nil { return child }
     return childCount
   }
 
-  /// The first key that any child may have; nil if none has any. Children that lie in memory are moved to their first
-  /// entry, the others stay where they are.
+  /// Returns a lower bound of the keys of all children, or nil if there are none. Children that iterate over memory
+  /// are moved to their first entry; the others stay at their position.
   mutating func findLowestKey() throws(EngineError) -> ByteView? {
     var lowest: ByteView?
     for child in 0..<childCount {
@@ -23,10 +23,10 @@ extension MergingIterator where Child: ~Copyable {
     return try firstKey(inMemory: child)
   }
 
-  /// As `seek` to `target`, or to the first entry where that is nil; but children from `rank` on go to `end` at once:
-  /// what they have before it is dead.
+  /// Seeks to `target`, or to the first entry if it is nil, but moves children from `rank` on directly to `end`:
+  /// their entries before it are dead.
   ///
-  /// Requires: neither is a view of this iterator.
+  /// Requires that neither key is a view of this iterator.
   mutating func seek(_ target: InternalKey?, passing rank: Int, to end: InternalKey) throws(EngineError) {
     try seekEach { (child, number) throws(EngineError) in
       if number >= rank {

@@ -1,4 +1,4 @@
-/// Several iterators as one: the entries of all children in one order.
+/// Merges several iterators into one, which returns the entries of all children in order.
 ///
 /// A tournament tree of losers over eight-byte heads (`MergeHeads`) chooses the next child:
 ///
@@ -10,24 +10,24 @@
 ///          ╱     ╲      ╱     ╲
 ///     child 0  child 1 child 2 child 3     leaf i sits below node (count + i) / 2
 ///
-/// After the winner moved, only the matches on its way up are played again: log2 (count) comparisons of
-/// integers. Whole keys are compared where heads tie. While one child wins again and again (a run), the
-/// best of the others is remembered, and a head below it needs no match at all. A single child is
-/// passed through.
+/// After the winner moved, only the matches on its path to the root are played again: log2 (count) comparisons of
+/// integers. Whole keys are compared if heads tie. While one child wins repeatedly (a run), the best head of the
+/// others is remembered, and a head below it needs no match. A single child is passed through.
 ///
 /// # Invariants
-/// 1. While valid: each child stands on its first entry at or after the merge's position, in the scanning
-///    direction (or is exhausted), and `slots` holds what it stands on.
+/// 1. While valid: each child is at its first entry at or after the merge's position in the scanning direction (or is
+///    exhausted), and `slots` holds that entry.
 /// 2. `winner` is the child whose entry comes first; each node holds the loser of its match.
-/// 3. `runnerUp` is not greater than the head of every other child, or 0 if it isn't known.
-/// 4. After an error nothing is valid until the next seek, which positions every child again.
+/// 3. `runnerUp` is not greater than the head of any other child, or is 0 if it is unknown.
+/// 4. After an error the merge is not valid until the next seek, which positions every child again.
 ///
-/// A change of direction seeks in every child but the winner. It doesn't step: a memtable that grows
-/// meanwhile could have got entries between the merge's position and the child's.
+/// A change of direction seeks in every child but the winner. A step would not be enough: a memtable that grows
+/// meanwhile may have received entries between the merge's position and the child's.
 ///
 /// # Safety
-/// The only owner of its memory, which is one piece, because a cursor is made for each seek of some
-/// users; children live in place and are destroyed with the merge. The views that it hands out are those of the winner, valid until it moves.
+/// The merge is the only owner of its memory, which is one allocation, because some callers create a cursor for each
+/// seek. Children are stored in place and are destroyed with the merge. The views that it returns are those of the
+/// winner, valid until it moves.
 ///
 /// # Concurrency
 /// One iterator belongs to one thread at a time.
@@ -36,29 +36,29 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
   private let children: UnsafeMutablePointer<Child>
   private let slots: UnsafeMutablePointer<MergeSlot>
   private let nodes: UnsafeMutablePointer<MergeNode>
-  /// The winners of all matches, while the tree is built.
+  /// The winners of all matches, used while the tree is built.
   private let bracket: UnsafeMutablePointer<Int>
   private let capacity: Int
   private(set) var childCount = 0
   private var heads: MergeHeads
   private var winner = 0
   private var runnerUp: UInt64 = 0
-  /// How often the winner has won since another child did.
+  /// The number of consecutive wins of the winner.
   private var wins = 0
   private var isForward = true
   private var ties = 0
   private var tieLimit = Self.tieLimitMinimum
   private(set) var isValid = false
 
-  /// After so many wins a child is taken to be in a run, and the others' best head is found. Fewer would
-  /// find it in vain, and mispredict, where children take turns at random.
+  /// The number of wins after which a child is assumed to be in a run, and the best head of the others is computed.
+  /// With fewer, it would be computed in vain, and mispredicted, if children take turns at random.
   private static var winsOfRun: Int { 2 }
-  /// So many ties between valid entries let the merge look for better heads; a look that changed
-  /// nothing doubles the limit, since versions of one key tie by nature.
+  /// The number of ties between valid entries after which the merge looks for better heads. A search that changed
+  /// nothing doubles the limit, since versions of one key always tie.
   private static var tieLimitMinimum: Int { 64 }
   private static var tieLimitMaximum: Int { 1 << 20 }
 
-  /// A merge with room for `capacity` children, which are appended before the first seek.
+  /// Creates a merge with room for `capacity` children, which are appended before the first seek.
   init(capacity: Int) {
     let room = max(capacity, 1)
     self.capacity = room
@@ -69,7 +69,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     let bracketStart = layout.add(Int.self, room * 2)
     let anchorStart = layout.add(UInt8.self, MergeHeads.prefixSizeMaximum)
     let memory = UnsafeMutableRawPointer.allocate(byteCount: layout.size, alignment: MergeLayout.alignment)
-    // Children first: their address is that of the memory.
+    // The children are first, because their address is that of the allocation.
     unsafe children = (memory + childrenStart).bindMemory(to: Child.self, capacity: room)
     unsafe slots = (memory + slotsStart).bindMemory(to: MergeSlot.self, capacity: room)
     unsafe nodes = (memory + nodesStart).bindMemory(to: MergeNode.self, capacity: room)
@@ -92,7 +92,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     isValid = false
   }
 
-  /// Puts another child instead of the first. The merge is not valid until its next seek.
+  /// Replaces the first child. The merge is not valid until its next seek.
   mutating func replaceFirst(_ child: consuming Child) {
     precondition(childCount > 0, "a merge without children has none to replace")
     unsafe children.deinitialize(count: 1)
@@ -120,7 +120,8 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     return unsafe children[winner].value
   }
 
-  /// Hands out the child whose entry is shown, for the last time before the next seek. Requires: valid.
+  /// Calls `body` with the child whose entry is current. The merge is not valid afterwards, until its next seek.
+  /// Requires that the merge is valid.
   mutating func withWinner(_ body: (inout Child) -> Void) {
     assert(isValid, "a child is shown only while the iterator is valid")
     unsafe body(&children[winner])
@@ -141,21 +142,21 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     build(forward: false)
   }
 
-  /// Requires: the target is not a view of this iterator.
+  /// Seeks forward in every child. Requires that the target is not a view of this iterator.
   mutating func seek(_ target: InternalKey) throws(EngineError) {
     isValid = false
     for child in 0..<childCount { unsafe try children[child].seek(target) }
     build(forward: true)
   }
 
-  /// Requires: the target is not a view of this iterator.
+  /// Seeks backward in every child. Requires that the target is not a view of this iterator.
   mutating func seekBefore(_ target: InternalKey) throws(EngineError) {
     isValid = false
     for child in 0..<childCount { unsafe try children[child].seekBefore(target) }
     build(forward: false)
   }
 
-  /// Moves each child by `move`, forward.
+  /// Moves each child forward by `move`.
   mutating func seekEach(
     _ move: (inout Child, _ number: Int) throws(EngineError) -> Void
   ) throws(EngineError) {
@@ -164,19 +165,20 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     build(forward: true)
   }
 
-  /// See `InternalIterator.lowestKey`.
+  /// Returns the lower bound of a child's keys (see `InternalIterator.lowestKey`).
   func lowestKey(of child: Int) -> ByteView? { unsafe children[child].lowestKey }
 
-  /// The first key of a child that lies in memory; nil if it has none. The merge is not valid then.
+  /// Returns the first key of a child that iterates over memory, or nil if it has none. The merge is not valid
+  /// afterwards.
   mutating func firstKey(inMemory child: Int) throws(EngineError) -> ByteView? {
     isValid = false
     unsafe try children[child].seekToFirst()
     return unsafe children[child].isValid ? children[child].userKey : nil
   }
 
-  /// As `seek`, for a target at or after the present entry: children that are there already stay.
+  /// Seeks to a target at or after the current entry. Children that are there already do not move.
   ///
-  /// Requires: valid; the target is not a view of this iterator.
+  /// Requires that the merge is valid and that the target is not a view of this iterator.
   mutating func skip(to target: InternalKey) throws(EngineError) {
     guard isForward, isValid else { return try seek(target) }
     isValid = false
@@ -188,14 +190,14 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     build(forward: true)
   }
 
-  /// The child that the present entry is of. Requires: valid.
+  /// The index of the child of the current entry. Requires that the merge is valid.
   @inline(__always)
   var winnerIndex: Int { winner }
 
-  /// Moves one child, that of the present entry, to its first entry at or after `target`, which is after
-  /// the present one: what lies between is passed in this child alone.
+  /// Moves the child of the current entry to its first entry at or after `target`, which is after the current entry.
+  /// Entries before `target` are skipped in this child only.
   ///
-  /// Requires: valid, scanning forward; the target is not a view of this iterator.
+  /// Requires that the merge is valid and scans forward, and that the target is not a view of this iterator.
   mutating func skipWinner(to target: InternalKey) throws(EngineError) {
     assert(isValid && isForward, "a child is skipped on from an entry, scanning forward")
     do throws(EngineError) {
@@ -207,14 +209,15 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     didMove()
   }
 
-  /// Passes blocks of tombstones in the child of the present entry, a tombstone, as far as no other child has a key
-  /// before their end. Returns how many entries it passed; 0: the merge stays.
+  /// Skips blocks of tombstones in the child of the current entry, a tombstone, as far as no other child has a key
+  /// before their end.
   ///
-  /// Requires: valid, scanning forward.
+  /// Returns the number of entries skipped; if it is 0, the merge did not move. Requires that the merge is valid and
+  /// scans forward.
   mutating func passDeadBlocks() throws(EngineError) -> Int {
     assert(isValid && isForward, "blocks are passed from an entry, scanning forward")
     var limit: InternalKey?
-    // The best of the others lost to the winner itself, so it is on the winner's way up.
+    // The best of the other children lost to the winner itself, so it is on the winner's path to the root.
     var position = (winner &+ childCount) >> 1
     while position > 0 {
       let other = unsafe slots[nodes[position].child]
@@ -233,7 +236,8 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     return passed
   }
 
-  /// The same, scanning backward: to its last entry before `target`, which is before the present one or at it.
+  /// Moves the child of the current entry, in a backward scan, to its last entry before `target`, which is before the
+  /// current entry or at it.
   mutating func skipWinner(before target: InternalKey) throws(EngineError) {
     assert(isValid && !isForward, "a child is skipped back from an entry, scanning backward")
     do throws(EngineError) {
@@ -273,12 +277,12 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     didMove()
   }
 
-  /// Takes the step that changes the direction.
+  /// Takes the step that reverses the direction.
   @inline(never)
   private mutating func turn(forward: Bool) throws(EngineError) {
     isValid = false
     let slot = unsafe slots[winner]
-    // The winner moves last: the others seek by its key.
+    // The winner moves last, because the others seek by its key.
     let location = InternalKey(slot.key, slot.trailer)
     for child in 0..<childCount where child != winner {
       if forward { unsafe try children[child].seek(location) } else { unsafe try children[child].seekBefore(location) }
@@ -289,7 +293,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
 
   // MARK: - The tournament
 
-  /// Takes over where the winner stands now, and finds the new winner.
+  /// Reads the winner's new position, and determines the new winner.
   @inline(__always)
   private mutating func didMove() {
     let child = winner
@@ -310,10 +314,10 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     replay(child, MergeHeads.last)
   }
 
-  /// Plays the matches from a leaf up.
+  /// Plays the matches from a leaf up to the root.
   ///
-  /// Which side wins is random where several children take turns, so the exchange is done by masks: a
-  /// branch would be mispredicted every other time.
+  /// If several children take turns, the winner of a match is random, so the exchange is done by masks: a branch
+  /// would be mispredicted every other time.
   @inline(__always)
   private mutating func replay(_ leaf: Int, _ leafHead: UInt64) {
     var head = leafHead
@@ -333,7 +337,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     finishReplay(leaf, head, child)
   }
 
-  /// The rest of a replay from a match whose heads tie.
+  /// Finishes a replay from a match whose heads tie.
   @inline(never)
   private mutating func replayTie(_ leaf: Int, _ from: Int, _ fromHead: UInt64, _ fromChild: Int) {
     var head = fromHead
@@ -352,7 +356,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     if ties >= tieLimit { considerHeads() }
   }
 
-  /// Takes the result of the last match.
+  /// Stores the result of the last match.
   @inline(__always)
   private mutating func finishReplay(_ leaf: Int, _ head: UInt64, _ child: Int) {
     winner = child
@@ -362,7 +366,8 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     if head == MergeHeads.last { didReachLast() }
   }
 
-  /// The smallest head on the winner's way up: the best of the others lost to the winner itself.
+  /// Returns the smallest head on the winner's path to the root. It is the best of the others, which lost to the
+  /// winner itself.
   @inline(never)
   private func bestLoser(of leaf: Int) -> UInt64 {
     var best = MergeHeads.last
@@ -374,7 +379,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     return best
   }
 
-  /// Whether the entry of `left` comes before that of `right`, by whole keys.
+  /// Returns whether the entry of `left` comes before that of `right`, comparing whole keys.
   @inline(never)
   private mutating func decideTie(_ left: Int, _ right: Int) -> Bool {
     let first = unsafe slots[left]
@@ -382,19 +387,19 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     guard first.isValid, second.isValid else { return first.isValid }
     ties &+= 1
     let order = InternalKey(first.key, first.trailer).compare(InternalKey(second.key, second.trailer))
-    // Equal keys are against the contract; children in order make even them come out the same each time.
+    // Equal keys violate the contract. Deciding by the order of the children makes even their order deterministic.
     if order == 0 { return isForward == (left < right) }
     return isForward == (order < 0)
   }
 
-  /// The winner has no entry, or left the region of the heads (or has a head of all ones in it).
+  /// Handles a winner that has no entry, that left the region of the heads, or whose head within it is all ones.
   @inline(never)
   private mutating func didReachLast() {
     isValid = unsafe slots[winner].isValid
     considerHeads()
   }
 
-  /// Takes other heads where the scan left its region, or where they tie too often.
+  /// Chooses other heads if the scan left its region, or if heads tie too often.
   @inline(never)
   private mutating func considerHeads() {
     guard isValid, childCount > 1 else { return }
@@ -407,7 +412,7 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
     if changed { rebuild() }
   }
 
-  /// Takes over where all children stand.
+  /// Reads the positions of all children and builds the tree.
   private mutating func build(forward: Bool) {
     isForward = forward
     ties = 0
@@ -465,14 +470,14 @@ struct MergingIterator<Child: InternalIterator & ~Copyable>: InternalIterator, ~
 // MARK: - Blocks
 
 extension MergingIterator where Child: BlockSource & ~Copyable {
-  /// Whether the present entry begins a plain block of its child.
+  /// Whether the current entry is the first of a plain block of its child.
   @inline(__always)
   var startsPlainBlock: Bool { unsafe isValid && isForward && children[winner].startsPlainBlock }
 
-  /// Whether every user key of the present entry's block is before every user key that the other
-  /// children have left. Requires: valid, scanning forward.
+  /// Returns whether every user key of the current entry's block is before every remaining user key of the other
+  /// children. Requires that the merge is valid and scans forward.
   func blockEndsBeforeOthers() -> Bool {
-    // The best of the others lost to the winner itself, so it is on the winner's way up.
+    // The best of the other children lost to the winner itself, so it is on the winner's path to the root.
     var position = (winner &+ childCount) >> 1
     while position > 0 {
       let other = unsafe slots[nodes[position].child]
@@ -482,18 +487,19 @@ extension MergingIterator where Child: BlockSource & ~Copyable {
     return true
   }
 
-  /// Whether the last entry of the present entry's block is before `limit`. Requires: valid.
+  /// Returns whether the last entry of the current entry's block is before `limit`. Requires that the merge is valid.
   func blockEnds(before limit: InternalKey) -> Bool {
     unsafe children[winner].blockEnds(before: limit)
   }
 
-  /// The child that the present entry is of. Requires: valid.
+  /// Calls `body` with the child of the current entry. Requires that the merge is valid.
   func withWinner<R, E: Error>(_ body: (borrowing Child) throws(E) -> R) throws(E) -> R {
     assert(isValid, "there is a winner only while the iterator is valid")
     return try unsafe body(children[winner])
   }
 
-  /// Leaves the rest of the present entry's block out. Requires: valid, `blockEndsBeforeOthers`.
+  /// Skips the rest of the current entry's block. Requires that the merge is valid and that `blockEndsBeforeOthers`
+  /// returned true.
   mutating func skipBlock() throws(EngineError) {
     assert(isValid && isForward, "a block is skipped from an entry, scanning forward")
     do throws(EngineError) {
@@ -506,16 +512,16 @@ extension MergingIterator where Child: BlockSource & ~Copyable {
   }
 }
 
-/// A child of a merge that may stand at the start of a stored block, which a compaction could copy
-/// whole instead of row by row.
+/// A child of a merge that may be positioned at the start of a stored block, which a compaction can copy whole
+/// instead of row by row.
 protocol BlockSource: InternalIterator, ~Copyable {
-  /// Whether the iterator stands on the first entry of a stored block that holds puts alone, each of a
-  /// user key of its own, and none of a key that a neighbouring block of the table has too.
+  /// Whether the iterator is at the first entry of a stored block that holds only puts, each of a different user key,
+  /// none of which is also in a neighbouring block of the table.
   var startsPlainBlock: Bool { get }
 
-  /// Whether the last entry of the block that it stands in is before `limit`. Requires: valid.
+  /// Returns whether the last entry of the current block is before `limit`. Requires that the iterator is valid.
   func blockEnds(before limit: InternalKey) -> Bool
 
-  /// To the first entry after the block that it stands in. Requires: valid.
+  /// Moves to the first entry after the current block. Requires that the iterator is valid.
   mutating func nextBlock() throws(EngineError)
 }

@@ -1,26 +1,26 @@
-/// The range tombstones of all sources of a merge, as one reader sees them: whether a key's entries are
-/// dead, and how far.
+/// The range tombstones of all sources of a merge, as one reader sees them: whether the entries of a key are dead,
+/// and up to which key.
 ///
-/// Keys that a scan meets lie close together, so what was found for one is kept for the range around it:
-/// a key costs two comparisons, and a search in each source where the scan enters another range.
+/// Successive keys of a scan lie close together, so the answer for one is kept for the range around it. A key costs
+/// two comparisons, and a search in each source when the scan enters another range.
 ///
 /// # Ranks
-/// A source's rank is the index of its child in the merge: newest first. What a source says of a key is
-/// newer than all that those of higher rank have of it, so a tombstone of one lets the scan pass the
-/// range in all those of higher rank, and in its own where nothing was written there since (`coversAll`). And it
-/// hides nothing in those of lower rank: so for an entry only the sources up to its own are asked, and of these
-/// no more than up to the first that covers the key. What a table below says is often never read.
+/// A source's rank is the index of its child in the merge, newest first. The tombstones of a source are newer than
+/// all entries of sources of higher rank. So a covering tombstone lets the scan skip the range in all sources of
+/// higher rank, and in its own source if no later write lies in the range (`coversAll`). It hides nothing in sources
+/// of lower rank: so for an entry only the sources up to its own are searched, and of these only up to the first that
+/// covers the key. The range tombstones of lower tables are often never read.
 ///
 /// # Safety
-/// Views are valid as long as the sources live; `memTables` and the lists are kept by this.
+/// Views are valid as long as the sources live. This object keeps the memtables and the lists.
 ///
 /// # Concurrency
-/// One iterator's.
+/// The coverage belongs to one iterator.
 struct RangeCoverage: ~Copyable {
   private enum Source {
     case memTable(MemTable, at: SequenceNumber)
     case run(SortedRun, TableOpener)
-    /// One that was asked.
+    /// A run that was searched before.
     case openRun(TombstoneRun)
   }
 
@@ -31,31 +31,31 @@ struct RangeCoverage: ~Copyable {
 
   private let sequence: SequenceNumber
   private var sources: [Ranked] = []
-  /// Where all sources say the same of all keys.
+  /// The range of keys for which no source changes its answer.
   private var segment = TombstoneSegment.uncovered
-  /// What the source with the newest tombstone says by itself, which reaches further, and its rank.
+  /// The range of the source with the newest tombstone, which is at least as large, and the rank of that source.
   private var cover = TombstoneSegment.uncovered
   private var rank = 0
   private var hasSegment = false
-  /// Up to which rank sources were asked for `segment`, where none covers it.
+  /// The rank up to which sources were searched for `segment`, if none covers it.
   private var askedRank = 0
 
-  /// For a reader at a sequence.
+  /// Creates the coverage for a reader at a sequence number, without sources.
   init(at sequence: SequenceNumber) { self.sequence = sequence }
 
-  /// Whether there are no tombstones at all.
+  /// Whether there are no tombstones.
   var isEmpty: Bool { sources.isEmpty }
 
-  /// Whether there are none of children before this one.
+  /// Returns whether no source before this child has tombstones.
   func isEmpty(before child: Int) -> Bool { sources.first.map { $0.rank >= child } ?? true }
 
-  /// Adds the tombstones of a memtable, if it has any. Those of the reader's own are seen up to `own`.
+  /// Adds the tombstones of a memtable, if it has any. Those of the reader's own memtable are visible up to `own`.
   mutating func append(_ memTable: MemTable, rank: Int, own: SequenceNumber? = nil) {
     if memTable.rangeTombstones.isEmpty { return }
     sources.append(Ranked(rank: rank, source: .memTable(memTable, at: own ?? sequence)))
   }
 
-  /// Takes the tombstones of another memtable instead of those of the first child.
+  /// Replaces the tombstones of the first child by those of another memtable.
   mutating func replaceFirst(_ memTable: MemTable, own: SequenceNumber) {
     if let first = sources.first, first.rank == 0 { sources.removeFirst() }
     hasSegment = false
@@ -63,13 +63,14 @@ struct RangeCoverage: ~Copyable {
     sources.insert(Ranked(rank: 0, source: .memTable(memTable, at: own)), at: 0)
   }
 
-  /// Adds those of a run of tables, if it has any.
+  /// Adds the tombstones of a run of tables, if it has any.
   mutating func append(_ run: SortedRun, _ opener: TableOpener, rank: Int) {
     if !run.hasRangeTombstones { return }
     sources.append(Ranked(rank: rank, source: .run(run, opener)))
   }
 
-  /// The newest tombstone over `key` that the reader sees and that may hide an entry of a child; zero if there is none.
+  /// Returns the newest tombstone over `key` that is visible to the reader and may hide an entry of a child, or zero
+  /// if there is none.
   @inline(__always)
   mutating func sequence(covering key: ByteView, forChild child: Int) throws(EngineError) -> SequenceNumber {
     if !hasSegment || (segment.sequence == .zero && askedRank < child) || !segment.contains(key) {
@@ -78,22 +79,24 @@ struct RangeCoverage: ~Copyable {
     return segment.sequence
   }
 
-  /// The newest tombstone over `key` that the reader sees; zero if there is none.
+  /// Returns the newest tombstone over `key` that is visible to the reader, or zero if there is none.
   mutating func sequence(covering key: ByteView) throws(EngineError) -> SequenceNumber {
     try sequence(covering: key, forChild: .max)
   }
 
-  /// Where a child may go on from an entry that is covered: everything that it has up to there is dead.
+  /// Returns the key at which a child may continue from a covered entry: all of its entries before that key are dead.
   ///
-  /// Requires: the last call of `sequence(covering:forChild:)` was for that entry's key, and covers it.
+  /// Requires that the last call of `sequence(covering:forChild:)` was for that entry's key, and that the key is
+  /// covered.
   func end(forChild child: Int) -> ByteView? {
     rank < child || (rank == child && cover.coversAll) ? cover.upper : nil
   }
 
-  /// The first child that may go on to `end(forChild:)`. Requires: as there.
+  /// The first child that may continue at `end(forChild:)`, with the same requirements.
   var firstRankPassed: Int { cover.coversAll ? rank : rank + 1 }
 
-  /// The same for a scan backward: everything from there on is dead.
+  /// Returns the key back to which a child may continue in a backward scan: all of its entries from that key on are
+  /// dead.
   func start(forChild child: Int) -> ByteView? {
     rank < child || (rank == child && cover.coversAll) ? cover.lower : nil
   }
@@ -128,13 +131,13 @@ struct RangeCoverage: ~Copyable {
   }
 }
 
-/// The tables of a sorted run that have range tombstones; each list is read when a scan gets there.
+/// The tables of a sorted run that have range tombstones. Each list is read when a scan reaches its table.
 ///
-/// Complexity: it takes over what the run knows, in constant time; a search costs the logarithm of the tables that have
-/// range tombstones. Tables without any are not looked at.
+/// Complexity: creating it takes constant time, because the run knows these tables; a search takes the logarithm of
+/// their number. Tables without range tombstones are not searched.
 ///
 /// # Concurrency
-/// One iterator's.
+/// The run belongs to one iterator.
 final class TombstoneRun {
   private let chunks: [TableChunk]
   private let opener: TableOpener
@@ -163,7 +166,8 @@ final class TombstoneRun {
     return segment
   }
 
-  /// The first index for which `isReached` is true, which it is for all after that; the count if there is none.
+  /// Returns the first index for which `isReached` is true, or `count` if there is none. It must be true for all
+  /// indices after that one.
   @inline(__always)
   private static func firstIndex(of count: Int, where isReached: (Int) -> Bool) -> Int {
     var low = 0
@@ -179,13 +183,13 @@ final class TombstoneRun {
     chunk.tombstoneTables[chunk.tombstoneTables.count - 1]
   }
 
-  /// The table with range tombstones before one; nil: that is the first.
+  /// Returns the table with range tombstones before the given one, or nil if that is the first.
   private func table(before chunk: Int, _ index: Int) -> TableMetadata? {
     if index > 0 { return chunks[chunk].tombstoneTables[index - 1] }
     return chunk > 0 ? Self.last(chunks[chunk - 1]) : nil
   }
 
-  /// The table with range tombstones after one; nil: that is the last.
+  /// Returns the table with range tombstones after the given one, or nil if that is the last.
   private func table(after chunk: Int, _ index: Int) -> TableMetadata? {
     if index + 1 < chunks[chunk].tombstoneTables.count { return chunks[chunk].tombstoneTables[index + 1] }
     return chunk + 1 < chunks.count ? chunks[chunk + 1].tombstoneTables[0] : nil

@@ -1,18 +1,19 @@
-/// Who knows the open reader of each table, and opens it when it is first needed.
+/// An object that holds the open reader of each table, and opens it when it is first needed.
 protocol TableReaders: AnyObject, Sendable {
-  /// The reader of a table, counted: it stays open as long as the caller holds it.
+  /// Returns the reader of a table, retained: it stays open as long as the caller holds it.
   func reader(_ table: TableMetadata) throws(EngineError) -> TableReader
 }
 
-/// How a level opens its tables: through whom, what for, and what it needn't see.
+/// The parameters with which a level opens its tables: the source of the readers, the purpose of the reads, and which
+/// blocks to skip.
 ///
-/// The one existential call is paid per table opened, never per entry.
+/// The existential call is paid once for each table opened, never for each entry.
 struct TableOpener: Sendable {
   let readers: any TableReaders
   let purpose: ReadPurpose
-  /// Blocks with nothing at or below this sequence are left out unread.
+  /// The sequence number at or below which a block must have an entry. Other blocks are skipped without a read.
   var visible = SequenceNumber.maximum
-  /// What compactions read into.
+  /// The buffers into which compactions read.
   var buffers = ReadAhead.Options()
 
   func open(_ table: TableMetadata) throws(EngineError) -> TableIterator {
@@ -29,7 +30,7 @@ extension TableIterator: OpenableIterator {
 extension TableIterator: BlockSource {
   var startsPlainBlock: Bool {
     guard isAtBlockStart, storedBlock != nil, let entry = blockEntry, !entry.hasSharedKeys else { return false }
-    // Kinds are a column only where they differ: without one the base holds the kind of all.
+    // A block has a column of kinds only if they differ. Without it, the base holds the kind of all entries.
     return block.kinds.width == 0 && UInt8(truncatingIfNeeded: block.trailerBase) == EntryKind.put.rawValue
   }
 }

@@ -1,23 +1,22 @@
-/// What the cursors of a batch must know of it after they were made: whether the savepoint after which they were made was
-/// undone since.
+/// Determines whether a savepoint was undone after which a cursor of a batch was made.
 ///
-/// Every cursor has the tick of its time. Setting a savepoint begins another tick where the present one has a cursor;
-/// undoing the savepoint ends all ticks from there on. Ticks without cursors are used again, so that intervals of ended
-/// ones stay few.
+/// Every cursor has the tick at which it was made. Setting a savepoint begins a new tick if the current one has a
+/// cursor. Undoing the savepoint ends all ticks from there on. Ticks without cursors are reused, so that intervals of
+/// ended ones stay few.
 ///
-/// Belongs to the thread of the batch and its cursors.
+/// The object belongs to the thread of the batch and its cursors.
 final class BatchMarks {
   private var ended = UndoneNumbers.none
   private var tick: UInt64 = 0
   private var hasCursor = false
 
-  /// The tick for a cursor. One that asks again before each of its seeks is not remembered.
+  /// Returns the tick for a cursor. A cursor that asks again before each of its seeks is not recorded.
   func tick(isKept: Bool) -> UInt64 {
     if isKept { hasCursor = true }
     return tick
   }
 
-  /// The tick at which a savepoint begins.
+  /// Returns the tick at which a savepoint begins.
   func beginSavepoint() -> UInt64 {
     if hasCursor { begin() }
     return tick
@@ -34,17 +33,17 @@ final class BatchMarks {
     hasCursor = false
   }
 
-  /// Whether a cursor of this tick has ended.
+  /// Returns whether the cursors of this tick have ended.
   @inline(__always)
   func hasEnded(_ tick: UInt64) -> Bool { !ended.isEmpty && ended.contains(.pending(tick)) }
 }
 
-/// What a batch or a transaction has written to a family and not committed, as a reader of its own sees it: a memtable
-/// above all others, up to the entry that was the last when the reader was made.
+/// The uncommitted writes of a batch or a transaction to a family, as its own reader sees them: a memtable above all
+/// others, up to the entry that was the last when the reader was made.
 struct UncommittedWrites {
   let table: MemTable
   let last: SequenceNumber
-  /// Entries of the table that do not count. No range tombstone is among them.
+  /// The entries of the table that were undone. No range tombstone is among them.
   let undone: UndoneNumbers
   let marks: BatchMarks
   let tick: UInt64

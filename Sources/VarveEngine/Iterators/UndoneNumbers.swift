@@ -1,21 +1,21 @@
-/// The numbers of entries of an uncommitted batch that were undone: intervals, ascending, none touching the next.
+/// The numbers of the undone entries of an uncommitted batch, as intervals that ascend and do not touch.
 ///
-/// An entry has the sequence `SequenceNumber.uncommitted` and its number. Numbers are never given twice, so an entry that
-/// was undone can stay where it is: readers pass it.
+/// The sequence number of an entry is `SequenceNumber.uncommitted` plus the entry's number. Numbers are never reused,
+/// so an undone entry can stay in the memtable: readers skip it.
 struct UndoneNumbers: Sendable {
   private var intervals: [Range<UInt64>] = []
 
-  /// Nothing was undone.
+  /// The empty set, for a batch in which nothing was undone.
   static let none = UndoneNumbers()
 
   @inline(__always)
   var isEmpty: Bool { intervals.isEmpty }
 
-  /// How many intervals there are.
+  /// The number of intervals.
   var count: Int { intervals.count }
 
-  /// Notes that all entries from a number to before another were undone, which are the newest there are. Some of them may
-  /// have been before.
+  /// Adds the entries in a range of numbers, which must be the newest entries. Some of them may have been undone
+  /// before.
   mutating func append(_ numbers: Range<UInt64>) {
     if numbers.isEmpty { return }
     var lower = numbers.lowerBound
@@ -26,10 +26,11 @@ struct UndoneNumbers: Sendable {
     intervals.append(lower..<numbers.upperBound)
   }
 
-  /// Whether the entry with a sequence was undone. Complexity: the logarithm of the number of intervals.
+  /// Returns whether the entry with a sequence number was undone. Complexity: O(log n) for n intervals.
   func contains(_ sequence: SequenceNumber) -> Bool { interval(around: sequence) != nil }
 
-  /// The interval that holds the number of an entry, if it was undone. Complexity: as `contains`.
+  /// Returns the interval that contains the number of an entry, or nil if the entry was not undone. Complexity: O(log
+  /// n) for n intervals.
   func interval(around sequence: SequenceNumber) -> Range<UInt64>? {
     guard sequence >= .uncommitted else { return nil }
     let number = sequence.value - SequenceNumber.uncommitted.value

@@ -1,38 +1,36 @@
-/// What a reader at one sequence sees of a merge: each user key once, with its newest visible value.
+/// The keys that a reader at one sequence number sees in a merge: each user key once, with its newest visible value.
 ///
-/// An entry above the sequence doesn't exist for the reader, unless it is the reader's own
-/// (`SequenceNumber.uncommitted`). An entry below a range tombstone over its key is dead. Of the rest the
-/// newest entry of a key decides: a put shows the key, a tombstone hides it, and merge operands are folded
-/// over what lies below.
+/// An entry above the sequence number is invisible, unless it is the reader's own (`SequenceNumber.uncommitted`). An
+/// entry older than a range tombstone over its key is dead. Of the rest, the newest entry of a key decides: a put
+/// shows the key, a tombstone hides it, and merge operands are folded over the older entries.
 ///
-/// # Where the merge stands
-/// Entries of a key lie newest first, so the two directions differ:
+/// # Position of the merge
+/// The entries of a key are ordered newest first, so the two directions differ:
 ///
 ///     k5#9 put  k5#7 put  k5#3 put  k8#4 delete  k8#2 put  k9#6 put       reader at 8
 ///               ╰ forward: on it             (k8 is hidden)
 ///     ╰ backward: before all of k5, which is kept in buffers
 ///
-/// - `.onEntry`: the merge stands on the entry shown. Key and value are its views.
-/// - `.beforeKey`: the merge, scanning backward, has passed every entry of the key shown. The key is in
-///   `key`, the value in `value`: the newest version is met last, so each visible version overwrites
-///   the candidate. The buffers are reused.
-/// - `.onMerged`: the merge stands after the operands that were folded; the key is in `key`, the outcome in
-///   `merged`.
-/// - `.onSoughtEntry`: as `.beforeKey`, but the value was too large or its versions too many to go by
-///   them one by one, and the merge was sent to the entry by a forward seek. Key and value are views.
+/// - `.onEntry`: the merge is at the entry shown. Key and value are its views.
+/// - `.beforeKey`: the merge, scanning backward, has passed every entry of the key shown. The key is in `key`, the
+///   value in `value`: the newest version comes last, so each visible version overwrites the candidate. The buffers
+///   are reused.
+/// - `.onMerged`: the merge is after the folded operands. The key is in `key`, the result in `merged`.
+/// - `.onSoughtEntry`: a backward scan whose value was too large, or whose versions were too many to step over one by
+///   one, moved the merge to the entry by a forward seek. Key and value are views.
 ///
 /// # Bounds
-/// The lower bound is included, the upper one excluded. Forward steps look at the upper bound alone,
-/// backward steps at the lower one: seeks start within both.
+/// The lower bound is included, the upper one excluded. Forward steps check only the upper bound and backward steps
+/// only the lower one, because seeks start within both.
 ///
 /// # Costs
-/// Of a key's versions that don't matter, at most `versionStepsMaximum` are stepped over one by one; a
-/// seek passes the rest. Runs of point tombstones cost a step each. What a range tombstone covers is passed
-/// by one seek in each source, where nothing was written into the range later. A step allocates nothing, once the
-/// buffers have the size of the largest key and value they met.
+/// At most `versionStepsMaximum` irrelevant versions of a key are stepped over one by one; a seek skips the rest.
+/// Runs of point tombstones cost a step for each entry. A range under a range tombstone is skipped by one seek in
+/// each source, if no later write lies in it. A step allocates nothing once the buffers have the size of the largest
+/// key and value.
 ///
-/// What a move passes without finding a key that is alive is measured (`DeadRunMeter`): it proves, at the
-/// reader's sequence, that nothing is there.
+/// `DeadRunMeter` measures what a move passes without finding a live key, which proves that at the reader's sequence
+/// number no key is there.
 ///
 /// # Concurrency
 /// One iterator belongs to one thread at a time.
@@ -43,17 +41,17 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   private var hasUpper: Bool
   private var lower: ByteWriter
   private var upper: ByteWriter
-  /// The key that the last step was about, or the key shown (`.beforeKey`).
+  /// The key that the last step processed, or the key shown (`.beforeKey`).
   private var key = KeyBuffer()
   private var candidate = ByteWriter(capacity: 0)
   private var coverage: RangeCoverage
   private var hasCoverage: Bool
-  /// How many children lie in memory, if any of them has range tombstones; else 0.
+  /// The number of children that iterate over memory, if any of them has range tombstones; otherwise 0.
   private var memoryChildCount: Int
   private let merge: MergeFunction?
-  /// The newest that the reader has written and not committed, in a child of its own; zero: nothing.
+  /// The newest uncommitted write of the reader, in a child of its own, or zero if there is none.
   private var own: SequenceNumber
-  /// What of it was undone.
+  /// The reader's own writes that were undone.
   private var undone: UndoneNumbers
   private var operands = OperandStack()
   private var merged = MergeValue()
@@ -65,15 +63,15 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     case nowhere, onEntry, beforeKey, onSoughtEntry, onMerged
   }
 
-  /// See "Costs".
+  /// The number of versions of a key that are stepped over one by one (see "Costs").
   private static var versionStepsMaximum: Int { 8 }
-  /// Once in so many dead keys of a run, less one, a scan looks for dead blocks.
+  /// The mask that makes a scan look for dead blocks at every 32nd dead key of a run.
   private static var deadBlockMask: Int { 31 }
   /// Values up to this size are copied while scanning backward; for larger ones a seek costs less.
   private static var candidateSizeMaximum: Int { 16_384 }
 
-  /// `coverage` has the range tombstones of the children, by their index. `deadRunMinimum` is the length
-  /// from which a dead run is noted.
+  /// Creates an iterator that is not positioned. `coverage` has the range tombstones of the children, by their index.
+  /// `deadRunMinimum` is the length from which a dead run is recorded.
   init(
     _ source: consuming MergingIterator<Child>, at sequence: SequenceNumber, _ bounds: CursorBounds = .all,
     coverage: consuming RangeCoverage = RangeCoverage(at: .zero), merge: MergeFunction? = nil,
@@ -119,14 +117,14 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
   @inline(__always)
   var isValid: Bool { location != .nowhere }
 
-  /// Valid until the iterator moves.
+  /// The current key, valid until the iterator moves.
   @inline(__always)
   var userKey: ByteView {
     assert(isValid, "an entry is read only while the iterator is valid")
     return location == .onEntry || location == .onSoughtEntry ? source.userKey : key.view
   }
 
-  /// Valid until the iterator moves.
+  /// The current value, valid until the iterator moves.
   @inline(__always)
   var value: ByteView {
     assert(isValid, "an entry is read only while the iterator is valid")
@@ -137,11 +135,12 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     }
   }
 
-  /// The longest run of dead keys that a move has passed, from the first (included) to the end (excluded); nil
-  /// if none was long.
+  /// The longest run of dead keys that a move has passed, from its first key (included) to its end (excluded), or nil
+  /// if none was long enough.
   var longestDeadRun: (lower: [UInt8], upper: [UInt8])? { deadRuns?.longest }
 
-  /// See `EntryHold`. `giveUp` does it for the child that shows the entry.
+  /// Releases the iterator and keeps its entry (see `EntryHold`). `giveUp` does so for the child that shows the
+  /// entry.
   mutating func giveUpEntry(to hold: EntryHold, _ giveUp: (inout Child) -> Void) {
     guard isValid else { return }
     if location == .onEntry || location == .onSoughtEntry { source.withWinner(giveUp) }
@@ -157,7 +156,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   // MARK: - Seeks
 
-  /// To the first key.
+  /// Moves to the first key.
   mutating func seekToFirst() throws(EngineError) {
     location = .nowhere
     if hasLower {
@@ -170,14 +169,14 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     try findForward(hidingKey: false)
   }
 
-  /// To the last key.
+  /// Moves to the last key.
   mutating func seekToLast() throws(EngineError) {
     location = .nowhere
     if hasUpper { try source.seekBefore(Self.beforeAll(of: upper.view)) } else { try source.seekToLast() }
     try findBackward()
   }
 
-  /// To the first key at or after `target`.
+  /// Moves to the first key at or after `target`.
   mutating func seek(_ target: ByteView) throws(EngineError) {
     if isBelowLower(target) { return try seekToFirst() }
     location = .nowhere
@@ -190,8 +189,10 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   // MARK: - What memtables have deleted
 
-  /// As a seek to the first key, where a range tombstone of a memtable covers the first key of all: older sources go
-  /// to its end at once, and tables that lie wholly under it are not opened. False, and nothing done, where none does.
+  /// Seeks to the first key, if a range tombstone of a memtable covers the first key of all sources.
+  ///
+  /// Older sources move directly to the end of the tombstone, and tables that lie wholly under it are not opened.
+  /// Returns false, and does nothing, if no memtable covers the key.
   private mutating func seekToFirstPassingCovered() throws(EngineError) -> Bool {
     guard memoryChildCount > 0, let lowest = try source.findLowestKey() else { return false }
     return try seekPassingCovered(lowest, target: nil)
@@ -202,11 +203,12 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     return try seekPassingCovered(target, target: first(of: target))
   }
 
-  /// `begin` is the first key that the sources may have from the target on.
+  /// Seeks like `seekToFirstPassingCovered`, from `begin`, the first key that the sources may have from the target
+  /// on.
   private mutating func seekPassingCovered(
     _ begin: ByteView, target: InternalKey?
   ) throws(EngineError) -> Bool {
-    // Not the tables' tombstones: asking all of them costs more than it spares.
+    // Only tombstones of memtables are searched: searching all tables would cost more than it saves.
     guard try coverage.sequence(covering: begin, forChild: memoryChildCount - 1) != .zero,
       let end = coverage.end(forChild: memoryChildCount)
     else { return false }
@@ -217,7 +219,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     return true
   }
 
-  /// To the last key at or before `target`.
+  /// Moves to the last key at or before `target`.
   mutating func seekForPrevious(_ target: ByteView) throws(EngineError) {
     if isAtUpper(target) { return try seekToLast() }
     location = .nowhere
@@ -258,7 +260,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   /// Continues to the first entry that shows a key. With `hidingKey`, the entries of `key` show none.
   ///
-  /// `passed` is what was counted of a dead run that ends with a hop, just before.
+  /// `passed` is the count of a dead run that ended with a hop just before.
   private mutating func findForward(hidingKey: Bool, dead passed: Int = 0) throws(EngineError) {
     var hiding = hidingKey
     var steps = 0
@@ -273,13 +275,13 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       if isAtUpper(userKey) { break }
       let trailer = source.trailer
       if trailer.sequence > sequence, !isOwn(trailer) {
-        // Entries of this key that are too new: not hidden, but stepped over with the same patience.
+        // Entries of this key that are too new are not hidden, but the limit of steps applies to them, too.
         if steps == 0 || !key.equals(userKey) {
           key.assign(userKey)
           steps = 0
           hiding = false
         }
-        // Others have written here since: a run that holds it proves nothing.
+        // Other writers have written here since, so a run that contains this entry proves nothing.
         dead = 0
         try stepForward(&steps, to: visible(after: trailer))
         continue
@@ -303,7 +305,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
         deadEnd = .key
         hiding = true
         steps = 0
-        // In a run now and then a look whether whole blocks of it are dead.
+        // Within a run, the scan occasionally checks whether whole blocks are dead.
         if dead & Self.deadBlockMask == 0 {
           let passed = try source.passDeadBlocks()
           if passed > 0 {
@@ -324,8 +326,10 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     if dead > 0 { deadRuns?.end(dead, last: key.view, deadEnd, next: source.isValid ? source.userKey : nil) }
   }
 
-  /// Continues from an entry that a range tombstone hides: past the range, where the source has nothing newer in it. True
-  /// if only by one entry, whose key is hidden.
+  /// Continues from an entry that a range tombstone hides, to the end of the range if the source has no newer entry
+  /// in it.
+  ///
+  /// Returns true if it moved by only one entry, whose key is hidden.
   @inline(never)
   private mutating func passCovered(
     _ userKey: ByteView, _ dead: inout Int, _ deadEnd: inout DeadRunMeter.End
@@ -344,14 +348,14 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     return true
   }
 
-  /// A run begins with this key, if anybody wants to know.
+  /// Begins a dead run with this key, if dead runs are measured.
   @inline(never)
   private mutating func beginDeadRun(_ key: ByteView) {
     if deadRunMinimum == .max { return }
     meter.begin(key)
   }
 
-  /// Folds the operands of `key`, on the newest of which the merge stands, over what lies below them.
+  /// Folds the operands of `key`, at the newest of which the merge is positioned, over the older entries of the key.
   @inline(never)
   private mutating func resolveOperands() throws(EngineError) {
     let covered = hasCoverage ? try coverage.sequence(covering: key.view) : .zero
@@ -379,7 +383,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     location = .onMerged
   }
 
-  /// One step, or a seek to `target` when the steps are used up.
+  /// Takes one step, or seeks to `target` if the steps are used up.
   @inline(__always)
   private mutating func stepForward(_ steps: inout Int, to target: InternalKey) throws(EngineError) {
     if steps < Self.versionStepsMaximum {
@@ -393,7 +397,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   // MARK: - Backward
 
-  /// Goes back to the last key that is shown, from the entry before which nothing was looked at.
+  /// Continues backward from the current entry to the last key that is shown.
   private mutating func findBackward() throws(EngineError) {
     var dead = 0
     while source.isValid {
@@ -409,7 +413,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     if dead > 0 { deadRuns?.endBackward(dead, next: hasLower ? lower.view : nil, isLive: false) }
   }
 
-  /// Made where it is first needed.
+  /// The meter of dead runs, created when it is first needed.
   private var meter: DeadRunMeter {
     mutating get {
       if let deadRuns { return deadRuns }
@@ -419,8 +423,9 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     }
   }
 
-  /// Scans back over all entries of `key`. True if it is shown; if not, the merge stands before it. `dead`
-  /// counts the dead run so far; -1: there is none, and this key is not to begin one.
+  /// Scans backward over all entries of `key`. Returns true if the key is shown; otherwise the merge is before it.
+  ///
+  /// `dead` counts the current dead run; -1 means that there is none and that this key must not begin one.
   private mutating func resolveBackward(_ dead: inout Int) throws(EngineError) -> Bool {
     let covered = hasCoverage ? try coverage.sequence(covering: key.view) : .zero
     var steps = 0
@@ -433,7 +438,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
         try source.skipWinner(before: Self.beforeAll(of: start))
         continue
       }
-      // Others have written here since: a run begins again before this key.
+      // Other writers have written here since, so a run begins again before this key.
       if trailer.sequence > sequence, !isOwn(trailer) { dead = -1 }
       if steps == Self.versionStepsMaximum { return try resolveBySeek(covered) }
       steps &+= 1
@@ -448,7 +453,8 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
     return newest == .put
   }
 
-  /// False if the value is better sought when it is known to be the newest.
+  /// Copies the current value to `candidate`. Returns false if the value is large, so that it is better to seek to it
+  /// once it is known to be the newest.
   private mutating func copyCandidate() -> Bool {
     let value = source.value
     guard value.count <= Self.candidateSizeMaximum else { return false }
@@ -480,7 +486,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 
   // MARK: - Rules
 
-  /// The kind of an entry of a key. Throws for kinds that can't be here.
+  /// Returns the kind of a point entry. Throws for kinds that are not allowed there.
   @inline(__always)
   private static func pointKind(_ trailer: Trailer) throws(EngineError) -> EntryKind {
     guard let kind = trailer.kind, kind != .rangeDelete else { throw unreadable(trailer) }
@@ -494,32 +500,33 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
       "an entry at sequence \(trailer.sequence) has kind \(trailer.rawKind), which this version does not read")
   }
 
-  /// Where the visible entries of a key begin.
+  /// Returns the position at which the visible entries of a key begin.
   @inline(__always)
   private func first(of userKey: ByteView) -> InternalKey {
     InternalKey(userKey, Trailer(seek: own == .zero ? sequence : own))
   }
 
-  /// Where the visible entries of `key` go on after one that isn't.
+  /// Returns the position at which the visible entries of `key` continue after an invisible one.
   private func visible(after trailer: Trailer) -> InternalKey {
     if trailer.sequence < .uncommitted { return InternalKey(key.view, Trailer(seek: sequence)) }
-    // What was undone hides nothing that is older.
+    // An undone entry does not hide older entries.
     let older = SequenceNumber(trailer.sequence.value - 1)
     return InternalKey(key.view, Trailer(seek: trailer.sequence > own ? own : older))
   }
 
-  /// Whether the reader had written the entry itself, and not undone it, when it was made.
+  /// Returns whether the entry is a write of the reader itself that was not undone when the reader was made.
   @inline(__always)
   private func isOwn(_ trailer: Trailer) -> Bool {
     trailer.sequence >= .uncommitted && trailer.sequence <= own
       && (undone.isEmpty || !undone.contains(trailer.sequence))
   }
 
-  /// Before every entry of a key.
+  /// Returns a position before every entry of a key.
   @inline(__always)
   private static func beforeAll(of userKey: ByteView) -> InternalKey { InternalKey(userKey, Trailer(word: .max)) }
 
-  /// After every entry of a key: no entry has the trailer word 0, a delete at a sequence before all.
+  /// Returns a position after every entry of a key: no entry has the trailer word 0, a delete at the sequence number
+  /// before all commits.
   @inline(__always)
   private static func afterAll(of userKey: ByteView) -> InternalKey { InternalKey(userKey, Trailer(word: 0)) }
 
@@ -535,7 +542,7 @@ struct VisibleIterator<Child: InternalIterator & ~Copyable>: ~Copyable {
 }
 
 extension VisibleIterator where Child == MergeSource {
-  /// Shows other writes of the reader's own from the next seek on. They are in the first child.
+  /// Replaces the uncommitted writes of the reader, which are in the first child, from the next seek on.
   mutating func replaceOwn(_ writes: UncommittedWrites, hasSameTable: Bool) {
     location = .nowhere
     if !hasSameTable { source.replaceFirst(MergeSource(writes.table.makeIterator())) }

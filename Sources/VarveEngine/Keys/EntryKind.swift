@@ -1,20 +1,20 @@
-/// What an entry does to its key.
+/// The operation that an entry applies to its key.
 ///
-/// On disk: never change a number. Numbers 5 to 15 are kept for what comes; a reader that meets one
-/// that it does not know says so.
+/// The numbers are stored on disk: never change one. Numbers 5 to 15 are reserved. A reader that finds an unknown
+/// number reports it.
 enum EntryKind: UInt8, Sendable {
-  /// The key is gone.
+  /// Deletes the key.
   case delete = 0
-  /// The key has this value.
+  /// Sets the value of the key.
   case put = 1
-  /// The key is gone, and exactly one put lies below.
+  /// Deletes the key, of which exactly one older put exists.
   case singleDelete = 2
-  /// The keys from the entry's key up to its value (excluded) are gone.
+  /// Deletes the keys from the entry's key (included) up to the entry's value (excluded).
   case rangeDelete = 3
-  /// An operand that a merge operator folds into what lies below.
+  /// An operand that a merge operator folds into the older entries of the key.
   case merge = 4
 
-  /// Above every kind: a search for (key, sequence) begins here, because entries of one key and one
+  /// A number above every kind. A search for (key, sequence) begins at it, because entries of one key and one
   /// sequence sort by kind descending.
   static let seekMaximum: UInt8 = 0xff
 }

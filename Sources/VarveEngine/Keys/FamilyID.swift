@@ -1,23 +1,23 @@
-/// The number of a column family: given once, never used again after a drop.
+/// The number of a column family, which is assigned once and never reused after a drop.
 public struct FamilyID: Hashable, Comparable, Sendable, CustomStringConvertible {
-  /// The number itself, as files have it.
+  /// The number, as files store it.
   public let value: UInt32
 
-  /// Makes an id of its number.
+  /// Creates an id from its number.
   @inline(__always)
   public init(_ value: UInt32) { self.value = value }
 
-  /// The family that is always there.
+  /// The family that always exists.
   public static let `default` = FamilyID(0)
-  /// Never given: no family can follow it.
+  /// The largest number. It is never assigned, because no family could follow it.
   static let maximum = FamilyID(UInt32.max)
 
-  /// The id that is given after this one. Requires: below the maximum.
+  /// The id that is assigned after this one. Requires that this id is below the maximum.
   var next: FamilyID { FamilyID(value + 1) }
 
-  /// The order in which families are created.
+  /// Returns whether `left` was created before `right`.
   @inline(__always)
   public static func < (left: FamilyID, right: FamilyID) -> Bool { left.value < right.value }
-  /// The decimal number.
+  /// The number in decimal.
   public var description: String { "\(value)" }
 }

@@ -1,17 +1,17 @@
-/// The contract of every internal iterator: memtable, table, level, merge.
+/// The interface of every internal iterator: over a memtable, a table, a level, or a merge of them.
 ///
-/// The floors of the engine use the concrete types; this protocol is for generic code (`some
-/// InternalIterator`, specialised in this module) and for the suites that run over all of them.
+/// The layers of the engine use the concrete types. The protocol is for generic code (`some InternalIterator`,
+/// specialised in this module) and for test suites that run over all of them.
 ///
 /// # Invariants
-/// 1. An iterator is *valid* (stands on an entry) or not. It begins as not valid.
+/// 1. An iterator is *valid* (positioned on an entry) or not. It begins as not valid.
 /// 2. Entries come in internal-key order: user key ascending, trailer descending. No two are equal.
-/// 3. `userKey`, `trailer` and `value` may be read only while valid; the views last until the
-///    iterator moves.
-/// 4. `next` and `previous` may be called only while valid. `previous` from the first entry, and
+/// 3. `userKey`, `trailer` and `value` may be read only while the iterator is valid. The views are valid until it
+///    moves.
+/// 4. `next` and `previous` may be called only while the iterator is valid. `previous` from the first entry, and
 ///    `next` from the last, leave it not valid.
 /// 5. A move that throws leaves the iterator not valid. A later seek may succeed.
-/// 6. The iterator shows every version and tombstone: visibility is decided above.
+/// 6. The iterator returns every version and tombstone. Visibility is decided by the layers above.
 ///
 /// # Concurrency
 /// One iterator belongs to one thread at a time.
@@ -19,21 +19,23 @@ protocol InternalIterator: ~Copyable {
   var isValid: Bool { get }
   var userKey: ByteView { get }
   var trailer: Trailer { get }
-  /// The value of a put, the operand of a merge, empty for a delete.
+  /// The value of a put, the operand of a merge, or empty bytes for a delete.
   var value: ByteView { get }
-  /// A key that no entry is before, which is known without reading a file; nil for what lies in memory.
+  /// A lower bound of all keys that is known without reading a file, or nil for an iterator over memory.
   var lowestKey: ByteView? { get }
 
   mutating func seekToFirst() throws(EngineError)
   mutating func seekToLast() throws(EngineError)
-  /// To the first entry at or after `target`.
+  /// Moves to the first entry at or after `target`.
   mutating func seek(_ target: InternalKey) throws(EngineError)
-  /// To the last entry before `target` (strictly).
+  /// Moves to the last entry strictly before `target`.
   mutating func seekBefore(_ target: InternalKey) throws(EngineError)
   mutating func next() throws(EngineError)
   mutating func previous() throws(EngineError)
-  /// From a tombstone past blocks of nothing but tombstones before `limit`, where there are such: see `TableIterator`.
-  /// Returns how many entries it passed. Requires: valid.
+  /// Moves from a tombstone past blocks that hold only tombstones before `limit`, if there are any (see
+  /// `TableIterator`).
+  ///
+  /// Returns the number of entries passed. Requires that the iterator is valid.
   mutating func passDeadBlocks(before limit: InternalKey?) throws(EngineError) -> Int
 }
 

@@ -1,7 +1,7 @@
-/// The second half of an internal key: the sequence in the upper 56 bits, the kind in the lower 8.
+/// The second part of an internal key: the sequence number in the upper 56 bits, the kind in the lower 8.
 ///
-/// Internal keys sort by user key ascending, then by trailer **descending**: of one key the newest
-/// entry comes first.
+/// Internal keys sort by user key ascending, and then by trailer **descending**, so the newest entry of a key comes
+/// first.
 struct Trailer: Hashable, Sendable {
   let word: UInt64
 
@@ -13,8 +13,8 @@ struct Trailer: Hashable, Sendable {
     word = (sequence.value << 8) | UInt64(kind.rawValue)
   }
 
-  /// The trailer that sorts before every entry with a sequence of at most `sequence`: where a search
-  /// for what is visible at `sequence` begins.
+  /// Creates the trailer that sorts before every entry with a sequence number of at most `sequence`. A search for the
+  /// entries visible at `sequence` begins there.
   @inline(__always)
   init(seek sequence: SequenceNumber) {
     word = (sequence.value << 8) | UInt64(EntryKind.seekMaximum)
@@ -24,12 +24,12 @@ struct Trailer: Hashable, Sendable {
   var sequence: SequenceNumber { SequenceNumber(word >> 8) }
   @inline(__always)
   var rawKind: UInt8 { UInt8(truncatingIfNeeded: word) }
-  /// Nil for a kind that this version does not know.
+  /// The kind, or nil if this version does not know it.
   @inline(__always)
   var kind: EntryKind? { EntryKind(rawValue: rawKind) }
 }
 
-/// A user key and a trailer: one entry's position in the order.
+/// A user key and a trailer, which together determine the position of an entry in the order.
 struct InternalKey: Sendable {
   let userKey: ByteView
   let trailer: Trailer
@@ -40,7 +40,7 @@ struct InternalKey: Sendable {
     self.trailer = trailer
   }
 
-  /// Negative, zero or positive as `self` sorts before, with or after `other`.
+  /// Returns a negative number, zero or a positive number if `self` sorts before, equal to or after `other`.
   @inline(__always)
   func compare(_ other: InternalKey) -> Int {
     let order = userKey.compare(other.userKey)

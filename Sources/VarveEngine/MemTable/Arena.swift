@@ -9,7 +9,8 @@ internal import Synchronization
   import Musl
 #endif
 
-/// The memory of one memtable: a reservation of address space that becomes memory as it is touched.
+/// The memory of one memtable: a reservation of address space whose pages become resident when they are first
+/// touched.
 ///
 /// ```
 ///  byte 0        64                                                            reservedSize
@@ -18,33 +19,33 @@ internal import Synchronization
 ///  └─────────────┴────────────┴──────────────────────┴ · · · · ┴──────────────┘
 /// ```
 ///
-/// Records grow from the bottom and nodes from the top, so that the nodes of a tree lie together and
-/// a search visits few pages. The first leaf is at the bottom all the same: a memtable of one record
-/// touches one page.
+/// Records grow from the bottom and nodes from the top, so that the nodes of a tree lie together and a search touches
+/// few pages. Only the first leaf is at the bottom, so that a memtable of one record touches one page.
 ///
 /// # Invariants
-/// 1. What was handed out is never moved and never taken back before `reset`.
+/// 1. An allocation is never moved, and is not reclaimed before `reset`.
 /// 2. Offsets count words of eight bytes and fit in 32 bits.
 /// 3. Word 0 of a fresh or reset arena is zero: a tree without a root.
 ///
 /// # Safety
-/// Owns the mapping; `base` is valid while the object lives.
+/// The arena owns the mapping; `base` is valid while the object lives.
 ///
 /// # Concurrency
-/// One writer calls `allocateRecord`, `allocateNode` and `reset`. Any thread asks for sizes, and reads what
-/// was published to it.
+/// One writer calls `allocateRecord`, `allocateNode` and `reset`. Any thread may read the sizes, and memory that was
+/// published to it.
 @safe
 final class Arena: @unchecked Sendable {
-  // Sendable: the cursors belong to the one writer, and the pool hands an arena over under its lock.
+  // Sendable: the cursors belong to the one writer, and the pool transfers an arena under its lock.
 
-  /// Where the first leaf begins.
+  /// The offset at which the first leaf begins.
   static let firstLeafOffset: UInt32 = 8
-  /// Where the first record begins.
+  /// The offset at which the first record begins.
   static let recordStart = 64 + TreeNode.leafSize
-  /// Reservations of this size on use huge pages after their first and before their last 2 MiB, which
-  /// stay small so that a memtable with few records costs few pages. Measured with 600,000 scattered
-  /// keys: 220 ns an insert instead of 310 in fresh memory and 260 in reused memory, 460 ns a search
-  /// instead of 540 to 640.
+  /// The size of a huge page.
+  ///
+  /// Large reservations use huge pages, except for their first and last 2 MiB, which use small pages so that a
+  /// memtable with few records costs few pages. Measured with 600,000 scattered keys: an insert takes 220 ns instead
+  /// of 310 in fresh memory and 260 in reused memory, and a search takes 460 ns instead of 540 to 640.
   private static let hugePageSize = 2 << 20
   static let pageSize = 4096
 
@@ -52,18 +53,19 @@ final class Arena: @unchecked Sendable {
   let reservedSize: Int
   private let hugeStart: Int
   private let hugeEnd: Int
-  // The writer alone stores the cursors; `touchedBytes` loads them on any thread.
+  // Only the writer stores the cursors; `touchedBytes` loads them on any thread.
   private let recordEndWord = Atomic<Int>(Arena.recordStart)
   private let nodeStartWord: Atomic<Int>
-  /// How far earlier lives of the arena reached, and how far it was populated: that memory is resident.
+  /// The ends of the memory that is resident because earlier uses of the arena touched it, or because it was
+  /// populated.
   private let residentEnd = Atomic<Int>(0)
   private let residentStart: Atomic<Int>
 
-  /// Offsets are 32 bits of words.
+  /// The largest size: offsets have 32 bits and count words.
   static let sizeMaximum = Int(UInt32.max) * 8
 
   /// Reserves at least `size` bytes of address space and touches none of them. Throws `.limitExceeded` above
-  /// `sizeMaximum`, and `.noMemory` where the system has no such range.
+  /// `sizeMaximum`, and `.noMemory` if the system has no such range.
   init(reserving size: Int) throws(EngineError) {
     guard size <= Arena.sizeMaximum, Arena.reservedSize(for: size) <= Arena.sizeMaximum else {
       throw EngineError(
@@ -99,7 +101,8 @@ final class Arena: @unchecked Sendable {
 
   deinit { unsafe munmap(base, reservedSize) }
 
-  /// What `init(size:)` reserves for `size`: whole pages, whole huge pages for large ones.
+  /// Returns the number of bytes that `init(reserving:)` reserves for `size`: whole pages, and whole huge pages if it
+  /// is large.
   static func reservedSize(for size: Int) -> Int {
     roundUp(size, size >= 4 * hugePageSize ? hugePageSize : pageSize)
   }
@@ -118,17 +121,17 @@ final class Arena: @unchecked Sendable {
     set { nodeStartWord.store(newValue, ordering: .relaxed) }
   }
 
-  /// Bytes of records and nodes handed out.
+  /// The number of bytes allocated for records and nodes.
   var usedBytes: Int { recordEnd - Arena.recordStart + (reservedSize - nodeStart) }
 
-  /// Bytes that can still be handed out.
+  /// The number of bytes that can still be allocated.
   var freeBytes: Int { nodeStart - recordEnd }
 
-  /// Bytes of memory that are there: what this and earlier lives touched, and what was populated, in whole
-  /// pages.
+  /// The number of resident bytes, in whole pages: what this and earlier uses of the arena touched, and what was
+  /// populated.
   var touchedBytes: Int { touchedBytes(withRecordsOf: 0) }
 
-  /// The same, once `more` bytes of records are added.
+  /// Returns what `touchedBytes` will be once `more` bytes of records are added.
   func touchedBytes(withRecordsOf more: Int) -> Int {
     let recordEnd = recordEnd + more
     let bottom = max(
@@ -142,7 +145,7 @@ final class Arena: @unchecked Sendable {
     return low <= high ? low + (reservedSize - high) : reservedSize
   }
 
-  /// `size` rounded up to the page that it ends in, small or huge.
+  /// Returns `size` rounded up to the end of its page, small or huge.
   private static func touchedEnd(_ size: Int, hugeStart: Int, hugeEnd: Int, limit: Int) -> Int {
     if hugeStart < hugeEnd && size > hugeStart && size <= hugeEnd {
       return min(hugeStart + roundUp(size - hugeStart, hugePageSize), limit)
@@ -150,9 +153,9 @@ final class Arena: @unchecked Sendable {
     return min(roundUp(size, pageSize), limit)
   }
 
-  /// The offset, in words, of `size` fresh bytes for a record.
+  /// Allocates `size` bytes for a record and returns their offset in words.
   ///
-  /// Requires: `size` is a multiple of 8, and the caller has made sure that there is room.
+  /// Requires that `size` is a multiple of 8 and that the caller has made sure that there is room.
   @inline(__always)
   func allocateRecord(_ size: Int) -> UInt32 {
     precondition(size <= nodeStart &- recordEnd, "the memtable is full: ask hasRoom before insert")
@@ -161,15 +164,16 @@ final class Arena: @unchecked Sendable {
     return offset
   }
 
-  /// The offset, in words, of a fresh node of `size` bytes, at a multiple of 64.
+  /// Allocates a node of `size` bytes, aligned to 64, and returns its offset in words.
   func allocateNode(_ size: Int) -> UInt32 {
     precondition(size <= nodeStart &- recordEnd, "the memtable is full: ask hasRoom before insert")
     nodeStart &-= size
     return UInt32(truncatingIfNeeded: nodeStart >> 3)
   }
 
-  /// Has the system give the pages that will be touched until `used` bytes are used, at the present ratio
-  /// of records to nodes. Any thread, while the writer continues: a page that is there stays as it is.
+  /// Populates the pages that will be touched until `used` bytes are used, at the current ratio of records to nodes.
+  ///
+  /// Safe from any thread while the writer continues: resident pages are unchanged.
   func populate(upTo used: Int) {
     let used = min(used, reservedSize - Arena.recordStart)
     let records = (recordEnd - Arena.recordStart).multipliedFraction(used, max(usedBytes, 1))
@@ -177,7 +181,7 @@ final class Arena: @unchecked Sendable {
     let topEnd = max(reservedSize - (used - records), bottomEnd)
     var bottom = max(recordEnd, residentEnd.load(ordering: .relaxed))
     var top = min(nodeStart, residentStart.load(ordering: .relaxed))
-    // A little of both ends in turn, as the writer will need them.
+    // Both ends are populated in alternating small steps, as the writer will need them.
     while bottom < bottomEnd || top > topEnd {
       if bottom < bottomEnd {
         let end = min(bottom + Arena.populationStep, bottomEnd)
@@ -196,16 +200,16 @@ final class Arena: @unchecked Sendable {
 
   private static let populationStep = 2 * hugePageSize
 
-  /// Whole pages around a range. Where the system can't, faults will do it.
+  /// Populates the whole pages around a range. If the system can't, page faults will do it.
   private func populate(_ start: Int, _ end: Int) {
     let first = start / Arena.pageSize * Arena.pageSize
     let last = min(Arena.roundUp(end, Arena.pageSize), reservedSize)
     unsafe _ = cvarve_populate_for_writing(base + first, last - first)
   }
 
-  /// Forgets everything and keeps the memory, for the next memtable.
+  /// Removes all contents and keeps the memory, for the next memtable.
   ///
-  /// Requires: no one reads the arena any more.
+  /// Requires that no thread reads the arena any more.
   func reset() {
     _ = residentEnd.max(recordEnd == Arena.recordStart ? 0 : recordEnd, ordering: .relaxed)
     _ = residentStart.min(nodeStart, ordering: .relaxed)
@@ -216,7 +220,7 @@ final class Arena: @unchecked Sendable {
 }
 
 extension Int {
-  /// `self` × `numerator` / `denominator`, in twice the width.
+  /// Returns `self` × `numerator` / `denominator`, computed in twice the width.
   fileprivate func multipliedFraction(_ numerator: Int, _ denominator: Int) -> Int {
     let product = multipliedFullWidth(by: numerator)
     return denominator.dividingFullWidth(product).quotient

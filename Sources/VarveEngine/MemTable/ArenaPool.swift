@@ -1,15 +1,15 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// Retired arenas, kept for the next memtables: their pages are there already, and taking a page from
-/// the system costs more than an insert.
+/// Retired arenas, kept for the next memtables, because their pages are resident and getting a page from the system
+/// costs more than an insert.
 ///
-/// Bounded in bytes of memory; what doesn't fit goes back to the system. Arenas in the pool and those
-/// in memtables that it gave out are charged to its account, and an arena is kept only where that is within
-/// `accountMaximum`: memtables that readers keep have no memory for later beside them.
+/// The pool is bounded in bytes of memory and returns the excess to the system. Arenas in the pool and those in
+/// memtables that it supplied are charged to its account. An arena is kept only if the account is within
+/// `accountMaximum`: if readers retain memtables, no further memory is kept for later ones.
 ///
 /// # Concurrency
-/// Any thread; one lock, held for a scan of a short list. Mapping and unmapping happen outside it.
+/// Safe from any thread. One lock is held for a scan of a short list; mapping and unmapping happen outside it.
 final class ArenaPool: Sendable {
   private struct State {
     var arenas: [Arena] = []
@@ -20,7 +20,7 @@ final class ArenaPool: Sendable {
   private let state: FutexLock<State>
   let account: MemoryAccount?
 
-  /// A pool that keeps at most `limit` bytes of touched memory, and none where more than `accountMaximum` bytes
+  /// Creates a pool that keeps at most `limit` bytes of touched memory, and none if more than `accountMaximum` bytes
   /// are charged.
   init(limit: Int, accountMaximum: Int = .max, account: MemoryAccount? = nil) {
     state = FutexLock(State(limit: limit, accountMaximum: accountMaximum))
@@ -29,12 +29,13 @@ final class ArenaPool: Sendable {
 
   deinit { account?.charge(-retainedBytes) }
 
-  /// Bytes of memory that the pool holds: part of the engine's budget.
+  /// The number of bytes of memory that the pool holds, which are part of the engine's budget.
   var retainedBytes: Int { state.withLock { $0.bytes } }
 
-  /// An arena of at least `size` bytes: a retired one of exactly the size that a new one would have,
-  /// with at most `touchedMaximum` bytes of memory, else a new one. What it has of memory stays charged,
-  /// for the caller. Throws as `Arena.init`.
+  /// Returns an arena of at least `size` bytes.
+  ///
+  /// The arena is a retired one with the size that a new one would have and at most `touchedMaximum` bytes of memory,
+  /// or else a new one. Its memory stays charged, to the caller. Throws what `Arena.init` throws.
   func take(size: Int, touchedMaximum: Int = .max) throws(EngineError) -> Arena {
     let wanted = Arena.reservedSize(for: size)
     let reused: Arena? = state.withLock { state in
@@ -49,10 +50,10 @@ final class ArenaPool: Sendable {
     return try Arena(reserving: size)
   }
 
-  /// Keeps `arena`, for which `charged` bytes were charged, for later if it may be and there is room, else
-  /// lets it go.
+  /// Keeps `arena`, for which `charged` bytes were charged, for reuse if `isReusable` is true and there is room;
+  /// otherwise releases it.
   ///
-  /// Requires: no one reads or writes the arena any more.
+  /// Requires that no thread reads or writes the arena any more.
   func retire(_ arena: Arena, charged: Int, isReusable: Bool) {
     arena.reset()
     let bytes = arena.touchedBytes
@@ -66,10 +67,10 @@ final class ArenaPool: Sendable {
     account?.charge((isKept ? bytes : 0) - charged)
   }
 
-  /// Gives memory back until at most `bytes` are kept; the bound stays.
+  /// Releases memory until at most `bytes` are kept. The limit does not change.
   func trim(to bytes: Int) { release { _ in bytes } }
 
-  /// Changes the bounds, and gives memory back until the first holds.
+  /// Changes the limits, and releases memory until at most `limit` bytes are kept.
   func setLimit(_ limit: Int, accountMaximum: Int = .max) {
     release { state in
       state.limit = limit
@@ -78,9 +79,9 @@ final class ArenaPool: Sendable {
     }
   }
 
-  /// Gives memory back until what is kept is at most what `bound` says.
+  /// Releases memory until at most as many bytes are kept as `bound` returns.
   private func release(downTo bound: (inout State) -> Int) {
-    // The arenas are unmapped after the lock is released, when this array goes.
+    // The arenas are unmapped after the lock is released, when this array is destroyed.
     let released: [Arena] = state.withLock { state in
       let bytes = bound(&state)
       var released: [Arena] = []

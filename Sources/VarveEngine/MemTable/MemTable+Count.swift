@@ -1,9 +1,10 @@
-/// How many entries lie between two keys.
+/// Counting the entries between two keys.
 extension MemTable {
-  /// Entries of keys from `lower` (included) up to `upper` (excluded; nil: to the end), all versions counted.
-  /// Exact while nothing is inserted; entries that are inserted meanwhile count or not.
+  /// Returns the number of entries, of all versions, with keys from `lower` (included) up to `upper` (excluded; nil
+  /// for no bound).
   ///
-  /// Any thread, no lock. Complexity: O(log n + leaves between), without a look at the entries of those.
+  /// The count is exact while nothing is inserted; concurrent insertions may or may not be counted. Safe from any
+  /// thread, without a lock. Complexity: O(log n + leaves between), without reading the entries of those leaves.
   func entryCount(from lower: ByteView, to upper: ByteView?) -> Int {
     if let upper, upper.compare(lower) <= 0 { return 0 }
     let start = tree.firstEntry(atOrAfter: SearchKey(lower, Trailer(word: .max)))

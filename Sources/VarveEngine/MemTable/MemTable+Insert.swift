@@ -1,17 +1,18 @@
-/// The writing half of the B+tree. One writer; see `TreeNode` for what readers may see meanwhile.
+/// The writer's part of the B+tree. There is one writer; `TreeNode` describes what concurrent readers may see.
 ///
 /// # Order of a split
-/// 1. The new right node is filled while no one knows it.
-/// 2. One change of the left node drops what moved, links to the right node and sets the high key:
-///    from then on readers find the moved entries by going right.
-/// 3. The separator goes into the parent, which may split in turn; then readers find them directly.
+/// 1. The new right node is filled before any reader can reach it.
+/// 2. One change of the left node removes the moved entries, links to the right node and sets the high key. From then
+///    on readers find the moved entries by going right.
+/// 3. The separator is inserted into the parent, which may split in turn. Then readers find the moved entries
+///    directly.
 extension MemTable {
-  /// Inserts an entry. False if this very entry, key and trailer, is there already (a log may hold an
-  /// entry twice): then nothing changes.
+  /// Inserts an entry. Returns false and changes nothing if an entry with this key and trailer exists already (a log
+  /// may hold an entry twice).
   ///
-  /// Of a range tombstone the key is where it begins, and the value where it ends.
+  /// For a range tombstone, the key is the start of the range and the value is its end.
   ///
-  /// Requires: `hasRoom`, key and value within `Limits`, and no other writer.
+  /// Requires `hasRoom`, key and value within `Limits`, and no other writer.
   @discardableResult
   func insert(_ userKey: ByteView, _ trailer: Trailer, _ value: ByteView) -> Bool {
     precondition(userKey.count <= Limits.keySizeMaximum, "a key above the limit: check keys before they are stamped")
@@ -54,21 +55,26 @@ extension MemTable {
     return true
   }
 
-  /// Takes over the range tombstones of a batch whose first entry has this sequence; before its other entries. A point of
-  /// the same batch marks the range that it lies in, whether it comes before the tombstone or after it: the two are not
-  /// distinguished. Ranges that get no point stay unmarked.
+  /// Takes over the range tombstones of a batch whose first entry has the sequence number `first`, before the batch's
+  /// other entries are inserted.
   ///
-  /// Requires: there are none yet.
+  /// A point entry of the same batch marks the range that it lies in, whether it comes before the tombstone or after
+  /// it: the two are not distinguished. Ranges without a point entry stay unmarked.
+  ///
+  /// Requires that the memtable has no range tombstones.
   func adopt(_ prepared: PreparedTombstones.Part, first: SequenceNumber) {
     hasTombstones = true
     rangeTombstones.adopt(prepared, first: first)
     chargeTombstones()
-    // The leader meets each of them again as an entry of the batch, which is there already and is not counted then.
+    // The leader later meets each of them again as an entry of the batch, which exists already and is then not
+    // counted.
     count(prepared, first: first)
   }
 
-  /// The position after the last entry of `leaf` if `target` belongs there by prefix and head alone,
-  /// else -1. What ascends needs no search from the root.
+  /// Returns the position after the last entry of `leaf` if `target` belongs there by prefix and head alone,
+  /// otherwise -1.
+  ///
+  /// Ascending keys need no search from the root.
   @inline(__always)
   private func positionBehindLast(_ leaf: TreeNode, _ target: SearchKey) -> Int {
     let shape = leaf.shape
@@ -96,7 +102,7 @@ extension MemTable {
     count(target.trailer.sequence.value)
   }
 
-  /// Brackets a change of a node that readers may be reading.
+  /// Calls `body` within a change of a node that readers may be reading.
   @inline(__always)
   private func change(_ node: TreeNode, _ body: () -> Void) {
     node.beginChange()
@@ -107,7 +113,7 @@ extension MemTable {
 
   // MARK: Entries
 
-  /// Puts an entry into a node that has room, and shortens the prefix if the key doesn't share it.
+  /// Inserts an entry into a node that has room, and shortens the prefix if the key doesn't share it.
   @inline(__always)
   private func insertEntry(_ node: TreeNode, at position: Int, _ target: SearchKey, _ record: UInt32) {
     let shape = node.shape
@@ -122,10 +128,10 @@ extension MemTable {
     node.lastPosition = position
   }
 
-  /// Shortens the prefix of `node` to what `target` shares, and takes the heads again; the prefix of an
-  /// empty node becomes the whole key. The size of the prefix is returned, not yet stored.
+  /// Shortens the prefix of `node` to what `target` shares and recomputes the heads. The prefix of an empty node
+  /// becomes the whole key. Returns the size of the prefix, which is not stored yet.
   ///
-  /// The heads begin with bytes of the old prefix then, so no record but one is fetched.
+  /// The new heads begin with bytes of the old prefix, so only one record is fetched.
   @inline(never)
   private func fitPrefix(_ node: TreeNode, _ target: SearchKey) -> Int {
     let shape = node.shape
@@ -143,8 +149,8 @@ extension MemTable {
     return size
   }
 
-  /// Lengthens the prefix of a node whose heads say little, after a split has brought its keys closer
-  /// together. Costs a visit to each record, so not done where the heads do their work.
+  /// Lengthens the prefix of a node whose heads rarely differ, after a split has brought its keys closer together.
+  /// This reads each record, so it is done only if the heads tie often.
   private func extendPrefix(_ node: TreeNode) {
     let shape = node.shape
     if shape.count < 2 { return }
@@ -159,7 +165,7 @@ extension MemTable {
     node.setShape(count: shape.count, prefixSize: size)
   }
 
-  /// Drops the entries from `count` on.
+  /// Removes the entries from `count` on.
   private func truncate(_ node: TreeNode, to count: Int) {
     node.clearHeads(from: count)
     node.setShape(count: count, prefixSize: node.shape.prefixSize)
@@ -168,12 +174,12 @@ extension MemTable {
 
   // MARK: Splits
 
-  /// Where to cut a full node that is about to take an entry at `position`.
+  /// Returns the position at which to split a full node that is about to receive an entry at `position`.
   ///
-  /// Keys that arrive in order, ascending or descending (new versions of one key descend), find the
-  /// last insert right beside them: the cut goes there, and the side that they leave stays full.
-  /// Else in the middle. A quarter of the entries goes to each side at least, so that no order of keys
-  /// makes a split cheap to provoke, unless the run is at the end of the node: then all stay.
+  /// Keys that arrive in order, ascending or descending (new versions of one key descend), are inserted next to the
+  /// previous insert. The split is then made there, and the side that they leave stays full. Otherwise it is made in
+  /// the middle. Each side keeps at least a quarter of the entries, so that no order of keys makes a split cheap to
+  /// provoke, unless the run is at the end of the node: then all entries stay.
   private func cut(_ node: TreeNode, _ position: Int) -> Int {
     let middle = TreeNode.capacity / 2
     let least = TreeNode.capacity / 4
@@ -181,7 +187,7 @@ extension MemTable {
     if position == last + 1 {
       return position == TreeNode.capacity ? position : min(max(position, least), TreeNode.capacity - least)
     }
-    // What descends leaves the right side, so that must not be the smaller one.
+    // A descending run leaves the right side, which must not become the smaller one.
     return position == last ? min(max(position, least), middle) : middle
   }
 
@@ -208,7 +214,7 @@ extension MemTable {
     insertSeparator(separator, left: offset, right: rightOffset, level: 1)
   }
 
-  /// Tells the level above that `right`, which begins with the record `separator`, is beside `left`.
+  /// Inserts `right`, which begins with the record `separator`, next to `left` into the level above.
   private func insertSeparator(_ separator: UInt32, left: UInt32, right: UInt32, level: Int) {
     let target = SearchKey(tree.record(separator).internalKey)
     let root = tree.root
@@ -240,12 +246,12 @@ extension MemTable {
     insertEntry(node, at: position, target, separator)
   }
 
-  /// Splits a full inner node: one separator goes up, the children to its right go to the new node.
+  /// Splits a full inner node: one separator moves up, and the children to its right move to the new node.
   private func splitInner(
     _ offset: UInt32, _ position: Int, _ target: SearchKey, _ separator: UInt32, _ child: UInt32
   ) {
     let left = tree.node(offset)
-    // The one at the cut goes up, and both sides must have a separator after the new one went in.
+    // The separator at the split moves up, and both sides must have a separator after the new one is inserted.
     let last = TreeNode.capacity - 1
     let cut = min(cut(left, position), position > last ? last : last - 1)
     let goesRight = position > cut

@@ -1,8 +1,8 @@
-/// Checks of the whole tree, for tests.
+/// Checks of the whole tree, used by tests.
 extension MemTable {
-  /// Stops with a message where the tree breaks an invariant of `TreeNode`.
+  /// Stops the process with a message if the tree violates an invariant of `TreeNode`.
   ///
-  /// Requires: no writer.
+  /// Requires that there is no concurrent writer.
   func checkInvariants() {
     let root = tree.root
     if root == 0 { return }
@@ -55,7 +55,7 @@ extension MemTable {
     }
   }
 
-  /// Child i + 1 begins with separator i, and is the right sibling of child i.
+  /// Checks that child i + 1 begins with separator i and is the right sibling of child i.
   private func checkChildren(_ node: TreeNode) {
     for index in 0..<node.count {
       let links = tree.node(node.child(index)).links
@@ -64,6 +64,6 @@ extension MemTable {
     }
   }
 
-  /// Where the arena lies.
+  /// The address of the arena.
   var arenaAddress: UInt { unsafe UInt(bitPattern: arena.base) }
 }

@@ -1,24 +1,24 @@
-/// Scans a memtable in internal-key order, while the writer continues.
+/// Iterates over a memtable in internal-key order, while the writer continues.
 ///
-/// Stands on a record, which never moves, and remembers where it was found: leaf, index and the leaf's
-/// version. A step within an unchanged leaf is two loads and a check. A step from a leaf that changed
-/// finds its record again, in that leaf or to its right; backwards, where there are no links, from the
+/// The iterator is positioned on a record, which never moves, and remembers where it found the record: leaf, index
+/// and the leaf's version. A step within an unchanged leaf is two loads and a check. A step from a changed leaf finds
+/// the record again, in that leaf or to its right. A backward step, for which leaves have no links, searches from the
 /// root.
 ///
 /// # Invariants
-/// 1. Entries that were there when the iterator was made are met exactly once on a way in one
-///    direction; entries inserted meanwhile may be met or not, and at most once.
+/// 1. Entries that existed when the iterator was created are returned exactly once by a scan in one direction.
+///    Entries inserted later may be returned or not, at most once.
 ///
 /// # Safety
-/// `memTable` keeps the bytes alive; the steps use `tree` alone, so that they count no reference. Views
-/// last as long as the memtable, which is longer than the contract asks for.
+/// `memTable` keeps the bytes alive. The steps use only `tree`, so that they count no reference. Views are valid as
+/// long as the memtable, which is longer than the protocol requires.
 struct MemTableIterator: InternalIterator {
   private let memTable: MemTable
   private let tree: MemTableTree
   private var position = MemTableTree.Position.none
 
-  /// How many entries ahead records are asked for: a scan meets them in key order, which is not the
-  /// order that they lie in.
+  /// The number of entries that records are prefetched ahead: a scan reads records in key order, which is not their
+  /// order in memory.
   private static let prefetchDistance = 8
 
   init(_ memTable: MemTable) {
@@ -26,7 +26,7 @@ struct MemTableIterator: InternalIterator {
     tree = memTable.tree
   }
 
-  /// What keeps the bytes of the entries where they are.
+  /// The object that keeps the bytes of the entries.
   var owner: MemTable { memTable }
 
   @inline(__always)
@@ -72,7 +72,7 @@ struct MemTableIterator: InternalIterator {
     leaveLeaf(leaf)
   }
 
-  /// The step to the next leaf, or within one that changed.
+  /// Steps to the next leaf, or within a leaf that changed.
   @inline(never)
   private mutating func leaveLeaf(_ leaf: TreeNode) {
     let right = leaf.links.right

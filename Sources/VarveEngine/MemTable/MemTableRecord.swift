@@ -1,6 +1,6 @@
 internal import CVarve
 
-/// One entry of a memtable, where it lies in the arena.
+/// One entry of a memtable, as a pointer into the arena.
 ///
 /// ```
 ///  0         8              12               16          16 + key size
@@ -9,11 +9,11 @@ internal import CVarve
 ///  └─────────┴──────────────┴────────────────┴───────────┴─────────────┘
 /// ```
 ///
-/// Native byte order: this never leaves the process.
+/// Integers are in native byte order, because a record never leaves the process.
 ///
 /// # Safety
-/// A record is written whole before its offset is published and is never changed afterwards, so its
-/// reads are plain. It lives as long as its memtable.
+/// A record is written completely before its offset is published and is never changed afterwards, so its reads are
+/// plain. It lives as long as its memtable.
 @safe
 struct MemTableRecord {
   static let headerSize = 16
@@ -23,7 +23,7 @@ struct MemTableRecord {
   @inline(__always)
   init(_ base: UnsafeMutableRawPointer) { unsafe self.base = base }
 
-  /// How many bytes of the arena an entry takes.
+  /// Returns the number of bytes that an entry takes in the arena.
   @inline(__always)
   static func size(keySize: Int, valueSize: Int) -> Int { (headerSize &+ keySize &+ valueSize &+ 7) & ~7 }
 
@@ -48,14 +48,14 @@ struct MemTableRecord {
   @inline(__always)
   var internalKey: InternalKey { InternalKey(userKey, trailer) }
 
-  /// Asks for the first cache lines of a record that will be read soon.
+  /// Prefetches the first cache lines of a record that will be read soon.
   @inline(__always)
   func prefetch() {
     unsafe cvarve_prefetch(base)
     unsafe cvarve_prefetch(base + 64)
   }
 
-  /// Fills a record that no one sees yet.
+  /// Writes a record that is not published yet.
   @inline(__always)
   func write(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) {
     unsafe base.storeBytes(of: trailer.word, as: UInt64.self)
@@ -66,11 +66,11 @@ struct MemTableRecord {
     unsafe (start + key.count).copyMemory(from: value.base, byteCount: value.count)
   }
 
-  /// Negative, zero or positive as the record sorts before, with or after `target`.
+  /// Returns a negative number, zero or a positive number if the record sorts before, equal to or after `target`.
   ///
-  /// Requires: both keys share their first `prefixSize` bytes, and their heads after those are equal.
-  /// So either they share eight bytes more, or the shorter one is a prefix of the other, whose next
-  /// bytes are zeros: then the sizes decide.
+  /// Requires that both keys share their first `prefixSize` bytes and that their heads after those are equal. So
+  /// either they share eight more bytes, or the shorter one is a prefix of the other, whose next bytes are zeros:
+  /// then the sizes decide.
   @inline(__always)
   func compare(_ target: SearchKey, afterHeadAt prefixSize: Int) -> Int {
     let size = keySize

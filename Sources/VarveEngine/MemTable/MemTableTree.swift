@@ -1,33 +1,33 @@
 internal import Synchronization
 
-/// The reading half of the memtable's B+tree: searches that take no lock and count no reference.
+/// The readers' part of the memtable's B+tree: searches that take no lock and count no reference.
 ///
-/// A value that is one pointer to the arena, whose word 0 holds the offset of the root (0: empty).
+/// The value is one pointer to the arena, whose word 0 holds the offset of the root (0 for an empty tree).
 ///
 /// # Algorithm
-/// 1. From the root down: the child after the separators that are at or before the target.
-/// 2. An inner node whose separators are all before the target may have been split meanwhile: if the
-///    target is at or after its high key, go right instead of down (B-link tree).
-/// 3. A leaf whose entries are all before the target: go right. Either it was split, or the answer is
-///    the first entry of the next leaf anyway, so leaves compare no high key here.
-/// 4. A node that changed while it was read is read again. Entries only ever move right, so neither
-///    the parent nor the root need be visited again.
+/// 1. Beginning at the root, descend to the child after the separators that are at or before the target.
+/// 2. An inner node whose separators are all before the target may have been split concurrently: if the target is at
+///    or after its high key, go right instead of down (B-link tree).
+/// 3. In a leaf whose entries are all before the target, go right. Either the leaf was split, or the result is the
+///    first entry of the next leaf anyway, so leaves compare no high key here.
+/// 4. A node that changed while it was read is read again. Entries only ever move right, so neither the parent nor
+///    the root need be visited again.
 ///
 /// # Safety
-/// A view: the caller that holds a `MemTableTree` holds the memtable. Offsets come from nodes whose version was checked
-/// after they were loaded, so they lead to records and nodes that were published whole.
+/// This is a view: the owner of a `MemTableTree` keeps the memtable alive. Offsets come from nodes whose version was
+/// checked after they were loaded, so they refer to records and nodes that were published completely.
 @safe
 struct MemTableTree {
   let arena: UnsafeMutableRawPointer
 
-  /// Where an entry was found.
+  /// The location of an entry.
   struct Position {
-    /// Word offset of the leaf; 0: there is no entry.
+    /// The word offset of the leaf, or 0 if there is no entry.
     var leaf: UInt32
     /// The leaf's version when the entry was at `index`.
     var version: UInt64
     var index: Int
-    /// Word offset of the record.
+    /// The word offset of the record.
     var record: UInt32
 
     static let none = Position(leaf: 0, version: 0, index: 0, record: 0)
@@ -35,13 +35,13 @@ struct MemTableTree {
     var isNone: Bool { leaf == 0 }
   }
 
-  /// How many entries of a node lie before a target.
+  /// The number of entries of a node that are before a target.
   struct Rank {
-    /// -1: the node changed while it was read.
+    /// The number of entries, or -1 if the node changed while it was read.
     let count: Int
-    /// Entry `count` begins with the same prefix and head as the target.
+    /// Whether entry `count` begins with the same prefix and head as the target.
     let sharesHead: Bool
-    /// Entry `count` is the target.
+    /// Whether entry `count` is the target.
     let isExact: Bool
 
     @inline(__always)
@@ -62,7 +62,7 @@ struct MemTableTree {
   @inline(__always)
   func record(_ offset: UInt32) -> MemTableRecord { unsafe MemTableRecord(arena + Int(offset) &* 8) }
 
-  /// Word offset of the root; 0: nothing was inserted yet. Pairs with the release in `setRoot`.
+  /// The word offset of the root, or 0 if the tree is empty. The load pairs with the release in `setRoot`.
   @inline(__always)
   var root: UInt32 {
     let word = unsafe arena.assumingMemoryBound(to: Atomic<UInt64>.self).pointee.load(ordering: .acquiring)
@@ -75,7 +75,7 @@ struct MemTableTree {
 
   // MARK: In one node
 
-  /// How many entries of `node` are before `target`, or at it if `orEqual`.
+  /// Returns the number of entries of `node` that are before `target`, or at it if `orEqual` is true.
   @inline(__always)
   func rank(_ node: TreeNode, _ target: SearchKey, orEqual: Bool, version: UInt64) -> Rank {
     let shape = node.shape
@@ -96,13 +96,13 @@ struct MemTableTree {
     return rankAmongTies(node, target, shape, from: position, orEqual: orEqual, version: version)
   }
 
-  /// The rank of a target that doesn't begin with the node's prefix (then it is before or after all
-  /// entries), or whose prefix is too long to be held in the node.
+  /// Returns the rank of a target that doesn't begin with the node's prefix (it is then before or after all entries),
+  /// or whose prefix is too long to be stored in the node.
   @inline(never)
   private func rankByPrefix(
     _ node: TreeNode, _ target: SearchKey, _ shape: TreeNode.Shape, orEqual: Bool, version: UInt64
   ) -> Rank {
-    // An inner node may be without separators for a moment of its making only: count is above zero.
+    // An inner node has no separators only while it is being built, so the count is above zero.
     let any = node.record(0)
     guard node.isUnchanged(since: version) else { return .changed }
     let prefix = record(any).userKey.slice(0, shape.prefixSize)
@@ -114,10 +114,10 @@ struct MemTableTree {
     return Rank(isBefore ? 0 : shape.count)
   }
 
-  /// The rank of a target whose head is that of entry `position` and perhaps of more after it.
+  /// Returns the rank of a target whose head equals that of entry `position` and perhaps of more entries after it.
   ///
-  /// The first of them is looked at first: what is searched and inserted most is the newest version of
-  /// a key, which comes before all others.
+  /// The first of them is compared first: the newest version of a key, which comes before all others, is searched and
+  /// inserted most often.
   @inline(never)
   private func rankAmongTies(
     _ node: TreeNode, _ target: SearchKey, _ shape: TreeNode.Shape, from position: Int, orEqual: Bool,
@@ -147,10 +147,10 @@ struct MemTableTree {
 
   // MARK: From the root
 
-  /// The leaf where the entries from `target` on begin, or one to the left of it. With `orEqual` false
-  /// a target that is itself a separator leads to the left of it.
+  /// Returns the leaf in which the entries from `target` on begin, or one to the left of it. If `orEqual` is false, a
+  /// target that is itself a separator leads to its left.
   ///
-  /// Requires: the tree is not empty.
+  /// Requires that the tree is not empty.
   @inline(__always)
   func descend(from root: UInt32, _ target: SearchKey, orEqual: Bool, toLevel level: Int = 0) -> UInt32 {
     var offset = root
@@ -161,7 +161,7 @@ struct MemTableTree {
     }
   }
 
-  /// One step down or right; `offset` itself if the node changed.
+  /// Takes one step down or right. Returns `offset` itself if the node changed.
   @inline(__always)
   private func step(_ node: TreeNode, _ offset: UInt32, _ target: SearchKey, orEqual: Bool) -> UInt32 {
     let version = node.beginRead()
@@ -178,7 +178,7 @@ struct MemTableTree {
     return node.isUnchanged(since: version) ? child : offset
   }
 
-  /// Whether `target` belongs to the right of a node with this high key.
+  /// Returns whether `target` belongs to the right of a node with this high key.
   @inline(__always)
   private func isPast(_ highKey: UInt32, _ target: SearchKey, orEqual: Bool) -> Bool {
     if highKey == 0 { return false }
@@ -186,7 +186,7 @@ struct MemTableTree {
     return orEqual ? order <= 0 : order < 0
   }
 
-  /// The first entry at or after `target`; after it if `orEqual`.
+  /// Returns the first entry at or after `target`.
   @inline(__always)
   func firstEntry(atOrAfter target: SearchKey) -> Position {
     let root = root
@@ -194,7 +194,8 @@ struct MemTableTree {
     return firstEntry(from: descend(from: root, target, orEqual: true), target, orEqual: false)
   }
 
-  /// The first entry at or after `target`, or after it if `orEqual`, in a leaf or to the right of it.
+  /// Returns the first entry at or after `target`, or strictly after it if `orEqual` is true, in a leaf or to the
+  /// right of it.
   @inline(__always)
   func firstEntry(from leaf: UInt32, _ target: SearchKey, orEqual: Bool) -> Position {
     var offset = leaf
@@ -215,7 +216,7 @@ struct MemTableTree {
     }
   }
 
-  /// The last entry before `target`.
+  /// Returns the last entry before `target`.
   func lastEntry(before target: SearchKey) -> Position {
     let root = root
     if root == 0 { return .none }
@@ -233,12 +234,12 @@ struct MemTableTree {
         offset = links.right
         continue
       }
-      // By invariant 3 of the nodes only the first leaf can have no entry before its target.
+      // By invariant 3 of the nodes, only the first leaf can have no entry before its target.
       return rank > 0 ? Position(leaf: offset, version: version, index: rank &- 1, record: record) : .none
     }
   }
 
-  /// The first entry of the leaf at `offset`, which is not empty.
+  /// Returns the first entry of the leaf at `offset`, which must not be empty.
   @inline(__always)
   func firstEntry(of offset: UInt32) -> Position {
     let leaf = node(offset)
@@ -250,7 +251,7 @@ struct MemTableTree {
     }
   }
 
-  /// The last entry of all.
+  /// Returns the last entry of the tree.
   func lastEntry() -> Position {
     var offset = root
     if offset == 0 { return .none }
@@ -272,7 +273,8 @@ struct MemTableTree {
     }
   }
 
-  /// The newest entry of `key` with a sequence of at most that of the target's trailer; 0: none.
+  /// Returns the newest entry of the target's key with a sequence number of at most that of its trailer, or 0 if
+  /// there is none.
   @inline(__always)
   func newestRecord(_ target: SearchKey) -> UInt32 {
     let root = root
@@ -286,7 +288,7 @@ struct MemTableTree {
       if rank.count < leaf.count {
         let found = leaf.record(rank.count)
         guard leaf.isUnchanged(since: version) else { continue }
-        // An entry with another head has another key: its record need not be fetched to know.
+        // An entry with a different head has a different key, so its record need not be fetched.
         return rank.sharesHead && record(found).userKey.equals(target.key) ? found : 0
       }
       let right = leaf.links.right

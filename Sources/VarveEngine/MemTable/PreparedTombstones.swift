@@ -1,36 +1,39 @@
-/// The range tombstones of a large batch, cut into fragments before its commit leads.
+/// The range tombstones of a large batch, cut into fragments before the batch's commit becomes the leader.
 ///
-/// Inserted one by one, 400,000 tombstones keep every other writer waiting for as long as their searches take. So the
-/// writer of a large batch sorts their bounds once, on its own time, and the leader only adds the commit's first
-/// sequence to what is ready and hands it to the memtable (`RangeTombstoneTree.adopt`).
+/// If they were inserted one by one, 400,000 tombstones would keep every other writer waiting for the duration of
+/// their searches. So the writer of a large batch sorts their bounds once, on its own time. The leader then only adds
+/// the commit's first sequence number to the prepared edit and passes it to the memtable
+/// (`RangeTombstoneTree.adopt`).
 ///
 /// # Cutting
-/// The bounds are sorted, equal ones counted once; between two neighbours all keys are alike. The tombstones are then
-/// laid over these intervals from the newest to the oldest, each where no newer one lies; a chain of the intervals that
-/// are still free passes the others in constant time, nearly. Where two neighbours differ is a boundary. The boundaries,
-/// which are in order, become a treap by one pass with a stack.
+/// The bounds are sorted and equal ones are merged, so that the keys between two neighbours are all covered alike.
+/// The tombstones are then applied to these intervals from the newest to the oldest, each only where no newer one
+/// lies; a chain of the intervals that are still free skips the others in nearly constant time. A bound at which the
+/// two neighbouring intervals differ is a boundary. The boundaries, which are in order, become a treap by one pass
+/// with a stack.
 ///
 /// # Memory
-/// A tombstone keeps its record and at most two boundaries, 120 bytes with keys of eight bytes, and the whole batch one
-/// version: readers see all of an edit or nothing of it. While it is put together it takes up to 80 bytes more, of
-/// which 60 are free again before the first boundary is made.
+/// A tombstone keeps its record and at most two boundaries, 120 bytes with keys of eight bytes. The whole batch has
+/// one version, because readers see all of an edit or nothing of it. While it is prepared it takes up to 80 bytes
+/// more per tombstone, of which 60 are freed before the first boundary is created.
 ///
 /// Complexity: O(n log n) for n tombstones.
 ///
 /// # Concurrency
-/// Made by the batch's writer; then the commit leader's, whose memtable takes the parts over.
+/// The batch's writer creates the object. After that it belongs to the commit leader, whose memtable takes the parts
+/// over.
 final class PreparedTombstones: @unchecked Sendable {
   // Sendable: see Concurrency above.
 
-  /// Batches with fewer range deletes are inserted one by one.
+  /// The number of range deletes below which they are inserted one by one.
   static let countMinimum = 4_096
-  /// With so many for one family, a memtable that has range tombstones already is frozen for them.
+  /// The number of tombstones for one family from which a memtable that already has range tombstones is frozen first.
   static let freezingCount = 16_384
 
   private var parts: [FamilyID: Part] = [:]
 
-  /// The tombstones of a batch's payload, by family. `isVolatile` says whether a family is: entries of such families have
-  /// the lower sequences of a commit.
+  /// Prepares the tombstones of a batch's payload, by family. `isVolatile` returns whether a family is volatile:
+  /// entries of such families have the lower sequence numbers of a commit.
   ///
   /// Throws `.noMemory`, and `.corruption` as a reader of the batch does.
   init(_ payload: ByteView, isVolatile: @escaping (FamilyID) -> Bool = { _ in false }) throws(EngineError) {
@@ -54,7 +57,7 @@ final class PreparedTombstones: @unchecked Sendable {
     for part in parts.values { try part.build() }
   }
 
-  /// Asks again only where the family is another one than before.
+  /// Caches the last answer, and asks again only if the family is a different one.
   private struct LastAnswer {
     private let ask: (FamilyID) -> Bool
     private var last: (family: FamilyID, isVolatile: Bool)?
@@ -69,7 +72,7 @@ final class PreparedTombstones: @unchecked Sendable {
     }
   }
 
-  /// What there is for a family.
+  /// Returns the tombstones of a family, or nil if it has none.
   func part(of family: FamilyID) -> Part? { parts[family] }
 
   private func part(_ family: FamilyID) -> Part {
@@ -82,24 +85,24 @@ final class PreparedTombstones: @unchecked Sendable {
   /// The tombstones of one family.
   ///
   /// # Safety
-  /// Records and nodes live in `memory`, until a tree takes it over.
+  /// Records and nodes live in `memory` until a tree takes it over.
   @safe
   final class Part {
     private var memory = TombstoneMemory()
-    /// How many tombstones there are, and what their records take.
+    /// The number of tombstones, and the bytes that their records take.
     private(set) var count = 0
     private var recordsSize = 0
-    /// The first record and the last.
+    /// The first and the last record.
     private var records: TombstoneRecord?
     private var last: TombstoneRecord?
     private var nodes: TombstoneNodes?
     private(set) var root: TombstoneNode?
 
-    /// The indexes in the commit's order of the first range delete and of the last one.
+    /// The indices of the first and the last range delete, in the commit's order.
     var firstIndex: UInt32 { records?.index ?? 0 }
     var lastIndex: UInt32 { last?.index ?? 0 }
     var nodeCount: Int { nodes?.count ?? 0 }
-    /// What the memtable will take over.
+    /// The bytes that the memtable will take over.
     var memorySize: Int { memory.size }
 
     /// Counts a tombstone that will be appended.
@@ -108,13 +111,13 @@ final class PreparedTombstones: @unchecked Sendable {
       recordsSize += TombstoneRecord.size(start, end)
     }
 
-    /// Makes room for all that were counted.
+    /// Allocates memory for all counted tombstones.
     fileprivate func reserve() throws(EngineError) {
       records = try unsafe TombstoneRecord(memory.reserve(recordsSize))
       recordsSize = 0
     }
 
-    /// Adds a tombstone whose entry has this index in the commit's order, from 0 on.
+    /// Appends a tombstone whose entry has this index in the commit's order, from 0 on.
     fileprivate func append(_ start: ByteView, _ end: ByteView, index: UInt32) {
       guard let record = records?.record(at: UInt32(recordsSize / TombstoneRecord.alignment)) else { return }
       record.initialize(start, end, index: index)
@@ -128,7 +131,7 @@ final class PreparedTombstones: @unchecked Sendable {
       let boundaries = try TombstoneNodes(&memory, count: cut.boundaryCount)
       var index = 0
       cut.forEachBoundary { key, record in
-        // Indexes from 1 on, so that 0 means that no tombstone covers it.
+        // Indices begin at 1, so that 0 means that no tombstone covers the range.
         let sequence = SequenceNumber(record.map { UInt64($0.index) + 1 } ?? 0)
         boundaries[index].initialize(key, sequence, priority: memory.nextRandom(), edit: 0)
         index += 1
@@ -137,8 +140,8 @@ final class PreparedTombstones: @unchecked Sendable {
       root = boundaries.link()
     }
 
-    /// The version of the whole edit, after its boundaries have their sequences: that of the batch's first entry and
-    /// their index. The memory goes to the tree.
+    /// Returns the version of the whole edit, after setting the sequence number of each boundary to that of the
+    /// batch's first entry plus its index. The memory moves to the tree.
     func takeVersion(first: SequenceNumber, memory target: inout TombstoneMemory) -> TombstoneVersion? {
       guard let records, let last, let nodes else { return nil }
       for index in 0..<nodes.count where nodes[index].sequence != .zero {
@@ -153,12 +156,12 @@ final class PreparedTombstones: @unchecked Sendable {
   }
 }
 
-/// The tombstones of a part, cut: see "Cutting" of `PreparedTombstones`.
+/// The tombstones of a part, cut as described in "Cutting" of `PreparedTombstones`.
 ///
-/// A bound has a number: that of its tombstone times two, and one more where the tombstone ends.
+/// The number of a bound is twice the number of its tombstone, plus one if it is the end.
 ///
 /// # Concurrency
-/// One thread's.
+/// The value belongs to one thread.
 private struct TombstoneCut: ~Copyable {
   private struct Bound: BitwiseCopyable {
     let head: UInt64
@@ -166,16 +169,16 @@ private struct TombstoneCut: ~Copyable {
   }
 
   private let records: TombstoneRecord
-  /// Of each tombstone the position of its record.
+  /// The position of each tombstone's record.
   private var locations: ScratchArray<UInt32>
-  /// Of each bound its position among all different ones, and of each of these one bound.
+  /// The position of each bound among all distinct ones, and one bound for each of those.
   private var ranks: ScratchArray<UInt32>
   private var firsts: ScratchArray<UInt32>
   private var firstCount = 0
-  /// Of the interval after each different bound the newest tombstone over it, counted from 1; 0 where there is none.
+  /// The newest tombstone over the interval after each distinct bound, counted from 1, or 0 if there is none.
   private var cover: ScratchArray<UInt32>
 
-  /// Cuts so many tombstones. Throws `.noMemory`.
+  /// Cuts `count` tombstones. Throws `.noMemory`.
   static func make(_ records: TombstoneRecord, count: Int) throws(EngineError) -> TombstoneCut {
     let locations = try ScratchArray<UInt32>(repeating: 0, count: count)
     let ranks = try ScratchArray<UInt32>(repeating: 0, count: 2 * count)
@@ -232,7 +235,7 @@ private struct TombstoneCut: ~Copyable {
     }
   }
 
-  /// How many bytes all bounds share at their beginning: heads say nothing there.
+  /// The number of leading bytes that all bounds share, where heads would not distinguish them.
   private var sharedPrefixSize: Int {
     let first = records.start
     var size = first.count
@@ -244,7 +247,7 @@ private struct TombstoneCut: ~Copyable {
   }
 
   private mutating func coverIntervals() throws(EngineError) {
-    /// The next interval at or after each that may be free.
+    /// The next interval at or after each one that may be free.
     var next = try ScratchArray<UInt32>(repeating: 0, count: firstCount + 1)
     for rank in 0...firstCount { next[rank] = UInt32(rank) }
     for index in (0..<locations.count).reversed() {
@@ -267,14 +270,14 @@ private struct TombstoneCut: ~Copyable {
     return here
   }
 
-  /// How many bounds have another tombstone over the keys after them than over those before.
+  /// The number of boundaries: bounds at which the tombstone over the keys changes.
   var boundaryCount: Int {
     var count = 0
     forEachBoundary { _, _ in count += 1 }
     return count
   }
 
-  /// Calls `body` with the key of each of them, ascending, and the tombstone over the keys after it.
+  /// Calls `body` with the key of each boundary, ascending, and the tombstone over the keys after it.
   func forEachBoundary(_ body: (ByteView, TombstoneRecord?) -> Void) {
     var last: UInt32 = 0
     for rank in 0..<firstCount where cover[rank] != last {
@@ -284,10 +287,10 @@ private struct TombstoneCut: ~Copyable {
   }
 }
 
-/// The boundaries of a prepared edit, which follow each other in the order of their keys.
+/// The boundaries of a prepared edit, contiguous in the order of their keys.
 ///
 /// # Safety
-/// They live in the memory that they were allocated in.
+/// The boundaries live in the memory in which they were allocated.
 @safe
 private struct TombstoneNodes {
   private let base: UnsafeMutableRawPointer
@@ -303,9 +306,9 @@ private struct TombstoneNodes {
     return unsafe TombstoneNode(base + index * TombstoneNode.size)
   }
 
-  /// Makes them a treap, and returns its root.
+  /// Links the boundaries into a treap, and returns its root.
   func link() -> TombstoneNode? {
-    // The right edge of what is linked, from the root down.
+    // The right edge of the linked part, from the root down.
     var edge: [TombstoneNode] = []
     for index in 0..<count {
       let node = self[index]

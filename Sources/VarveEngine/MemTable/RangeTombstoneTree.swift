@@ -1,67 +1,70 @@
 internal import Synchronization
 
-/// The range tombstones of a memtable, cut into fragments as they come: a tombstone costs the logarithm of
-/// how many there are, and a read or a new cursor cuts nothing.
+/// The range tombstones of a memtable, cut into fragments as they are inserted.
+///
+/// Inserting a tombstone costs the logarithm of their number, and a read or a new cursor cuts nothing.
 ///
 /// # Shape
-/// A persistent treap: what readers may see is never changed, a change copies the path to it. A node is a *boundary*:
-/// from its key on, up to the next boundary, the newest tombstone is `sequence` (zero: none). Each *edit*, which is the
-/// tombstones of one commit, makes a root of its own, which differs from the one before by the paths to its bounds:
+/// A persistent treap: what readers may see is never changed, and a change copies the path to it. A node is a
+/// *boundary*: from its key up to the next boundary, the newest tombstone is `sequence` (zero for none). Each *edit*,
+/// which is the tombstones of one commit, creates a root of its own, which differs from the previous one by the paths
+/// to its bounds:
 ///
 ///     versions   9 ──▶ 7 ──▶ 4          a reader at 8 searches in the tree of version 7
 ///                │     │     │
 ///     roots      ◇     ◇     ◇
 ///
-/// Because a tombstone is newer than all before it, a version's tree says of each range only the newest:
-/// a reader between two versions uses the older one. A version also leads to one further back
-/// (`jump`: Myers, "An applicative random-access stack", 1983), so that an old snapshot finds its own in logarithmic time.
+/// Because a tombstone is newer than all before it, a version's tree stores only the newest one for each range. A
+/// reader between two versions uses the older one. A version also links to one further back (`jump`: Myers, "An
+/// applicative random-access stack", 1983), so that an old snapshot finds its version in logarithmic time.
 ///
-/// Within an edit a node is copied once and then changed in place: so an edit of many tombstones takes two nodes for
-/// each, and no path. Readers are at the ends of commits, never between two tombstones of an edit.
+/// Within an edit a node is copied once and then changed in place, so an edit of many tombstones takes two nodes for
+/// each, and no path. Readers see the ends of commits, never the state between two tombstones of an edit.
 ///
-/// A large edit is put together before its commit leads (`PreparedTombstones`) and adopted whole. It has one version.
+/// A large edit is prepared before its commit leads (`PreparedTombstones`) and adopted whole. It has one version.
 ///
 /// # Points written later
-/// A boundary is marked when a point entry goes into its range after the tombstone. What isn't marked is
-/// wholly dead for every reader that sees the tombstone, so a cursor passes it in one seek.
+/// A boundary is marked when a point entry is inserted into its range after the tombstone. A range that isn't marked
+/// is wholly dead for every reader that sees the tombstone, so a cursor skips it in one seek.
 ///
-/// Where a batch's tree is made again, its tombstones come before all its points (`beginOlderWrites`). Then the marks are
-/// right for readers of all these tombstones. Once some of them are removed, all the boundaries count as marked.
+/// If the tree of a batch is rebuilt, its tombstones are inserted before all its points (`beginOlderWrites`). Then
+/// the marks are right for readers of all these tombstones. Once some of them are removed, all the boundaries count
+/// as marked.
 ///
 /// # Invariants
-/// 1. Sequences of versions ascend. One that comes late (a log may be replayed out of order) makes all
-///    versions again, before there are readers.
-/// 2. What was published is never moved or freed before the memtable dies.
+/// 1. Sequence numbers of versions ascend. A late one (a log may be replayed out of order) rebuilds all versions,
+///    before there are readers.
+/// 2. What was published is never moved or freed while the memtable lives.
 ///
 /// # Concurrency
-/// One writer: everything under "Writing". Any number of readers, without locks: they begin at `head`, which is
-/// stored after what it leads to.
+/// One writer calls everything under "Writing". Any number of readers need no locks: they begin at `head`, which is
+/// stored after everything that it refers to.
 @safe
 struct RangeTombstoneTree: ~Copyable {
-  /// The newest version; 0: there is none.
+  /// The address of the newest version, or 0 if there is none.
   private let head = Atomic<UInt>(0)
   private let writer: UnsafeMutablePointer<Writer>
-  /// Boundaries of edits below this one count as marked.
+  /// The edit below which boundaries count as marked.
   private let markedEdit = Atomic<UInt32>(0)
-  /// How many boundaries were made, copied, or visited by a pass over a tree. Counted where `assert` is on.
+  /// The number of boundaries created, copied, or visited by a pass over a tree. Counted if `assert` is on.
   private let workWord = Atomic<Int>(0)
 
-  /// What the writer alone knows.
+  /// The state that only the writer uses.
   private struct Writer: ~Copyable {
     var memory = TombstoneMemory()
-    /// The number of the present edit, or of the next one. Nodes of a prepared edit have 0.
+    /// The number of the current edit, or of the next one. Nodes of a prepared edit have 0.
     var edit: UInt32 = 1
-    /// The newest tombstone, and the tree with it: ahead of `head` within an edit.
+    /// The newest tombstone, and the tree that includes it: ahead of `head` within an edit.
     var newest: TombstoneVersion?
     var root: TombstoneNode?
     /// The tree before the edit.
     var rootBefore: TombstoneNode?
     var isEditing = false
-    /// Whether what is inserted now changes nothing.
+    /// Whether the tombstones that are currently inserted cover only dead keys.
     var isRedundant = false
-    /// How many boundaries were made: no fewer than there are in the tree.
+    /// The number of boundaries created, which is at least the number in the tree.
     var nodeCount = 0
-    /// The newest tombstone at the last `beginOlderWrites`, and the edit that came then.
+    /// The newest tombstone at the last `beginOlderWrites`, and the number of the edit that followed.
     var newestBeforeOlder = SequenceNumber.zero
     var editBeforeOlder: UInt32 = 0
   }
@@ -79,26 +82,26 @@ struct RangeTombstoneTree: ~Copyable {
   @inline(__always)
   var isEmpty: Bool { head.load(ordering: .relaxed) == 0 }
 
-  /// Bytes of memory taken. The writer's.
+  /// The number of bytes of memory taken. Writer only.
   var memorySize: Int { unsafe writer.pointee.memory.size }
 
-  /// How many boundaries were made, copied, or visited by a pass over a tree: for tests, where `assert` is on.
+  /// The number of boundaries created, copied, or visited by a pass over a tree, for tests, if `assert` is on.
   var work: Int { workWord.load(ordering: .relaxed) }
 
-  /// For `assert`: costs nothing where checks are off.
+  /// Counts from an `assert`, so it costs nothing in builds without checks.
   private func countWork() -> Bool {
     workWord.add(1, ordering: .relaxed)
     return true
   }
 
-  /// How many tombstones there are.
+  /// The number of tombstones.
   var count: Int { newest.map { Int($0.depth) } ?? 0 }
 
   private var newest: TombstoneVersion? {
     unsafe UnsafeMutableRawPointer(bitPattern: head.load(ordering: .acquiring)).map { unsafe TombstoneVersion($0) }
   }
 
-  /// The version that a reader at `sequence` sees.
+  /// Returns the version that a reader at `sequence` sees.
   private func version(at sequence: SequenceNumber) -> TombstoneVersion? { Self.version(at: sequence, from: newest) }
 
   private static func version(at sequence: SequenceNumber, from newest: TombstoneVersion?) -> TombstoneVersion? {
@@ -111,7 +114,7 @@ struct RangeTombstoneTree: ~Copyable {
 
   // MARK: - Reading
 
-  /// The newest tombstone over `key` that a reader at `sequence` sees; zero if there is none.
+  /// Returns the newest tombstone over `key` that is visible at `sequence`, or zero if there is none.
   func sequence(covering key: ByteView, at sequence: SequenceNumber) -> SequenceNumber {
     var node = version(at: sequence)?.root
     var covering = SequenceNumber.zero
@@ -126,7 +129,7 @@ struct RangeTombstoneTree: ~Copyable {
     return covering
   }
 
-  /// The range around `key` as a reader at `sequence` sees it.
+  /// Returns the range around `key`, and its tombstone, as a reader at `sequence` sees them.
   func segment(around key: ByteView, at sequence: SequenceNumber) -> TombstoneSegment {
     segment(around: key, in: version(at: sequence)?.root)
   }
@@ -148,13 +151,13 @@ struct RangeTombstoneTree: ~Copyable {
     return segment
   }
 
-  /// Whether points may have come between a boundary and the next one after its tombstone.
+  /// Returns whether points may lie between a boundary and the next one that are newer than its tombstone.
   @inline(__always)
   private func isMarked(_ node: TombstoneNode) -> Bool {
     node.isMarked || node.edit < markedEdit.load(ordering: .relaxed)
   }
 
-  /// Calls `body` for each range that a reader at `sequence` sees covered, in order.
+  /// Calls `body` for each covered range that is visible at `sequence`, in order.
   func forEachFragment(
     at sequence: SequenceNumber, _ body: (_ start: ByteView, _ end: ByteView, SequenceNumber) -> Void
   ) {
@@ -173,7 +176,7 @@ struct RangeTombstoneTree: ~Copyable {
     visit(node.right, body)
   }
 
-  /// Calls `body` for each tombstone as it was written, above `sequence`: the newest commit first, and those of a
+  /// Calls `body` for each tombstone above `sequence` as it was written: the newest commit first, and those of a
   /// prepared edit in the order of the batch.
   func forEachTombstone(
     above sequence: SequenceNumber, _ body: (_ start: ByteView, _ end: ByteView, SequenceNumber) -> Void
@@ -206,7 +209,7 @@ struct RangeTombstoneTree: ~Copyable {
     }
   }
 
-  /// The newest tombstone over `key` above `sequence` that changed anything; nil: none did.
+  /// Returns the newest tombstone over `key` above `sequence` that is not redundant, or nil if there is none.
   func change(of key: ByteView, above sequence: SequenceNumber) -> SequenceNumber? {
     var reader = SequenceNumber.maximum
     while true {
@@ -217,8 +220,8 @@ struct RangeTombstoneTree: ~Copyable {
     }
   }
 
-  /// The range around `key` in which all is alike; with `coversAll`, nothing was written into it since
-  /// `sequence` but tombstones over the whole of it.
+  /// Returns a range around `key` whose keys have the same history. If `coversAll` is set, the only writes into it
+  /// since `sequence` are tombstones over the whole range.
   func unchanged(around key: ByteView, since sequence: SequenceNumber) -> TombstoneSegment {
     var found = segment(around: key, at: .maximum)
     // Each version knows what was written before the next one.
@@ -232,7 +235,7 @@ struct RangeTombstoneTree: ~Copyable {
     return found
   }
 
-  /// As `forEachTombstone`, for those that changed anything.
+  /// Calls `body` as `forEachTombstone` does, but only for tombstones that are not redundant.
   func forEachChange(
     above sequence: SequenceNumber, _ body: (_ start: ByteView, _ end: ByteView, SequenceNumber) -> Void
   ) {
@@ -243,12 +246,12 @@ struct RangeTombstoneTree: ~Copyable {
     }
   }
 
-  /// The newest tombstone that a reader at `sequence` sees, over whatever keys; nil if there is none.
+  /// Returns the newest tombstone that is visible at `sequence`, over any keys, or nil if there is none.
   func newest(at sequence: SequenceNumber) -> SequenceNumber? { version(at: sequence)?.sequence }
 
-  /// Whether the tombstone of just this sequence is here. The writer's, also within an edit.
+  /// Returns whether the tombstone with exactly this sequence number exists. Writer only, also within an edit.
   func contains(_ sequence: SequenceNumber) -> Bool {
-    // For each entry of a prepared batch the newest version gives the answer.
+    // For each entry of a prepared batch, the newest version gives the answer.
     var version = unsafe writer.pointee.newest
     while let here = version, here.sequence >= sequence {
       if here.contains(sequence) { return true }
@@ -259,7 +262,7 @@ struct RangeTombstoneTree: ~Copyable {
 
   // MARK: - Writing
 
-  /// What the tombstones of a batch will take of memory, about and rather more than less.
+  /// Returns the approximate memory that the tombstones of a batch will take, rounded up rather than down.
   func memoryNeeded(tombstones count: Int, keyBytes: Int) -> Int {
     let nodeCount = unsafe writer.pointee.nodeCount
     // A path of a treap is rarely longer than four times the logarithm.
@@ -269,26 +272,26 @@ struct RangeTombstoneTree: ~Copyable {
     return size > 512 ? size + TombstoneMemory.chunkSize : size
   }
 
-  /// Begins an edit: what is inserted up to `endEdit` is seen by readers at its end, all at once.
+  /// Begins an edit. Readers see all tombstones that are inserted up to `endEdit` at once.
   func beginEdit() {
     unsafe writer.pointee.isEditing = true
     unsafe writer.pointee.rootBefore = writer.pointee.root
   }
 
-  /// Lets readers see what was inserted since `beginEdit`.
+  /// Publishes the tombstones that were inserted since `beginEdit`.
   func endEdit() {
     unsafe writer.pointee.isEditing = false
     unsafe writer.pointee.edit &+= 1
     guard let newest = unsafe writer.pointee.newest, !newest.endsEdit else { return }
     newest.noteEnd()
-    // The versions before it in this edit keep the root before.
+    // The earlier versions of this edit keep the root before the edit.
     newest.root = unsafe writer.pointee.root
-    head.store(newest.bits, ordering: .releasing)  // partner: `newest`
+    head.store(newest.bits, ordering: .releasing)  // pairs with the load in `newest`
   }
 
-  /// Takes over an edit that was put together before, whose first entry has this sequence.
+  /// Takes over a prepared edit, whose first entry has the sequence number `first`.
   ///
-  /// Requires: the tree is empty, and nothing newer is there.
+  /// Requires that the tree is empty, and that no newer entry exists.
   func adopt(_ prepared: PreparedTombstones.Part, first: SequenceNumber) {
     precondition(unsafe writer.pointee.newest == nil, "prepared tombstones go into an empty tree only")
     unsafe writer.pointee.newest = prepared.takeVersion(first: first, memory: &writer.pointee.memory)
@@ -297,10 +300,10 @@ struct RangeTombstoneTree: ~Copyable {
     endEdit()
   }
 
-  /// Adds a tombstone over the keys from `start` to before `end`. False if it is here already. `isLate` says
-  /// that newer entries may be there already, which only happens before anybody reads.
+  /// Adds a tombstone over the keys from `start` to before `end`. Returns false if it exists already.
   ///
-  /// Requires: `start` is before `end`.
+  /// `isLate` states that newer entries may exist already, which is possible only before there are readers. Requires
+  /// that `start` is before `end`.
   func insert(_ start: ByteView, _ end: ByteView, _ sequence: SequenceNumber, isLate: Bool = false) -> Bool {
     if let newest = unsafe writer.pointee.newest, newest.sequence >= sequence {
       if contains(sequence) { return false }
@@ -308,25 +311,25 @@ struct RangeTombstoneTree: ~Copyable {
     } else {
       append(copy(start), copy(end), sequence)
     }
-    // Whether newer points lie inside is not known.
+    // It is unknown whether newer points lie inside.
     if isLate || (unsafe writer.pointee.newest?.sequence != sequence) {
       visit(unsafe writer.pointee.root) { $0.mark() }
     }
     return true
   }
 
-  /// Says that points come next which may be older than some of the tombstones that are here.
+  /// Declares that the points inserted next may be older than some of the existing tombstones.
   ///
-  /// Requires: no edit is under way, and each tombstone is an edit of its own.
+  /// Requires that no edit is under way, and that each tombstone is an edit of its own.
   func beginOlderWrites() {
     unsafe writer.pointee.newestBeforeOlder = writer.pointee.newest?.sequence ?? .zero
     unsafe writer.pointee.editBeforeOlder = writer.pointee.edit
   }
 
-  /// Forgets all tombstones from a sequence on, for readers that begin after this; those that began before keep their
-  /// version. The memory stays taken. Complexity: O(log n).
+  /// Removes all tombstones from a sequence number on, for readers that begin after this call. Earlier readers keep
+  /// their version, and the memory stays taken. Complexity: O(log n).
   ///
-  /// Requires: no edit is under way, and each tombstone from that sequence on is an edit of its own.
+  /// Requires that no edit is under way, and that each tombstone from that sequence number on is an edit of its own.
   func removeTombstones(from sequence: SequenceNumber) {
     guard let newest = unsafe writer.pointee.newest, newest.sequence >= sequence else { return }
     let kept = Self.version(at: SequenceNumber(sequence.value - 1), from: newest)
@@ -334,20 +337,20 @@ struct RangeTombstoneTree: ~Copyable {
     unsafe writer.pointee.root = kept?.root
     unsafe writer.pointee.rootBefore = kept?.root
     if unsafe writer.pointee.newestBeforeOlder >= sequence {
-      // The points of `beginOlderWrites` marked the boundaries of the newest tree only. Too many marks do no harm.
+      // The points of `beginOlderWrites` marked the boundaries of the newest tree only. Extra marks do no harm.
       markedEdit.store(unsafe writer.pointee.editBeforeOlder, ordering: .relaxed)
     }
-    head.store(kept?.bits ?? 0, ordering: .releasing)  // partner: `newest`
+    head.store(kept?.bits ?? 0, ordering: .releasing)  // pairs with the load in `newest`
   }
 
-  /// Says that the tombstones up to `endRedundant` cover only what was dead before: they are no changes. Said before
-  /// they are inserted, so that no reader finds one that is not noted yet.
+  /// Declares that the tombstones inserted up to `endRedundant` cover only dead keys and so change nothing. It is
+  /// called before they are inserted, so that no reader finds one that is not flagged yet.
   func beginRedundant() { unsafe writer.pointee.isRedundant = true }
 
-  /// Says that what comes next changes something again.
+  /// Declares that the tombstones inserted next change the visible keys again.
   func endRedundant() { unsafe writer.pointee.isRedundant = false }
 
-  /// Marks the range that a point entry goes into. Called before the entry is visible.
+  /// Marks the range into which a point entry is inserted. Called before the entry is visible.
   func noteWrite(_ key: ByteView) {
     var node = unsafe writer.pointee.root
     var floor: TombstoneNode?
@@ -366,7 +369,7 @@ struct RangeTombstoneTree: ~Copyable {
     let isAlone = unsafe !writer.pointee.isEditing
     if isAlone { beginEdit() }
     let root = unsafe writer.pointee.root
-    // What the tombstones before said of the keys after the end continues there.
+    // The previous tombstone over the keys after the end continues there.
     let later = segment(around: end, in: root)
     let (before, rest) = split(root, at: start)
     let (_, after) = split(rest, at: end)
@@ -382,12 +385,12 @@ struct RangeTombstoneTree: ~Copyable {
       sequence, root: writer.pointee.rootBefore, start: start, end: end, previous: writer.pointee.newest)
     if unsafe writer.pointee.isRedundant { version.noteRedundant() }
     unsafe writer.pointee.newest = version
-    // Flags of a version that readers can find stay as they are.
+    // The flags of a version that readers can find do not change.
     assert(unsafe version.isRedundant == writer.pointee.isRedundant, "a range tombstone is published before its flags")
     if isAlone { endEdit() }
   }
 
-  /// Makes all versions again with one more among them, each an edit of its own. No one reads yet.
+  /// Rebuilds all versions with one more among them, each an edit of its own. There are no readers yet.
   private func insertLate(_ start: ByteView, _ end: ByteView, _ sequence: SequenceNumber) {
     let isEditing = unsafe writer.pointee.isEditing
     var tombstones = [(start: start, end: end, sequence: sequence)]
@@ -420,7 +423,7 @@ struct RangeTombstoneTree: ~Copyable {
     return node
   }
 
-  /// The node with other children: itself where the present edit made it, else a copy.
+  /// Returns the node with other children: the node itself if the current edit created it, otherwise a copy.
   private func change(_ node: TombstoneNode, left: TombstoneNode?, right: TombstoneNode?) -> TombstoneNode {
     let edit = unsafe writer.pointee.edit
     if node.edit == edit {
@@ -435,7 +438,7 @@ struct RangeTombstoneTree: ~Copyable {
     return fresh
   }
 
-  /// The boundaries before `key`, and those at it or after it.
+  /// Returns the boundaries before `key`, and those at or after it.
   private func split(_ node: TombstoneNode?, at key: ByteView) -> (TombstoneNode?, TombstoneNode?) {
     guard let node else { return (nil, nil) }
     if node.key.compare(key) < 0 {
@@ -446,7 +449,7 @@ struct RangeTombstoneTree: ~Copyable {
     return (before, change(node, left: middle, right: node.right))
   }
 
-  /// One tree of two, of which all of the first comes before the second.
+  /// Merges two trees, of which all keys of the first come before those of the second.
   private func merge(_ first: TombstoneNode?, _ second: TombstoneNode?) -> TombstoneNode? {
     guard let first else { return second }
     guard let second else { return first }

@@ -1,9 +1,9 @@
-/// What a search of the tree looks for: an internal key whose first 32 bytes are also at hand as four
-/// big-endian words, so that a node's prefix is compared without a loop over bytes.
+/// The target of a search in the tree: an internal key whose first 32 bytes are also stored as four big-endian words,
+/// so that a node's prefix is compared without a loop over bytes.
 struct SearchKey {
   let key: ByteView
   let trailer: Trailer
-  /// The first 32 bytes of the key, zeros after its end.
+  /// The first 32 bytes of the key, followed by zeros if it is shorter.
   let word0: UInt64
   let word1: UInt64
   let word2: UInt64
@@ -22,20 +22,20 @@ struct SearchKey {
   @inline(__always)
   init(_ target: InternalKey) { self.init(target.userKey, target.trailer) }
 
-  /// The eight bytes after the first `prefixSize`, zeros after the end.
+  /// Returns the eight bytes after the first `prefixSize`, with zeros after the end of the key.
   ///
-  /// Requires: the key has at least `prefixSize` bytes. Unlike `ByteView.head` it does not branch by
-  /// how many bytes are left, which differs from node to node.
+  /// Requires that the key has at least `prefixSize` bytes. Unlike `ByteView.head`, it does not branch on the number
+  /// of remaining bytes, which differs from node to node.
   @inline(__always)
   func head(after prefixSize: Int) -> UInt64 {
     let last = key.count &- 8
     if last < 0 { return word0 << UInt64(truncatingIfNeeded: prefixSize &* 8) }
     let start = prefixSize < last ? prefixSize : last
-    // The shift is 64 for a key that ends with the prefix, and leaves zero.
+    // The shift is 64 for a key that ends with the prefix, which leaves zero.
     return key.load(start, as: UInt64.self).byteSwapped << UInt64(truncatingIfNeeded: (prefixSize &- start) &* 8)
   }
 
-  /// `word` with all but its first `size` bytes cleared; `size` below zero counts as zero, above
+  /// Returns `word` with all but its first `size` bytes cleared. A `size` below zero counts as zero, and one above
   /// eight as eight.
   @inline(__always)
   static func mask(_ word: UInt64, first size: Int) -> UInt64 {

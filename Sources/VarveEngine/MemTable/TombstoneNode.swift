@@ -9,8 +9,8 @@ internal import Synchronization
 ///  └──────────┴─────────┴──────┴───────┴──────────┴──────┴──────────┴────────┘
 /// ```
 ///
-/// Written whole before a reader sees it. Until then the edit that made it may change it; later only the mark changes,
-/// and only from 0 to 1.
+/// A node is written completely before a reader sees it. Until then the edit that created it may change it; later
+/// only the mark changes, and only from 0 to 1.
 @safe
 struct TombstoneNode {
   static let size = 48
@@ -34,7 +34,7 @@ struct TombstoneNode {
 
   var bits: UInt { unsafe UInt(bitPattern: base) }
   var priority: UInt32 { unsafe base.load(fromByteOffset: 32, as: UInt32.self) }
-  /// The edit that made the node: only that one may change it.
+  /// The edit that created the node. Only that edit may change it.
   var edit: UInt32 { unsafe base.load(fromByteOffset: 36, as: UInt32.self) }
 
   var sequence: SequenceNumber {
@@ -70,7 +70,7 @@ struct TombstoneNode {
   func mark() { unsafe markWord.pointee.store(1, ordering: .relaxed) }
 }
 
-/// One tombstone of a `RangeTombstoneTree`, and the tree that a reader at its sequence searches.
+/// One tombstone of a `RangeTombstoneTree`, and the tree that a reader at its sequence number searches.
 ///
 /// ```
 ///  0          8      16         24     32          40        48           52         54       56        64
@@ -79,11 +79,11 @@ struct TombstoneNode {
 ///  └──────────┴──────┴──────────┴──────┴───────────┴─────────┴────────────┴──────────┴────────┴─────────┘
 /// ```
 ///
-/// Sizes of keys have 16 bits (`Limits.keySizeMaximum`), the depth has 32.
+/// Sizes of keys have 16 bits (`Limits.keySizeMaximum`); the depth has 32.
 ///
-/// A prepared edit has one version for all its tombstones, the first one of its tree. `start ptr` is then the address of
-/// their records (`TombstoneRecord`), the word of `end ptr` the sequence of the batch's first entry, and the depth the
-/// count of the tombstones.
+/// A prepared edit has one version for all its tombstones, the first one of its tree. `start ptr` is then the address
+/// of their records (`TombstoneRecord`), the word of `end ptr` holds the sequence number of the batch's first entry,
+/// and the depth is the number of the tombstones.
 @safe
 struct TombstoneVersion {
   static let size = 64
@@ -106,7 +106,7 @@ struct TombstoneVersion {
     store(0, 56)
   }
 
-  /// The version of a prepared edit, whose newest tombstone has this sequence.
+  /// Initializes the version of a prepared edit, whose newest tombstone has this sequence number.
   func initialize(_ sequence: SequenceNumber, records: TombstoneRecord, count: UInt32, first: SequenceNumber) {
     unsafe base.storeBytes(of: sequence.value, as: UInt64.self)
     for offset in [8, 16, 24] { store(0, offset) }
@@ -117,7 +117,8 @@ struct TombstoneVersion {
     store(Self.preparedFlag, 56)
   }
 
-  /// Where two jumps of the same length lead to the one before, that is passed; else it is one step.
+  /// Returns the jump link of a version after `previous`: if two jumps of the same length lead there, the link skips
+  /// both; otherwise it is one step.
   private static func jump(from previous: TombstoneVersion?) -> TombstoneVersion? {
     guard let previous, let near = previous.jump else { return previous }
     guard let far = near.jump else { return previous }
@@ -141,32 +142,33 @@ struct TombstoneVersion {
   var bits: UInt { unsafe UInt(bitPattern: base) }
   var previous: TombstoneVersion? { version(16) }
   var jump: TombstoneVersion? { version(24) }
-  /// Requires: not prepared.
+  /// The start of the tombstone's range. Requires that the version is not prepared.
   var start: ByteView { key(32, sizeAt: 48) }
-  /// Requires: not prepared.
+  /// The end of the tombstone's range. Requires that the version is not prepared.
   var end: ByteView { key(40, sizeAt: 50) }
-  /// How many tombstones there are up to this version.
+  /// The number of tombstones up to this version.
   var depth: UInt32 { unsafe base.load(fromByteOffset: 52, as: UInt32.self) }
 
-  // The flags are plain: they are stored before the version is published and never after that, like the rest of it, so
-  // the release of `head` and the acquire of its readers order them.
+  // The flags are plain: like the rest of the version, they are stored before it is published and never after that,
+  // so the release of `head` and the acquire of its readers order them.
   private static let redundantFlag: UInt = 1
   private static let endFlag: UInt = 2
   private static let preparedFlag: UInt = 4
 
-  /// See `beginRedundant` of the tree.
+  /// Whether the tombstone covers only dead keys (see `beginRedundant` of the tree).
   var isRedundant: Bool { load(56) & Self.redundantFlag != 0 }
-  /// Whether it is the last of its edit: readers begin there.
+  /// Whether the version is the last of its edit. Readers begin there.
   var endsEdit: Bool { load(56) & Self.endFlag != 0 }
-  /// Whether it stands for all tombstones of a prepared edit.
+  /// Whether the version represents all tombstones of a prepared edit.
   private var isPrepared: Bool { load(56) & Self.preparedFlag != 0 }
 
-  /// Requires: not published.
+  /// Flags the version as redundant. Requires that it is not published.
   func noteRedundant() { store(load(56) | Self.redundantFlag, 56) }
-  /// Requires: not published.
+  /// Flags the version as the last of its edit. Requires that it is not published.
   func noteEnd() { store(load(56) | Self.endFlag, 56) }
 
-  /// Calls `body` with the tombstone of the version, or with all of a prepared edit, oldest first, above `sequence`.
+  /// Calls `body` with the tombstones of the version above `sequence`: its own, or all of a prepared edit, oldest
+  /// first.
   func forEachTombstone(
     above sequence: SequenceNumber, _ body: (_ start: ByteView, _ end: ByteView, SequenceNumber) -> Void
   ) {
@@ -183,33 +185,34 @@ struct TombstoneVersion {
     }
   }
 
-  /// Whether the tombstone of just this sequence is one of the version's. A prepared edit has all range deletes of its
-  /// family between its first sequence and its last.
+  /// Returns whether the version has the tombstone with exactly this sequence number. A prepared edit has all range
+  /// deletes of its family between its first and its last sequence number.
   func contains(_ sequence: SequenceNumber) -> Bool {
     isPrepared ? sequence >= firstSequence && sequence <= self.sequence : sequence == self.sequence
   }
 
-  /// The sequence of the first entry of a prepared edit's batch. Requires: prepared.
+  /// The sequence number of the first entry of a prepared edit's batch. Requires that the version is prepared.
   private var firstSequence: SequenceNumber {
     SequenceNumber(unsafe base.load(fromByteOffset: 40, as: UInt64.self))
   }
 
-  /// Of a prepared edit, that of its last tombstone.
+  /// The sequence number of the tombstone, or of the last tombstone of a prepared edit.
   var sequence: SequenceNumber { unsafe SequenceNumber(base.load(as: UInt64.self)) }
 
-  /// The tree of the edit's last version; of the others, that of the edit before: no reader is between them.
+  /// The tree of the edit if the version is its last; otherwise the tree before the edit, because no reader is
+  /// between them.
   var root: TombstoneNode? {
     get { unsafe UnsafeMutableRawPointer(bitPattern: load(8)).map { unsafe TombstoneNode($0) } }
     nonmutating set { store(newValue?.bits ?? 0, 8) }
   }
 }
 
-/// Memory that is handed out piece by piece and freed as a whole.
+/// Memory that is allocated piece by piece and freed as a whole.
 ///
-/// One writer's; what was handed out stays where it is.
+/// It has one writer. Allocations do not move.
 ///
 /// # Safety
-/// Owns all chunks.
+/// The memory owns all chunks.
 @safe
 struct TombstoneMemory: ~Copyable {
   private struct Chunk {
@@ -233,16 +236,17 @@ struct TombstoneMemory: ~Copyable {
     }
   }
 
-  /// `count` bytes, aligned to eight, for what is not larger than a key: stops the process where the system has none.
+  /// Allocates `count` bytes, aligned to eight, for objects not larger than a key. Stops the process if the system
+  /// has no memory.
   mutating func allocate(_ count: Int) -> UnsafeMutableRawPointer {
     do throws(EngineError) { return try unsafe reserve(count) } catch { fatalError("\(error)") }
   }
 
-  /// `count` bytes, aligned to eight. Throws `.noMemory`, and has changed nothing then.
+  /// Allocates `count` bytes, aligned to eight. Throws `.noMemory`, in which case nothing has changed.
   mutating func reserve(_ count: Int) throws(EngineError) -> UnsafeMutableRawPointer {
     let rounded = (count + 7) & ~7
     if rounded > free {
-      // The first chunk is small: most memtables with tombstones have few.
+      // The first chunk is small, because most memtables with tombstones have few.
       let wanted = max(rounded, chunks.isEmpty ? 1024 : Self.chunkSize)
       next = try unsafe UInt(bitPattern: LargeMemory.reserve(wanted))
       chunks.append(Chunk(address: next, size: wanted))
@@ -256,7 +260,7 @@ struct TombstoneMemory: ~Copyable {
     return unsafe UnsafeMutableRawPointer(bitPattern: next).unsafelyUnwrapped
   }
 
-  /// Takes over all chunks of another. What was handed out of them stays where it is.
+  /// Takes over all chunks of another memory. Allocations in them do not move.
   mutating func adopt(_ other: inout TombstoneMemory) {
     chunks.append(contentsOf: other.chunks)
     size += other.size
@@ -265,14 +269,14 @@ struct TombstoneMemory: ~Copyable {
     other.free = 0
   }
 
-  /// A copy of a key.
+  /// Returns a copy of a key.
   mutating func copy(_ key: ByteView) -> ByteView {
     let target = unsafe allocate(max(key.count, 1))
     unsafe target.copyMemory(from: key.base, byteCount: key.count)
     return unsafe ByteView(base: UnsafeRawPointer(target), count: key.count)
   }
 
-  /// Priorities of nodes: xorshift, the same in each run.
+  /// Returns the next priority of a node, by xorshift: the sequence is the same in each run.
   mutating func nextRandom() -> UInt32 {
     random ^= random << 13
     random ^= random >> 7

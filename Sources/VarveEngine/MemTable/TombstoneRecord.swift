@@ -1,4 +1,4 @@
-/// A range tombstone of a prepared edit as it was written.
+/// A range tombstone of a prepared edit, as it was written.
 ///
 /// ```
 ///  0       4            6          8
@@ -7,23 +7,23 @@
 ///  └───────┴────────────┴──────────┴───────┴─────┴─────────────────────────────┘
 /// ```
 ///
-/// The records of an edit follow each other in the order of the batch. `index` is the position of the tombstone's entry in
-/// the batch: its sequence is that of the batch's first entry plus the index. Sizes of keys have 16 bits
+/// The records of an edit are contiguous, in the order of the batch. `index` is the position of the tombstone's entry
+/// in the batch: its sequence number is that of the batch's first entry plus the index. Sizes of keys have 16 bits
 /// (`Limits.keySizeMaximum`). The boundaries of the edit use the keys of its records.
 ///
 /// # Safety
-/// `base` is in memory that the owner of the records keeps; it is written once, before a reader has it.
+/// `base` is in memory that the owner of the records keeps. A record is written once, before a reader can reach it.
 @safe
 struct TombstoneRecord {
   private static let headerSize = 8
-  /// Records begin at multiples of this.
+  /// The alignment of records, in bytes.
   static let alignment = 8
 
   private let base: UnsafeMutableRawPointer
 
   init(_ base: UnsafeMutableRawPointer) { unsafe self.base = base }
 
-  /// What a tombstone with these keys takes.
+  /// Returns the number of bytes that a tombstone with these keys takes.
   static func size(_ start: ByteView, _ end: ByteView) -> Int {
     (headerSize + start.count + end.count + alignment - 1) / alignment * alignment
   }
@@ -48,12 +48,12 @@ struct TombstoneRecord {
     return unsafe ByteView(base: start.base + start.count, count: Int(base.load(fromByteOffset: 6, as: UInt16.self)))
   }
 
-  /// The record after this one. Requires: there is one.
+  /// The record after this one, which must exist.
   var next: TombstoneRecord { unsafe TombstoneRecord(base + Self.size(start, end)) }
 
-  /// The offset from `first` in multiples of the alignment.
+  /// Returns the offset from `first` in units of the alignment.
   func location(after first: TombstoneRecord) -> UInt32 { UInt32((bits - first.bits) / UInt(Self.alignment)) }
 
-  /// The record whose offset from this one is so many times the alignment.
+  /// Returns the record whose offset from this one is `location` units of the alignment.
   func record(at location: UInt32) -> TombstoneRecord { unsafe TombstoneRecord(base + Int(location) * Self.alignment) }
 }

@@ -22,34 +22,34 @@ internal import Synchronization
 ///  832..    children      inner nodes only: 65 word offsets of 32 bits
 /// ```
 ///
-/// An entry of a leaf is a record. An entry of an inner node is a separator (the record with which a
-/// child begins) and the child to the right of it; child 0 lies before all separators.
+/// An entry of a leaf is a record. An entry of an inner node is a separator (the record with which a child begins)
+/// and the child to the right of it; child 0 lies before all separators.
 ///
 /// # Invariants
-/// 1. Entries ascend by internal key. All are below the high key, where there is one.
-/// 2. All keys share `prefixSize` bytes. Heads are taken after them. An unused head is all ones, so
-///    that counting the heads below another one need not know how many are used.
-/// 3. A separator is the first entry of the leaf, or lies below the first separator of the inner node,
-///    to its right, and remains so: no entry below it ever goes there.
+/// 1. Entries ascend by internal key. All are below the high key, if there is one.
+/// 2. All keys share `prefixSize` bytes, and heads begin after them. An unused head is all ones, so that counting the
+///    heads below a given one does not depend on how many are used.
+/// 3. A separator is the first entry of the leaf to its right, or lies below the first separator of the inner node to
+///    its right, and remains so: no entry below it is ever inserted there.
 /// 4. A split moves entries to a new right sibling and never to the left.
 ///
 /// # Concurrency
-/// Every word is loaded and stored as a relaxed atomic. The writer brackets changes by `beginChange`
-/// and `endChange`. A reader remembers what `beginRead` returned, loads, and believes it only once
-/// `isUnchanged` says so; before that it follows no offset.
+/// Every word is loaded and stored as a relaxed atomic. The writer encloses changes in `beginChange` and `endChange`.
+/// A reader remembers what `beginRead` returned, loads, and uses what it loaded only once `isUnchanged` returns true.
+/// Before that it follows no offset.
 ///
 /// # Safety
-/// A view: the arena keeps the bytes. Positions are below 64 by construction, even where a reader
-/// loads words that belong to different moments: `count` never exceeds 64 in any of them.
+/// This is a view: the arena keeps the bytes. Positions are below 64 by construction, even if a reader loads words
+/// that belong to different moments, because `count` never exceeds 64 in any of them.
 @safe
 struct TreeNode {
   static let capacity = 64
-  /// Bytes of a node without and with children.
+  /// The size, in bytes, of a node without and with children.
   static let leafSize = 832
   static let innerSize = 1152
-  /// Longer prefixes are compared with those of a record.
+  /// The size up to which a prefix is stored in the node. Longer prefixes are compared with those of a record.
   static let inlinePrefixSizeMaximum = 32
-  /// The last position of a node that has none.
+  /// The value of `lastPosition` in a node that has none.
   static let noPosition = 0xffff
   private static let headsOffset = 64
   private static let recordsOffset = 576
@@ -73,8 +73,8 @@ struct TreeNode {
 
   // MARK: Versions
 
-  /// The version of a node at rest. Pairs with the release in `endChange`: all that the node led to at
-  /// that version is visible after this.
+  /// Returns the version of the node once no change is under way. The load pairs with the release in `endChange`:
+  /// everything that the node referred to at that version is visible afterwards.
   @inline(__always)
   func beginRead() -> UInt64 {
     let version = unsafe base.assumingMemoryBound(to: Atomic<UInt64>.self).pointee.load(ordering: .acquiring)
@@ -88,15 +88,15 @@ struct TreeNode {
       let version = unsafe base.assumingMemoryBound(to: Atomic<UInt64>.self).pointee.load(ordering: .acquiring)
       if version & 1 == 0 { return version }
       tries &+= 1
-      // The writer may have lost its processor to this very reader.
+      // The writer may have been descheduled in favour of this reader.
       if tries >= TreeNode.spinCount { sched_yield() }
     }
   }
 
-  /// Whether everything loaded since `beginRead` belongs to one moment.
+  /// Returns whether everything loaded since `beginRead` belongs to one state of the node.
   ///
-  /// The fence keeps those loads before the load of the version; it pairs with the one in
-  /// `beginChange`: a reader that saw one word of a change sees its odd version, or a later one.
+  /// The fence keeps those loads before the load of the version. It pairs with the fence in `beginChange`: a reader
+  /// that saw one word of a change sees its odd version, or a later one.
   @inline(__always)
   func isUnchanged(since version: UInt64) -> Bool {
     atomicMemoryFence(ordering: .acquiring)
@@ -117,7 +117,7 @@ struct TreeNode {
 
   // MARK: Header
 
-  /// Makes an empty node of fresh memory.
+  /// Initializes an empty node in fresh memory.
   func initialize(level: Int) {
     store(0, 0)
     store(8, UInt64(truncatingIfNeeded: level) << 32)
@@ -127,7 +127,7 @@ struct TreeNode {
     clearHeads(from: 0)
   }
 
-  /// Count and prefix size in one load.
+  /// The count and the size of the prefix, read by one load.
   @inline(__always)
   var shape: Shape { Shape(word: load(8)) }
 
@@ -150,7 +150,7 @@ struct TreeNode {
   @inline(__always)
   var count: Int { shape.count }
 
-  /// 0 for a leaf.
+  /// The level of the node, which is 0 for a leaf.
   @inline(__always)
   var level: Int { shape.level }
 
@@ -175,7 +175,8 @@ struct TreeNode {
 
   // MARK: Prefix
 
-  /// Whether `target` begins with the inline part of the prefix, all of it if `size` is at most 32.
+  /// Returns whether `target` begins with the part of the prefix that is stored in the node, which is all of it if
+  /// `size` is at most 32.
   @inline(__always)
   func inlinePrefixMatches(_ target: SearchKey, size: Int) -> Bool {
     var difference = SearchKey.mask(target.word0, first: size) ^ load(32)
@@ -184,11 +185,11 @@ struct TreeNode {
       difference |= SearchKey.mask(target.word2, first: size &- 16) ^ load(48)
       difference |= SearchKey.mask(target.word3, first: size &- 24) ^ load(56)
     }
-    // Zeros after the end of a short key may pass for zeros of the prefix.
+    // The zeros after the end of a short key may equal zeros of the prefix, so the size is compared, too.
     return difference == 0 && target.key.count >= size
   }
 
-  /// Takes the first `size` bytes of `key` as the prefix of the node.
+  /// Stores the first `size` bytes of `key` as the prefix of the node.
   func setPrefix(of key: SearchKey, size: Int) {
     store(32, SearchKey.mask(key.word0, first: size))
     store(40, SearchKey.mask(key.word1, first: size &- 8))
@@ -226,8 +227,8 @@ struct TreeNode {
     store(offset, load(offset) & ~(0xffff_ffff << shift) | UInt64(value) << shift)
   }
 
-  /// Moves the halves `position..<count` of an array up by one and puts `value` at `position`: a pass
-  /// over whole words, which carries the upper half of each into the next.
+  /// Moves the halves `position..<count` of an array up by one and stores `value` at `position`, in one pass over
+  /// whole words that carries the upper half of each into the next.
   @inline(__always)
   private func insertHalf(_ array: Int, _ position: Int, count: Int, _ value: UInt32) {
     var offset = array &+ (position >> 1) &* 8
@@ -246,7 +247,7 @@ struct TreeNode {
     }
   }
 
-  /// Makes room at `position` for one more entry and fills it. Count and prefix are the caller's.
+  /// Inserts an entry at `position`. The caller updates count and prefix.
   @inline(__always)
   func insertEntry(at position: Int, count: Int, head: UInt64, record: UInt32) {
     var index = count
@@ -258,7 +259,7 @@ struct TreeNode {
     insertHalf(TreeNode.recordsOffset, position, count: count, record)
   }
 
-  /// Makes room for the child to the right of separator `position`; `count` separators were there.
+  /// Inserts the child to the right of separator `position`, into a node that had `count` separators.
   func insertChild(rightOf position: Int, count: Int, _ child: UInt32) {
     insertHalf(TreeNode.childrenOffset, position &+ 1, count: count &+ 1, child)
   }
@@ -280,11 +281,11 @@ struct TreeNode {
 
   // MARK: Search
 
-  /// How many heads are below `head`.
+  /// Returns the number of heads that are below `head`, without a branch or a loop.
   ///
-  /// No branch and no loop: the last heads of the first seven groups of eight are counted, then the
-  /// eight of the group that they point to. The loads of the first step don't wait for each other, so
-  /// the cache lines of a node far away come together; a binary search fetches them one after another.
+  /// The last heads of the first seven groups of eight are counted, and then the eight heads of the group that this
+  /// selects. The loads of the first step don't depend on each other, so the cache lines of a node that is not cached
+  /// are fetched together; a binary search fetches them one after another.
   @inline(__always)
   func countHeads(below head: UInt64) -> Int {
     let groups =
@@ -300,8 +301,8 @@ struct TreeNode {
   @inline(__always)
   private func isBelow(_ position: Int, _ head: UInt64) -> Int { self.head(position) < head ? 1 : 0 }
 
-  /// Asks for the cache lines of a leaf before they are needed: a fifth off the time of an insert or a
-  /// search among 600,000 scattered keys.
+  /// Prefetches the cache lines of a leaf, which takes a fifth off the time of an insert or a search among 600,000
+  /// scattered keys.
   @inline(__always)
   func prefetchLeaf() {
     unsafe cvarve_prefetch(base)

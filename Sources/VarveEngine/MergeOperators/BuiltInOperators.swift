@@ -1,34 +1,33 @@
-/// Adds 64-bit integers, little-endian, in two's complement; a sum that leaves the 64 bits wraps around.
+/// Adds 64-bit integers, little-endian, in two's complement. A sum that overflows 64 bits wraps around.
 ///
-/// A key without a value counts from zero. An operand or value of any other size than eight bytes makes no
-/// sense.
+/// A key without a value counts from zero. An operand or value whose size is not eight bytes is invalid.
 public struct CounterOperator: AssociativeMergeOperator {
   /// Makes the operator.
   public init() {}
 
-  /// Stored with the families that have it.
+  /// The name that is stored with the families that use the operator.
   public let name = "varve.counter"
 
-  /// The operand, if it has eight bytes.
+  /// Appends the operand to `value`. Returns false if the operand does not have eight bytes.
   public func begin(_ key: RawSpan, operand: RawSpan, into value: inout MergeValue) -> Bool {
     guard operand.byteCount == 8 else { return false }
     value.append(operand)
     return true
   }
 
-  /// The sum.
+  /// Appends the sum to `value`. Returns false if either number does not have eight bytes.
   public func fold(_ key: RawSpan, older: RawSpan, newer: RawSpan, into value: inout MergeValue) -> Bool {
     guard let left = Self.integer(older), let right = Self.integer(newer) else { return false }
     value.append(littleEndian: left &+ right)
     return true
   }
 
-  /// The operand, or value, of a number.
+  /// Returns the operand or value that represents a number.
   public static func bytes(_ number: Int64) -> [UInt8] {
     (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * Int64($0))) }
   }
 
-  /// The number of a value; nil unless it has eight bytes.
+  /// Returns the number that a value represents, or nil if the value does not have eight bytes.
   public static func number(_ bytes: [UInt8]) -> Int64? { unsafe integer(bytes.span.bytes) }
 
   private static func integer(_ bytes: RawSpan) -> Int64? {
@@ -42,7 +41,7 @@ public struct AppendOperator: AssociativeMergeOperator {
   /// Makes the operator.
   public init() {}
 
-  /// Stored with the families that have it.
+  /// The name that is stored with the families that use the operator.
   public let name = "varve.append"
 
   /// Concatenates both operands, the older one first.
@@ -58,10 +57,10 @@ public struct MaximumOperator: AssociativeMergeOperator {
   /// Makes the operator.
   public init() {}
 
-  /// Stored with the families that have it.
+  /// The name that is stored with the families that use the operator.
   public let name = "varve.max"
 
-  /// The larger one; the newer where they are equal.
+  /// Appends the larger of the two to `value`, or the newer if they are equal.
   public func fold(_ key: RawSpan, older: RawSpan, newer: RawSpan, into value: inout MergeValue) -> Bool {
     let isNewer = older.withByteView { older in newer.withByteView { older.compare($0) <= 0 } }
     value.append(isNewer ? newer : older)
@@ -69,7 +68,7 @@ public struct MaximumOperator: AssociativeMergeOperator {
   }
 }
 
-/// The operators that every engine knows.
+/// The operators that every engine supports.
 enum BuiltInOperators {
   static let all: [any MergeOperator] = [CounterOperator(), AppendOperator(), MaximumOperator()]
 }

@@ -1,8 +1,9 @@
-/// A family's merge operator as the engine calls it.
+/// The merge operator of a family, in the form in which the engine calls it.
 struct MergeFunction: Sendable {
   let mergeOperator: any MergeOperator
 
-  /// The value of a key. Nil where the operator makes no sense of the operands, which come back either way.
+  /// Computes the value of a key. Returns false if the operator rejects the operands. The operands are returned to
+  /// the stack either way.
   func merge(
     _ key: ByteView, existing: ByteView?, _ operands: inout OperandStack, into value: inout MergeValue
   ) -> Bool {
@@ -13,12 +14,12 @@ struct MergeFunction: Sendable {
     return isDone && value.byteCount <= Limits.valueSizeMaximum
   }
 
-  /// All operands as one. False where they can't be combined.
+  /// Combines all operands into one. Returns false if they can't be combined.
   func combine(_ key: ByteView, _ operands: borrowing OperandStack, into operand: inout MergeValue) -> Bool {
     operands.combine(key, by: mergeOperator, into: &operand)
   }
 
-  /// Why a key can't be read.
+  /// Returns the error that explains why a key can't be read.
   static func failure(_ function: MergeFunction?, _ key: ByteView) -> EngineError {
     guard let function else {
       return EngineError(
@@ -32,7 +33,7 @@ struct MergeFunction: Sendable {
 }
 
 extension OperandStack {
-  /// The operands; an empty stack remains.
+  /// Returns the operands and leaves an empty stack.
   fileprivate mutating func take() -> OperandStack {
     var other = OperandStack()
     swap(&self, &other)

@@ -1,7 +1,7 @@
-/// What a merge operator is given: the key, what is there before, and the operands from the oldest to the
-/// newest, at least one.
+/// The input of a merge operator: the key, its existing value, and the operands from the oldest to the newest, of
+/// which there is at least one.
 ///
-/// Its spans are valid during the call.
+/// The spans are valid during the call.
 @safe
 public struct MergeInput: ~Copyable {
   private let keyView: ByteView
@@ -14,12 +14,12 @@ public struct MergeInput: ~Copyable {
     self.operands = operands
   }
 
-  /// All operands as one, by an operator that combines. False where it doesn't.
+  /// Combines all operands into one by `mergeOperator`. Returns false if the operator can't combine them.
   func combine(by mergeOperator: some MergeOperator, into operand: inout MergeValue) -> Bool {
     operands.combine(keyView, by: mergeOperator, into: &operand)
   }
 
-  /// Gives the operands back to the caller that collected them.
+  /// Returns the operands to the caller that collected them.
   consuming func takeOperands() -> OperandStack { operands }
 
   /// The key.
@@ -31,16 +31,16 @@ public struct MergeInput: ~Copyable {
   /// Whether the key had a value before the first operand.
   public var hasExisting: Bool { existingView != nil }
 
-  /// The value before the first operand; empty if none exists.
+  /// The value before the first operand, or empty if none exists.
   public var existing: RawSpan {
     @_lifetime(borrow self)
     get { unsafe overrideLifetime((existingView ?? ByteView()).rawSpan, borrowing: self) }
   }
 
-  /// How many operands there are: one at least.
+  /// The number of operands, at least one.
   public var operandCount: Int { operands.count }
 
-  /// An operand; index 0 is the oldest. Stops the process for an index beyond `operandCount`.
+  /// Returns an operand. Index 0 is the oldest. Stops the process if the index is not below `operandCount`.
   @_lifetime(borrow self)
   public func operand(_ index: Int) -> RawSpan {
     guard index >= 0, index < operands.count else {
@@ -50,17 +50,17 @@ public struct MergeInput: ~Copyable {
   }
 }
 
-/// The bytes that a merge operator makes.
+/// The bytes that a merge operator writes.
 public struct MergeValue: ~Copyable {
   private var writer = ByteWriter(capacity: 0)
 
-  /// Empty.
+  /// Creates an empty value.
   public init() {}
 
-  /// How many bytes there are.
+  /// The number of bytes.
   public var byteCount: Int { writer.count }
 
-  /// The bytes so far, valid until the next change.
+  /// The bytes written so far, valid until the next change.
   public var bytes: RawSpan {
     @_lifetime(borrow self)
     get { unsafe overrideLifetime(writer.view.rawSpan, borrowing: self) }
@@ -72,22 +72,22 @@ public struct MergeValue: ~Copyable {
   /// Appends bytes.
   public mutating func append(_ bytes: [UInt8]) { writer.append(bytes) }
 
-  /// Adds an integer, little-endian.
+  /// Appends a little-endian integer.
   public mutating func append<Integer: FixedWidthInteger & BitwiseCopyable>(littleEndian integer: Integer) {
     writer.append(integer: integer)
   }
 
-  /// Forgets the bytes and keeps the memory.
+  /// Removes all bytes and keeps the memory.
   public mutating func removeAll() { writer.removeAll() }
 
   var view: ByteView { writer.view }
 }
 
-/// The operands of a key as a scan meets them: the newest first. The bytes are copies.
+/// The operands of a key in the order in which a scan finds them, the newest first. The bytes are copies.
 struct OperandStack: ~Copyable {
   private var bytes = ByteWriter(capacity: 0)
   private var ends: [Int] = []
-  /// Each operand's trailer, where the scan wants to give them on as they were.
+  /// The trailer of each operand, for a scan that writes the operands out unchanged.
   private(set) var trailers: [Trailer] = []
 
   var count: Int { ends.count }
@@ -106,16 +106,16 @@ struct OperandStack: ~Copyable {
     trailers.removeAll(keepingCapacity: true)
   }
 
-  /// Index 0 is the newest.
+  /// Returns an operand. Index 0 is the newest.
   func fromNewest(_ index: Int) -> ByteView { bytes.view.slice(index == 0 ? 0 : ends[index - 1], ends[index]) }
 
-  /// Index 0 is the oldest.
+  /// Returns an operand. Index 0 is the oldest.
   func fromOldest(_ index: Int) -> ByteView { fromNewest(ends.count - 1 - index) }
 
-  /// All operands as one. False where they can't be combined.
+  /// Combines all operands into one. Returns false if they can't be combined.
   ///
-  /// Halves are combined first: an operator whose outcome is as long as both together copies each byte only
-  /// as often as the number of operands can be halved.
+  /// Each half is combined first. With an operator whose result is as long as both inputs together, each byte is
+  /// copied only as often as the number of operands can be halved.
   func combine(_ key: ByteView, by mergeOperator: some MergeOperator, into operand: inout MergeValue) -> Bool {
     combine(0..<count, key, mergeOperator, into: &operand)
   }

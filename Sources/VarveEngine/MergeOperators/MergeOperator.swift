@@ -1,5 +1,7 @@
-/// Folds operands into the value of a key. `merge` stores an operand without a read; the operator folds it when the key
-/// is read or a compaction meets it.
+/// Folds operands into the value of a key.
+///
+/// `merge` stores an operand without a read. The operator folds it when the key is read or when a compaction
+/// processes it.
 ///
 /// A family has at most one operator, which is set when the family is created. The name is stored with the family. Its
 /// meaning must never change, and an engine that opens the database needs the operator of that name
@@ -22,20 +24,20 @@
 /// }
 /// ```
 public protocol MergeOperator: Sendable {
-  /// Stored with the family. 1 to 255 bytes.
+  /// The name that is stored with the family, of 1 to 255 bytes.
   var name: String { get }
 
-  /// Puts the key's value into `value`, which is empty: what was there before, if anything, with the
-  /// operands folded in from the oldest to the newest.
+  /// Appends the key's value to `value`, which is empty: the existing value, if any, with the operands folded in from
+  /// the oldest to the newest.
   ///
-  /// False where the operands make no sense: a read of the key throws `.mergeFailed` then, and the operands
-  /// stay as they are.
+  /// Returns false if the operands are invalid. A read of the key then throws `.mergeFailed`, and the operands stay
+  /// as they are.
   func merge(_ input: borrowing MergeInput, into value: inout MergeValue) -> Bool
 
-  /// Puts into `operand`, which is empty, one operand that does what both do, one after the other.
+  /// Appends to `operand`, which is empty, one operand with the effect of `older` followed by `newer`.
   ///
-  /// False, which is what it does unless it is given: they can't be combined, and both are kept. An operator
-  /// that combines keeps hot keys small: a flush leaves one operand of each.
+  /// Returns false if the two can't be combined; both are then kept. The default implementation returns false. An
+  /// operator that combines keeps frequently merged keys small: a flush leaves one operand of each.
   func combine(_ key: RawSpan, older: RawSpan, newer: RawSpan, into operand: inout MergeValue) -> Bool
 }
 
@@ -46,26 +48,28 @@ extension MergeOperator {
   }
 }
 
-/// An operator whose operands are values, so that folding two of them is all there is to say.
+/// A merge operator whose operands are values, so that it is defined by how two of them fold.
 public protocol AssociativeMergeOperator: MergeOperator {
-  /// Puts `older` with `newer` folded in into `value`, which is empty. False where they make no sense.
+  /// Appends `older` with `newer` folded in to `value`, which is empty. Returns false if they are invalid.
   ///
-  /// Must be associative: (a b) c is a (b c).
+  /// The operation must be associative: (a b) c equals a (b c).
   func fold(_ key: RawSpan, older: RawSpan, newer: RawSpan, into value: inout MergeValue) -> Bool
 
-  /// Puts the value that a single operand without anything before it makes into `value`. Unless it is given,
-  /// that is the operand; false where it makes no sense.
+  /// Appends to `value` the value that a single operand makes for a key without a value. Returns false if the operand
+  /// is invalid.
+  ///
+  /// The default implementation appends the operand.
   func begin(_ key: RawSpan, operand: RawSpan, into value: inout MergeValue) -> Bool
 }
 
 extension AssociativeMergeOperator {
-  /// The operand is the value.
+  /// Appends the operand, unchanged.
   public func begin(_ key: RawSpan, operand: RawSpan, into value: inout MergeValue) -> Bool {
     value.append(operand)
     return true
   }
 
-  /// Folds the operands with each other, and the outcome into what is there.
+  /// Folds the operands with each other, and the result into the existing value.
   public func merge(_ input: borrowing MergeInput, into value: inout MergeValue) -> Bool {
     var operand = MergeValue()
     guard input.combine(by: self, into: &operand) else { return false }
@@ -74,7 +78,7 @@ extension AssociativeMergeOperator {
       : begin(input.key, operand: operand.bytes, into: &value)
   }
 
-  /// Two operands fold as values do.
+  /// Combines two operands by `fold`.
   public func combine(_ key: RawSpan, older: RawSpan, newer: RawSpan, into operand: inout MergeValue) -> Bool {
     fold(key, older: older, newer: newer, into: &operand)
   }

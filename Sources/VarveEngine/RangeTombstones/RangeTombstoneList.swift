@@ -1,13 +1,13 @@
-/// Range tombstones of a table, or of a job, cut into fragments: ascending, none overlapping another, each
-/// with the sequences of the tombstones over it.
+/// The range tombstones of a table or a job, cut into fragments that ascend and do not overlap, each with the
+/// sequence numbers of the tombstones over it.
 ///
 ///     written    ──────── 7 ────────             fragments   ── 7 ──┬─ 9 7 ─┬── 9 ──
 ///                       ────── 9 ──────                      a      d      m      q
 ///                a      d       m     q
 ///
 /// # Invariants
-/// 1. Each fragment ends after it begins, and the next one begins at its end or after it.
-/// 2. A fragment has at least one sequence; they descend strictly.
+/// 1. Each fragment ends after it begins, and the next one begins at or after its end.
+/// 2. A fragment has at least one sequence number; they descend strictly.
 ///
 /// # Safety
 /// Views of keys are valid while the list lives.
@@ -19,22 +19,22 @@ final class RangeTombstoneList: Sendable {
   private let fragments: [RangeTombstoneFragment]
   private let sequences: [UInt64]
 
-  /// A list that nothing is in.
+  /// The empty list.
   static let empty = RangeTombstoneList(RangeTombstoneListBuilder())
 
-  /// Takes over what was put together.
+  /// Creates a list from the fragments of a builder.
   init(_ builder: consuming RangeTombstoneListBuilder) {
     fragments = builder.fragments
     sequences = builder.sequences
     keys = builder.takeKeys()
   }
 
-  /// How many fragments there are.
+  /// The number of fragments.
   var count: Int { fragments.count }
   var isEmpty: Bool { fragments.isEmpty }
-  /// Tombstones, each counted once for each fragment that it is in.
+  /// The number of tombstones, each counted once for each of its fragments.
   var tombstoneCount: Int { sequences.count }
-  /// What the list takes of memory, about.
+  /// The approximate memory size of the list, in bytes.
   var memorySize: Int {
     96 + keys.capacity + fragments.capacity * MemoryLayout<RangeTombstoneFragment>.stride + sequences.capacity * 8
   }
@@ -42,10 +42,10 @@ final class RangeTombstoneList: Sendable {
   func start(_ index: Int) -> ByteView { fragments[index].start(in: keys.view) }
   func end(_ index: Int) -> ByteView { fragments[index].end(in: keys.view) }
 
-  /// The sequences of a fragment, newest first.
+  /// Returns the sequence numbers of a fragment, newest first.
   func sequences(_ index: Int) -> ArraySlice<UInt64> { sequences[range(index)] }
 
-  /// Where the sequences of a fragment are.
+  /// Returns the indices of a fragment's sequence numbers.
   private func range(_ index: Int) -> Range<Int> {
     let end = index + 1 < fragments.count ? Int(fragments[index + 1].firstSequence) : sequences.count
     return Int(fragments[index].firstSequence)..<end
@@ -54,7 +54,7 @@ final class RangeTombstoneList: Sendable {
   var smallestSequence: SequenceNumber { SequenceNumber(sequences.min() ?? 0) }
   var largestSequence: SequenceNumber { SequenceNumber(sequences.max() ?? 0) }
 
-  /// The first fragment that ends after `key`; `count` if there is none.
+  /// Returns the index of the first fragment that ends after `key`, or `count` if there is none.
   func firstIndex(endingAfter key: ByteView) -> Int {
     var low = 0
     var high = fragments.count
@@ -65,7 +65,7 @@ final class RangeTombstoneList: Sendable {
     return low
   }
 
-  /// The newest sequence of a fragment that a reader at `sequence` sees; zero if there is none.
+  /// Returns the newest sequence number of a fragment that is visible at `sequence`, or zero if there is none.
   func newest(_ index: Int, at sequence: SequenceNumber) -> SequenceNumber {
     let range = range(index)
     var low = range.lowerBound
@@ -77,7 +77,8 @@ final class RangeTombstoneList: Sendable {
     return low < range.upperBound ? SequenceNumber(sequences[low]) : .zero
   }
 
-  /// The newest tombstone over `key` that a reader at `sequence` sees; zero if there is none.
+  /// Returns the sequence number of the newest tombstone over `key` that is visible at `sequence`, or zero if there
+  /// is none.
   ///
   /// Complexity: O(log (fragments) + log (sequences of one)).
   func sequence(covering key: ByteView, at sequence: SequenceNumber) -> SequenceNumber {
@@ -86,7 +87,7 @@ final class RangeTombstoneList: Sendable {
     return newest(index, at: sequence)
   }
 
-  /// The range around `key`: a fragment, or the gap between two.
+  /// Returns the range around `key`: a fragment, or the gap between two.
   func segment(around key: ByteView, at sequence: SequenceNumber) -> TombstoneSegment {
     let index = firstIndex(endingAfter: key)
     if index < count, start(index).compare(key) <= 0 {
@@ -97,8 +98,10 @@ final class RangeTombstoneList: Sendable {
   }
 }
 
-/// Where the keys and sequences of a fragment are: the start among the keys of the list and the end after it, the
-/// sequences up to those of the next fragment. Sizes of keys have 16 bits (`Limits.keySizeMaximum`).
+/// The location of a fragment's keys and sequence numbers in its list.
+///
+/// The end key follows the start key. The sequence numbers extend to those of the next fragment. Sizes of keys have
+/// 16 bits (`Limits.keySizeMaximum`).
 struct RangeTombstoneFragment: Sendable {
   fileprivate let keyOffset: Int
   fileprivate let startSize: UInt16
@@ -113,12 +116,13 @@ struct RangeTombstoneFragment: Sendable {
   fileprivate func end(in keys: ByteView) -> ByteView { keys.slice(endOffset, endOffset + Int(endSize)) }
 }
 
-/// Puts a list together, fragment by fragment.
+/// Builds a list, fragment by fragment.
 ///
-/// Memory: 24 bytes for each fragment, its keys, and 8 bytes for each further sequence; while the arrays grow, up to
-/// twice that.
+/// Memory: 24 bytes for each fragment, its keys, and 8 bytes for each further sequence number; up to twice that while
+/// the arrays grow.
 struct RangeTombstoneListBuilder: ~Copyable {
-  // Mapped: with a large batch of range deletes, the keys are some megabytes that a flush needs for moments.
+  // The keys are in mapped memory: with a large batch of range deletes, they are some megabytes that a flush needs
+  // only briefly.
   private var keys = ByteWriter(capacity: 0, mapsLarge: true)
   fileprivate private(set) var fragments: [RangeTombstoneFragment] = []
   fileprivate private(set) var sequences: [UInt64] = []
@@ -126,17 +130,17 @@ struct RangeTombstoneListBuilder: ~Copyable {
   init() {}
 
   var isEmpty: Bool { fragments.isEmpty }
-  /// What the list takes of memory, about.
+  /// The approximate memory size of the list, in bytes.
   var memorySize: Int {
     keys.capacity + fragments.capacity * MemoryLayout<RangeTombstoneFragment>.stride + sequences.capacity * 8
   }
 
   fileprivate consuming func takeKeys() -> ByteWriter { keys }
 
-  /// Adds a fragment after all others; one that continues where the last ended, with the same sequences,
-  /// makes that longer.
+  /// Adds a fragment after all others. A fragment that begins where the last one ended, with the same sequence
+  /// numbers, extends the last one.
   ///
-  /// Requires: `newSequences` descend strictly and there is one at least; the keys are no views of this list.
+  /// Requires that `newSequences` is not empty and descends strictly, and that the keys are not views of this list.
   mutating func append(_ start: ByteView, _ end: ByteView, _ newSequences: some Collection<UInt64>) {
     precondition(start.compare(end) < 0 && !newSequences.isEmpty, "a fragment covers something, by some tombstone")
     if let last = fragments.last {

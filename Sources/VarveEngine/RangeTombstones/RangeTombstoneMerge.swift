@@ -1,15 +1,17 @@
-/// Cuts range tombstones that overlap into fragments, and keeps of each range of keys one tombstone for
-/// each snapshot interval: what a flush or compaction needs of all its inputs'.
+/// Cuts overlapping range tombstones into fragments, and keeps for each range of keys one tombstone per snapshot
+/// interval.
 ///
-/// A sweep over the bounds: between two neighbouring bounds the set of tombstones is the same.
+/// A flush or compaction uses it to merge the range tombstones of all its inputs. It sweeps over the sorted bounds:
+/// between two neighbouring bounds the set of tombstones does not change.
 ///
-/// Complexity: O(n log n) for n tombstones, and for each bound the intervals that are open there. Memory: 32 bytes for
-/// each tombstone, 48 more while their bounds are sorted, and the list.
+/// Complexity: O(n log n) for n tombstones, plus the open intervals at each bound. Memory: 32 bytes for each
+/// tombstone, 48 more while their bounds are sorted, and the list.
 struct RangeTombstoneMerge {
-  /// Sizes of keys have 16 bits (`Limits.keySizeMaximum`): two views would take half as much again.
+  /// A tombstone in 32 bytes. Sizes of keys have 16 bits (`Limits.keySizeMaximum`); two views would take half as much
+  /// memory again.
   ///
   /// # Safety
-  /// The keys are those of an owner.
+  /// The keys belong to one of the owners.
   @safe
   private struct Tombstone {
     private let startBase: UnsafeRawPointer
@@ -30,13 +32,13 @@ struct RangeTombstoneMerge {
     var end: ByteView { unsafe ByteView(base: endBase, count: Int(endSize)) }
   }
 
-  /// Keep the memory of the keys alive.
+  /// The objects that keep the memory of the keys alive.
   private var owners: [AnyObject] = []
   private var tombstones: [Tombstone] = []
 
   var isEmpty: Bool { tombstones.isEmpty }
 
-  /// Adds one. `owner` keeps its keys.
+  /// Adds a tombstone. `owner` keeps the memory of its keys alive.
   mutating func add(_ start: ByteView, _ end: ByteView, _ sequence: SequenceNumber, owner: AnyObject) {
     if owners.last !== owner { owners.append(owner) }
     tombstones.append(Tombstone(start, end, sequence.value))
@@ -50,8 +52,8 @@ struct RangeTombstoneMerge {
     }
   }
 
-  /// The fragments. `interval` says into which snapshot interval a sequence falls; of `unsettled` all are
-  /// kept.
+  /// Returns the fragments. `interval` returns the snapshot interval of a sequence number. All tombstones of the
+  /// interval `unsettled` are kept.
   func fragments(interval: (SequenceNumber) -> Int, unsettled: Int) -> RangeTombstoneList {
     if tombstones.isEmpty { return .empty }
     var bounds: [ByteView] = []
@@ -63,7 +65,7 @@ struct RangeTombstoneMerge {
     bounds.sort { $0.compare($1) < 0 }
     let starts = tombstones.indices.sorted { tombstones[$0].start.compare(tombstones[$1].start) < 0 }
     var builder = RangeTombstoneListBuilder()
-    /// The tombstones over the range, newest first.
+    /// The tombstones over the current range, newest first.
     var open: [Int] = []
     var nextStart = 0
     for index in bounds.indices.dropLast() {
@@ -83,7 +85,7 @@ struct RangeTombstoneMerge {
     return RangeTombstoneList(builder)
   }
 
-  /// Of the open tombstones the newest in each interval, newest first.
+  /// Returns the newest open tombstone of each interval, newest first.
   private func newestOfEach(
     _ open: [Int], interval: (SequenceNumber) -> Int, unsettled: Int
   ) -> [UInt64] {

@@ -1,20 +1,22 @@
 /// A range of keys over which a reader sees one newest range tombstone, or none.
 ///
-/// A caller that looks up tombstones for keys that come in order asks once for each range, not for each key.
+/// A caller that looks up tombstones for keys in ascending or descending order needs one lookup for each range
+/// instead of one for each key.
 ///
 /// # Safety
-/// The bounds are views: valid as long as what was asked (a memtable, a list) lives.
+/// The bounds are views, valid as long as the source of the segment (a memtable or a list) lives.
 struct TombstoneSegment {
-  /// The sequence of the newest tombstone over it; zero where there is none.
+  /// The sequence number of the newest tombstone over the range, or zero if there is none.
   var sequence: SequenceNumber
-  /// Where the range begins, included; nil: at the first key.
+  /// The start of the range, included, or nil if it begins at the first key.
   var lower: ByteView?
-  /// Where it ends, excluded; nil: it has no end.
+  /// The end of the range, excluded, or nil if it has no end.
   var upper: ByteView?
-  /// No entry of the same source inside the range is newer than the tombstone: all of them can be passed.
+  /// Whether no entry of the same source inside the range is newer than the tombstone, so that all of them can be
+  /// skipped.
   var coversAll = false
 
-  /// All keys, none of them deleted.
+  /// The range of all keys, without a tombstone.
   static let uncovered = TombstoneSegment(sequence: .zero, lower: nil, upper: nil)
 
   @inline(__always)
@@ -24,7 +26,7 @@ struct TombstoneSegment {
     return true
   }
 
-  /// Shrinks the range to what it shares with `other`.
+  /// Narrows the range to its intersection with `other`.
   mutating func narrow(to other: TombstoneSegment) {
     if let end = other.upper, upper.map({ end.compare($0) < 0 }) ?? true { upper = end }
     if let start = other.lower, lower.map({ start.compare($0) > 0 }) ?? true { lower = start }

@@ -27,15 +27,13 @@ struct LevelZero: Sendable {
   let tables: [TableMetadata]
   /// Oldest first.
   let sublevels: [SortedRun]
-  /// Bytes of all files.
+  /// The size of all files, in bytes.
   let totalSize: UInt64
   private let lazyIntervals: LazyIntervals
 
   static let empty = LevelZero([])
 
-  /// Arranges tables, which must be newest first.
-  ///
-  /// Complexity: O(n log n).
+  /// Arranges tables, which must be newest first. Complexity: O(n log n).
   init(_ tables: [TableMetadata]) { self.init(tables, LevelZeroIntervals(tables)) }
 
   private init(_ tables: [TableMetadata], _ intervals: LevelZeroIntervals) {
@@ -61,12 +59,11 @@ struct LevelZero: Sendable {
   var depth: Int { sublevels.count }
   var isEmpty: Bool { tables.isEmpty }
 
-  /// The intervals of keys that the tables cover; computed at the first access.
-  ///
-  /// Complexity: O(n log n) once, then a lock.
+  /// The intervals of keys that the tables cover, computed at the first access. Complexity: O(n log n) once, then a
+  /// lock.
   var intervals: LevelZeroIntervals { lazyIntervals.get(tables) }
 
-  /// Level 0 without the tables `deleted` and with the tables `added`, each in any order.
+  /// Returns level 0 without the tables `deleted` and with the tables `added`, each in any order.
   ///
   /// Throws `.corruption` if a deleted table is not present, or an added one overlaps another in keys and in sequence.
   ///
@@ -134,7 +131,7 @@ struct LevelZero: Sendable {
     return LevelZero(tables: all, sublevels: sublevels, totalSize: size)
   }
 
-  /// The intervals, computed on demand: most versions are replaced before they are needed.
+  /// The intervals, computed on demand, because most versions are replaced before their intervals are needed.
   private final class LazyIntervals: Sendable {
     private let intervals: Mutex<LevelZeroIntervals?>
 

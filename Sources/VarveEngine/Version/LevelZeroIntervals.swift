@@ -1,7 +1,7 @@
 /// The intervals into which the bounds of level 0's tables divide the keys, and those that each table covers.
 ///
-/// Computed by one sweep over the sorted bounds and one over the tables from the oldest on, in a tree of maxima over
-/// the intervals: O(n log n), however many tables overlap.
+/// They are computed by one sweep over the sorted bounds, and one over the tables from the oldest on, in a tree of
+/// maxima over the intervals: O(n log n), however many tables overlap.
 struct LevelZeroIntervals: Sendable {
   /// The intervals that each table covers, in the order of the tables. Never empty.
   let ranges: [Range<Int>]
@@ -54,7 +54,7 @@ struct LevelZeroIntervals: Sendable {
     count = boundaries.isEmpty ? 0 : interval + 1
   }
 
-  /// The number of counted tables that cover each interval. Complexity: O(n).
+  /// Returns, for each interval, the number of counted tables that cover it. Complexity: O(n).
   func depths(where isCounted: (Int) -> Bool) -> [Int] {
     var depths = [Int](repeating: 0, count: count + 1)
     for (index, range) in ranges.enumerated() where isCounted(index) {
@@ -69,7 +69,8 @@ struct LevelZeroIntervals: Sendable {
     return Array(depths[..<count])
   }
 
-  /// The number of tables with an index above that of `bounds` that cover each interval. Complexity: O(n log n).
+  /// Returns, for each interval, the number of tables that cover it and whose index is above that of `bounds`.
+  /// Complexity: O(n log n).
   func depths(below bounds: [Int]) -> [Int] {
     var changes = [[(index: Int, change: Int)]](repeating: [], count: count + 1)
     for (index, range) in ranges.enumerated() {
@@ -98,7 +99,7 @@ struct LevelZeroIntervals: Sendable {
     }
   }
 
-  /// The tables by index, from the oldest on, each with its sublevel. The tables are newest first.
+  /// Returns the tables by index, from the oldest on, each with its sublevel. The tables are newest first.
   func sublevels() -> [(table: Int, level: Int)] {
     var tops = IntervalMaxima(count: count)
     return ranges.indices.reversed().map { index in
@@ -108,13 +109,13 @@ struct LevelZeroIntervals: Sendable {
     }
   }
 
-  /// The indices of two tables that overlap and are not disjoint in sequence; nil if there are none. `tables` are those
-  /// that the intervals were made from, newest first.
+  /// Returns the indices of two tables that overlap and are not disjoint in sequence, or nil if there are none.
+  /// `tables` are those from which the intervals were computed, newest first.
   func conflict(in tables: [TableMetadata]) -> (newer: Int, older: Int)? {
     var newest = IntervalMaxima(count: count)
     for index in tables.indices.reversed() {
       let table = tables[index]
-      // One more than the sequence: 0 means no table.
+      // The value is the sequence number plus one, because 0 means that no table covers the interval.
       guard newest.maximum(in: ranges[index]) <= Int(table.smallestSequence.value) else {
         let older = tables[(index + 1)...].firstIndex { $0.overlaps(table) && !$0.isOlder(than: table) }
         return (index, older ?? index)
@@ -135,7 +136,7 @@ struct IntervalMaxima {
   private var raised: [Int]
   private var maxima: [Int]
 
-  /// All values are 0.
+  /// Creates intervals whose values are 0.
   init(count: Int) {
     var leafCount = 1
     while leafCount < count { leafCount *= 2 }

@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// The log of VersionEdits, which recovery reads first. Each change of the durable state is written to it before it
-/// counts.
+/// The log of VersionEdits, which recovery reads first. Each change of the durable state is written to it before the
+/// change takes effect.
 ///
 /// `append` writes one record and syncs it. The file is *rolled*, rewritten as one snapshot, when its edits outgrow its
 /// snapshot, at a close after which the next open would have to apply more than a few edits, after any failure, and
@@ -112,9 +112,11 @@ final class Manifest: @unchecked Sendable {
     return manifest
   }
 
-  /// Reads CURRENT and the MANIFEST that it names. Writes nothing: if `mustRoll` is true afterwards, roll before doing
-  /// anything that relies on the state (removing files, reusing segments). Syncs the directory, because an existing
-  /// CURRENT may not survive a power loss yet, and the file that its predecessor names may be removed next.
+  /// Reads CURRENT and the MANIFEST that it names.
+  ///
+  /// Nothing is written: if `mustRoll` is true afterwards, the caller must roll before it does anything that relies
+  /// on the state (removing files, reusing segments). The directory is synced, because an existing CURRENT may not
+  /// survive a power loss yet, and the file that its predecessor names may be removed next.
   ///
   /// Throws `.notFound` if there is no CURRENT, or `.corruption` or `.unsupportedFormat` with the offset.
   static func recover(
@@ -148,7 +150,7 @@ final class Manifest: @unchecked Sendable {
     return manifest
   }
 
-  /// The durable state of another process, read-only: nothing is ever appended.
+  /// Returns the durable state of another process, read-only: nothing is ever appended.
   static func following(
     directory: String, fileSystem: any FileSystem, state: ManifestState, number: FileNumber
   ) -> Manifest {
@@ -158,7 +160,7 @@ final class Manifest: @unchecked Sendable {
   /// Installs a later state of the other process.
   func follow(_ state: ManifestState) { self.state = state }
 
-  /// The number of the MANIFEST that CURRENT names.
+  /// Returns the number of the MANIFEST that CURRENT names.
   static func currentNumber(directory: String, fileSystem: any FileSystem) throws(EngineError) -> FileNumber {
     let path = directory + "/" + FileName.current.name
     let file = try fileSystem.openFile(path, writable: false)
@@ -170,7 +172,7 @@ final class Manifest: @unchecked Sendable {
     return number
   }
 
-  /// All bytes of a file.
+  /// Returns all bytes of a file.
   static func readAll(_ file: any File) throws(EngineError) -> ByteWriter {
     let size = try file.size()
     guard size <= UInt64(ManifestFormat.payloadSizeMaximum) * 2 else {
@@ -191,22 +193,23 @@ final class Manifest: @unchecked Sendable {
 
   // MARK: - Append
 
-  /// Whether the next append writes a new file: because the edits outgrew the snapshot, after a
-  /// failure, or after a recovery that found no mark.
+  /// Whether the next append writes a new file: because the edits outgrew the snapshot, after a failure, or after a
+  /// recovery that found no mark.
   var mustRoll: Bool {
     guard case .sound = health else { return true }
     return tail - UInt64(ManifestFormat.headerSize) - snapshotSize > max(Self.editBytesMinimum, snapshotSize)
   }
 
-  /// Makes an edit durable and part of `state`, together with the counter of file numbers. Changes to tables of
-  /// volatile families are not written.
+  /// Makes an edit durable and part of `state`, together with the counter of file numbers.
+  ///
+  /// Changes to tables of volatile families are not written.
   ///
   /// Throws `.corruption` if the edit contradicts the state (a caller's mistake: nothing was written), `.closed` after
   /// `close`, otherwise the file system's error.
   func append(_ edit: VersionEdit) throws(EngineError) {
     try requireOpen()
     var edit = edit
-    // Volatile tables only: there is nothing to write, unless the outcome of an earlier edit is unknown: the caller
+    // An edit of volatile tables only writes nothing, unless the outcome of an earlier edit is unknown: the caller
     // takes a success to settle it.
     if case .sound = health, !edit.isEmpty, state.durablePart(of: edit).isEmpty { return try state.apply(edit) }
     edit.nextFileNumber = FileNumber(nextFileNumber.load(ordering: .relaxed))
@@ -247,16 +250,16 @@ final class Manifest: @unchecked Sendable {
 
   // MARK: - Roll
 
-  /// Writes the state to a new file and makes that the current one.
+  /// Writes the state to a new file and makes it the current one.
   func roll() throws(EngineError) { try writeSnapshot(of: state) }
 
-  /// At a close, fewer bytes of edits are not worth a roll: a page is read as fast as a part of it.
+  /// The number of bytes of edits up to which a close does not roll: a page is read as fast as a part of it.
   private static let closingEditBytesMinimum: UInt64 = 4 << 10
 
-  /// Rolls if the edits are more than a tenth of the snapshot, so that the next open has few edits to apply. For a
-  /// close with nothing more to append. A roll that fails does not fail the close: both files have the same state then.
+  /// Rolls if the edits are more than a tenth of the snapshot, so that the next open has few edits to apply.
   ///
-  /// Returns whether there is a new current file.
+  /// For a close, after which nothing is appended. A roll that fails does not fail the close: both files have the
+  /// same state then. Returns whether there is a new current file.
   func rollForClose() -> Bool {
     guard case .sound = health, file != nil, !isInDoubt else { return false }
     let editBytes = tail - UInt64(ManifestFormat.headerSize) - snapshotSize
@@ -286,7 +289,7 @@ final class Manifest: @unchecked Sendable {
       try fileSystem.syncDirectory(directory)
       try writeCurrentTemporary(naming: newNumber)
     } catch {
-      // CURRENT does not name it, so its content does not count.
+      // CURRENT does not name the new file, so its content does not count.
       newFile.close()
       try? fileSystem.remove(newPath)
       throw error
@@ -340,7 +343,7 @@ final class Manifest: @unchecked Sendable {
     ManifestFormat.encode(
       .snapshot, payload: payload.view, at: UInt64(bytes.count), fileID: header.fileID, appendingTo: &bytes)
     let size = UInt64(bytes.count - ManifestFormat.headerSize)
-    // The mark may be in the same write: CURRENT names the file only after both were synced.
+    // The mark may be in the same write, because CURRENT names the file only after both were synced.
     ManifestFormat.encode(
       .mark, payload: ByteView(), at: UInt64(bytes.count), fileID: header.fileID, appendingTo: &bytes)
     try unsafe file.write(bytes.view.buffer, at: 0)

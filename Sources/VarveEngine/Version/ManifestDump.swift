@@ -1,7 +1,7 @@
-/// VersionEdits and MANIFEST files as text, for `varve dump manifest`, error reports and tests: one line per field, in
-/// the order of application, keys escaped.
+/// Formats VersionEdits and MANIFEST files as text, for `varve dump manifest`, error reports and tests: one line per
+/// field, in the order of application, with escaped keys.
 enum ManifestDump {
-  /// One edit, one line per field.
+  /// Returns the lines of one edit, one for each field.
   static func lines(_ edit: VersionEdit) -> [String] {
     var lines: [String] = []
     if let id = edit.databaseID { lines.append("database id \(hex(id))") }
@@ -37,7 +37,8 @@ enum ManifestDump {
     return lines
   }
 
-  /// `12 [a, f] 1..9, 4096 bytes, 100 entries`: number, bounds (a round bracket: excluded), sequences.
+  /// Returns the text of a table, such as `12 [a, f] 1..9, 4096 bytes, 100 entries`: number, bounds (a round bracket
+  /// means that the bound is excluded), sequences.
   static func table(_ table: TableMetadata) -> String {
     var text = "\(table.number) [\(key(table.smallest)), \(key(table.largest))\(table.largestIsExcluded ? ")" : "]")"
     text += " sequences \(table.smallestSequence)..\(table.largestSequence)"
@@ -48,7 +49,8 @@ enum ManifestDump {
     return text
   }
 
-  /// A whole MANIFEST. Damage does not stop the dump where it can be shown: the error is the last line.
+  /// Returns the text of a whole MANIFEST. If a part is damaged, the dump continues as far as possible, and the error
+  /// is the last line.
   static func text(_ bytes: ByteView, number: FileNumber, file: String) -> String {
     var lines: [String] = []
     do throws(EngineError) {
@@ -71,7 +73,7 @@ enum ManifestDump {
     return lines.joined(separator: "\n") + "\n"
   }
 
-  /// Printable ASCII as it is, the rest as `\xNN`.
+  /// Returns a key as text: printable ASCII is unchanged, other bytes are `\xNN`.
   static func key(_ bytes: ByteView) -> String {
     var text = ""
     for index in 0..<bytes.count {

@@ -1,8 +1,8 @@
-/// The information in the readable records of a MANIFEST, however damaged the file is.
+/// The information in the readable records of a MANIFEST, regardless of how damaged the file is.
 ///
 /// If the whole file can be read, the result is the state. Otherwise every record that still verifies is taken, even
 /// after damage, and edits whose neighbors are lost are applied as far as they are consistent: each table with its
-/// family, tables and families that are gone for good, and the sequences that are in tables.
+/// family, tables and families that were permanently removed, and the sequences that are in tables.
 ///
 /// A damaged header can be read if the file's id, which seeds the checksums, is wrong in at most one bit.
 struct ManifestEvidence: Sendable {
@@ -19,7 +19,7 @@ struct ManifestEvidence: Sendable {
 
   /// The state, if every record up to the end can be read. The end may be torn.
   var state: ManifestState?
-  /// Whether nothing can be missing: everything up to a mark is readable.
+  /// Whether no record can be missing: everything up to a mark is readable.
   var isComplete = false
   var parts: [UnreadablePart] = []
   /// The number of records read.
@@ -40,10 +40,10 @@ struct ManifestEvidence: Sendable {
   var oldestLog: FileNumber?
   var logCuts: [FileNumber: VersionEdit.LogCut] = [:]
   private var droppedFamilies: Set<FamilyID> = []
-  /// From the snapshot: every id below this that has no family was dropped.
+  /// The `nextFamilyID` of the snapshot: every id below it that has no family was dropped.
   private var familyLimit = FamilyID.default
 
-  /// No information.
+  /// Creates evidence without any information.
   init() {}
 
   /// Reads the bytes of the MANIFEST with the given number.
@@ -74,7 +74,7 @@ struct ManifestEvidence: Sendable {
     switch reader.ending {
     case .marked: isComplete = true
     case .torn(let offset):
-      // A torn record, or just a lost mark.
+      // Either the last record is torn, or only its mark is lost.
       if Int(offset) < bytes.count {
         parts = [
           UnreadablePart(start: offset, end: UInt64(bytes.count), message: "the last record of the MANIFEST is torn")
@@ -111,7 +111,7 @@ struct ManifestEvidence: Sendable {
       recordCount += 1
       add(edit, isSnapshot: kind == .snapshot)
     }
-    // After the mark there may be the rest of a longer append.
+    // The rest of a longer append may follow the mark.
     if good < bytes.count, !isMarked { addPart(good, bytes.count) }
   }
 
@@ -124,7 +124,8 @@ struct ManifestEvidence: Sendable {
     do throws(EngineError) { return try VersionEdit(decoding: payload) } catch { return nil }
   }
 
-  /// The header, or the header with one bit of the file's id flipped: the first flip with which some record verifies.
+  /// Returns the header, or the header with one bit of the file's id flipped: the first flip with which some record
+  /// verifies.
   private mutating func findHeader(_ bytes: ByteView, _ number: FileNumber, _ file: String) -> ManifestFormat.Header? {
     do throws(EngineError) { return try ManifestFormat.decodeHeader(bytes, number: number, file: file) } catch {}
     guard bytes.count >= ManifestFormat.headerSize + ManifestFormat.recordHeaderSize else { return nil }

@@ -57,7 +57,7 @@ enum ManifestFormat {
 
   struct Header: Sendable, Equatable {
     var requiredFeatures: UInt64
-    /// Random; seeds the records' checksums.
+    /// The random id of the file, which seeds the records' checksums.
     var fileID: UInt64
     var databaseID: UInt64
     var number: FileNumber

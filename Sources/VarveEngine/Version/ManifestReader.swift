@@ -1,6 +1,6 @@
 /// Reads the records of a MANIFEST in order and interprets its end (see `ManifestFormat`).
 ///
-/// Works on the bytes of the whole file, which the caller keeps alive.
+/// The reader uses the bytes of the whole file, which the caller keeps alive.
 struct ManifestReader {
   /// One snapshot or edit and its offset.
   struct Record: Sendable {
@@ -12,15 +12,15 @@ struct ManifestReader {
 
   /// How a file ends.
   enum Ending: Sendable, Equatable {
-    /// With a mark at the offset: everything before it was synced, and an append may overwrite it.
+    /// The file ends with a mark at the offset: everything before it was synced, and an append may overwrite it.
     case marked(at: UInt64)
-    /// Without a mark, or with an incomplete record, from the offset on. Nothing may be appended: whether the last
-    /// record survives a power loss is unknown.
+    /// The file ends without a mark, or with an incomplete record, at the offset. Nothing may be appended, because it
+    /// is unknown whether the last record survives a power loss.
     case torn(at: UInt64)
   }
 
   let header: ManifestFormat.Header
-  /// Set once `next` returned nil.
+  /// The end of the file, set once `next` returned nil.
   private(set) var ending: Ending?
   private let bytes: ByteView
   private let file: String
@@ -32,7 +32,7 @@ struct ManifestReader {
     self.file = file
   }
 
-  /// Reads the records after a header that the caller has verified.
+  /// Creates a reader of the records after a header that the caller has verified.
   init(_ bytes: ByteView, header: ManifestFormat.Header, file: String) {
     self.header = header
     self.bytes = bytes
@@ -44,11 +44,11 @@ struct ManifestReader {
     case valid(ManifestRecordKind, ByteView)
     /// A record header with a correct checksum and an unknown kind.
     case unknownKind(UInt8)
-    /// Anything else, or the end.
+    /// Any other bytes, or the end.
     case invalid
   }
 
-  /// The next record; nil at the end. Throws `.corruption` if an acknowledged record is damaged.
+  /// Returns the next record, or nil at the end. Throws `.corruption` if an acknowledged record is damaged.
   mutating func next() throws(EngineError) -> Record? {
     let isFirst = position == ManifestFormat.headerSize
     switch frame(at: position) {
@@ -75,9 +75,9 @@ struct ManifestReader {
     }
   }
 
-  /// Ends the reading unless something valid follows: then the bytes at the cursor are damaged.
+  /// Ends the reading unless a valid record follows, in which case the bytes at the cursor are damaged.
   ///
-  /// After a mark there may be the rest of a torn append that overwrote it partially, but no record.
+  /// The rest of a torn append that overwrote the mark partially may follow a mark, but no record.
   private mutating func finish(after start: Int, _ ending: Ending) throws(EngineError) {
     var offset = start + (start == position ? ManifestFormat.alignment : 0)
     while offset + ManifestFormat.recordHeaderSize <= bytes.count {
@@ -95,7 +95,7 @@ struct ManifestReader {
     return bytes.load(offset, as: UInt32.self) == CRC32C.extend(seed, head)
   }
 
-  /// The frame that begins at an offset.
+  /// Returns the frame that begins at an offset.
   func frame(at offset: Int) -> Frame {
     let bodyStart = offset + ManifestFormat.recordHeaderSize
     guard bodyStart <= bytes.count, hasValidHeader(at: offset) else { return .invalid }

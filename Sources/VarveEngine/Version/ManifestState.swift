@@ -42,7 +42,7 @@ struct ManifestState: Sendable {
   static let knownFeatures: UInt64 = FamilyFlags.volatileFeature
 
   private(set) var databaseID: UInt64
-  /// Differs in every copy of the database; the database id where it is not a copy.
+  /// An id that differs in every copy of the database. It is the database id if the database is not a copy.
   private(set) var incarnation: UInt64
   private(set) var formatVersion: UInt32
   private(set) var requiredFeatures: UInt64
@@ -52,12 +52,12 @@ struct ManifestState: Sendable {
   private(set) var lastSequence = SequenceNumber.zero
   /// The first log segment that recovery replays.
   private(set) var oldestLog = FileNumber(0)
-  /// By segment, ascending.
+  /// The cuts of log segments, in ascending order of segment.
   private(set) var logCuts: [VersionEdit.LogCut] = []
   private var namesTaken: [String: FamilyID] = [:]
   private var tables = TableIndex()
 
-  /// A database without families.
+  /// Creates the state of a database without families.
   init(databaseID: UInt64) {
     self.databaseID = databaseID
     incarnation = databaseID
@@ -67,26 +67,27 @@ struct ManifestState: Sendable {
 
   func family(named name: String) -> Family? { namesTaken[name].flatMap { families[$0] } }
 
-  /// Whether a family with this id existed and was dropped. An id that is neither live nor dropped was never used.
+  /// Returns whether a family with this id existed and was dropped. An id that is neither live nor dropped was never
+  /// used.
   func isDropped(_ family: FamilyID) -> Bool { family < nextFamilyID && families[family] == nil }
 
   /// The number of tables of all families.
   var tableCount: Int { tables.count }
 
-  /// Whether a table of any family has this number.
+  /// Returns whether a table of any family has this number.
   func isLiveTable(_ number: FileNumber) -> Bool { tables[number] != nil }
 
-  /// The table with this number, of any family.
+  /// Returns the table with this number, of any family.
   func table(_ number: FileNumber) -> TableMetadata? { tables[number]?.table }
 
   func logCut(of segment: FileNumber) -> VersionEdit.LogCut? { logCuts.first { $0.segment == segment } }
 
-  /// Checks and applies an edit. On an error the state is unchanged.
+  /// Checks and applies an edit. If it throws, the state is unchanged.
   mutating func apply(_ edit: VersionEdit) throws(EngineError) { commit(try prepare(edit)) }
 
   // MARK: - Many edits at once
 
-  /// Applies an edit except to the versions, which are out of date until `buildVersions`. On an error the state is
+  /// Applies an edit except to the versions, which are out of date until `buildVersions`. If it throws, the state is
   /// unchanged.
   ///
   /// The numbers in an edit are checked here: a deleted table must exist, and an added one must not. Whether the tables
@@ -305,7 +306,7 @@ extension ManifestState {
 
   // MARK: - Volatile families
 
-  /// The part of an edit that is written: everything except the tables of volatile families.
+  /// Returns the part of an edit that is written: everything except the tables of volatile families.
   func durablePart(of edit: VersionEdit) -> VersionEdit {
     let volatile = edit.familiesWithTables.filter { families[$0]?.isVolatile ?? false }
     guard !volatile.isEmpty else { return edit }
@@ -329,7 +330,7 @@ extension ManifestState {
 
   // MARK: - Snapshot
 
-  /// The one edit that creates this state from nothing.
+  /// Returns the edit that creates this state from an empty one.
   func snapshotEdit() -> VersionEdit {
     var edit = VersionEdit()
     edit.databaseID = databaseID
@@ -360,7 +361,7 @@ extension ManifestState {
     try apply(edit)
   }
 
-  /// Creates the state that a snapshot describes, without its versions: see `fold`.
+  /// Creates the state that a snapshot describes, without its versions (see `fold`).
   init(folding edit: VersionEdit) throws(EngineError) {
     guard let databaseID = edit.databaseID else { throw .corruption("a snapshot without a database id") }
     self.init(databaseID: databaseID)

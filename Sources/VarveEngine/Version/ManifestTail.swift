@@ -1,19 +1,18 @@
-/// Reads the MANIFEST that a running engine writes: first the whole file, then appended edits, and the whole file again
-/// when CURRENT names another one.
+/// Reads the MANIFEST that a running engine writes: first the whole file, then appended edits, and the whole file
+/// again when CURRENT names another one.
 ///
-/// An edit counts if something valid follows it: then it was synced (`ManifestFormat`). The last edit of a file may
-/// still be in progress and counts as "not yet"; only if files that it removes are missing is it known to be durable
-/// (`Trust.lastEdit`).
+/// An edit counts if a valid record follows it, which means that it was synced (`ManifestFormat`). The last edit of a
+/// file may still be in progress and does not count yet. It is known to be durable only if files that it removes are
+/// missing (`Trust.lastEdit`).
 ///
-/// Tables that were known before a new file was read keep their metadata, and with it their open readers.
-///
-/// Belongs to one thread at a time.
+/// Tables that were known before a new file was read keep their metadata, and with it their open readers. The value
+/// belongs to one thread at a time.
 struct ManifestTail {
   /// Which edits count.
   enum Trust {
-    /// Edits that are followed by a mark or another record.
+    /// Edits that are followed by a mark or another record count.
     case marked
-    /// The last edit as well.
+    /// The last edit counts as well.
     case lastEdit
   }
 
@@ -30,7 +29,8 @@ struct ManifestTail {
   /// The offset of the next edit.
   private var position: UInt64
 
-  /// While an engine is busy, CURRENT changes often, but not this many times in a row.
+  /// The maximum number of attempts to read a file. While an engine is busy, CURRENT changes often, but not this many
+  /// times in a row.
   private static let attemptMaximum = 100
 
   /// Reads CURRENT and the file that it names. Throws like `Manifest.recover`.
@@ -88,7 +88,7 @@ struct ManifestTail {
       do throws(EngineError) {
         return try load(number, directory, fileSystem, known: known)
       } catch { failure = error }
-      // Rolled meanwhile, or read during a write: a retry distinguishes the two.
+      // The file was rolled meanwhile, or was read during a write. A retry distinguishes the two.
       let isRolled = try Manifest.currentNumber(directory: directory, fileSystem: fileSystem) != number
       guard isRolled ? attempt < attemptMaximum : attempt < 3 else {
         guard failure.code == .notFound else { throw failure }
@@ -132,7 +132,7 @@ struct ManifestTail {
         offset = end
       }
       guard let witness = appended.firstRecord(after: offset) else { return }
-      // Read during a write, or damaged: a retry distinguishes the two.
+      // The record was read during a write, or is damaged. A retry distinguishes the two.
       guard attempt == 3 else { continue }
       throw .corruption(
         "a damaged MANIFEST record: the one at byte \(witness) was written after it was synced", file: file.path,
@@ -166,7 +166,7 @@ struct ManifestTail {
       path = file.path
     }
 
-    /// The complete edit at an offset of the file, and its end; nil if there is none.
+    /// Returns the complete edit at an offset of the file, and its end, or nil if there is none.
     func edit(at offset: UInt64) throws(EngineError) -> (edit: VersionEdit, end: UInt64)? {
       guard hasRecord(at: offset) else { return nil }
       let view = bytes.view
@@ -189,7 +189,7 @@ struct ManifestTail {
       return (edit, offset + UInt64(ManifestFormat.recordHeaderSize + body.count))
     }
 
-    /// Whether the header of a record of any kind is at an offset of the file.
+    /// Returns whether the header of a record of any kind is at an offset of the file.
     func hasRecord(at offset: UInt64) -> Bool {
       let view = bytes.view
       let size = ManifestFormat.recordHeaderSize
@@ -213,7 +213,7 @@ struct ManifestTail {
 }
 
 extension VersionEdit {
-  /// Replaces equal metadata by the known objects.
+  /// Replaces metadata that equals known metadata by the known objects.
   fileprivate mutating func reuse(_ state: ManifestState) {
     for index in addedTables.indices {
       if let known = state.table(addedTables[index].table.number), known == addedTables[index].table {

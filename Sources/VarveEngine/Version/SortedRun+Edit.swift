@@ -1,10 +1,10 @@
 extension SortedRun {
-  /// The run without the tables `deleted` and with the tables `added`, each in any order.
+  /// Returns the run without the tables `deleted` and with the tables `added`, each in any order.
   ///
   /// Throws `.corruption` if a deleted table is not in the run, or an added one overlaps a neighbor. `level` is for the
   /// message.
   ///
-  /// Complexity: changed chunks are rebuilt; of all others only the references are copied.
+  /// Complexity: changed chunks are rebuilt; only the references to all others are copied.
   func applying(
     deleted: [TableMetadata], added: [TableMetadata], level: Int
   ) throws(EngineError) -> SortedRun {
@@ -32,7 +32,7 @@ extension SortedRun {
     return SortedRun(chunks: edit.finish())
   }
 
-  /// The chunk that an added table goes into; 0 in an empty run.
+  /// Returns the index of the chunk into which an added table goes, or 0 in an empty run.
   private func chunk(toAdd table: TableMetadata) -> Int {
     max(min(chunkIndex(notBefore: table.smallest), chunks.count - 1), 0)
   }
@@ -136,7 +136,7 @@ private struct RunEdit {
     pending.removeAll()
   }
 
-  /// The chunks, after all were kept or changed.
+  /// Returns the chunks, after all were kept or changed.
   mutating func finish() -> [TableChunk] {
     guard !pending.isEmpty else { return result }
     if pending.count < TableChunk.countMinimum, let previous = result.popLast() { pending = previous.tables + pending }

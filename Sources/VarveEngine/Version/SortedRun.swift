@@ -5,14 +5,14 @@
 ///
 /// # Invariants
 /// 1. `tables` ascend, and each ends before the next one begins.
-/// 2. A chunk's `Location.head` is the head of its last `largest` after the `prefixSize` bytes that the last bounds of all
-///    chunks have in common.
+/// 2. A chunk's `Location.head` is the head of its last `largest`, after the `prefixSize` bytes that the last bounds
+///    of all chunks have in common.
 ///
 /// # Concurrency
 /// Immutable; safe from any thread.
 final class SortedRun: Sendable {
   let tables: TableList
-  /// Bytes of all files.
+  /// The size of all files, in bytes.
   let totalSize: UInt64
   /// The sum of `TableMetadata.compensatedSize`.
   let compensatedSize: UInt64
@@ -65,8 +65,8 @@ final class SortedRun: Sendable {
   var count: Int { tables.count }
   var chunks: [TableChunk] { tables.chunks }
 
-  /// The first chunk whose last table does not end before `userKey`; the count of chunks if there is none. A run of one
-  /// chunk is not searched: its result is 0 for every key.
+  /// Returns the index of the first chunk whose last table does not end before `userKey`, or the number of chunks if
+  /// there is none. A run of one chunk is not searched: its result is 0 for every key.
   @inline(__always)
   func chunkIndex(notBefore userKey: ByteView) -> Int {
     let count = tables.chunks.count
@@ -79,15 +79,15 @@ final class SortedRun: Sendable {
   @inline(__always)
   private static func last(_ chunk: TableChunk) -> TableMetadata { chunk.tables[chunk.tables.count &- 1] }
 
-  /// The first table that does not end before `userKey`; `count` if there is none. It is the only one that can contain
-  /// the key, and a seek to the key starts there.
+  /// Returns the index of the first table that does not end before `userKey`, or `count` if there is none. It is the
+  /// only one that can contain the key, and a seek to the key starts there.
   func firstIndex(notBefore userKey: ByteView) -> Int {
     let index = chunkIndex(notBefore: userKey)
     guard index < tables.chunks.count else { return tables.count }
     return tables.locations[index].start &+ tables.chunks[index].firstIndex(notBefore: userKey)
   }
 
-  /// The only table that can contain `userKey`.
+  /// Returns the only table that can contain `userKey`.
   @inline(__always)
   func table(covering userKey: ByteView) -> TableMetadata? {
     let index = chunkIndex(notBefore: userKey)
@@ -100,22 +100,22 @@ final class SortedRun: Sendable {
     }
   }
 
-  /// The indices of the tables that overlap `range`.
+  /// Returns the indices of the tables that overlap `range`.
   func overlap(_ range: UserKeyRange) -> Range<Int> {
     let start = range.lower.withByteView { firstIndex(notBefore: $0) }
     guard let upper = range.upper else { return start..<tables.count }
     return start..<upper.withByteView { end(from: start, beginningBefore: $0, includes: !range.upperIsExcluded) }
   }
 
-  /// The indices of the tables that overlap the bounds of `table`.
+  /// Returns the indices of the tables that overlap the bounds of `table`.
   ///
-  /// Complexity: two binary searches; allocates nothing.
+  /// Complexity: two binary searches, without an allocation.
   func overlap(_ table: TableMetadata) -> Range<Int> {
     let start = firstIndex(notBefore: table.smallest)
     return start..<end(from: start, beginningBefore: table.largest, includes: !table.largestIsExcluded)
   }
 
-  /// The first index from `start` on whose table begins after `upper`, or at `upper` if that is not included.
+  /// Returns the first index from `start` on whose table begins after `upper`, or at `upper` if that is not included.
   private func end(from start: Int, beginningBefore upper: ByteView, includes isIncluded: Bool) -> Int {
     // Tables before the first one that does not end before the bound begin before the bound, too; that one may, and the
     // next one begins after the bound.
@@ -128,7 +128,7 @@ final class SortedRun: Sendable {
     return index
   }
 
-  /// Bytes of the files in `indices`.
+  /// Returns the size of the files in `indices`, in bytes.
   func size(of indices: Range<Int>) -> UInt64 {
     guard !indices.isEmpty else { return 0 }
     var size: UInt64 = 0
@@ -147,8 +147,8 @@ final class SortedRun: Sendable {
     return size
   }
 
-  /// The first result of `body` that is not nil for the tables at `indices`, in order; skips chunks for which `mayHave`
-  /// is false.
+  /// Returns the first result of `body` that is not nil for the tables at `indices`, in order. Chunks for which
+  /// `mayHave` returns false are skipped.
   func first<R>(
     in indices: Range<Int>, ofChunks mayHave: (TableChunk) -> Bool, _ body: (_ index: Int, TableMetadata) -> R?
   ) -> R? {
@@ -166,7 +166,7 @@ final class SortedRun: Sendable {
     return nil
   }
 
-  /// Calls `body` with the tables of the chunks for which `mayHave` is true, in order.
+  /// Calls `body` with the tables of the chunks for which `mayHave` returns true, in order.
   func forEachTable(ofChunks mayHave: (TableChunk) -> Bool, _ body: (TableMetadata) -> Void) {
     for chunk in tables.chunks where mayHave(chunk) { chunk.tables.forEach(body) }
   }

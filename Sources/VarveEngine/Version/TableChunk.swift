@@ -13,12 +13,12 @@ internal import Synchronization
 /// # Concurrency
 /// Immutable; safe from any thread.
 final class TableChunk: Sendable {
-  /// Unique within the process; never reused.
+  /// The id of the chunk, unique within the process and never reused.
   let id: UInt64
   let tables: [TableMetadata]
   let heads: [UInt64]
   let prefixSize: Int
-  /// Bytes of all files.
+  /// The size of all files, in bytes.
   let totalSize: UInt64
   /// The sum of `TableMetadata.compensatedSize`.
   let compensatedSize: UInt64
@@ -30,10 +30,10 @@ final class TableChunk: Sendable {
 
   private static let lastID = Atomic<UInt64>(0)
 
-  /// The most tables of one chunk. An edit rebuilds one chunk and copies the array of all chunks: with 100,000 tables
-  /// both are some hundreds of pointers.
+  /// The maximum number of tables of one chunk. An edit rebuilds one chunk and copies the array of all chunks: with
+  /// 100,000 tables both are some hundreds of pointers.
   static let countMaximum = 256
-  /// A chunk that an edit leaves with fewer tables is merged with its neighbor.
+  /// The number of tables below which a chunk that an edit changed is merged with its neighbor.
   static let countMinimum = 64
 
   /// Creates a chunk from tables that are in order and don't overlap.
@@ -68,7 +68,7 @@ final class TableChunk: Sendable {
     assert(isOrdered, "tables of a sorted run overlap or are out of order")
   }
 
-  /// Cuts tables that are in order into chunks of about equal size.
+  /// Returns chunks of about equal size of tables that are in order.
   static func cut(_ tables: [TableMetadata]) -> [TableChunk] {
     guard !tables.isEmpty else { return [] }
     let count = (tables.count + countMaximum - 1) / countMaximum
@@ -85,7 +85,8 @@ final class TableChunk: Sendable {
     zip(tables, tables.dropFirst()).allSatisfy { $0.endsBefore($1) } && zip(heads, heads.dropFirst()).allSatisfy(<=)
   }
 
-  /// The first table that does not end before `userKey`; the count if there is none.
+  /// Returns the index of the first table that does not end before `userKey`, or the number of tables if there is
+  /// none.
   @inline(__always)
   func firstIndex(notBefore userKey: ByteView) -> Int {
     HeadSearch.firstIndex(
@@ -99,7 +100,8 @@ final class TableChunk: Sendable {
 /// It compares these heads in one contiguous array, and whole keys only if heads are equal. The prefix is left out
 /// because keys of one collection often have their first eight bytes in common.
 enum HeadSearch {
-  /// The first of `count` ascending bounds that is not before `userKey`; `count` if there is none.
+  /// Returns the index of the first of `count` ascending bounds that is not before `userKey`, or `count` if there is
+  /// none.
   ///
   /// `prefix` has the `prefixSize` bytes that all bounds have in common.
   @inline(__always)
@@ -161,7 +163,7 @@ struct TableList: RandomAccessCollection, Sendable {
   var startIndex: Int { 0 }
   var endIndex: Int { count }
 
-  /// The chunk that has the table at an index.
+  /// Returns the index of the chunk that has the table at an index.
   func chunk(at index: Int) -> Int {
     precondition(index >= 0 && index < count, "a run of \(count) tables has none at \(index)")
     var low = 0
@@ -197,7 +199,7 @@ struct TableList: RandomAccessCollection, Sendable {
 
   func makeIterator() -> Iterator { Iterator(chunks: chunks) }
 
-  /// A copy of the tables at `indices`.
+  /// Returns a copy of the tables at `indices`.
   func array(in indices: Range<Int>) -> [TableMetadata] {
     guard !indices.isEmpty else { return [] }
     var tables: [TableMetadata] = []

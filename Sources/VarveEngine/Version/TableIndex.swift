@@ -12,7 +12,7 @@ struct TableIndex: Sendable {
     let table: TableMetadata
   }
 
-  /// With 100,000 tables each dictionary has about 200.
+  /// The number of dictionaries. With 100,000 tables each dictionary has about 200.
   private static let shardCount: UInt64 = 512
 
   private var shards: [[FileNumber: Location]] = []
@@ -26,7 +26,7 @@ struct TableIndex: Sendable {
   subscript(number: FileNumber) -> Location? {
     get { shards.isEmpty ? nil : shards[Self.shard(number)][number] }
     set {
-      // Most databases of tests have no table.
+      // Most databases of tests have no table, so the dictionaries are created when they are first needed.
       if shards.isEmpty { shards = Array(repeating: [:], count: Int(Self.shardCount)) }
       let old: Location?
       if let newValue {
@@ -41,7 +41,7 @@ struct TableIndex: Sendable {
   /// All tables, unordered.
   var locations: some Sequence<Location> { shards.lazy.flatMap(\.values) }
 
-  /// The tables of some families, by family and level, unordered.
+  /// Returns the tables of some families, by family and level, unordered.
   func tablesByFamily(where isIncluded: (FamilyID) -> Bool) -> [FamilyID: [[TableMetadata]]] {
     var families: [FamilyID: [[TableMetadata]]] = [:]
     for location in locations where isIncluded(location.family) {

@@ -7,10 +7,10 @@
 /// 2. Every entry's sequence is within `smallestSequence ... largestSequence`.
 /// 3. `largestIsExcluded`: the largest key is the end of a range tombstone, and the table has no entry with that key.
 ///    Such a bound has the trailer `excludedTrailer`, and the next table of a level may begin with that very key.
-/// 4. The heads are the first eight bytes of the bounds: unequal heads decide, equal heads do not.
+/// 4. The heads are the first eight bytes of the bounds: unequal heads decide an order, equal heads do not.
 ///
 /// # Safety
-/// The only owner of the memory of both keys: `smallest` and `largest` are valid while it lives.
+/// The object is the only owner of the memory of both keys: `smallest` and `largest` are valid while it lives.
 ///
 /// # Concurrency
 /// Immutable; safe from any thread.
@@ -19,7 +19,7 @@ final class TableMetadata: @unchecked Sendable {
   // Sendable: immutable after init, sole owner of its memory.
   let number: FileNumber
   let fileSize: UInt64
-  /// Random; every checksum in the table's file is seeded with it.
+  /// The random id of the table, which seeds every checksum in its file.
   let tableID: UInt64
   /// The first user key. Valid while the metadata lives.
   let smallest: ByteView
@@ -32,10 +32,10 @@ final class TableMetadata: @unchecked Sendable {
   let smallestSequence: SequenceNumber
   let largestSequence: SequenceNumber
   let entryCount: UInt64
-  /// Deletes and single deletes among the entries.
+  /// The number of deletes and single deletes among the entries.
   let tombstoneCount: UInt64
   let rangeTombstoneCount: UInt64
-  /// Bytes of keys and values before compression.
+  /// The number of bytes of keys and values before compression.
   let rawSize: UInt64
   private let keys: UnsafeMutableRawPointer
   /// The open reader, if a read has used the table recently.
@@ -88,26 +88,26 @@ final class TableMetadata: @unchecked Sendable {
   @inline(__always)
   var largestIsExcluded: Bool { largestTrailer.word == Self.excludedTrailer.word }
 
-  /// Whether every key of the table is before `userKey`.
+  /// Returns whether every key of the table is before `userKey`.
   @inline(__always)
   func endsBefore(_ userKey: ByteView) -> Bool {
     let order = largest.compare(userKey)
     return order < 0 || (order == 0 && largestIsExcluded)
   }
 
-  /// Whether every key of the table is before every key of `other`.
+  /// Returns whether every key of the table is before every key of `other`.
   func endsBefore(_ other: TableMetadata) -> Bool {
     if largestHead != other.smallestHead { return largestHead < other.smallestHead }
     return endsBefore(other.smallest)
   }
 
-  /// Whether the table's bounds include `userKey`.
+  /// Returns whether the table's bounds include `userKey`.
   @inline(__always)
   func covers(_ userKey: ByteView) -> Bool { smallest.compare(userKey) <= 0 && !endsBefore(userKey) }
 
   func overlaps(_ other: TableMetadata) -> Bool { !endsBefore(other) && !other.endsBefore(self) }
 
-  /// Whether every entry is older than every entry of `other`.
+  /// Returns whether every entry is older than every entry of `other`.
   func isOlder(than other: TableMetadata) -> Bool { largestSequence < other.smallestSequence }
 
   /// The file's size, increased for its tombstones: each frees about one entry of average size on deeper levels, so it
@@ -124,14 +124,15 @@ final class TableMetadata: @unchecked Sendable {
     return count > 0 && count * 2 >= entryCount
   }
 
-  /// The order of level 0: newest first. Deterministic even for tables of one flush.
+  /// Returns whether `left` comes before `right` in the order of level 0: newest first. The order is deterministic
+  /// even for tables of one flush.
   static func isNewerFirst(_ left: TableMetadata, _ right: TableMetadata) -> Bool {
     if left.largestSequence != right.largestSequence { return left.largestSequence > right.largestSequence }
     if left.smallestSequence != right.smallestSequence { return left.smallestSequence > right.smallestSequence }
     return left.number > right.number
   }
 
-  /// The order of deeper levels.
+  /// Returns whether `left` comes before `right` in the order of deeper levels.
   static func isSmallerFirst(_ left: TableMetadata, _ right: TableMetadata) -> Bool {
     if left.smallestHead != right.smallestHead { return left.smallestHead < right.smallestHead }
     let order = left.smallest.compare(right.smallest)

@@ -1,4 +1,4 @@
-/// A range of user keys: of a table, a compaction or a manual compaction.
+/// A range of user keys, such as that of a table, a compaction or a manual compaction.
 ///
 /// The lower bound is always included; the empty key is the smallest, so "from the beginning" needs no special case.
 /// The upper bound is included, excluded (a table whose last entry is the end of a range tombstone) or missing.
@@ -13,15 +13,15 @@ struct UserKeyRange: Sendable, Hashable {
     self.upperIsExcluded = upperIsExcluded
   }
 
-  /// Every key.
+  /// The range of every key.
   static let all = UserKeyRange(lower: [], upper: nil)
 
-  /// The range that one table covers.
+  /// Creates the range that one table covers.
   init(_ table: TableMetadata) {
     self.init(lower: table.smallestKey, upper: table.largestKey, upperIsExcluded: table.largestIsExcluded)
   }
 
-  /// The smallest range around `tables`; nil if there are none.
+  /// Creates the smallest range around `tables`, or returns nil if there are none.
   init?(around tables: some Sequence<TableMetadata>) {
     var hull: UserKeyRange?
     for table in tables {
@@ -31,7 +31,7 @@ struct UserKeyRange: Sendable, Hashable {
     self = hull
   }
 
-  /// Grows the range so that it covers `table`.
+  /// Extends the range so that it covers `table`.
   mutating func extend(by table: TableMetadata) {
     if KeyBytes.compare(table.smallest, lower) < 0 { lower = table.smallestKey }
     guard let upper else { return }
@@ -42,7 +42,7 @@ struct UserKeyRange: Sendable, Hashable {
     }
   }
 
-  /// Grows the range so that it covers `other`.
+  /// Extends the range so that it covers `other`.
   mutating func extend(by other: UserKeyRange) {
     if KeyBytes.compare(other.lower, lower) < 0 { lower = other.lower }
     guard let upper else { return }
@@ -57,7 +57,7 @@ struct UserKeyRange: Sendable, Hashable {
     }
   }
 
-  /// Whether every key of the range is before every key of `table`.
+  /// Returns whether every key of the range is before every key of `table`.
   func endsBefore(_ table: TableMetadata) -> Bool {
     guard let upper else { return false }
     let order = KeyBytes.compare(table.smallest, upper)
@@ -76,7 +76,7 @@ struct UserKeyRange: Sendable, Hashable {
     return order > 0 || (order == 0 && upperIsExcluded)
   }
 
-  /// Whether `table` is completely inside.
+  /// Returns whether `table` is completely inside.
   func contains(_ table: TableMetadata) -> Bool {
     guard KeyBytes.compare(table.smallest, lower) >= 0 else { return false }
     guard let upper else { return true }

@@ -1,14 +1,11 @@
 extension Version {
-  /// Calls `body` with each table whose bounds include `userKey`, newest entries first, until it
-  /// returns false.
+  /// Calls `body` with each table whose bounds include `userKey`, newest entries first, until it returns false.
   ///
-  /// Searches level 0 sublevel by sublevel from the newest, then the levels downwards: the first table that has an
-  /// entry of the key visible at the read's sequence has the newest one. (A range tombstone is such an entry; after a
-  /// merge operand the search continues.)
+  /// The lookup searches level 0 sublevel by sublevel from the newest, then the levels downwards: the first table
+  /// that has an entry of the key visible at the read's sequence has the newest one. (A range tombstone is such an
+  /// entry; after a merge operand the search continues.) Tables without an entry at or below `sequence` are skipped.
   ///
-  /// Tables with nothing at or below `sequence` are skipped.
-  ///
-  /// Complexity: one binary search over 8-byte heads per sublevel and level. Allocates nothing.
+  /// Complexity: one binary search over 8-byte heads per sublevel and level, without an allocation.
   @inline(__always)
   func forEachTable<Failure>(
     thatMayHold userKey: ByteView, at sequence: SequenceNumber = .maximum,
@@ -23,15 +20,15 @@ extension Version {
     }
   }
 
-  /// The tables of a level that overlap `range`, in the level's order.
+  /// Returns the tables of a level that overlap `range`, in the level's order.
   func overlap(level: Int, _ range: UserKeyRange) -> [TableMetadata] {
     if level == 0 { return levelZero.tables.filter { range.overlaps($0) } }
     let run = run(level)
     return run.tables.array(in: run.overlap(range))
   }
 
-  /// The bytes of the tables that overlap `range`; partially overlapping tables count half. An estimate that opens no
-  /// file.
+  /// Returns the approximate size of the tables that overlap `range`, in bytes. Partially overlapping tables count
+  /// half. It opens no file.
   func approximateSize(of range: UserKeyRange) -> UInt64 {
     var total: UInt64 = 0
     for table in levelZero.tables where range.overlaps(table) {
@@ -42,7 +39,7 @@ extension Version {
       let overlap = run.overlap(range)
       guard let first = overlap.first, let last = overlap.last else { continue }
       total += run.size(of: overlap)
-      // All between the first and the last are within the range.
+      // All tables between the first and the last are within the range.
       for index in Set([first, last]) where !range.contains(run.tables[index]) {
         total -= run.tables[index].fileSize - run.tables[index].fileSize / 2
       }
@@ -50,10 +47,10 @@ extension Version {
     return total
   }
 
-  /// Keys at which a flush should cut its output: bounds of the base level, so that every piece is about `targetSize`
-  /// bytes of base-level data wide and level 0 can be compacted in parallel parts.
+  /// Returns the keys at which a flush should cut its output, ascending; the cut is before the key.
   ///
-  /// Ascending; the cut is before the key.
+  /// The keys are bounds of the base level, so that every piece is about `targetSize` bytes of base-level data wide
+  /// and level 0 can be compacted in parallel parts.
   func flushSplitKeys(baseLevel: Int, targetSize: UInt64) -> [[UInt8]] {
     var keys: [[UInt8]] = []
     var size: UInt64 = 0

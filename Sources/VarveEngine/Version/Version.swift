@@ -4,7 +4,7 @@
 /// level (`TableChunk`) that the edit does not change. Families without tables share one empty Version.
 ///
 /// # Invariants
-/// 1. Level 0: see `LevelZero`. Levels 1 to 6: sorted runs.
+/// 1. Level 0 is arranged as `LevelZero` describes. Levels 1 to 6 are sorted runs.
 /// 2. For each key, every entry on a level is newer than every entry on a deeper level.
 /// 3. A table is on one level only.
 ///
@@ -13,14 +13,14 @@
 @safe
 final class Version: @unchecked Sendable {
   let levelZero: LevelZero
-  /// Levels 1, 2, ... at indices 0, 1, ... Empty if no level below 0 has tables.
+  /// The levels 1, 2, ... at indices 0, 1, ... Empty if no level below 0 has tables.
   let runs: [SortedRun]
-  /// Bytes of all tables.
+  /// The size of all tables, in bytes.
   let totalSize: UInt64
   let tableCount: Int
   /// Whether any table has range tombstones.
   let hasRangeTombstones: Bool
-  /// The sequence of the newest entry of all tables; zero if there is none.
+  /// The sequence number of the newest entry of all tables, or zero if there is none.
   let largestSequence: SequenceNumber
   /// The sorted runs that have tables, in the order of a lookup: sublevels from the newest on, then the levels
   /// downwards. The version retains them through its other fields, so a lookup needs no retain.
@@ -29,7 +29,7 @@ final class Version: @unchecked Sendable {
   /// The Version of a family without tables.
   static let empty = Version(levelZero: .empty, runs: [])
 
-  /// `runs` are the levels from 1 on.
+  /// Creates a version from level 0 and the levels from 1 on.
   init(levelZero: LevelZero, runs: [SortedRun]) {
     precondition(runs.count < Limits.levelCount, "pass at most one run for each level from 1 on")
     self.levelZero = levelZero
@@ -53,20 +53,20 @@ final class Version: @unchecked Sendable {
   @inline(__always)
   var searchedCount: Int { unsafe searched.count }
 
-  /// The only table of a run that can contain `userKey`. `index` is that of the run in the order of a lookup.
+  /// Returns the only table of a run that can contain `userKey`. `index` is that of the run in the order of a lookup.
   @inline(__always)
   func table(covering userKey: ByteView, inRun index: Int) -> TableMetadata? {
     unsafe searched[index]._withUnsafeGuaranteedRef { $0.table(covering: userKey) }
   }
 
-  /// A level from 1 on.
+  /// Returns a level from 1 on.
   @inline(__always)
   func run(_ level: Int) -> SortedRun {
     assert(level >= 1 && level < Limits.levelCount, "level 0 is not a sorted run: use levelZero")
     return level &- 1 < runs.count ? runs[level &- 1] : .empty
   }
 
-  /// A copy of the tables of any level: newest first on level 0, in key order on deeper levels.
+  /// Returns a copy of the tables of any level: newest first on level 0, in key order on deeper levels.
   ///
   /// Complexity: from level 1 on, linear in the tables of the level.
   func tables(level: Int) -> [TableMetadata] { level == 0 ? levelZero.tables : run(level).tables.array }
@@ -83,7 +83,7 @@ final class Version: @unchecked Sendable {
     for (index, run) in runs.enumerated() where !run.isEmpty { try body(run, index + 1) }
   }
 
-  /// The table with a number and its level, if it exists and can contain `userKey`.
+  /// Returns the table with a number and its level, if it exists and can contain `userKey`.
   ///
   /// Complexity: a binary search in each run.
   func find(_ number: FileNumber, at userKey: ByteView) -> (table: TableMetadata, level: Int)? {
@@ -100,8 +100,9 @@ final class Version: @unchecked Sendable {
 
   var isEmpty: Bool { tableCount == 0 }
 
-  /// The number of tables with range tombstones, counted up to `maximum`. Complexity: linear in the chunks that have
-  /// such tables.
+  /// Returns the number of tables with range tombstones, counted up to `maximum`.
+  ///
+  /// Complexity: linear in the chunks that have such tables.
   func rangeTombstoneTableCount(upTo maximum: Int) -> Int {
     guard hasRangeTombstones else { return 0 }
     var count = 0

@@ -1,8 +1,8 @@
 /// Builds the next Version of a family from a base, deletions and additions, and checks them.
 ///
 /// # Checked invariants (`.corruption`: the edits contradict each other or the base)
-/// 1. A deleted table exists. That the number of an added table is not used elsewhere is checked by `ManifestState`,
-///    which has the index for it.
+/// 1. A deleted table exists. `ManifestState`, which has the index for it, checks that the number of an added table
+///    is not used elsewhere.
 /// 2. On levels from 1 on, an added table overlaps no neighbor.
 /// 3. On level 0, an added table is disjoint in sequence from tables that it overlaps.
 ///
@@ -20,7 +20,7 @@ struct VersionBuilder {
     added = Array(repeating: [], count: Limits.levelCount)
   }
 
-  /// `table` is the table with this number, if the caller knows it; otherwise the level is searched.
+  /// Deletes a table. `table` is the table with this number, if the caller knows it; otherwise the level is searched.
   mutating func delete(_ number: FileNumber, level: Int, known table: TableMetadata? = nil) throws(EngineError) {
     try Self.check(level)
     guard deletedNumbers.insert(number).inserted else {
@@ -44,7 +44,7 @@ struct VersionBuilder {
     guard level >= 0 && level < Limits.levelCount else { throw .corruption("there is no level \(level)") }
   }
 
-  /// The next Version.
+  /// Returns the next Version.
   func build() throws(EngineError) -> Version {
     let levelZero =
       isChanged(0) ? try base.levelZero.applying(deleted: deleted[0], added: added[0]) : base.levelZero

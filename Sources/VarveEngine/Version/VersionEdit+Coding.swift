@@ -36,7 +36,7 @@
 //    `.unsupportedFormat`: the writer knew something without which the state is wrong.
 // 3. A known field is read to its last byte; remaining bytes are damage.
 
-/// On disk: never change a number.
+/// The tags of the fields. On disk: never change a number.
 private enum Tag: UInt64 {
   case databaseID = 1
   case formatVersion = 2
@@ -272,12 +272,12 @@ extension ByteReader {
 
   fileprivate mutating func fileNumber() throws(EngineError) -> FileNumber {
     let value = try varint()
-    // A counter that starts near the end of 64 bits would wrap; no database gets there by counting.
+    // A counter that starts near the end of 64 bits would wrap. No database reaches such a number by counting.
     guard value < 1 << 62 else { throw corruption("a file number of \(value)") }
     return FileNumber(value)
   }
 
-  /// The bytes or entries of one table: small enough that the sum over all tables can't overflow.
+  /// Reads the bytes or entries of one table. They are limited so that the sum over all tables can't overflow.
   fileprivate mutating func size() throws(EngineError) -> UInt64 {
     let value = try varint()
     guard value < 1 << 48 else { throw corruption("a size or count of \(value) in a table") }

@@ -1,8 +1,8 @@
-/// One change of the engine's durable state: everything that one commit of state changes, in any number of families, is
-/// one edit and so one record of the MANIFEST, which is applied atomically.
+/// One change of the engine's durable state, in any number of families.
 ///
-/// Within an edit the order of application is: families created, options changed, tables deleted,
-/// tables added, flushed sequences, families dropped, then the numbers and the log.
+/// One edit is one record of the MANIFEST and is applied atomically. Within an edit, the order of application is:
+/// families created, options changed, tables deleted, tables added, flushed sequences, families dropped, then the
+/// numbers and the log.
 ///
 /// A table that moves to another level is deleted and added, with the same metadata, in one edit.
 struct VersionEdit: Sendable, Equatable {
@@ -10,7 +10,7 @@ struct VersionEdit: Sendable, Equatable {
   struct FamilyCreation: Sendable, Equatable {
     var family: FamilyID
     var name: String
-    /// Options in the family's own encoding; stored unchanged.
+    /// The options in the family's own encoding, stored unchanged.
     var options: [UInt8]
   }
 
@@ -31,7 +31,7 @@ struct VersionEdit: Sendable, Equatable {
     var number: FileNumber
   }
 
-  /// Every entry of the family at or below `sequence` is in tables, or was never logged.
+  /// The sequence number at or below which every entry of the family is in tables, or was never logged.
   struct FlushedSequence: Sendable, Equatable {
     var family: FamilyID
     var sequence: SequenceNumber
@@ -42,13 +42,14 @@ struct VersionEdit: Sendable, Equatable {
     var segment: FileNumber
     /// The random id in the segment's header: the cut applies to this life of the file, not to a later one.
     var lifeID: UInt64
-    /// The first byte that does not count.
+    /// The offset of the first byte that does not count.
     var endOffset: UInt64
   }
 
   // Identity of the database. In a snapshot, and when it changes.
   var databaseID: UInt64?
-  /// Set in copies of a database, which keep its id: distinguishes them from it, and from each other.
+  /// The id of a copy of a database, which keeps the database id. It distinguishes the copy from the database and
+  /// from other copies.
   var incarnation: UInt64?
   var formatVersion: UInt32?
   var requiredFeatures: UInt64?
@@ -72,9 +73,9 @@ struct VersionEdit: Sendable, Equatable {
   /// The first segment that recovery replays. All earlier ones are free.
   var oldestLog: FileNumber?
   var logCuts: [LogCut] = []
-  /// Segments that this edit frees and whose files are removed.
+  /// The segments that this edit frees and whose files are removed.
   var droppedLogs: [FileNumber] = []
-  /// Segments that this edit frees and whose files join the pool once it is durable.
+  /// The segments that this edit frees and whose files join the pool once it is durable.
   var pooledLogs: [FileNumber] = []
 
   init() {}

@@ -1,4 +1,4 @@
-/// The bytes of a batch, in the log and on its way there.
+/// The encoding of a batch, in memory and in the log.
 ///
 /// # Format
 /// Entries, one after the other:
@@ -7,8 +7,7 @@
 /// kind (1)  family id (varint)  key size (varint)  key  [ value size (varint)  value ]
 /// ```
 ///
-/// The value is there for the kinds put, range delete (the end of the range) and merge. Kinds are the
-/// numbers of `EntryKind`.
+/// The kinds put, range delete (the end of the range) and merge have a value. Kinds are the numbers of `EntryKind`.
 enum BatchFormat {
   @inline(__always)
   static func hasValue(_ kind: EntryKind) -> Bool {
@@ -18,14 +17,14 @@ enum BatchFormat {
     }
   }
 
-  /// The bytes of an entry.
+  /// Returns the size of an encoded entry, in bytes.
   @inline(__always)
   static func entrySize(_ kind: EntryKind, _ family: FamilyID, keySize: Int, valueSize: Int) -> Int {
     let head = 1 &+ Varint.size(UInt64(family.value)) &+ Varint.size(UInt64(keySize)) &+ keySize
     return hasValue(kind) ? head &+ Varint.size(UInt64(valueSize)) &+ valueSize : head
   }
 
-  /// Throws `.limitExceeded` where an entry can't be taken.
+  /// Throws `.limitExceeded` if the key, the value or the batch with them is too large.
   @inline(__always)
   static func checkLimits(key: ByteView, value: ByteView, batchSize: Int) throws(EngineError) {
     if key.count > Limits.keySizeMaximum || value.count > Limits.valueSizeMaximum
@@ -35,7 +34,8 @@ enum BatchFormat {
     }
   }
 
-  /// Whether a range of keys is empty. Throws `.invalidArgument` where it ends before it begins, and `.limitExceeded`.
+  /// Returns whether a range of keys is empty. Throws `.invalidArgument` if it ends before it begins, and
+  /// `.limitExceeded`.
   static func isEmptyRange(_ lower: ByteView, _ upper: ByteView) throws(EngineError) -> Bool {
     let order = lower.compare(upper)
     guard order <= 0 else {
@@ -78,7 +78,7 @@ enum BatchFormat {
     }
   }
 
-  /// Writes an entry at `target`, which has room for `entrySize`, and returns its size.
+  /// Writes an entry at `target`, which must have room for `entrySize` bytes, and returns its size.
   @inline(__always)
   @unsafe
   static func store(
@@ -99,7 +99,7 @@ enum BatchFormat {
   }
 }
 
-/// Scans the entries of a batch. What it meets may come from disk: nothing is trusted.
+/// Iterates over the entries of a batch. The bytes may come from disk, so every field is checked.
 struct BatchReader {
   private var reader: ByteReader
 
@@ -117,15 +117,15 @@ struct BatchReader {
   /// How many bytes of the entries were read.
   var position: Int { reader.position }
 
-  /// The next entry, or nil at the end. Throws `.corruption`, or `.unsupportedFormat` for a kind that
-  /// this version does not know.
+  /// Returns the next entry, or nil at the end. Throws `.corruption`, or `.unsupportedFormat` for a kind that this
+  /// version does not know.
   @inline(__always)
   mutating func next() throws(EngineError) -> Entry? {
     if reader.isAtEnd { return nil }
     return try Self.entry(&reader)
   }
 
-  /// The entry that begins at the cursor.
+  /// Reads the entry at the reader's position.
   @inline(__always)
   static func entry(_ reader: inout ByteReader) throws(EngineError) -> Entry {
     let rawKind = try reader.integer(UInt8.self)

@@ -1,12 +1,13 @@
-/// Where `putStamped` writes the sequence.
+/// The position at which `putStamped` writes the sequence number of the commit.
 public enum StampPosition: Sendable, Hashable {
-  /// From this byte of the key on.
+  /// The eight bytes that begin at this offset of the key.
   case key(Int)
-  /// From this byte of the value on.
+  /// The eight bytes that begin at this offset of the value.
   case value(Int)
 
-  /// The bytes at the position until the commit: eight times 0xFF, whatever the caller passed. A batch that can be read
-  /// finds a stamped key by them, and keys with the same prefix sort by what follows the stamp.
+  /// The bytes at the position until the commit: eight times 0xFF, regardless of what the caller passed.
+  ///
+  /// A readable batch finds a stamped key by them, and keys with the same prefix sort by the bytes after the stamp.
   public static let pending = [UInt8](repeating: 0xff, count: 8)
 
   /// Throws `.invalidArgument` if the eight bytes do not lie inside the key or the value.

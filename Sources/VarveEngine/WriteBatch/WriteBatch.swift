@@ -1,4 +1,4 @@
-/// A group of writes over any families that happens whole or not at all.
+/// A group of writes to any number of column families that is applied atomically.
 ///
 /// ```swift
 /// var batch = WriteBatch()
@@ -7,30 +7,30 @@
 /// try engine.write(batch)
 /// ```
 ///
-/// Entries act in the order in which they were added: a later entry for a key hides an earlier one.
-/// A batch can be written several times, and to several engines where the families' ids agree.
+/// Entries apply in the order in which they were added: a later entry for a key hides an earlier one. A batch can be
+/// written several times, and to several engines if the ids of the families agree.
 ///
 /// Complexity: adding an entry is amortised O(its bytes). A batch belongs to one thread at a time.
 public struct WriteBatch: ~Copyable, Sendable {
-  /// The entries as they go into the log (`BatchFormat`).
+  /// The entries in the encoding of the log (`BatchFormat`).
   private(set) var payload: ByteWriter
-  /// The bytes of `payload` where the commit's sequence goes.
+  /// The offsets in `payload` at which the commit writes its sequence number.
   private(set) var stamps: [Int] = []
-  /// How many entries the batch has.
+  /// The number of entries in the batch.
   public private(set) var count: Int = 0
-  /// How many of them are range deletes.
+  /// The number of entries that are range deletes.
   private(set) var rangeDeleteCount = 0
 
-  /// An empty batch, with room for so many bytes.
+  /// Creates an empty batch with a capacity in bytes.
   public init(capacity: Int = 256) { payload = ByteWriter(capacity: capacity) }
 
-  /// The bytes that the batch takes in the log.
+  /// The number of bytes that the batch takes in the log.
   public var byteCount: Int { payload.count }
 
   /// Whether the batch is empty.
   public var isEmpty: Bool { count == 0 }
 
-  /// Forgets all entries and keeps the memory.
+  /// Removes all entries and keeps the memory.
   public mutating func removeAll() {
     payload.removeAll()
     stamps.removeAll(keepingCapacity: true)
@@ -43,11 +43,11 @@ public struct WriteBatch: ~Copyable, Sendable {
     fileprivate let byteCount: Int
     fileprivate let stampCount: Int
     fileprivate let rangeDeleteCount: Int
-    /// How many entries the batch had.
+    /// The number of entries that the batch had.
     public let count: Int
   }
 
-  /// Its length now: what is added later can be cut off again.
+  /// A mark of the current length, to which the batch can be cut later.
   public var mark: Mark {
     Mark(byteCount: payload.count, stampCount: stamps.count, rangeDeleteCount: rangeDeleteCount, count: count)
   }
@@ -60,8 +60,9 @@ public struct WriteBatch: ~Copyable, Sendable {
     count = mark.count
   }
 
-  /// Adds the entries of another batch after its own. Throws `.limitExceeded` and `.noMemory`, and adds nothing then.
-  /// Complexity: a copy of its bytes.
+  /// Appends the entries of another batch. Throws `.limitExceeded` or `.noMemory`, in which case it adds nothing.
+  ///
+  /// Complexity: a copy of the other batch's bytes.
   public mutating func append(_ other: borrowing WriteBatch) throws(EngineError) {
     try BatchFormat.checkLimits(key: ByteView(), value: ByteView(), batchSize: payload.count + other.payload.count)
     try payload.reserveOrThrow(other.payload.count)
@@ -72,13 +73,17 @@ public struct WriteBatch: ~Copyable, Sendable {
     rangeDeleteCount += other.rangeDeleteCount
   }
 
-  /// Adds entries that were encoded before, without range deletes and stamps, and that there is room for.
+  /// Appends encoded entries, which must contain no range deletes and no stamps, and for which capacity must be
+  /// reserved.
   mutating func append(encoded entries: ByteView, count: Int) {
     payload.append(entries)
     self.count += count
   }
 
-  /// The greatest key that it puts into a family, as it is before the commit; nil if there is none. Complexity: O(n).
+  /// Returns the greatest key that the batch puts into a family, with its bytes before the commit, or nil if there is
+  /// none.
+  ///
+  /// Complexity: O(n).
   func lastKey(in family: FamilyID) -> [UInt8]? {
     var reader = BatchReader(payload.view)
     var last: ByteView?
@@ -89,10 +94,10 @@ public struct WriteBatch: ~Copyable, Sendable {
     return last?.bytes
   }
 
-  /// Makes room for so many bytes of entries. Throws `.noMemory`.
+  /// Reserves capacity for `byteCount` more bytes of entries. Throws `.noMemory`.
   mutating func reserve(_ byteCount: Int) throws(EngineError) { try payload.reserveOrThrow(byteCount) }
 
-  /// Adds an entry. The public forms, which take a family, are in `WriteBatch+Families`.
+  /// Appends an entry. The public methods, which take a family, are in `WriteBatch+Families`.
   mutating func append(
     _ kind: EntryKind, _ family: FamilyID, _ key: ByteView, _ value: ByteView
   ) throws(EngineError) {

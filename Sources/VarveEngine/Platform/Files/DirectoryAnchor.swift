@@ -8,17 +8,17 @@ internal import CVarve
   internal import Musl
 #endif
 
-/// A directory that is held open, so that paths below it lead to the same directory after it was renamed, and after
-/// the working directory of the process changed.
+/// An open directory, so that paths below it still lead to the same directory after it was renamed, and after the
+/// working directory of the process changed.
 ///
 /// # Invariants
 /// The descriptor is open as long as the object lives.
 final class DirectoryAnchor: Sendable {
-  /// The path that it was opened by, without slashes at the end.
+  /// The path with which the directory was opened, without trailing slashes.
   private let path: String
   let descriptor: Int32
 
-  /// Takes over an open descriptor of the directory at `path`.
+  /// Takes ownership of an open descriptor of the directory at `path`.
   init(path: String, descriptor: Int32) {
     self.path = DirectoryAnchor.trimmed(path)
     self.descriptor = descriptor
@@ -26,13 +26,16 @@ final class DirectoryAnchor: Sendable {
 
   deinit { _ = close(descriptor) }
 
-  /// How many bytes of a path name this directory: what is longer is more specific.
+  /// The number of bytes of a path that name this directory. A longer path is more specific.
   var length: Int { path.utf8.count }
 
-  /// The rest of a path that begins with this directory: "." for the directory itself. Nil for other paths. A path that
-  /// does not name ".", as "backup", leads to the working directory that there is, also where this is the directory ".".
+  /// Returns the rest of a path that begins with this directory ("." for the directory itself), or nil for other
+  /// paths.
+  ///
+  /// A relative path that does not begin with ".", such as "backup", leads to the current working directory, even if
+  /// this is the directory ".".
   func name(of other: String) -> String? {
-    // Byte by byte: two spellings of one character name two files.
+    // Paths are compared byte by byte, because two encodings of one character name two files.
     let (start, bytes) = (path.utf8, other.utf8)
     guard bytes.starts(with: start) else { return nil }
     let rest = bytes.dropFirst(start.count)
@@ -50,11 +53,11 @@ final class DirectoryAnchor: Sendable {
   }
 }
 
-/// Where a path leads: a name below an open directory, or below the working directory.
+/// The target of a path: a name below an open directory, or below the working directory.
 struct ResolvedPath {
   let directory: Int32
   let name: String
-  /// Keeps the descriptor open.
+  /// The object that keeps the descriptor open.
   private let anchor: DirectoryAnchor?
 
   init(_ path: String) {
@@ -69,7 +72,7 @@ struct ResolvedPath {
     self.anchor = anchor
   }
 
-  /// Runs `body` while the directory is open.
+  /// Calls `body` while the directory is open.
   func use<R>(_ body: (Int32, String) -> R) -> R {
     defer { withExtendedLifetime(anchor) {} }
     return body(directory, name)
@@ -77,7 +80,7 @@ struct ResolvedPath {
 }
 
 extension PosixFileSystem {
-  /// This file system, in which paths that begin with `path` lead to the directory that is there now.
+  /// Returns this file system, with paths that begin with `path` leading to the directory that is at that path now.
   public func anchored(at path: String) throws(EngineError) -> any FileSystem {
     let descriptor = try open(path, O_RDONLY | O_DIRECTORY)
     var copy = self
@@ -86,7 +89,7 @@ extension PosixFileSystem {
     return copy
   }
 
-  /// Where a path leads. Throws for one that the system would read differently.
+  /// Returns the target of a path. Throws `.invalidArgument` for a path that the system would read differently.
   func resolve(_ path: String) throws(EngineError) -> ResolvedPath {
     try Self.check(path)
     for anchor in anchors {
@@ -95,7 +98,8 @@ extension PosixFileSystem {
     return ResolvedPath(path)
   }
 
-  /// Where a path leads that is the name of something in its parent: an anchored directory itself goes by its name.
+  /// Returns the target of a path that names an entry of its parent. An anchored directory itself is resolved by its
+  /// own path.
   func resolveEntry(_ path: String) throws(EngineError) -> ResolvedPath {
     try Self.check(path)
     for anchor in anchors {
@@ -104,14 +108,15 @@ extension PosixFileSystem {
     return ResolvedPath(path)
   }
 
-  /// Opens a path, made with mode 0600 where `flags` make it.
+  /// Opens a path. If `flags` create the file, it has mode 0600.
   func open(_ path: String, _ flags: Int32) throws(EngineError) -> Int32 {
     let descriptor = try resolve(path).use { unsafe cvarve_open_at($0, $1, flags, 0o600) }
     guard descriptor >= 0 else { throw openingError(-descriptor, path, flags) }
     return descriptor
   }
 
-  /// What may be read, and was to be changed, is not unreadable; neither is what was to be made.
+  /// Returns the error of a failed open. The error is not `.notReadableNow` if the file may be read but not be opened
+  /// for writing, or if it did not exist and could not be created.
   private func openingError(_ number: Int32, _ path: String, _ flags: Int32) -> EngineError {
     let error = SystemError.readingError(number, call: "open", path: path)
     guard error.code == .notReadableNow, flags & (O_RDWR | O_CREAT) != 0 else { return error }
@@ -121,12 +126,12 @@ extension PosixFileSystem {
       _ = close(descriptor)
       return denied
     } catch {
-      // Nothing there: it could not be made.
+      // The file does not exist, so it could not be created.
       return error.code == .notFound ? denied : error
     }
   }
 
-  /// The information of what is at a path, or the number of the error.
+  /// Returns the `stat` information of a path, or the number of the error.
   func information(_ path: String) throws(EngineError) -> Result<stat, SystemErrorNumber> {
     try resolve(path).use { directory, name in
       var information = stat()
@@ -135,7 +140,7 @@ extension PosixFileSystem {
     }
   }
 
-  /// A zero byte would end the path early, at another file.
+  /// Checks a path for zero bytes, one of which would end the path early, at another file.
   private static func check(_ path: String) throws(EngineError) {
     guard !path.utf8.contains(0) else {
       throw EngineError(.invalidArgument, "path contains a zero byte", file: path)

@@ -1,16 +1,17 @@
 internal import CVarve
 
-/// Whether the calling thread may read files of tables.
+/// Determines whether the calling thread may read files of tables.
 ///
-/// It stands beside the thread, not among the parameters of a read: a read asks only where it has left the cache and
-/// is about to make a system call, so that it costs a read nothing.
+/// The ban is a property of the thread instead of a parameter of reads. A read checks it only after it missed the
+/// cache and is about to make a system call, so that a read from the cache pays nothing.
 enum FileReadBan {
-  // The numbers of `cvarve_file_read_ban`. A refusal is kept: the caller that catches the error can't hide it.
+  // The values of `cvarve_file_read_ban`. A refusal is recorded, so that a caller that catches the error can't hide
+  // it.
   private static let none: UInt8 = 0
   private static let inForce: UInt8 = 1
   private static let hasRefused: UInt8 = 2
 
-  /// Throws `.wouldReadFile` where a ban is in force.
+  /// Throws `.wouldReadFile` if a ban is in force.
   @inline(__always)
   static func check() throws(EngineError) {
     guard cvarve_file_read_ban() == none else { throw refuse() }
@@ -22,7 +23,7 @@ enum FileReadBan {
     return EngineError(.wouldReadFile, "read needs data that is not in memory")
   }
 
-  /// Runs `body` under a ban. Nil where it refused a read, whatever `body` made of that.
+  /// Calls `body` under a ban. Returns nil if the ban refused a read, regardless of what `body` did with the error.
   static func run<Result>(_ body: () throws -> Result) throws -> Result? {
     let outer = cvarve_file_read_ban()
     cvarve_set_file_read_ban(inForce)

@@ -1,10 +1,10 @@
 extension FileSystem {
   private static var copyPieceSize: Int { 256 << 10 }
 
-  /// Copies the first `size` bytes of a file, which it must have, to a new one, perhaps of another file system, and
-  /// syncs that.
+  /// Copies the first `size` bytes of a file, which it must have, to a new file, possibly of another file system, and
+  /// syncs the new file.
   ///
-  /// Throws `.corruption` where the file is shorter, and removes what it made where it throws.
+  /// Throws `.corruption` if the file is shorter. If it throws, it removes the new file.
   func copyFile(
     _ path: String, to newPath: String, on target: (any FileSystem)? = nil, size: UInt64
   ) throws(EngineError) {

@@ -1,149 +1,155 @@
-/// The interface to files: everything that the engine does on disk goes through here.
+/// The interface to files, through which the engine makes every access to the disk.
 ///
-/// The engine comes with the operating system's (`PosixFileSystem`) and with one in memory
-/// (`MemoryFileSystem`); the tests add a crash-simulating and a fault-injecting one. One contract
-/// suite runs over all of them.
+/// The engine provides the operating system's files (`PosixFileSystem`) and files in memory (`MemoryFileSystem`). The
+/// tests add a crash-simulating and a fault-injecting implementation. One contract suite runs over all of them.
 ///
-/// # What survives a loss of power
-/// - the bytes of a file that were there when `sync` began and it returned without an error;
-/// - a directory entry (a created, renamed, linked or removed name) once `syncDirectory` of its
-///   directory returned after it;
-/// - of everything else any part, in pieces of 512 bytes.
+/// # What survives a power loss
+/// - The bytes of a file that were written before a `sync` began that returned without an error.
+/// - A directory entry (a created, renamed, linked or removed name) once `syncDirectory` of its directory returned
+///   after the change.
+/// - Of everything else, any part, in pieces of 512 bytes.
 ///
-/// What a killed process wrote, or stored through a mapping, survives it in any case.
+/// What a killed process wrote, or stored through a mapping, survives in any case.
 ///
 /// # Errors
-/// Every call throws `EngineError` with the path: `.notFound`, `.alreadyExists`, `.noSpace`,
-/// `.notReadableNow` where something that is there may not be opened or read, `.permissionDenied` where it may not be changed, otherwise `.inputOutput` with the number and name of the system's error.
-/// Interrupted calls (EINTR) are repeated and short reads and writes completed inside.
+/// Every call throws `EngineError` with the path: `.notFound`, `.alreadyExists`, `.noSpace`, `.notReadableNow` if an
+/// existing file may not be opened or read, `.permissionDenied` if it may not be changed, and otherwise
+/// `.inputOutput` with the number and name of the system's error. An implementation repeats interrupted calls (EINTR)
+/// and completes short reads and writes.
 ///
 /// # Concurrency
 /// Safe from any thread.
 public protocol FileSystem: Sendable {
-  /// Makes a new file, readable and writable, mode 0600. Throws `.alreadyExists`.
+  /// Creates a new file, readable and writable, with mode 0600. Throws `.alreadyExists`.
   func createFile(_ path: String) throws(EngineError) -> any File
-  /// Opens a file that exists.
+  /// Opens an existing file.
   func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File
-  /// Takes the exclusive lock of a file, which is made if it is missing, or throws `.locked`. A second
-  /// lock in the same process is refused, too. The lock ends with `FileLock.release` or the process.
+  /// Takes the exclusive lock of a file, which is created if it does not exist, or throws `.locked`.
+  ///
+  /// A second lock in the same process is refused, too. The lock ends with `FileLock.release` or with the process.
   func lock(_ path: String) throws(EngineError) -> any FileLock
-  /// Gives a file another name; a file that has the new name is replaced, at once for every reader.
+  /// Renames a file. An existing file with the new name is replaced, atomically for every reader.
   func rename(_ path: String, to newPath: String) throws(EngineError)
-  /// Gives a file a second name. Throws `.alreadyExists`.
+  /// Adds a second name to a file. Throws `.alreadyExists`.
   func link(_ path: String, to newPath: String) throws(EngineError)
   /// Removes a name. An open file stays readable and writable.
   func remove(_ path: String) throws(EngineError)
-  /// Makes a directory, mode 0700. Throws `.alreadyExists`.
+  /// Creates a directory with mode 0700. Throws `.alreadyExists`.
   func createDirectory(_ path: String) throws(EngineError)
   /// Removes an empty directory.
   func removeDirectory(_ path: String) throws(EngineError)
-  /// The names in a directory, in no order, without `.` and `..`.
+  /// Returns the names in a directory, in no particular order, without `.` and `..`.
   func list(_ directory: String) throws(EngineError) -> [String]
-  /// Returns the attributes of the file or directory at a path; nil if none exists.
+  /// Returns the attributes of the file or directory at a path, or nil if none exists.
   func attributes(_ path: String) throws(EngineError) -> FileAttributes?
-  /// Makes the entries of a directory survive a loss of power.
+  /// Makes the entries of a directory durable: they survive a power loss.
   func syncDirectory(_ path: String) throws(EngineError)
-  /// `File.sync` of several of this file system's files, perhaps side by side. Where one fails nothing is known
-  /// of any.
+  /// Syncs several of this file system's files, possibly in parallel. If one fails, nothing is known of any of them.
   func sync(_ files: [any File]) throws(EngineError)
-  /// How many bytes can still be allocated where `path` is.
+  /// Returns the number of bytes that can still be allocated on the device of `path`.
   func freeSpace(_ path: String) throws(EngineError) -> UInt64
-  /// Whether files below `path` are overwritten in place, so that a mapping of a file whose blocks are
-  /// allocated and written can neither fail for lack of space nor move. Where false the log is written
-  /// by `write`.
+  /// Returns whether files below `path` are overwritten in place, so that a store to a mapping of a file whose blocks
+  /// are allocated and written can neither fail for lack of space nor move the blocks. If it returns false, the log
+  /// is written by `write`.
   func supportsMapping(_ path: String) -> Bool
-  /// This file system, in which paths that begin with `path`, a directory, lead to the directory that is there now: also
-  /// after it was renamed, and after the working directory of the process changed. Errors name the paths that were
-  /// given. An engine does everything through such a file system.
+  /// Returns this file system, with paths that begin with the directory `path` bound to the directory that is at that
+  /// path now.
+  ///
+  /// They lead there even after the directory was renamed, and after the working directory of the process changed.
+  /// Errors name the paths that the caller passed. An engine makes every access through such a file system.
   func anchored(at path: String) throws(EngineError) -> any FileSystem
-  /// Names the machine, and the time since it started: processes with the same answer see at once what the
-  /// others store to a mapped file, and nothing that they stored is lost as long as the answer is the same. Nil
-  /// where files are not shared with other processes, or not by mapping them.
+  /// Returns an identity of the machine and of the time since it started, or nil if files are not shared with other
+  /// processes, or not by mapping them.
+  ///
+  /// Processes with the same identity see at once what the others store to a mapped file, and no such store is lost
+  /// as long as the identity is the same.
   func machineSession() -> MachineSession?
-  /// Whether other processes see the files, so that what an engine publishes there can be read. False
-  /// unless a file system says otherwise.
+  /// Whether other processes see the files, so that they can read what an engine publishes there. False by default.
   var isSharedWithProcesses: Bool { get }
 }
 
 extension FileSystem {
-  /// One after the other.
+  /// Syncs the files one after the other.
   public func sync(_ files: [any File]) throws(EngineError) {
     for file in files { try file.sync() }
   }
-  /// The file system itself: for those that have no working directory, and whose directories keep their paths.
+  /// Returns the file system itself, which suits file systems without a working directory whose directories keep
+  /// their paths.
   public func anchored(at path: String) throws(EngineError) -> any FileSystem { self }
-  /// Nil: followers read the log alone.
+  /// Returns nil, so that followers read only the log.
   public func machineSession() -> MachineSession? { nil }
-  /// What a file system says that doesn't say anything: its files are the process's own.
+  /// Whether other processes see the files. The default is false: the files belong to the process alone.
   public var isSharedWithProcesses: Bool { false }
 }
 
-/// A machine from one start to the next.
+/// The identity of a machine from one start to the next.
 public struct MachineSession: Sendable, Hashable {
-  /// A random number of 128 bits, in two halves.
+  /// The upper half of a random number of 128 bits.
   public let high: UInt64
-  /// The other half.
+  /// The lower half of the number.
   public let low: UInt64
 
-  /// Puts the number together.
+  /// Creates an identity from the two halves.
   public init(high: UInt64, low: UInt64) {
     self.high = high
     self.low = low
   }
 }
 
-/// What is at a path.
+/// The attributes of a file or directory.
 public struct FileAttributes: Sendable, Hashable {
-  /// Whether it is a directory.
+  /// Whether the path names a directory.
   public let isDirectory: Bool
-  /// The bytes of the file.
+  /// The size of the file, in bytes.
   public let size: UInt64
 
-  /// Describes a file or directory.
+  /// Creates attributes.
   public init(isDirectory: Bool, size: UInt64) {
     self.isDirectory = isDirectory
     self.size = size
   }
 }
 
-/// An open file, read and written at offsets; there is no position.
+/// An open file, which is read and written at offsets; it has no current position.
 ///
-/// Safe from any thread. It is closed by `close`, or when the last reference goes.
+/// Safe from any thread. The file is closed by `close`, or when the last reference is released.
 public protocol File: AnyObject, Sendable {
-  /// The path that it was opened by, for messages.
+  /// The path with which the file was opened, for messages.
   var path: String { get }
-  /// The bytes in the file now.
+  /// Returns the current size of the file, in bytes.
   func size() throws(EngineError) -> UInt64
-  /// Fills `buffer` from `offset`; fewer bytes than asked only where the file ends. Returns how many.
+  /// Fills `buffer` from `offset`, with fewer bytes only if the file ends. Returns the number of bytes read.
   func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(EngineError) -> Int
-  /// Writes all of `bytes` at `offset`, growing the file where needed.
+  /// Writes all of `bytes` at `offset`, extending the file if necessary.
   func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError)
-  /// Cuts or extends (by zeros, perhaps not allocated) the file.
+  /// Truncates the file, or extends it by zeros, which may not be allocated.
   func truncate(to size: UInt64) throws(EngineError)
-  /// Makes the file's bytes survive a loss of power, those stored through a mapping included. After
-  /// an error nothing is known of bytes not synced before, and a later success says nothing of them.
+  /// Makes the file's bytes durable, including those stored through a mapping: they survive a power loss.
+  ///
+  /// After an error, nothing is known of the bytes that were not synced before, and a later success does not change
+  /// that.
   func sync() throws(EngineError)
-  /// `sync` of the first `size` bytes; of the others nothing is known. Costs less where a file was changed in
-  /// many places. Throws, and means, what `sync` does.
+  /// Syncs the first `size` bytes like `sync`; nothing is known of the others. It costs less if a file was changed at
+  /// many offsets. It throws what `sync` throws, with the same meaning.
   func sync(first size: Int) throws(EngineError)
-  /// Starts writing a range back without waiting; a hint.
+  /// Starts the write-back of a range without waiting for it. The call is a hint.
   func startWriteback(offset: UInt64, size: UInt64)
-  /// Says that a range won't be read soon; a hint.
+  /// Declares that a range won't be read soon. The call is a hint.
   func dropCachedPages(offset: UInt64, size: UInt64)
-  /// Maps the first `size` bytes, which must exist, to be read and, where the file was opened writable, stored
-  /// to. Only where `FileSystem.supportsMapping`.
+  /// Maps the first `size` bytes, which must exist, for reading and, if the file was opened writable, for stores.
+  /// Allowed only if `FileSystem.supportsMapping` returns true.
   func map(size: Int) throws(EngineError) -> MappedFile
-  /// Gives the file back. A later call on it throws.
+  /// Closes the file. Later calls throw.
   func close()
 }
 
 extension File {
-  /// The whole file.
+  /// Syncs the whole file.
   public func sync(first size: Int) throws(EngineError) { try sync() }
 }
 
 /// A held lock of a file.
 public protocol FileLock: AnyObject, Sendable {
-  /// Gives the lock back; the second call does nothing.
+  /// Releases the lock. A second call does nothing.
   func release()
 }

@@ -1,35 +1,36 @@
 internal import CVarve
 
-/// A file's bytes in memory, shared with every other mapping and reader of the file.
+/// The mapped bytes of a file, shared with every other mapping and reader of the file.
 ///
-/// Stores go through `store`, which is a copy and, in the simulators, a point at which the power can
-/// go. They survive the death of the process at once, and a loss of power after `File.sync`.
+/// Stores go through `store`, which is a copy and, in the simulators, a point at which the power can fail. Stored
+/// bytes survive the death of the process at once, and a power loss after `File.sync`.
 ///
 /// # Safety
-/// The owner of the mapping: `base` is valid while the object lives. `store` checks its bounds.
+/// The object owns the mapping: `base` is valid while the object lives. `store` checks its bounds.
 ///
 /// # Concurrency
 /// One thread stores at a time; readers of bytes that are not being stored need no lock.
 @safe
 public final class MappedFile: @unchecked Sendable {
-  // Sendable: the pointer is stable for life, and who may store when is the log's protocol.
+  // Sendable: the pointer does not change, and the log's protocol determines which thread may store at what time.
 
-  /// What a file system does around a store and at the end of a mapping.
+  /// An object through which a file system intercepts stores to a mapping.
   public protocol Observer: AnyObject, Sendable {
-    /// Called instead of the plain copy: does it, in part or not at all.
+    /// Called instead of the plain copy. The observer copies all of the bytes, a part, or none.
     func store(_ bytes: UnsafeRawBufferPointer, at offset: Int, in mapping: MappedFile)
   }
 
-  /// The first byte.
+  /// The address of the first byte.
   public let base: UnsafeMutableRawPointer
-  /// How many bytes are mapped.
+  /// The number of mapped bytes.
   public let size: Int
   private let observer: (any Observer)?
-  /// Whether the system has the bytes in its page cache: memory of the process alone would lose them with its pages.
+  /// Whether the bytes are in the system's page cache. Memory of the process alone would lose them with its pages.
   private let isOfFile: Bool
   private let unmap: @Sendable (UnsafeMutableRawPointer, Int) -> Void
 
-  /// Wraps memory that `unmap` gives back at the end; `isOfFile`: pages of a file in the page cache, shared with it.
+  /// Wraps memory, which `unmap` releases at the end. `isOfFile` states that it consists of pages of a file in the
+  /// page cache.
   public init(
     base: UnsafeMutableRawPointer, size: Int, observer: (any Observer)? = nil, isOfFile: Bool = false,
     unmap: @escaping @Sendable (UnsafeMutableRawPointer, Int) -> Void
@@ -54,12 +55,12 @@ public final class MappedFile: @unchecked Sendable {
     }
   }
 
-  /// Whether stores must go through `store`: false in real use, where the log encodes records in
-  /// position instead of copying them twice.
+  /// Whether stores must go through `store`. False in real use, where the log encodes records in place instead of
+  /// copying them twice.
   @inline(__always)
   var isObserved: Bool { observer != nil }
 
-  /// The bytes from `offset`.
+  /// Returns the `count` bytes from `offset`.
   @inline(__always)
   func view(_ offset: Int, count: Int) -> ByteView {
     precondition(offset >= 0 && count >= 0 && count <= size &- offset, "view past the end of the mapping")
@@ -68,16 +69,18 @@ public final class MappedFile: @unchecked Sendable {
 }
 
 extension MappedFile {
-  /// Makes all pages present and writable, so that later stores do not fault. A hint: failure only
-  /// means that they do.
+  /// Makes all pages present and writable, so that later stores do not fault. The call is a hint: if it fails, they
+  /// do fault.
   func populate() {
     guard !isObserved else { return }
     _ = unsafe cvarve_populate_for_writing(base, size)
   }
 
-  /// Takes the whole pages of a range out of the address space, for a sync of many pages that are not stored to again. The sync has to
-  /// write-protect each page that is mapped, which interrupts every processor that runs the program; pages that are not mapped cost
-  /// nothing there. The bytes stay in the page cache: the next access maps the page again.
+  /// Removes the whole pages of a range from the address space, for a sync of many pages that are not stored to
+  /// again.
+  ///
+  /// The sync has to write-protect each mapped page, which interrupts every processor that runs the program; pages
+  /// that are not mapped cost nothing there. The bytes stay in the page cache: the next access maps the page again.
   func unmapPages(_ range: Range<Int>) {
     guard isOfFile, !isObserved else { return }
     let lower = (range.lowerBound + Self.pageSize - 1) / Self.pageSize * Self.pageSize
@@ -86,16 +89,18 @@ extension MappedFile {
     unsafe cvarve_unmap_pages(base + lower, upper - lower)
   }
 
-  /// No smaller than those of any system that is supported.
+  /// An upper bound of the page size of any supported system.
   private static let pageSize = 1 << 16
   private static let unmapMinimum = 1 << 16
 
-  /// Has all pages read into memory, so that a store does not wait for the device. Throws where the device can't
-  /// read them: a store would end the process. Does nothing on systems that have no call for it.
+  /// Reads all pages into memory, so that a store does not wait for the device.
+  ///
+  /// Throws if the device can't read them, in which case a store would end the process. Does nothing on systems
+  /// without such a call.
   func load(path: String) throws(EngineError) {
     guard !isObserved else { return }
     let result = unsafe cvarve_populate_for_reading(base, size)
-    // An old kernel does not know the call.
+    // An old kernel does not support the call.
     guard result != 0, !SystemError.isUnknownCall(-result) else { return }
     throw SystemError.error(-result, call: "madvise", path: path)
   }

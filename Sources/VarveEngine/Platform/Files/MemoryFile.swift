@@ -5,18 +5,18 @@ internal import Synchronization
 ///     extent 0          extent 1                  extent 2
 ///     [0 ... 4096)      [4096 ... 12288)          [12288 ... 28672)        size <= 28672
 ///
-/// Each extent is as large as all before it, within bounds, so that growth copies nothing and a file
-/// of n bytes has O(log n + n / 4 MiB) of them.
+/// Each extent is as large as all before it together, within bounds, so that growth copies nothing and a file of n
+/// bytes has O(log n + n / 4 MiB) of them.
 ///
 /// # Invariants
 /// 1. The extents follow each other without a gap, from 0, and cover `size`.
-/// 2. A mapping shares the memory of extent 0 and keeps it alive. Extents are merged into a longer
-///    extent 0 only while no mapping does.
-/// 3. Bytes at and above `size` have no meaning: whatever extends the file writes zeros first.
+/// 2. A mapping shares the memory of extent 0 and keeps it alive. Extents are merged into a longer extent 0 only
+///    while no mapping shares it.
+/// 3. Bytes at and above `size` have no meaning: an operation that extends the file writes zeros first.
 ///
 /// # Concurrency
-/// `content` is guarded by its mutex. Bytes stored through a mapping are not: who stores and who reads
-/// the same bytes through the file must order that themselves, as with the operating system's files.
+/// The mutex guards `content`, but not bytes stored through a mapping: callers that store and read the same bytes
+/// must order these accesses themselves, as with the operating system's files.
 final class MemoryContent: Sendable {
   /// Memory that is freed with the last reference.
   ///
@@ -24,11 +24,11 @@ final class MemoryContent: Sendable {
   /// `base` has `size` bytes while the object lives.
   @safe
   final class Memory: @unchecked Sendable {
-    // Sendable: the pointer is stable for life; who touches the bytes is said above.
+    // Sendable: the pointer does not change; the access to the bytes is described above.
     let base: UnsafeMutableRawPointer
     let size: Int
     init(size: Int) {
-      // Page alignment, as a mapping of the operating system has.
+      // The memory is page-aligned, as a mapping of the operating system is.
       unsafe base = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 4096)
       self.size = size
     }
@@ -59,7 +59,7 @@ final class MemoryContent: Sendable {
 
   var size: Int { content.withLock { $0.size } }
 
-  /// Copies what the file has from `offset`, at most `buffer.count` bytes; returns how many.
+  /// Copies at most `buffer.count` bytes of the file from `offset`. Returns the number of bytes copied.
   func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int) -> Int {
     content.withLock { content in
       guard let base = buffer.baseAddress, offset < content.size else { return 0 }
@@ -71,7 +71,7 @@ final class MemoryContent: Sendable {
     }
   }
 
-  /// False, and nothing written, if the bytes don't fit into the budget.
+  /// Writes bytes. Returns false, and writes nothing, if they don't fit into the budget.
   func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> Bool {
     content.withLock { content in
       guard let base = bytes.baseAddress else { return true }
@@ -87,7 +87,7 @@ final class MemoryContent: Sendable {
     }
   }
 
-  /// False, and nothing changed, if the zeros don't fit into the budget.
+  /// Changes the size. Returns false, and changes nothing, if the added zeros don't fit into the budget.
   func truncate(to size: Int) -> Bool {
     content.withLock { content in
       if size > content.size {
@@ -102,8 +102,8 @@ final class MemoryContent: Sendable {
     }
   }
 
-  /// The memory of the first `size` bytes in one piece; nil if they lie in several, and a mapping
-  /// keeps them from being moved together. Requires: the file has them.
+  /// Returns the memory of the first `size` bytes as one piece, or nil if they are in several pieces that a mapping
+  /// prevents from being merged. Requires that the file has them.
   func memory(size: Int) -> Memory? {
     content.withLock { content in
       guard content.extents[0].memory.size < size else { return content.extents[0].memory }
@@ -117,7 +117,7 @@ final class MemoryContent: Sendable {
     }
   }
 
-  /// Makes the file longer; its bytes up to `zeroTo` become zeros, those after are to be written.
+  /// Extends the file. The bytes up to `zeroTo` become zeros; those after it must be written by the caller.
   private static func extend(_ content: inout Content, to size: Int, zeroTo: Int) {
     while content.capacity < size {
       let wanted = max(content.capacity, extentSizeMinimum, size - content.capacity)
@@ -133,8 +133,8 @@ final class MemoryContent: Sendable {
     }
   }
 
-  /// Calls `body` with the pieces that `count` bytes from `offset` lie in: memory, how many bytes came
-  /// before, how many come now.
+  /// Calls `body` with each piece of the `count` bytes from `offset`: its memory, the number of bytes before it, and
+  /// its own number of bytes.
   private static func visit(
     _ content: Content, _ offset: Int, _ count: Int, _ body: (UnsafeMutableRawPointer, Int, Int) -> Void
   ) {
@@ -161,7 +161,7 @@ final class MemoryContent: Sendable {
 final class MemoryFile: File {
   let path: String
   private let isWritable: Bool
-  /// Nil once closed.
+  /// The content, or nil once the file is closed.
   private let content: Mutex<MemoryContent?>
 
   init(path: String, content: MemoryContent, isWritable: Bool) {

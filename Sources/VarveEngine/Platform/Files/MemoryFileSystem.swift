@@ -2,16 +2,15 @@ internal import Synchronization
 
 /// Files in memory, for tests and for databases in memory.
 ///
-/// Paths begin at one root, with or without a leading slash. Everything survives as long as the
-/// object, so `sync` does nothing. A mapping and the file are the same bytes.
+/// Paths begin at one root, with or without a leading slash. Everything survives as long as the object lives, so
+/// `sync` does nothing. A mapping and its file share the same bytes.
 ///
 /// # Invariants
 /// 1. Each directory has a key in `directories`; its parent has an entry for it. The root is "".
-/// 2. A file lives while an entry, an open file or a mapping refers to it; its bytes are given back to
-///    the budget then.
+/// 2. A file lives while an entry, an open file or a mapping refers to it. Its bytes are then returned to the budget.
 ///
 /// # Concurrency
-/// Any thread. One mutex guards the names; each file has a mutex of its own, taken after it or alone.
+/// Safe from any thread. One mutex guards the names; each file has a mutex of its own, taken after it or alone.
 public final class MemoryFileSystem: FileSystem {
   enum Entry {
     case file(MemoryContent)
@@ -19,7 +18,7 @@ public final class MemoryFileSystem: FileSystem {
   }
 
   struct Names {
-    /// The normalised path of each directory, and what is in it by name.
+    /// The entries of each directory by name, keyed by the normalised path of the directory.
     var directories: [String: [String: Entry]] = ["": [:]]
     var locked: Set<ObjectIdentifier> = []
   }
@@ -27,25 +26,25 @@ public final class MemoryFileSystem: FileSystem {
   private let budget: MemoryCapacity
   private let names = Mutex(Names())
 
-  /// An empty file system whose files may have `capacity` bytes together.
+  /// Creates an empty file system whose files may have `capacity` bytes in total.
   public init(capacity: UInt64 = UInt64(Int64.max)) {
     budget = MemoryCapacity(capacity: min(capacity, UInt64(Int64.max)))
   }
 
-  /// Makes a new file, readable and writable. Throws `.alreadyExists`.
+  /// Creates a new file, readable and writable. Throws `.alreadyExists`.
   public func createFile(_ path: String) throws(EngineError) -> any File {
     let content = MemoryContent(budget: budget)
     try update { (names) throws(EngineError) in try names.add(.file(content), at: path) }
     return MemoryFile(path: path, content: content, isWritable: true)
   }
 
-  /// Opens a file that exists.
+  /// Opens an existing file.
   public func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
     let content = try update { (names) throws(EngineError) in try names.file(path) }
     return MemoryFile(path: path, content: content, isWritable: writable)
   }
 
-  /// Takes the exclusive lock of a file, which is made if it is missing, or throws `.locked`.
+  /// Takes the exclusive lock of a file, which is created if it does not exist, or throws `.locked`.
   public func lock(_ path: String) throws(EngineError) -> any FileLock {
     let content = try update { (names) throws(EngineError) -> MemoryContent in
       if names.entry(path) == nil { try names.add(.file(MemoryContent(budget: budget)), at: path) }
@@ -62,12 +61,12 @@ public final class MemoryFileSystem: FileSystem {
     _ = names.withLock { $0.locked.remove(ObjectIdentifier(content)) }
   }
 
-  /// Gives a file or directory another name; a file that has the new name is replaced.
+  /// Renames a file or directory. An existing file with the new name is replaced.
   public func rename(_ path: String, to newPath: String) throws(EngineError) {
     try update { (names) throws(EngineError) in try names.rename(path, to: newPath) }
   }
 
-  /// Gives a file a second name. Throws `.alreadyExists`.
+  /// Adds a second name to a file. Throws `.alreadyExists`.
   public func link(_ path: String, to newPath: String) throws(EngineError) {
     try update { (names) throws(EngineError) in try names.add(.file(try names.file(path)), at: newPath) }
   }
@@ -80,7 +79,7 @@ public final class MemoryFileSystem: FileSystem {
     }
   }
 
-  /// Makes a directory. Throws `.alreadyExists`.
+  /// Creates a directory. Throws `.alreadyExists`.
   public func createDirectory(_ path: String) throws(EngineError) {
     try update { (names) throws(EngineError) in
       try names.add(.directory, at: path)
@@ -100,12 +99,12 @@ public final class MemoryFileSystem: FileSystem {
     }
   }
 
-  /// The names in a directory, sorted, so that runs repeat.
+  /// Returns the names in a directory, sorted, so that runs are reproducible.
   public func list(_ directory: String) throws(EngineError) -> [String] {
     try update { (names) throws(EngineError) in try names.entries(of: directory).keys.sorted() }
   }
 
-  /// Returns the attributes of the file or directory at a path; nil if none exists.
+  /// Returns the attributes of the file or directory at a path, or nil if none exists.
   public func attributes(_ path: String) throws(EngineError) -> FileAttributes? {
     names.withLock { names in
       if MemoryPath(path).isRoot { return FileAttributes(isDirectory: true, size: 0) }
@@ -122,10 +121,10 @@ public final class MemoryFileSystem: FileSystem {
     try update { (names) throws(EngineError) in _ = try names.entries(of: path) }
   }
 
-  /// How many bytes files may still grow by.
+  /// Returns the number of bytes by which files may still grow.
   public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { budget.free }
 
-  /// Always true: files are memory.
+  /// Returns true, because the files are in memory.
   public func supportsMapping(_ path: String) -> Bool { true }
 
   private func update<R>(_ body: (inout Names) throws(EngineError) -> R) throws(EngineError) -> R {

@@ -12,13 +12,13 @@ internal import Synchronization
 /// An open file of the operating system.
 ///
 /// # Invariants
-/// 1. The descriptor is closed once: by `close` if no call is under way, else by the last call that
-///    ends after it, else by `deinit`. No call ever uses a descriptor number that was given back,
-///    because another file may have it by then.
+/// 1. The descriptor is closed once: by `close` if no call is under way, otherwise by the last call that ends after
+///    it, otherwise by `deinit`. No call ever uses a descriptor number that was released, because another file may
+///    have it by then.
 /// 2. No call begins after `close`.
 ///
 /// # Concurrency
-/// Any thread. `state` counts the calls under way in steps of two; its lowest bit says closed.
+/// Safe from any thread. `state` counts the calls under way in steps of two; its lowest bit means closed.
 final class PosixFile: File {
   let path: String
   private let descriptor: Int32
@@ -29,7 +29,7 @@ final class PosixFile: File {
   private static let closedBit = 1
   private static let oneUse = 2
 
-  /// Takes over an open descriptor.
+  /// Takes ownership of an open descriptor.
   init(path: String, descriptor: Int32, calls: SystemCalls, isWritable: Bool = true) {
     self.path = path
     self.descriptor = descriptor
@@ -114,7 +114,7 @@ final class PosixFile: File {
 }
 
 extension PosixFile {
-  /// Runs `body` while the descriptor can't be given back, or throws because it was.
+  /// Calls `body` while the descriptor can't be released, or throws if it was.
   @inline(__always)
   private func use<R>(_ call: String, _ body: () throws(EngineError) -> R) throws(EngineError) -> R {
     guard beginUse() else { throw EngineError(.inputOutput, "\(call) on a closed file", file: path) }
@@ -144,8 +144,8 @@ extension PosixFile {
     if now == Self.closedBit { closeDescriptor() }
   }
 
-  /// The result is of no use: on Linux the descriptor is gone even after an error, and what matters
-  /// was synced before.
+  /// Closes the descriptor and ignores the result: on Linux the descriptor is released even after an error, and the
+  /// data that matters was synced before.
   private func closeDescriptor() {
     #if canImport(Darwin)
       _ = Darwin.close(descriptor)

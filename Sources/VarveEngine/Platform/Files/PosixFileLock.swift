@@ -9,26 +9,26 @@ internal import Synchronization
   internal import Musl
 #endif
 
-/// A lock by `flock` on a file that stays open, known to the whole process.
+/// A lock by `flock` on a file that stays open, registered in the whole process.
 ///
-/// `flock` alone refuses a second lock of another open of the same file, in this process too; the
-/// registry makes that hold where `flock` is emulated by record locks (NFS), which a process never
-/// refuses itself, and which the close of any descriptor of the file would end.
+/// `flock` alone refuses a second lock of another open of the same file, even in this process. The registry also
+/// refuses it if `flock` is emulated by record locks (NFS), which never conflict within a process, and which the
+/// close of any descriptor of the file would release.
 ///
 /// # Invariants
-/// 1. The registry holds the device and inode of each file whose lock this process holds or is taking.
-/// 2. The locked file is the one that the path names at the time: a file that was removed between its
-///    open and its lock is let go, and the path opened again.
+/// 1. The registry has the device and inode of each file whose lock this process holds or is taking.
+/// 2. The locked file is the one that the path names at that time: a file that was removed between its open and its
+///    lock is released, and the path is opened again.
 ///
 /// # Concurrency
-/// Any thread. `registry` is taken alone, never together with another lock.
+/// Safe from any thread. `registry` is locked alone, never together with another lock.
 final class PosixFileLock: FileLock {
   private struct Identity: Hashable {
     let device: UInt64
     let inode: UInt64
   }
 
-  /// The locks of this process: what a forked child inherits is its parent's.
+  /// The locks of this process. Locks that a forked child inherits belong to its parent.
   private struct Registry {
     private var held: Set<Identity> = []
     private var forkCount: UInt32 = 0
@@ -56,7 +56,7 @@ final class PosixFileLock: FileLock {
   }
 
   private static let registry = Mutex(Registry())
-  /// How often the file may vanish between open and lock before something else is wrong.
+  /// The number of times that the file may vanish between open and lock before the lock fails.
   private static let attemptMaximum = 100
 
   private let identity: Identity
@@ -71,10 +71,11 @@ final class PosixFileLock: FileLock {
 
   deinit { release() }
 
-  /// Takes the lock of the file at `path`, which is made if it is missing.
+  /// Takes the lock of the file at `path`, which is created if it does not exist.
   static func take(_ path: String, _ fileSystem: PosixFileSystem) throws(EngineError) -> PosixFileLock {
     for _ in 0..<attemptMaximum {
-      // Before the open: where locks are emulated, its close would end the lock that is held.
+      // The check comes before the open: with emulated locks, closing the new descriptor would release the lock that
+      // is held.
       try checkNotHeld(path, fileSystem)
       let descriptor = try fileSystem.open(path, O_RDWR | O_CREAT)
       do throws(EngineError) {
@@ -98,7 +99,7 @@ final class PosixFileLock: FileLock {
     EngineError(.locked, "this process already holds the lock", file: path)
   }
 
-  /// Nil if the path names another file by now.
+  /// Locks an open file. Returns nil if the path names another file by now.
   private static func take(
     _ path: String, _ descriptor: Int32, _ fileSystem: PosixFileSystem
   ) throws(EngineError) -> PosixFileLock? {
@@ -128,11 +129,11 @@ final class PosixFileLock: FileLock {
       defer { held = nil }
       return held
     }
-    // A forked child has given its descriptor back, and must not unlock what is its parent's.
+    // A forked child has closed its descriptor, and must not release the lock of its parent.
     guard let held, forkCount == cvarve_fork_count() else { return }
     cvarve_keep_in_children(held)
-    // Not by the close alone: a child process that is just being spawned holds a copy of the descriptor until it
-    // runs its program.
+    // Closing the descriptor would not be enough: a child process that is just being spawned has a copy of it until
+    // it runs its program.
     _ = flock(held, LOCK_UN)
     _ = close(held)
     Self.registry.withLock { $0.remove(identity) }

@@ -9,11 +9,11 @@ internal import Synchronization
   internal import Musl
 #endif
 
-/// Where a file may be overwritten through a mapping.
+/// Detection of whether a file may be overwritten through a mapping.
 ///
-/// A store through a mapping can't report an error: if the file system has to allocate for it and
-/// can't, the process is killed by SIGBUS. So the log is mapped only where blocks that were written
-/// once are overwritten in place. Two things must say so, the name of the file system and a probe:
+/// A store through a mapping can't report an error: if the file system has to allocate a block for it and can't, the
+/// process is killed by SIGBUS. So the log is mapped only if blocks that were written once are overwritten in place.
+/// Two checks must agree, the type of the file system and a probe:
 ///
 /// | file system | in place |
 /// |---|---|
@@ -28,7 +28,7 @@ extension PosixFileSystem {
   private static let probeCount = Atomic<UInt64>(0)
   private static let probeSize = 16_384
 
-  /// Whether files below the directory `path` are overwritten in place.
+  /// Returns whether files below the directory `path` are overwritten in place.
   public func supportsMapping(_ path: String) -> Bool {
     guard mapsFiles, overwritesInPlace(path) else { return false }
     do throws(EngineError) { return try mappingIsCoherent(path) } catch { return false }
@@ -46,8 +46,8 @@ extension PosixFileSystem {
     }
   }
 
-  /// Whether a mapping and the file's own reads and writes are the same bytes, tried on a file that
-  /// loses its name before anything is written to it, so that no crash leaves it.
+  /// Returns whether a mapping and the file's own reads and writes share the same bytes. The check uses a file whose
+  /// name is removed before anything is written to it, so that no crash leaves it.
   private func mappingIsCoherent(_ directory: String) throws(EngineError) -> Bool {
     let number = Self.probeCount.add(1, ordering: .relaxed).newValue
     let path = "\(directory)/.varve-probe-\(getpid())-\(number)"
@@ -58,11 +58,11 @@ extension PosixFileSystem {
     try file.write(pattern, at: 0)
     let mapping = try file.map(size: Self.probeSize)
     for index in pattern.indices { pattern[index] = UInt8(truncatingIfNeeded: index &* 31 &+ 7) }
-    // Stored through the mapping, read by the file.
+    // The bytes are stored through the mapping and read from the file.
     pattern.withByteView { mapping.store(at: 0, bytes: $0) }
     var read = [UInt8](repeating: 0, count: Self.probeSize)
     guard try file.read(into: &read, at: 0) == Self.probeSize, read == pattern else { return false }
-    // Written by the file, seen in the mapping.
+    // The bytes are written to the file and read from the mapping.
     pattern.reverse()
     try file.write(pattern, at: 0)
     return mapping.view(0, count: Self.probeSize).bytes == pattern
@@ -75,7 +75,7 @@ extension File {
     try bytes.withByteView { (view) throws(EngineError) in try unsafe write(view.buffer, at: offset) }
   }
 
-  /// Fills an array, as far as the file goes; returns how many bytes that were.
+  /// Fills an array, up to the end of the file. Returns the number of bytes read.
   func read(into bytes: inout [UInt8], at offset: UInt64) throws(EngineError) -> Int {
     var result: Result<Int, EngineError> = .success(0)
     unsafe bytes.withUnsafeMutableBytes { buffer in

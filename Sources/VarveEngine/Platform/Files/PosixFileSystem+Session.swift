@@ -3,7 +3,8 @@
 #endif
 
 extension PosixFileSystem {
-  /// The random number that the system draws when it boots; nil if it is not known, or if files are not mapped.
+  /// Returns the random number that the system generates when it boots, or nil if it is unknown or files are not
+  /// mapped.
   public func machineSession() -> MachineSession? {
     guard mapsFiles, let text = Self.sessionText else { return nil }
     return MachineSession(text)
@@ -30,7 +31,7 @@ extension PosixFileSystem {
 }
 
 extension MachineSession {
-  /// Reads a UUID as text: 32 hexadecimal digits, whatever stands between them.
+  /// Reads a UUID from text: 32 hexadecimal digits, with any separators between them.
   init?(_ text: String) {
     let digits = text.compactMap(\.hexDigitValue)
     guard digits.count == 32 else { return nil }

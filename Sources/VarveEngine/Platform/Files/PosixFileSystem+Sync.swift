@@ -1,26 +1,26 @@
 internal import Synchronization
 
-/// How several files are synced.
+/// Syncing several files at once.
 extension PosixFileSystem {
-  /// Syncs files side by side: what a file system and a device do for syncs that come together, they do once.
+  /// Syncs files in parallel, because a file system and a device combine the work of concurrent syncs.
   public func sync(_ files: [any File]) throws(EngineError) {
     let threadCount = min(files.count / Self.filesPerThreadMinimum, Self.syncThreadMaximum)
     let syncs = SyncsOfFiles(files)
-    // One that can't be started leaves its files to the others.
+    // If a helper can't be started, the others sync its files.
     let helpers = (1..<max(threadCount, 1)).compactMap { _ in EngineThread(ifPossible: "varve-sync") { syncs.run() } }
     syncs.run()
     for helper in helpers { helper.join() }
     if let error = syncs.error { throw error }
   }
 
-  /// A thread costs less than the syncs that it takes off the others.
+  /// The number of files from which a thread costs less than the syncs that it takes over.
   private static let filesPerThreadMinimum = 4
-  /// Measured with 512 files on ext4: 3.2 ms a file with one thread, 0.33 with two, 0.13 with four; more gain
-  /// little.
+  /// The maximum number of threads. Measured with 512 files on ext4: 3.2 ms for each file with one thread, 0.33 with
+  /// two, 0.13 with four; more threads gain little.
   private static let syncThreadMaximum = 4
 }
 
-/// Files that several threads sync, each the next one.
+/// Files that several threads sync; each thread takes the next file.
 private final class SyncsOfFiles: Sendable {
   private let files: [any File]
   private let next = Atomic<Int>(0)
@@ -28,7 +28,7 @@ private final class SyncsOfFiles: Sendable {
 
   init(_ files: [any File]) { self.files = files }
 
-  /// What one of the files met.
+  /// The first error that occurred with one of the files.
   var error: EngineError? { firstError.withLock { $0 } }
 
   func run() {

@@ -10,40 +10,38 @@ internal import CVarve
 
 /// The operating system's files.
 ///
-/// Files are made 0600 and directories 0700 (less what the process's umask takes away), and no
-/// descriptor is inherited by a program that this one starts.
-///
-/// Safe from any thread.
+/// Files are created with mode 0600 and directories with mode 0700 (less the bits of the process's umask), and no
+/// descriptor is inherited by a program that this one starts. Safe from any thread.
 public struct PosixFileSystem: FileSystem {
   let calls: SystemCalls
-  /// Whether files may be mapped, where the system's own file system is one for it.
+  /// Whether files may be mapped, if the operating system's file system supports it.
   let mapsFiles: Bool
-  /// The directories that paths are relative to which begin with theirs (`anchored`), the longest path first.
+  /// The directories to which paths that begin with theirs are relative (`anchored`), the longest path first.
   var anchors: [DirectoryAnchor] = []
 
-  /// Files of the machine are seen by all its processes.
+  /// Whether other processes see the files, which is true for all processes of the machine.
   public var isSharedWithProcesses: Bool { true }
 
-  /// The files of this machine. Without `mapsFiles` an engine writes its log by `pwrite`: for directories
-  /// that lie on something unusual, and to measure what the mapping gains.
+  /// Creates access to the files of this machine. Without `mapsFiles`, an engine writes its log by `pwrite`, for
+  /// directories on unusual file systems, and to measure the gain of the mapping.
   public init(mapsFiles: Bool = true) { self.init(calls: .system, mapsFiles: mapsFiles) }
 
-  /// The same over other system calls, for tests of what is done about short and interrupted ones.
+  /// Creates access by other system calls, for tests of short and interrupted calls.
   init(calls: SystemCalls, mapsFiles: Bool = true) {
     self.calls = calls
     self.mapsFiles = mapsFiles
   }
 
-  /// Makes a new file, readable and writable, mode 0600. Throws `.alreadyExists`.
+  /// Creates a new file, readable and writable, with mode 0600. Throws `.alreadyExists`.
   public func createFile(_ path: String) throws(EngineError) -> any File {
     try PosixFile(path: path, descriptor: open(path, O_RDWR | O_CREAT | O_EXCL), calls: calls)
   }
 
-  /// Opens a file that exists.
+  /// Opens an existing file.
   public func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
     let descriptor = try open(path, writable ? O_RDWR : O_RDONLY)
     let file = PosixFile(path: path, descriptor: descriptor, calls: calls, isWritable: writable)
-    // A directory can be opened for reading, and would fail at its first read only.
+    // A directory can be opened for reading, and would fail only at its first read.
     var information = stat()
     guard unsafe fstat(descriptor, &information) == 0 else {
       throw SystemError.error(errno, call: "fstat", path: path)
@@ -54,10 +52,10 @@ public struct PosixFileSystem: FileSystem {
     return file
   }
 
-  /// Takes the exclusive lock of a file, which is made if it is missing, or throws `.locked`.
+  /// Takes the exclusive lock of a file, which is created if it does not exist, or throws `.locked`.
   public func lock(_ path: String) throws(EngineError) -> any FileLock { try PosixFileLock.take(path, self) }
 
-  /// Gives a file another name; a file that has the new name is replaced, at once for every reader.
+  /// Renames a file. An existing file with the new name is replaced, atomically for every reader.
   public func rename(_ path: String, to newPath: String) throws(EngineError) {
     let (source, target) = (try resolveEntry(path), try resolveEntry(newPath))
     try Self.call("rename to \(newPath)", path) {
@@ -67,7 +65,7 @@ public struct PosixFileSystem: FileSystem {
     }
   }
 
-  /// Gives a file a second name. Throws `.alreadyExists`.
+  /// Adds a second name to a file. Throws `.alreadyExists`.
   public func link(_ path: String, to newPath: String) throws(EngineError) {
     let (source, target) = (try resolveEntry(path), try resolveEntry(newPath))
     try Self.call("link to \(newPath)", path) {
@@ -83,7 +81,7 @@ public struct PosixFileSystem: FileSystem {
     try Self.call("unlink", path) { entry.use { unsafe unlinkat($0, $1, 0) } }
   }
 
-  /// Makes a directory, mode 0700. Throws `.alreadyExists`.
+  /// Creates a directory with mode 0700. Throws `.alreadyExists`.
   public func createDirectory(_ path: String) throws(EngineError) {
     let entry = try resolveEntry(path)
     try Self.call("mkdir", path) { entry.use { unsafe mkdirat($0, $1, 0o700) } }
@@ -95,7 +93,7 @@ public struct PosixFileSystem: FileSystem {
     try Self.call("rmdir", path) { entry.use { unsafe unlinkat($0, $1, AT_REMOVEDIR) } }
   }
 
-  /// The names in a directory, in no order, without `.` and `..`.
+  /// Returns the names in a directory, in no particular order, without `.` and `..`.
   public func list(_ directory: String) throws(EngineError) -> [String] {
     let descriptor = try open(directory, O_RDONLY | O_DIRECTORY)
     guard let stream = unsafe fdopendir(descriptor) else {
@@ -106,7 +104,7 @@ public struct PosixFileSystem: FileSystem {
     defer { unsafe _ = closedir(stream) }
     var names: [String] = []
     while true {
-      // The only way to distinguish the end from an error: both return nil.
+      // `errno` is the only way to distinguish the end from an error: `readdir` returns nil for both.
       errno = 0
       guard let entry = unsafe readdir(stream) else {
         guard errno == 0 else { throw SystemError.readingError(errno, call: "readdir", path: directory) }
@@ -117,7 +115,7 @@ public struct PosixFileSystem: FileSystem {
     }
   }
 
-  /// Returns the attributes of the file or directory at a path; nil if none exists.
+  /// Returns the attributes of the file or directory at a path, or nil if none exists.
   public func attributes(_ path: String) throws(EngineError) -> FileAttributes? {
     switch try information(path) {
     case .success(let found):
@@ -128,7 +126,7 @@ public struct PosixFileSystem: FileSystem {
     }
   }
 
-  /// Makes the entries of a directory survive a loss of power.
+  /// Makes the entries of a directory durable: they survive a power loss.
   public func syncDirectory(_ path: String) throws(EngineError) {
     let descriptor = try open(path, O_RDONLY | O_DIRECTORY)
     defer { _ = close(descriptor) }
@@ -136,14 +134,14 @@ public struct PosixFileSystem: FileSystem {
       #if canImport(Darwin)
         cvarve_sync_data(descriptor)
       #else
-        // Not fdatasync: the entries of a directory are what its metadata says.
+        // `fdatasync` is not enough, because the entries of a directory are part of its metadata.
         fsync(descriptor) == 0 ? 0 : -errno
       #endif
     }
     guard result == 0 else { throw SystemError.error(-result, call: "fsync", path: path) }
   }
 
-  /// How many bytes can still be allocated where `path` is.
+  /// Returns the number of bytes that can still be allocated on the device of `path`.
   public func freeSpace(_ path: String) throws(EngineError) -> UInt64 {
     let descriptor = try open(path, O_RDONLY)
     defer { _ = close(descriptor) }
@@ -155,7 +153,7 @@ public struct PosixFileSystem: FileSystem {
 }
 
 extension PosixFileSystem {
-  /// Runs a call that returns 0 or sets `errno`.
+  /// Calls `body`, a system call that returns 0 or sets `errno`.
   private static func call(
     _ name: String, _ path: String, _ body: () -> Int32
   ) throws(EngineError) {
@@ -165,7 +163,8 @@ extension PosixFileSystem {
     }
   }
 
-  /// The name is read where it lies: a `dirent` is shorter in the stream's buffer than its type says.
+  /// Returns the name of an entry. The name is read in place, because a `dirent` in the stream's buffer is shorter
+  /// than its type.
   @unsafe
   private static func name(of entry: UnsafeMutablePointer<dirent>) -> String {
     guard let offset = MemoryLayout<dirent>.offset(of: \.d_name) else { return "" }

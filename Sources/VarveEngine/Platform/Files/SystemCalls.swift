@@ -8,13 +8,13 @@ internal import CVarve
   internal import Musl
 #endif
 
-/// The system calls whose result may be short or interrupted, as values: the tests of `PosixFile` put
-/// in others that return one byte, or EINTR, so that the loops around them are exercised.
+/// The system calls whose result may be short or interrupted, as replaceable functions.
 ///
-/// Each returns what the call returns, or the negative of its error number.
+/// The tests of `PosixFile` use others that return one byte, or EINTR, so that the loops around them are exercised.
+/// Each function returns the result of the call, or the negative of its error number.
 ///
 /// # Safety
-/// The pointers are passed on to the system as they come; who calls vouches for their bounds.
+/// The pointers are passed on to the system unchecked. The caller guarantees their bounds.
 @safe
 struct SystemCalls: Sendable {
   typealias Read =
@@ -28,7 +28,7 @@ struct SystemCalls: Sendable {
   var syncFirst: @Sendable (_ descriptor: Int32, _ size: Int) -> Int32
   var truncate: @Sendable (_ descriptor: Int32, _ size: Int64) -> Int32
 
-  /// The operating system's.
+  /// The operating system's calls.
   static let system = unsafe SystemCalls(
     read: { descriptor, target, count, offset in
       let result = unsafe pread(descriptor, target, count, off_t(offset))
@@ -42,8 +42,8 @@ struct SystemCalls: Sendable {
     syncFirst: { descriptor, size in cvarve_sync_first(descriptor, size) },
     truncate: { descriptor, size in ftruncate(descriptor, off_t(size)) == 0 ? 0 : -errno })
 
-  /// Fills `buffer` from `offset`, repeating interrupted and short reads; stops where the file ends.
-  /// Returns the count, or the negative of an error number.
+  /// Fills `buffer` from `offset`, repeating interrupted and short reads, up to the end of the file. Returns the
+  /// number of bytes read, or the negative of an error number.
   func readFully(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) -> Int {
     guard let base = buffer.baseAddress else { return 0 }
     var done = 0
@@ -55,8 +55,8 @@ struct SystemCalls: Sendable {
     return done
   }
 
-  /// Writes all of `buffer` at `offset`, repeating interrupted and short writes. Returns how many bytes
-  /// were written, and the error number that stopped it or 0.
+  /// Writes all of `buffer` at `offset`, repeating interrupted and short writes. Returns the number of bytes written,
+  /// and the error number that ended the write, or 0.
   func writeFully(
     _ descriptor: Int32, _ buffer: UnsafeRawBufferPointer, at offset: Int64
   ) -> (written: Int, error: Int32) {
@@ -64,7 +64,7 @@ struct SystemCalls: Sendable {
     var done = 0
     while done < buffer.count {
       let result = unsafe write(descriptor, base + done, buffer.count - done, offset + Int64(done))
-      // A write of nothing without an error would repeat for ever.
+      // A write of zero bytes without an error would otherwise repeat forever.
       if result == 0 { return (done, EIO) }
       if result > 0 { done += result } else if result != -Int(EINTR) { return (done, Int32(-result)) }
     }

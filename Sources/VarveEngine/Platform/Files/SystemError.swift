@@ -6,13 +6,13 @@
   internal import Musl
 #endif
 
-/// The numbers of failed system calls as engine errors: which code, and words that name the call, the
-/// path, and the error by name, number and the system's own text.
+/// Converts the error numbers of system calls to engine errors: a code, and a message that states the call, the path,
+/// and the error by name, number and the system's own text.
 enum SystemError {
-  /// The number of a wait whose time passed.
+  /// The error number of a wait that timed out.
   static let timedOut = ETIMEDOUT
 
-  /// Whether the system does not know a call, or one of its arguments.
+  /// Returns whether an error number means that the system does not support a call, or one of its arguments.
   static func isUnknownCall(_ number: Int32) -> Bool { number == EINVAL || number == ENOSYS }
 
   static func error(_ number: Int32, call: String, path: String, offset: UInt64? = nil) -> EngineError {
@@ -20,7 +20,7 @@ enum SystemError {
       code(number), "\(call) failed with \(name(number)) (\(number)): \(text(number))", file: path, offset: offset)
   }
 
-  /// The same for a call that opens or reads what is there.
+  /// Returns the engine error of a failed call that opens or reads an existing file.
   static func readingError(_ number: Int32, call: String, path: String, offset: UInt64? = nil) -> EngineError {
     guard number == EPERM || number == EACCES else { return error(number, call: call, path: path, offset: offset) }
     return EngineError(
@@ -40,7 +40,7 @@ enum SystemError {
     }
   }
 
-  /// The symbol of an error number; the number itself for a rare one.
+  /// Returns the symbol of an error number, or the number itself if it is rare.
   static func name(_ number: Int32) -> String {
     switch number {
     case EPERM: "EPERM"

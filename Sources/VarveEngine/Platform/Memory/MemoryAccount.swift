@@ -1,24 +1,24 @@
 internal import Synchronization
 
-/// How much memory of one kind is taken. Who takes memory adds what it takes, and takes off again what
-/// it gives back.
+/// The number of bytes of memory of one kind that are allocated. An owner of memory adds what it allocates, and
+/// subtracts what it frees.
 ///
-/// Here, on a low floor, because memtables, log and tables don't know each other or the budget that
-/// their accounts belong to.
+/// The type is in a low layer, because memtables, log and tables don't depend on each other or on the budget to which
+/// their accounts belong.
 ///
 /// # Concurrency
-/// Safe from any thread. A charge costs a relaxed addition and what the owner does.
+/// Safe from any thread. A charge costs a relaxed addition and the owner's function.
 final class MemoryAccount: Sendable {
   private let total = Atomic<Int>(0)
   private let didCharge: @Sendable (Int) -> Void
 
-  /// `didCharge` is notified of each change after it was counted.
+  /// Creates an empty account. `didCharge` is called after each change was counted.
   init(_ didCharge: @escaping @Sendable (Int) -> Void = { _ in }) { self.didCharge = didCharge }
 
-  /// Bytes that are taken now.
+  /// The number of bytes that are currently charged.
   var used: Int { total.load(ordering: .relaxed) }
 
-  /// Adds `bytes`, or takes off what was added before.
+  /// Adds `bytes`, or subtracts them if they are negative.
   func charge(_ bytes: Int) {
     guard bytes != 0 else { return }
     total.wrappingAdd(bytes, ordering: .relaxed)
@@ -26,15 +26,15 @@ final class MemoryAccount: Sendable {
   }
 }
 
-/// Memory that is charged as long as this object lives: a part of whatever takes the memory.
+/// Memory that is charged as long as this object lives, which is stored in the owner of the memory.
 ///
 /// # Concurrency
-/// `resize` belongs to the owner of what is charged for; the end may be on any thread.
+/// The owner of the memory calls `resize`; the object may be released on any thread.
 final class MemoryCharge: Sendable {
   private let account: MemoryAccount?
   private let size: Atomic<Int>
 
-  /// Charges `bytes`; without an account, nothing.
+  /// Charges `bytes`, or nothing if there is no account.
   init(_ bytes: Int, to account: MemoryAccount?) {
     self.account = account
     size = Atomic(bytes)
@@ -45,7 +45,7 @@ final class MemoryCharge: Sendable {
 
   var bytes: Int { size.load(ordering: .relaxed) }
 
-  /// Charges what it is more now, or gives back what it is less.
+  /// Charges the increase of the size, or returns its decrease.
   func resize(to bytes: Int) {
     let before = size.exchange(bytes, ordering: .relaxed)
     account?.charge(bytes - before)

@@ -1,9 +1,9 @@
 internal import Synchronization
 
-/// The space of a file system in memory: how many bytes its files have, and how many they may have.
+/// The space of a file system in memory: the number of bytes that its files have, and the maximum.
 ///
 /// # Concurrency
-/// Any thread: one atomic word.
+/// Safe from any thread: the state is one atomic word.
 final class MemoryCapacity: Sendable {
   let capacity: UInt64
   private let used = Atomic<UInt64>(0)
@@ -15,7 +15,7 @@ final class MemoryCapacity: Sendable {
     return used < capacity ? capacity - used : 0
   }
 
-  /// Takes `size` bytes, or none and returns false.
+  /// Takes `size` bytes. If they are not available, takes none and returns false.
   func take(_ size: UInt64) -> Bool {
     let (_, now) = used.add(size, ordering: .relaxed)
     if now <= capacity { return true }

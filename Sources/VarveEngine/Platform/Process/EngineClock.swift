@@ -6,22 +6,22 @@
   internal import Musl
 #endif
 
-/// Time as a value that is passed in, so that tests and simulations own it.
+/// A source of time that is passed in, so that tests and simulations control it.
 ///
 /// Safe from any thread.
 public protocol EngineClock: Sendable {
-  /// Nanoseconds since some fixed point in time; never goes back.
+  /// Returns the nanoseconds since a fixed point in time. The value never decreases.
   func now() -> UInt64
-  /// Returns when at least so many nanoseconds have passed.
+  /// Returns once at least `nanoseconds` have passed.
   func pause(_ nanoseconds: UInt64)
 }
 
-/// The machine's monotonic clock, which stands still while the machine sleeps.
+/// The machine's monotonic clock, which stops while the machine sleeps.
 public struct SystemClock: EngineClock {
-  /// The clock of this machine.
+  /// Creates the clock of this machine.
   public init() {}
 
-  /// Nanoseconds since the machine started.
+  /// Returns the nanoseconds since the machine started.
   public func now() -> UInt64 {
     var time = timespec()
     #if canImport(Darwin)
@@ -33,7 +33,7 @@ public struct SystemClock: EngineClock {
     return UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec)
   }
 
-  /// Sleeps for the whole time, also after interruptions by signals.
+  /// Sleeps for the whole time, even if signals interrupt it.
   public func pause(_ nanoseconds: UInt64) {
     var time = timespec()
     time.tv_sec = Int(nanoseconds / 1_000_000_000)

@@ -1,18 +1,18 @@
-/// What the engine gets from its surroundings: files, a clock, random numbers and threads.
+/// The resources that the engine gets from its environment: files, a clock, random numbers and threads.
 ///
 /// With the same environment, the same calls give the same bytes. The simulations in the tests rely on this.
 public struct EngineEnvironment: Sendable {
-  /// Where files are.
+  /// The file system with the database's files.
   public var fileSystem: any FileSystem
-  /// What time it is.
+  /// The clock.
   public var clock: any EngineClock
-  /// Random 64-bit numbers: life ids of segments, ids of tables.
+  /// A source of random 64-bit numbers, for life ids of segments and ids of tables.
   public var random: @Sendable () -> UInt64
-  /// Makes the executor of an engine that opens, with the wanted number of threads; it is shut down
-  /// when the engine closes.
+  /// Creates the executor of an engine that opens, with the requested number of threads. It is shut down when the
+  /// engine closes.
   public var makeExecutor: @Sendable (_ threads: Int) -> any BackgroundExecutor
 
-  /// Puts an environment together.
+  /// Creates an environment.
   public init(
     fileSystem: any FileSystem, clock: any EngineClock, random: @escaping @Sendable () -> UInt64,
     makeExecutor: @escaping @Sendable (_ threads: Int) -> any BackgroundExecutor
@@ -25,14 +25,15 @@ public struct EngineEnvironment: Sendable {
 }
 
 extension EngineEnvironment {
-  /// This machine: its files, its clock, its random numbers, threads of the engine's own.
+  /// The environment of this machine: its files, its clock, its random numbers, and threads of the engine's own.
   public static var system: EngineEnvironment {
     EngineEnvironment(
       fileSystem: PosixFileSystem(), clock: SystemClock(), random: { UInt64.random(in: .min ... .max) },
       makeExecutor: { ThreadPool(threads: $0) })
   }
 
-  /// The environment of this machine with files in memory, at most `capacity` bytes together, for temporary databases.
+  /// Returns the environment of this machine with files in memory, with at most `capacity` bytes in total, for
+  /// temporary databases.
   public static func inMemory(capacity: UInt64 = UInt64(Int64.max)) -> EngineEnvironment {
     var environment = system
     environment.fileSystem = MemoryFileSystem(capacity: capacity)

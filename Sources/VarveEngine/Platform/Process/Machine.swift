@@ -6,9 +6,9 @@
   internal import Musl
 #endif
 
-/// How many files this process may have open.
+/// The number of files that this process may have open.
 enum DescriptorLimit {
-  /// The system's soft limit; 1,024 where it doesn't say.
+  /// The system's soft limit, or 1,024 if the system does not report it.
   static var current: Int {
     var limit = rlimit()
     #if canImport(Glibc)
@@ -19,13 +19,14 @@ enum DescriptorLimit {
     return status == 0 ? Int(clamping: limit.rlim_cur) : 1_024
   }
 
-  /// How many of them tables may take: the rest of the program has half, and never more than 1,024.
+  /// The number of files that tables may have open. The rest of the program keeps half of the limit, but at most
+  /// 1,024.
   static var forTables: Int {
     let limit = current
     return limit - min(limit / 2, 1_024)
   }
 
-  /// Raises the soft limit to the hard one, for the whole process. Where the system refuses, it stays as it is.
+  /// Raises the soft limit to the hard one, for the whole process. If the system refuses, the limit does not change.
   static func raise() {
     var limit = rlimit()
     #if canImport(Glibc)
@@ -36,15 +37,15 @@ enum DescriptorLimit {
     guard unsafe getrlimit(resource, &limit) == 0, limit.rlim_cur < limit.rlim_max else { return }
     limit.rlim_cur = limit.rlim_max
     #if canImport(Darwin)
-      // The system takes no more than this, whatever the hard limit says.
+      // The system accepts at most this value, whatever the hard limit is.
       limit.rlim_cur = min(limit.rlim_cur, rlim_t(OPEN_MAX))
     #endif
     _ = unsafe setrlimit(resource, &limit)
   }
 }
 
-/// How many processors there are to work on.
+/// The number of processors that are available.
 enum ProcessorCount {
-  /// Those that the system uses now; 1 where it doesn't say.
+  /// The number of processors that are online, or 1 if the system does not report it.
   static var current: Int { max(Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))), 1) }
 }

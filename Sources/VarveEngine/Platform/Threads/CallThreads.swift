@@ -2,23 +2,23 @@ internal import Synchronization
 
 /// A call that waits for a thread.
 protocol QueuedCall: AnyObject, Sendable {
-  /// Does it, unless it was cancelled.
+  /// Makes the call, unless it was cancelled.
   func run()
-  /// Gives it up, unless it has begun.
+  /// Cancels the call, unless it has begun.
   func cancel()
 }
 
 /// A bounded number of threads for calls that may block, on behalf of tasks that must not.
 ///
-/// Not the background executor's: a call may wait for a flush, and the flush must find a thread.
-/// Threads are started as calls need them, and end with the engine.
+/// The threads are separate from the background executor, because a call may wait for a flush, and the flush must
+/// find a thread. Threads are started as calls need them, and end with the engine.
 ///
 /// # Concurrency
-/// Safe from any thread. `state` is taken alone; calls run outside of it.
+/// Safe from any thread. `state` is locked alone; calls run outside of the lock.
 final class CallThreads: Sendable {
   private struct State {
     var calls: [(any QueuedCall)?] = []
-    /// The first of `calls` that waits.
+    /// The index of the first of `calls` that waits.
     var front = 0
     var threads: [EngineThread] = []
     var idleCount = 0
@@ -41,23 +41,23 @@ final class CallThreads: Sendable {
 
   private let countMaximum: Int
   private let state = Mutex(State())
-  /// Changes whenever there is something to do.
+  /// A word that changes whenever a thread may have work to do.
   private let word = Futex()
 
   init(countMaximum: Int) { self.countMaximum = countMaximum }
 
-  /// Threads that were started so far.
+  /// The number of threads started so far.
   var count: Int { state.withLock { $0.startedCount } }
 
-  /// Calls that wait for a thread.
+  /// The number of calls that wait for a thread.
   var waitingCount: Int { state.withLock { $0.calls.count - $0.front } }
 
   private enum Submission {
     case refused, queued, unthreaded
   }
 
-  /// Runs `call` on one of the threads, when one is free; on the caller's where the system starts none at all. False,
-  /// and nothing done, after `shutDown`.
+  /// Runs `call` on one of the threads when one is free, or on the caller's thread if the system can't start any.
+  /// Returns false, and does nothing, after `shutDown`.
   func submit(_ call: any QueuedCall) -> Bool {
     let submission = state.withLock { state -> Submission in
       guard !state.isShutDown else { return .refused }
@@ -101,8 +101,8 @@ final class CallThreads: Sendable {
     }
   }
 
-  /// Takes no more calls, gives up those that wait, and returns when those that have begun have ended. A
-  /// thread that calls this itself ends when it returns.
+  /// Refuses new calls, cancels those that wait, and returns when those that have begun have ended. If one of the
+  /// threads itself calls this, that thread ends when it returns.
   func shutDown() {
     let (threads, waiting) = state.withLock { state in
       state.isShutDown = true
@@ -119,7 +119,7 @@ final class CallThreads: Sendable {
     for thread in threads { thread.joinUnlessCurrent() }
   }
 
-  /// Takes no more calls, and leaves the threads to end by themselves.
+  /// Refuses new calls, and leaves the threads to end by themselves.
   func endWithoutWaiting() {
     let threads = state.withLock { state in
       state.isShutDown = true

@@ -1,14 +1,13 @@
 internal import Synchronization
 
-/// Whom to notify of something: no one at first, later what was set. How a lower part of the engine calls a higher one
-/// that it does not know.
+/// A replaceable callback, by which a lower part of the engine calls a higher one that it does not know.
 ///
-/// Where no one is, a call does nothing.
+/// A call does nothing until a callback is set.
 ///
 /// # Why it is not a function in a `Mutex`
-/// A function that is kept as a generic value is wrapped in a thunk when it is put in, and in one more when it is
-/// taken out; and `withLock` takes it out and puts it back, whatever its body does. So each call made the next one
-/// longer by two steps, for ever: 400,000 calls took 5.9 s instead of 0.01, and 6 MiB. As a member of a structure it
+/// A function that is stored as a generic value is wrapped in a thunk when it is stored, and in another one when it
+/// is loaded; and `withLock` loads it and stores it again, whatever its body does. So each call made every later one
+/// longer by two steps: 400,000 calls took 5.9 s instead of 0.01, and 6 MiB. As a member of a structure, the function
 /// keeps its form.
 ///
 /// Safe from any thread.
@@ -19,12 +18,12 @@ final class Callback: Sendable {
 
   private let body = Mutex<Body?>(nil)
 
-  /// Whether anybody would be notified.
+  /// Whether a callback is set.
   var isSet: Bool { body.withLock { $0 != nil } }
 
-  /// From now on `call` is notified, and no one else.
+  /// Sets the callback, in place of any previous one.
   func set(_ call: @escaping @Sendable () -> Void) { body.withLock { $0 = Body(call: call) } }
 
-  /// Tells the caller that is set. Not under the lock: what is called may set another.
+  /// Calls the callback, if one is set. The lock is not held, because the callback may set another one.
   func callAsFunction() { body.withLock { $0 }?.call() }
 }

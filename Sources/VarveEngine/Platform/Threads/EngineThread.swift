@@ -8,13 +8,13 @@ internal import CVarve
   internal import Musl
 #endif
 
-/// A thread of the engine's own, with a name that tools show.
+/// A thread of the engine's own, with a name that tools display.
 ///
-/// The engine blocks in its background work, so it never borrows threads of the concurrency runtime.
+/// The engine blocks in its background work, so it never uses threads of the concurrency runtime.
 ///
 /// # Safety
-/// The handle is valid until one of `join`, `joinUnlessCurrent` and `detach`, of which one is called once; the object that starts the thread's body is
-/// passed to it retained and released there.
+/// The handle is valid until `join`, `joinUnlessCurrent` or `detach`, exactly one of which is called, once. The
+/// object that starts the thread's body is passed to it retained and released there.
 @safe
 final class EngineThread: @unchecked Sendable {
   // Sendable: the handle is set once, by `init`.
@@ -29,13 +29,14 @@ final class EngineThread: @unchecked Sendable {
     }
   }
 
-  /// Starts a thread; nil where the system starts no further one: a limit of processes, or no address space for a stack.
+  /// Starts a thread, or returns nil if the system can't start another one, because of a limit of processes or
+  /// because it has no address space for a stack.
   init?(ifPossible name: String, body: @escaping @Sendable () -> Void) {
     guard let created = EngineThread.start(name, body) else { return nil }
     handle = created
   }
 
-  /// Starts a thread, and stops the program if the system starts no further one: for tests.
+  /// Starts a thread, for tests. Stops the process if the system can't start another one.
   init(name: String, body: @escaping @Sendable () -> Void) {
     guard let created = EngineThread.start(name, body) else { fatalError("the system starts no further thread") }
     handle = created
@@ -65,7 +66,7 @@ final class EngineThread: @unchecked Sendable {
     return nil
   }
 
-  /// Waits until the body has returned. To be called once, by another thread.
+  /// Waits until the body has returned. It must be called once, by another thread.
   func join() {
     #if canImport(Darwin)
       let result = unsafe pthread_join(handle, nil)
@@ -75,7 +76,7 @@ final class EngineThread: @unchecked Sendable {
     guard result == 0 else { fatalError("a thread can't wait for its own end: shut down from outside of the jobs") }
   }
 
-  /// As `join`; where the thread itself calls, it is left to end by itself when its body returns.
+  /// Waits like `join`. If the thread itself calls it, the thread is detached instead and ends when its body returns.
   func joinUnlessCurrent() {
     #if canImport(Darwin)
       let isCurrent = unsafe pthread_equal(handle, pthread_self()) != 0
@@ -87,7 +88,7 @@ final class EngineThread: @unchecked Sendable {
     #endif
   }
 
-  /// Leaves the thread to end by itself: no one joins it.
+  /// Leaves the thread to end by itself, without a `join`.
   func detach() {
     #if canImport(Darwin)
       _ = unsafe pthread_detach(handle)

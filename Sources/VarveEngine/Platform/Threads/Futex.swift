@@ -1,21 +1,21 @@
 internal import CVarve
 internal import Synchronization
 
-/// A word of memory to sleep on: the cheapest way for one thread to wait for another.
+/// A word of memory on which threads wait: the cheapest way for one thread to wait for another.
 ///
-/// A waiter loads the word, decides to wait, and calls `wait(while:)` with what it loaded; it sleeps
-/// only if the word is still that. A waker stores first and calls `wake` second. So no wake-up is
-/// lost. Waits end for no reason, too: callers load again and decide again.
+/// A waiter loads the word, decides to wait, and calls `wait(while:)` with the loaded value; it sleeps only if the
+/// word still has that value. A waker stores first and then calls `wake`, so no wake-up is lost. Waits may also end
+/// spuriously, so callers load and decide again.
 ///
 /// # Safety
-/// Owns its word, which does not move. The static forms work on a word that someone else owns, in
-/// a mapping for instance; `shared` then says that the other side may be another process.
+/// The futex owns its word, which does not move. The static methods work on a word with another owner, for example in
+/// a mapping; `shared` then states that the other side may be another process.
 ///
 /// # Concurrency
-/// Any thread. The futex outlives its waiters because they borrow it.
+/// Safe from any thread. The futex outlives its waiters, because they borrow it.
 @safe
 struct Futex: ~Copyable, @unchecked Sendable {
-  // Sendable: the pointer is stable for life and what it points to is atomic.
+  // Sendable: the pointer does not change, and its target is atomic.
   private let memory: UnsafeMutablePointer<Atomic<UInt32>>
 
   init(_ value: UInt32 = 0) {
@@ -29,24 +29,24 @@ struct Futex: ~Copyable, @unchecked Sendable {
 
   func store(_ value: UInt32) { unsafe memory.pointee.store(value, ordering: .releasing) }
 
-  /// Adds one and returns the new value.
+  /// Adds one, and returns the new value.
   @discardableResult
   func increment() -> UInt32 { unsafe memory.pointee.wrappingAdd(1, ordering: .acquiringAndReleasing).newValue }
 
-  /// Stores `desired` if the word is `expected`; returns what it was.
+  /// Stores `desired` if the word is `expected`, and returns the previous value.
   func exchange(expected: UInt32, desired: UInt32) -> UInt32 {
     unsafe memory.pointee.compareExchange(
       expected: expected, desired: desired, successOrdering: .acquiringAndReleasing, failureOrdering: .acquiring
     ).original
   }
 
-  /// Sleeps while the word is `value`, for at most `nanoseconds`. False if the time passed.
+  /// Sleeps while the word is `value`, for at most `nanoseconds`. Returns false if the time passed.
   @discardableResult
   func wait(while value: UInt32, nanoseconds: UInt64? = nil) -> Bool {
     unsafe Self.wait(on: memory, while: value, nanoseconds: nanoseconds, shared: false)
   }
 
-  /// Wakes at most `count` sleepers.
+  /// Wakes at most `count` waiters.
   func wake(_ count: Int = 1) { unsafe Self.wake(memory, count, shared: false) }
 
   func wakeAll() { unsafe Self.wake(memory, Int(Int32.max), shared: false) }

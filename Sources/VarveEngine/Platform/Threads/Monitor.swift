@@ -6,18 +6,18 @@
   internal import Musl
 #endif
 
-/// A mutex and some condition variables on it, whose timed waits count on the monotonic clock: what
-/// `Synchronization.Mutex` does not have.
+/// A mutex with condition variables whose timed waits use the monotonic clock, which `Synchronization.Mutex` does not
+/// offer.
 ///
 /// # Safety
-/// Owns the memory of the mutex and the conditions, which never move; no one waits on them any more
-/// when the last reference goes.
+/// The monitor owns the memory of the mutex and the conditions, which never move. No thread waits on them when the
+/// last reference is released.
 ///
 /// # Concurrency
-/// Any thread. `wait` and `signal` are called inside `withLock`, by the thread that holds it.
+/// Safe from any thread. `wait` and `signal` are called inside `withLock`, by the thread that holds the lock.
 @safe
 final class Monitor: @unchecked Sendable {
-  // Sendable: the pointers are stable for life, and POSIX synchronises what they point to.
+  // Sendable: the pointers do not change, and POSIX synchronises access to their targets.
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
   private let conditions: UnsafeMutablePointer<pthread_cond_t>
   private let conditionCount: Int
@@ -51,16 +51,16 @@ final class Monitor: @unchecked Sendable {
     return body()
   }
 
-  /// Lets the lock go until the condition is signalled, or for no reason.
+  /// Releases the lock until the condition is signalled, or spuriously, and takes it again.
   func wait(_ condition: Int) {
     precondition(condition >= 0 && condition < conditionCount, "wait on a condition that the monitor has")
     unsafe Self.require(pthread_cond_wait(conditions + condition, mutex))
   }
 
-  /// The same for at most `nanoseconds`.
+  /// Waits like `wait(_:)`, but for at most `nanoseconds`.
   func wait(_ condition: Int, nanoseconds: UInt64) {
     precondition(condition >= 0 && condition < conditionCount, "wait on a condition that the monitor has")
-    // A year stands for all that is longer: the sum below must not overflow.
+    // Longer times are limited to a year, so that the sum below does not overflow.
     let bounded = min(nanoseconds, 365 * 86_400 * 1_000_000_000)
     #if canImport(Darwin)
       var time = timespec(tv_sec: Int(bounded / 1_000_000_000), tv_nsec: Int(bounded % 1_000_000_000))
@@ -88,7 +88,7 @@ final class Monitor: @unchecked Sendable {
     unsafe Self.require(pthread_cond_broadcast(conditions + condition))
   }
 
-  /// These calls fail only if the memory of the lock was overwritten or freed.
+  /// Stops the process if a call failed, which happens only if the memory of the lock was overwritten or freed.
   private static func require(_ result: Int32) {
     guard result == 0 else { fatalError("a lock of the engine is damaged: \(SystemError.name(result))") }
   }

@@ -1,8 +1,8 @@
-/// What waits in a `ThreadPool`, as a value: a queue for each priority and a heap of delayed jobs.
+/// The waiting jobs of a `ThreadPool`, as a value: a queue for each priority and a heap of delayed jobs.
 ///
 /// # Invariants
-/// 1. Jobs of one priority leave in the order they came; a delayed job comes, with normal priority,
-///    when it is due.
+/// 1. Jobs of one priority leave in the order in which they came. A delayed job comes, with normal priority, when it
+///    is due.
 /// 2. `delayed` is a binary heap, earliest deadline first, equal deadlines in order of submission.
 struct ThreadPoolQueue {
   struct Job {
@@ -20,8 +20,7 @@ struct ThreadPoolQueue {
     }
   }
 
-  /// A first-in, first-out queue in one array: the front moves, and the array is cut when it is half
-  /// empty.
+  /// A first-in, first-out queue in one array. The front advances, and the array is compacted when it is half empty.
   private struct Line {
     private var jobs: [Job?] = []
     private var front = 0
@@ -44,9 +43,9 @@ struct ThreadPoolQueue {
   private var delayed: [DelayedJob] = []
   private var orderNext: UInt64 = 0
 
-  /// When the next delayed job is due; nil without one.
+  /// The deadline of the next delayed job, or nil if there is none.
   var nextDeadline: UInt64? { delayed.first?.deadline }
-  /// Whether a job of one of these priorities waits.
+  /// Returns whether a job of one of these priorities waits.
   func has(_ priorities: ClosedRange<BackgroundPriority>) -> Bool {
     (priorities.lowerBound.rawValue...priorities.upperBound.rawValue).contains { !lines[$0].isEmpty }
   }
@@ -63,7 +62,7 @@ struct ThreadPoolQueue {
     return nil
   }
 
-  /// Returns whether the job is now the first to become due.
+  /// Adds a delayed job. Returns whether it is now the first to become due.
   mutating func append(_ job: Job, deadline: UInt64) -> Bool {
     delayed.append(DelayedJob(deadline: deadline, order: orderNext, job: job))
     orderNext += 1
@@ -77,7 +76,7 @@ struct ThreadPoolQueue {
     return true
   }
 
-  /// Moves what is due to the queues.
+  /// Moves the jobs that are due to the queues.
   mutating func collectDue(_ now: UInt64) {
     while let first = delayed.first, first.deadline <= now {
       append(first.job)
@@ -101,7 +100,7 @@ struct ThreadPoolQueue {
     }
   }
 
-  /// Drops everything; returns what was dropped, so that it is freed outside the lock.
+  /// Removes all jobs and returns them, so that they are freed outside the lock.
   mutating func removeAll() -> ThreadPoolQueue {
     let old = self
     self = ThreadPoolQueue()

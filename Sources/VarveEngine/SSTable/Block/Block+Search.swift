@@ -1,7 +1,8 @@
-/// Binary search in a block: over the heads of bundles, then over the suffixes of one bundle, both by
-/// eight bytes as one integer; bytes are compared only where these are equal.
+/// Binary search in a block: first over the heads of bundles, then over the suffixes of one bundle.
+///
+/// Both searches compare eight bytes as one integer, and compare further bytes only if these are equal.
 extension Block {
-  /// The first row at or after (key, trailer); `rowCount` if all are before.
+  /// Returns the first row at or after (key, trailer), or `rowCount` if all rows are before it.
   @inline(__always)
   func lowerBound(_ key: ByteView, _ trailer: Trailer) -> Int {
     let shared = prefixSize < key.count ? prefixSize : key.count
@@ -9,7 +10,7 @@ extension Block {
       let order = unsafe Block.compareBytes(key.base, prefixBase, shared)
       if order != 0 { return order < 0 ? 0 : rowCount }
     }
-    // A key that ends inside the prefix is before all that have it.
+    // A key that ends inside the prefix is before all keys that have the prefix.
     if key.count < prefixSize { return 0 }
     let rest = key.dropFirst(prefixSize)
     let bundleIndex = lastBundleBefore(rest, trailer)
@@ -17,7 +18,7 @@ extension Block {
     return lowerBound(rest, trailer, in: bundleIndex)
   }
 
-  /// The last bundle whose first row is before (block prefix + rest, trailer); -1 if there is none.
+  /// Returns the last bundle whose first row is before (block prefix + rest, trailer), or -1 if there is none.
   @inline(__always)
   private func lastBundleBefore(_ rest: ByteView, _ trailer: Trailer) -> Int {
     let head = rest.head()
@@ -38,8 +39,8 @@ extension Block {
     return low &- 1
   }
 
-  /// The first row of a bundle against (block prefix + rest, trailer). Prefix and first suffix are one
-  /// run of bytes.
+  /// Compares the first row of a bundle with (block prefix + rest, trailer). The prefix and the first suffix are
+  /// contiguous bytes.
   @inline(never)
   private func compareFirst(ofBundle index: Int, _ rest: ByteView, _ trailer: Trailer) -> Int {
     let bundle = bundle(index)
@@ -49,7 +50,7 @@ extension Block {
     return order != 0 ? order : Block.compare(self.trailer(row), trailer)
   }
 
-  /// The first row at or after the target in a bundle whose first row is before it, or the first of the
+  /// Returns the first row at or after the target in a bundle whose first row is before it, or the first row of the
   /// next bundle.
   @inline(__always)
   private func lowerBound(_ rest: ByteView, _ trailer: Trailer, in index: Int) -> Int {
@@ -91,14 +92,14 @@ extension Block {
     return Block.compare(self.trailer(row), trailer)
   }
 
-  /// Negative, zero or positive as the first trailer sorts before, with or after the second: the larger
-  /// word comes first.
+  /// Returns a negative number, zero or a positive number if the first trailer sorts before, equal to or after the
+  /// second: the larger word comes first.
   @inline(__always)
   private static func compare(_ left: Trailer, _ right: Trailer) -> Int {
     left.word == right.word ? 0 : (left.word > right.word ? -1 : 1)
   }
 
-  /// `ByteView.head` of bytes inside a block, where eight can always be read.
+  /// Returns `ByteView.head` of bytes inside a block, where eight bytes can always be read.
   @inline(__always)
   private static func head(_ suffix: ByteView) -> UInt64 {
     let word = unsafe UInt64(bigEndian: suffix.base.loadUnaligned(as: UInt64.self))
@@ -106,7 +107,7 @@ extension Block {
     return word & ~(UInt64.max >> UInt64(truncatingIfNeeded: suffix.count &* 8))
   }
 
-  /// The key of a row against `key`: negative, zero or positive.
+  /// Compares the key of a row with `key`. Returns a negative number, zero or a positive number.
   @inline(__always)
   func compareKey(_ row: Int, _ key: ByteView) -> Int {
     let order = comparePart(prefix, key)
@@ -118,7 +119,8 @@ extension Block {
     return suffix(row, bundle).compare(rest.dropFirst(bundle.prefixSize))
   }
 
-  /// The first part of a row's key against the first bytes of `key`: zero only if `key` begins with it.
+  /// Compares the first part of a row's key with the first bytes of `key`. Returns zero only if `key` begins with the
+  /// part.
   @inline(__always)
   private func comparePart(_ part: ByteView, _ key: ByteView) -> Int {
     let shared = part.count < key.count ? part.count : key.count
@@ -129,7 +131,7 @@ extension Block {
     return part.count > key.count ? 1 : 0
   }
 
-  /// Whether a row has exactly this key.
+  /// Returns whether a row has exactly this key.
   @inline(__always)
   func hasKey(_ row: Int, _ key: ByteView) -> Bool {
     let bundle = bundle(row >> Block.bundleShift)
@@ -141,7 +143,7 @@ extension Block {
       && Block.compareBytes(key.base + before, suffix.base, suffix.count) == 0
   }
 
-  /// `memcmp` of short runs without a call.
+  /// Compares two short byte ranges like `memcmp`, without a call.
   @inline(__always)
   private static func compareBytes(_ left: UnsafeRawPointer, _ right: UnsafeRawPointer, _ count: Int) -> Int {
     var offset = 0
@@ -156,7 +158,7 @@ extension Block {
     return first == second ? 0 : (first < second ? -1 : 1)
   }
 
-  /// The internal key of a row against `target`.
+  /// Compares the internal key of a row with `target`.
   func compare(_ row: Int, _ target: InternalKey) -> Int {
     let order = compareKey(row, target.userKey)
     return order != 0 ? order : Block.compare(trailer(row), target.trailer)

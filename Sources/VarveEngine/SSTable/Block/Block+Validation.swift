@@ -1,10 +1,10 @@
-/// The one look at a block's content after its checksum was found right: after it every access to a
-/// row is inside the content, whatever the bytes are.
+/// The validation of a block's content after its checksum was verified. Afterwards every access to a row is inside
+/// the content, whatever the bytes are.
 ///
-/// It costs a few additions a bundle, and a few a row only for columns that have a width.
+/// It costs a few additions for each bundle, and a few for each row only in columns that have a width.
 extension Block {
-  /// Throws `.corruption` (or `.unsupportedFormat` for an entry kind of a later version) without a
-  /// position: the caller knows it.
+  /// Validates a content. Throws `.corruption` (or `.unsupportedFormat` for an entry kind of a later version) without
+  /// a position, which the caller knows.
   static func validate(_ content: ByteView) throws(EngineError) {
     guard content.count >= headerSize else {
       throw .corruption("block has \(content.count) bytes; expected at least \(headerSize)")
@@ -26,7 +26,7 @@ extension Block {
         "block key sizes are inconsistent: prefix \(layout.prefixSize), minimum \(layout.keySizeMinimum), maximum \(layout.keySizeMaximum)"
       )
     }
-    // From here on all sections are inside the content.
+    // From here on, all sections are known to be inside the content.
     let block = Block(validated: content)
     try block.validateKeys(layout)
     try block.validateValues(layout)
@@ -107,7 +107,7 @@ extension Block {
     }
   }
 
-  /// Kinds are numbered without gaps: the largest decides.
+  /// Validates the largest kind. Kinds are numbered without gaps, so it decides for all of them.
   private static func validateKind(_ kind: UInt8) throws(EngineError) {
     guard EntryKind(rawValue: kind) != nil else {
       throw EngineError(.unsupportedFormat, "entry kind \(kind) is not known to this version")

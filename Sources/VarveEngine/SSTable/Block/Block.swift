@@ -1,9 +1,9 @@
 internal import CVarve
 
-/// A decoded block: rows of (user key, trailer, value) in internal-key order, kept by column.
+/// A decoded block: rows of (user key, trailer, value) in internal-key order, stored by column.
 ///
-/// Data blocks, index partitions and the root index have this one format. It is a view of memory
-/// that someone else keeps (a pin, or an iterator's buffer): 20 words that are copied freely.
+/// Data blocks, index partitions and the root index share this format. A block is a view of memory that is owned
+/// elsewhere (by a pin, or an iterator's buffer): 20 words that are copied freely.
 ///
 /// # Format (the content, before it is packed; all integers little-endian)
 ///
@@ -31,33 +31,33 @@ internal import CVarve
 ///                33   1   width of a kind, 0 or 1
 ///                34   2   zero
 ///
-/// The header stands at the end, so that what a search touches first, header, prefix, heads and
-/// bundles, lies together in two or three cache lines: a search in a cold block waits for memory, not
-/// for instructions.
+/// The header is at the end, so that the parts that a search reads first (header, prefix, heads and bundles) are
+/// together in two or three cache lines: a search in a block that is not cached waits for memory, not for
+/// instructions.
 ///
-/// A slot holds what an offset is *above* the smallest possible: suffix j of a bundle begins at
-/// j * max(0, k - p - q) + slot, counted from the end of the bundle's prefix, and value i at
-/// i * v + slot. Where all keys, or all values, are of one size, the slots are zero, their width too,
-/// and the column takes no bytes; so do the sequences and kinds of a block where they are the same.
-/// A width is the fewest bytes that hold the column's largest number.
+/// A slot holds the difference between an offset and the smallest possible one: suffix j of a bundle begins at j *
+/// max(0, k - p - q) + slot, counted from the end of the bundle's prefix, and value i at i * v + slot. If all keys,
+/// or all values, are of one size, the slots and their width are zero, and the column takes no bytes. The same
+/// applies to the sequences and kinds of a block in which they are all equal. A width is the smallest number of bytes
+/// that holds the column's largest number.
 ///
 /// # Invariants
-/// 1. Every block was validated (`Block.validate`) before a `Block` is made of it: access to rows
-///    needs no further checks.
-/// 2. Integers of any width are read as eight bytes and masked, short suffixes copied as sixteen: what
-///    lies after them, at least the header, makes that safe. Values are read exactly.
-/// 3. Rows are in internal-key order (checked by `TableReader.verify`; the checksum holds it).
+/// 1. Every content is validated (`Block.validate`) before a `Block` is created from it, so access to rows needs no
+///    further checks.
+/// 2. Integers of any width are read as eight bytes and masked, and short suffixes are copied as sixteen bytes. The
+///    bytes after them, at least the header, make that safe. Values are read exactly.
+/// 3. Rows are in internal-key order (`TableReader.verify` checks it; the checksum protects it).
 ///
 /// # Safety
-/// Valid as long as the memory it was made of.
+/// A block is valid as long as the memory from which it was created.
 @safe
 struct Block {
   static let headerSize = 36
-  /// Rows of a bundle. On disk: never change.
+  /// The number of rows of a bundle. On disk: never change.
   static let bundleSize = 16
   static let bundleShift = 4
   static let bundleRecordSize = 6
-  /// Suffixes of at most this size are copied by one load and store.
+  /// The size up to which a suffix is copied by one load and store.
   static let copySize = 16
 
   let rowCount: Int
@@ -78,19 +78,19 @@ struct Block {
   let suffixes: BlockColumn
   let offsets: BlockColumn
 
-  /// A block of no rows.
+  /// Creates a block without rows.
   init() {
     self.init(validated: Block.empty)
   }
 
-  /// The content of a block of no rows.
+  /// The content of a block without rows.
   private static let empty: ByteView = {
     let memory = UnsafeMutableRawPointer.allocate(byteCount: headerSize, alignment: 16)
     unsafe memory.initializeMemory(as: UInt8.self, repeating: 0, count: headerSize)
     return unsafe ByteView(base: UnsafeRawPointer(memory), count: headerSize)
   }()
 
-  /// The block with this validated content.
+  /// Creates a block from a validated content.
   @inline(__always)
   init(validated content: ByteView) {
     let layout = BlockLayout(content)
@@ -114,8 +114,8 @@ struct Block {
     unsafe offsets = BlockColumn(base: base + layout.offsets, width: layout.offsetWidth)
   }
 
-  /// Asks for what a search touches first: header, prefix, heads and bundles, and the keys before them.
-  /// They would come one after the other, each at the price of a miss.
+  /// Prefetches what a search reads first: header, prefix, heads and bundles, and the keys before them. Without the
+  /// prefetch, each of them would be a separate cache miss.
   @inline(__always)
   static func prefetch(_ content: ByteView) {
     var line = 0
@@ -125,7 +125,7 @@ struct Block {
     }
   }
 
-  /// Asks for what a scan that begins at the first row touches: as a search does, and the first values.
+  /// Prefetches what a scan that begins at the first row reads: the parts that a search reads, and the first values.
   static func prefetchRows(_ content: ByteView) {
     prefetch(content)
     var line = 0
@@ -137,7 +137,8 @@ struct Block {
 
   private static let valuesPrefetchSize = 256
 
-  /// Measured in pairs, everything cached, 3 million keys: gets and seeks with ten steps take 7 % less so.
+  /// The number of bytes that a search prefetches. Measured in pairs with 3 million keys, everything cached: gets and
+  /// seeks with ten steps take 7 % less with it.
   private static let prefetchSize = 384
 
   // MARK: - Rows
@@ -159,7 +160,7 @@ struct Block {
     return unsafe ByteView(base: values + start, count: end &- start)
   }
 
-  /// What the rows of a bundle have in common.
+  /// Returns the location of a bundle's keys and the prefix that its rows share.
   @inline(__always)
   func bundle(_ index: Int) -> BlockBundle {
     assert(index >= 0 && index < bundleCount, "a bundle outside the block")
@@ -170,7 +171,7 @@ struct Block {
     return unsafe BlockBundle(base: keys + start, prefixSize: size, suffixSizeMinimum: rest > 0 ? rest : 0)
   }
 
-  /// The key of a row after the block prefix and its bundle's prefix.
+  /// Returns the part of a row's key after the block prefix and its bundle's prefix.
   @inline(__always)
   func suffix(_ row: Int, _ bundle: BlockBundle) -> ByteView {
     assert(row >= 0 && row < rowCount, "a row outside the block")
@@ -181,7 +182,7 @@ struct Block {
     return unsafe ByteView(base: bundle.base + bundle.prefixSize + start, count: end &- start)
   }
 
-  /// Puts the whole key of a row after what `writer` holds. For what is not hot.
+  /// Appends the whole key of a row to `writer`. For code that is not on a hot path.
   func appendKey(_ row: Int, to writer: inout ByteWriter) {
     let bundle = bundle(row >> Block.bundleShift)
     writer.append(prefix)
@@ -189,7 +190,7 @@ struct Block {
     writer.append(suffix(row, bundle))
   }
 
-  /// The first eight bytes, after the block prefix, of the first key of a bundle.
+  /// Returns the first eight bytes, after the block prefix, of the first key of a bundle.
   @inline(__always)
   func head(_ bundle: Int) -> UInt64 {
     assert(bundle >= 0 && bundle < bundleCount, "a bundle outside the block")
@@ -197,10 +198,10 @@ struct Block {
   }
 }
 
-/// A bundle of at most 16 rows: where its keys are and what they share after the block prefix.
+/// A bundle of at most 16 rows: the location of its keys and the prefix that they share after the block prefix.
 ///
 /// # Safety
-/// Valid as long as its block.
+/// A bundle is valid as long as its block.
 @safe
 struct BlockBundle {
   let base: UnsafeRawPointer
@@ -211,13 +212,13 @@ struct BlockBundle {
   var prefix: ByteView { unsafe ByteView(base: base, count: prefixSize) }
 }
 
-/// Integers of one width, 0 to 7 bytes, little-endian. Zero bytes: all are 0.
+/// Little-endian integers of one width, 0 to 7 bytes. With a width of zero, all are 0.
 ///
-/// Every width is read the same way, by eight bytes and a mask: no branch, and the block's header after
-/// the column makes it safe for the last one.
+/// Every width is read the same way, by eight bytes and a mask, without a branch. The block's header after the column
+/// makes the read of the last integer safe.
 ///
 /// # Safety
-/// Valid as long as its block; the index is checked by the caller that validated the block.
+/// A column is valid as long as its block. The index is checked by the caller that validated the block.
 @safe
 struct BlockColumn {
   let base: UnsafeRawPointer
@@ -239,6 +240,6 @@ struct BlockColumn {
   @inline(__always)
   func integer(_ index: Int) -> Int { Int(truncatingIfNeeded: self[index]) }
 
-  /// The fewest bytes that hold `largest`.
+  /// Returns the smallest number of bytes that holds `largest`.
   static func width(_ largest: UInt64) -> Int { (71 &- largest.leadingZeroBitCount) / 8 }
 }

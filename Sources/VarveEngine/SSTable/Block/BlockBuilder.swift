@@ -1,21 +1,22 @@
-/// Puts the rows of one block together, in order, and writes the content that `Block` draws.
+/// Builds the content of one block, in the format that `Block` describes, from rows that are added in order.
 ///
-/// Values go straight to their position in the content. Keys wait, whole, until the block is finished:
-/// only then is it known what they share. Nothing is encoded twice.
+/// Values are written directly to their position in the content. Keys are kept whole until the block is finished,
+/// because only then is it known what they share. No byte is encoded twice.
 ///
 /// # Safety
-/// The only owner of its memory.
+/// The builder is the only owner of its memory.
 @safe
 struct BlockBuilder: ~Copyable {
-  /// A row that waits: trailer (8), end of its key in `keys` (4), end of its value in the values (4).
+  /// The size of the record of a pending row: trailer (8), end of its key in `keys` (4), end of its value in the
+  /// values (4).
   private static let recordSize = 16
-  /// What a block of large values may leave for the next one.
+  /// The capacity up to which a block of large values may leave its memory to the next one.
   private static let keptCapacityMaximum = 128 << 10
 
   private var content: ByteWriter
   private var keys: ByteWriter
   private var records: ByteWriter
-  /// The bundle records of a block that is being finished.
+  /// The bundle records of the block that is being finished.
   private var bundles = ByteWriter()
   private(set) var rowCount = 0
   private var keySizeMinimum = Int.max
@@ -37,25 +38,25 @@ struct BlockBuilder: ~Copyable {
     records = ByteWriter(capacity: capacity / 4 + 1024)
   }
 
-  /// The memory of all buffers.
+  /// The memory of all buffers, in bytes.
   var memorySize: Int { content.capacity + keys.capacity + records.capacity + bundles.capacity }
 
   var isEmpty: Bool { rowCount == 0 }
-  /// The key added last; valid until the next change. Only if there is one.
+  /// The last key added, valid until the next change. Requires that there is one.
   @inline(__always)
   var lastKey: ByteView { keys.view.dropFirst(lastKeyStart) }
-  /// The key added first.
+  /// The first key added.
   var firstKey: ByteView { keys.view.slice(0, keyEnd(0)) }
-  /// About the size of the content if it were finished now: what prefixes save is not counted.
+  /// The approximate size of the content if the block were finished now, without what prefixes save.
   @inline(__always)
   var estimatedSize: Int { content.count &+ keys.count &+ rowCount &* 6 }
 
-  /// Whether a row fits into what 32 bits can count.
+  /// Returns whether the sizes of a row fit into 32 bits.
   static func canHold(keySize: Int, valueSize: Int) -> Bool {
     keySize <= Limits.keySizeMaximum && valueSize <= Limits.valueSizeMaximum
   }
 
-  /// Makes room for a large row and the columns of a block that has it alone. Throws `.noMemory`.
+  /// Reserves memory for a large row and the columns of a block that contains only that row. Throws `.noMemory`.
   mutating func reserve(_ keySize: Int, _ valueSize: Int) throws(EngineError) {
     try content.reserveOrThrow(valueSize + 2 * keySize + 256)
   }
@@ -82,7 +83,7 @@ struct BlockBuilder: ~Copyable {
     rowCount &+= 1
   }
 
-  /// Writes the columns; the content is valid until `removeAll`.
+  /// Writes the columns and returns the content, which is valid until `removeAll`.
   mutating func finish() -> ByteView {
     if rowCount == 0 {
       smallestSequence = .zero
@@ -119,7 +120,7 @@ struct BlockBuilder: ~Copyable {
     return content.view
   }
 
-  /// Forgets the rows and keeps the memory.
+  /// Removes the rows and keeps the memory.
   mutating func removeAll() {
     content.removeAll()
     // One huge value must not keep its memory for the rest of the table.
@@ -171,7 +172,7 @@ struct BlockBuilder: ~Copyable {
     return first..<min(first &+ Block.bundleSize, rowCount)
   }
 
-  /// What the suffixes of a bundle have at least.
+  /// Returns the smallest size that a suffix of a bundle can have.
   @inline(__always)
   private func suffixSizeMinimum(_ prefixSize: Int, _ bundlePrefixSize: Int) -> Int {
     max(0, keySizeMinimum &- prefixSize &- bundlePrefixSize)
@@ -179,7 +180,7 @@ struct BlockBuilder: ~Copyable {
 
   // MARK: - Sections
 
-  /// Makes the bundle records. Returns the bytes of keys and the largest slot of a suffix.
+  /// Computes the bundle records. Returns the bytes of keys and the largest slot of a suffix.
   private mutating func measureBundles(_ prefixSize: Int) -> (keysSize: Int, excess: Int) {
     bundles.removeAll()
     var start = 0
@@ -208,8 +209,8 @@ struct BlockBuilder: ~Copyable {
     }
   }
 
-  /// Appends `count` integers of `width` bytes. Each is stored as eight bytes: the next one, or the
-  /// next section, overwrites what is too much.
+  /// Appends `count` integers of `width` bytes. Each is stored as eight bytes: the next one, or the next section,
+  /// overwrites the excess.
   @inline(__always)
   private mutating func appendColumn(_ width: Int, _ count: Int, _ body: (Int) -> UInt64) {
     if width == 0 { return }
@@ -263,7 +264,7 @@ struct BlockBuilder: ~Copyable {
   }
 
   private mutating func appendKeys(_ prefixSize: Int, _ keysSize: Int) {
-    // Suffixes are copied sixteen bytes at a time: what is too much is overwritten by the next.
+    // Suffixes are copied sixteen bytes at a time, and the next one overwrites the excess.
     content.reserve(keysSize + Block.copySize)
     keys.reserve(Block.copySize)
     for bundle in 0..<bundleCount {

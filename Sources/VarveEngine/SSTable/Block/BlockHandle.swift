@@ -1,15 +1,15 @@
-/// Where a block lies in its table's file.
+/// The location of a block in its table's file.
 ///
 /// # Format
-/// 16 bytes, little-endian: offset (8), stored size (4), content size (4). The stored size is that of
-/// the packed content without the block trailer; the content size is that after unpacking. All zero:
-/// there is no such block.
+/// 16 bytes, little-endian: offset (8), stored size (4), content size (4). The stored size is that of the compressed
+/// content without the block trailer; the content size is that after decompression. All zeros mean that there is no
+/// such block.
 struct BlockHandle: Hashable, Sendable {
   let offset: UInt64
   let storedSize: UInt32
   let contentSize: UInt32
 
-  /// On disk: never change.
+  /// The size of an encoded handle. On disk: never change.
   static let size = 16
   static let none = BlockHandle(offset: 0, storedSize: 0, contentSize: 0)
 
@@ -20,7 +20,7 @@ struct BlockHandle: Hashable, Sendable {
     self.contentSize = contentSize
   }
 
-  /// Reads the first 16 bytes of `view`, which has them.
+  /// Reads a handle from the first 16 bytes of `view`, which must have them.
   @inline(__always)
   init(_ view: ByteView) {
     offset = view.load(0, as: UInt64.self)
@@ -34,11 +34,11 @@ struct BlockHandle: Hashable, Sendable {
     writer.append(integer: contentSize)
   }
 
-  /// The bytes of the file that the block takes, its trailer included.
+  /// The number of bytes of the file that the block takes, including its trailer.
   @inline(__always)
   var fileSize: Int { Int(storedSize) &+ BlockTrailer.size }
 
-  /// The first byte after the block and its trailer; nil if that is not an offset of a file.
+  /// The offset of the first byte after the block and its trailer, or nil if that is not a valid file offset.
   var end: UInt64? {
     let (end, overflow) = offset.addingReportingOverflow(UInt64(fileSize))
     return overflow ? nil : end

@@ -1,7 +1,7 @@
-/// The header of a block's content and the offsets of its sections, as `Block` draws them.
+/// The header of a block's content and the offsets of its sections, in the format that `Block` describes.
 ///
-/// The header may hold anything: 32-bit counts times at most eight bytes don't overflow, and
-/// `Block.validate` compares the sum with the content's size.
+/// The header may contain any bytes: 32-bit counts times at most eight bytes don't overflow, and `Block.validate`
+/// compares the sum with the content's size.
 struct BlockLayout {
   let rowCount: Int
   let keysSize: Int
@@ -17,10 +17,10 @@ struct BlockLayout {
   let kindWidth: Int
   let reserved: UInt16
 
-  /// Where the header begins.
+  /// The offset at which the header begins.
   private let header: Int
 
-  /// Reads the header at the end of `content`, which has one.
+  /// Reads the header at the end of `content`, which must have one.
   @inline(__always)
   init(_ content: ByteView) {
     header = content.count &- Block.headerSize
@@ -57,7 +57,7 @@ struct BlockLayout {
   var kinds: Int { offsets &- rowCount &* kindWidth }
   @inline(__always)
   var sequences: Int { kinds &- rowCount &* sequenceWidth }
-  /// Where the values end by this reckoning: they begin at 0.
+  /// The offset at which the values end according to the header. They begin at 0.
   @inline(__always)
   var valuesEnd: Int { sequences }
 }

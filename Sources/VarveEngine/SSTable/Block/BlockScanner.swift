@@ -1,19 +1,22 @@
-/// Finds the blocks of a table one after the other where no index says where they are.
+/// Finds the blocks of a table one after the other if no index gives their locations.
 ///
-/// A block does not contain its size, but its checksum does: of the bytes from its begin on, only the right
-/// number, with the codec and the checksum after them, verifies. So the end of an intact block is found
-/// in one pass over it. After damage the next begin is not known either: every offset is tried, up to
-/// `resyncSizeMaximum` bytes each, within a bound of work for the whole table.
+/// A block does not contain its size, but its checksum determines it: of the bytes from its start on, only the right
+/// number, followed by the codec and the checksum, verifies. So the end of an intact block is found in one pass over
+/// it. After damage the next start is not known either: every offset is tried, each for a block of at most
+/// `resyncSizeMinimum` bytes or twice the largest block found, whichever is larger, within a bound of work for the
+/// whole table.
 ///
-/// One thread's. The views that it hands out are valid while `bytes` are, contents while the block lives.
+/// A scanner belongs to one thread. The views that it returns are valid while `bytes` are, and contents while the
+/// block lives.
 struct BlockScanner {
   /// An intact block.
   struct Found {
     let start: Int
     let end: Int
-    /// Nil for a block that verifies and holds no rows: of a filter, an index, the properties.
+    /// The content, or nil for a block that verifies but has no rows: a block of a filter, an index or the
+    /// properties.
     let content: Content?
-    /// What such a block holds, unpacked.
+    /// The decompressed content of such a block.
     var other: Content?
   }
 
@@ -24,15 +27,15 @@ struct BlockScanner {
   }
 
   private let bytes: ByteView
-  /// Where `bytes` begin in the file.
+  /// The offset of `bytes` in the file.
   private let fileOffset: UInt64
   private let tableID: UInt64
-  /// Steps of the checksum that may still be made to find begins after damage.
+  /// The number of checksum steps that may still be made to find a block's start after damage.
   private var workLeft: Int
   private var largestFound = 0
 
   static let resyncSizeMinimum = 16 << 10
-  /// About a second.
+  /// The bound of work, in checksum steps: about a second.
   static let workMaximum = 1 << 28
 
   init(_ bytes: ByteView, fileOffset: UInt64, tableID: UInt64, work: Int = Self.workMaximum) {
@@ -42,13 +45,13 @@ struct BlockScanner {
     workLeft = work
   }
 
-  /// The block that begins at `start`, of any size.
+  /// Returns the block that begins at `start`, of any size, or nil if none verifies.
   mutating func block(at start: Int) -> Found? {
     guard let end = end(ofBlockAt: start, limit: bytes.count) else { return nil }
     return decode(start, end)
   }
 
-  /// The next block that begins after `start`; nil where there is none, or the work is used up.
+  /// Returns the next block that begins after `start`, or nil if there is none or the work is used up.
   mutating func next(after start: Int) -> Found? {
     let limit = max(Self.resyncSizeMinimum, 2 * largestFound)
     var position = start + 1
@@ -73,7 +76,8 @@ struct BlockScanner {
     return Found(start: start, end: end, content: found)
   }
 
-  /// The end, trailer included, of the block at `start`, where one of at most `limit` bytes verifies.
+  /// Returns the end, including the trailer, of the block of at most `limit` bytes at `start`, or nil if none
+  /// verifies.
   private func end(ofBlockAt start: Int, limit: Int) -> Int? {
     let last = min(bytes.count - BlockTrailer.size, start + min(limit, bytes.count))
     guard start <= last else { return nil }

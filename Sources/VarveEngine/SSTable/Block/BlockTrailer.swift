@@ -8,14 +8,14 @@
 ///
 ///     checksum = CRC-32C(stored content, codec byte) xor CRC32C.seed(table id, offset of the block)
 ///
-/// The position enters by an exclusive or at the end, not by the CRC's start value: a block that is
-/// copied whole to another position is verified as usual, and its checksum then moves by two exclusive
-/// ors instead of a second pass over the content. Right bytes in a wrong position still don't verify.
+/// The location is combined with the checksum by an exclusive or at the end instead of being the CRC's start value. A
+/// block that is copied whole to another location is verified as usual, and its checksum is then adapted by two
+/// exclusive ors instead of a second pass over the content. Valid bytes at a wrong location still fail verification.
 enum BlockTrailer {
-  /// On disk: never change.
+  /// The size of a trailer. On disk: never change.
   static let size = 5
 
-  /// Appends the trailer of the `count` bytes that end `writer`.
+  /// Appends the trailer of `content`, the bytes that end `writer`.
   static func seal(
     _ codec: Compression, content: ByteView, tableID: UInt64, offset: UInt64, to writer: inout ByteWriter
   ) {
@@ -25,19 +25,19 @@ enum BlockTrailer {
     writer.append(integer: checksum ^ CRC32C.seed(tableID, offset))
   }
 
-  /// Whether `block`, stored content and trailer, belongs at this position.
+  /// Returns whether `block`, stored content and trailer, verifies at this location.
   @inline(__always)
   static func verifies(_ block: ByteView, tableID: UInt64, offset: UInt64) -> Bool {
     checksum(block, tableID: tableID, offset: offset) == block.load(block.count &- 4, as: UInt32.self)
   }
 
-  /// The checksum that `block`, stored content and trailer, has at this position.
+  /// Returns the checksum that `block`, stored content and trailer, has at this location.
   @inline(__always)
   static func checksum(_ block: ByteView, tableID: UInt64, offset: UInt64) -> UInt32 {
     CRC32C.extend(0, block.slice(0, block.count &- 4)) ^ CRC32C.seed(tableID, offset)
   }
 
-  /// The checksum that a verified block has at another position.
+  /// Returns the checksum that a verified block has at another location.
   static func rebased(
     _ checksum: UInt32, from source: (tableID: UInt64, offset: UInt64), to target: (tableID: UInt64, offset: UInt64)
   ) -> UInt32 {

@@ -1,4 +1,4 @@
-/// The range tombstones of a table on disk.
+/// The encoding of a table's range tombstones.
 ///
 /// # Format
 /// The content of a block, with the trailer of any block. Integers are varints.
@@ -10,8 +10,8 @@
 ///       sequence count, at least 1
 ///       the newest sequence, then for each older one how far below it is (at least 1)
 ///
-/// A table that has such a block says so by a required feature, so that a version that doesn't know range
-/// tombstones refuses it: it would show what was deleted.
+/// A table with such a block has a required feature, so that a version that doesn't support range tombstones refuses
+/// the table: it would otherwise show deleted entries.
 enum RangeTombstoneBlock {
   static func append(_ list: RangeTombstoneList, to writer: inout ByteWriter) {
     writer.append(varint: UInt64(list.count))
@@ -28,7 +28,7 @@ enum RangeTombstoneBlock {
     }
   }
 
-  /// Reads a content that may be anything. Throws `.corruption` with its position.
+  /// Reads a content, which may contain any bytes. Throws `.corruption` with its position.
   static func read(_ content: ByteView, path: String, offset: UInt64) throws(EngineError) -> RangeTombstoneList {
     var reader = ByteReader(content, file: path, fileOffset: offset)
     var builder = RangeTombstoneListBuilder()

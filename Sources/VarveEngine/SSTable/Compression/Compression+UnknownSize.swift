@@ -1,9 +1,11 @@
 internal import CLZ4
 internal import CZstd
 
-/// Unpacking without a handle that says how large the content is: only where the index of a table is lost.
+/// Decompression without a handle that states the size of the content, which is needed only if the index of a table
+/// is lost.
 extension Compression {
-  /// The content of a packed block; nil where it is none of at most `sizeMaximum` bytes.
+  /// Returns the content of a compressed block, or nil if the input is not a valid block of at most `sizeMaximum`
+  /// bytes of content.
   func decompress(_ input: ByteView, sizeMaximum: Int) -> (memory: BlockBytes, size: Int)? {
     switch self {
     case .none:
@@ -14,7 +16,7 @@ extension Compression {
     case .lz4: return decompressLZ4(input, sizeMaximum: sizeMaximum)
     case .zstd:
       let size = unsafe ZSTD_getFrameContentSize(input.base, input.count)
-      // The two largest values mean "not known" and "no frame".
+      // The two largest values mean "unknown size" and "not a frame".
       guard size <= UInt64(sizeMaximum) else { return nil }
       let memory = BlockBytes(count: Int(size))
       let output = unsafe UnsafeMutableRawBufferPointer(start: memory.base, count: Int(size))
@@ -23,8 +25,8 @@ extension Compression {
     }
   }
 
-  /// LZ4 does not say how large its output is: room is doubled until it fits. It never packs better than
-  /// 255 to 1.
+  /// LZ4 does not state the size of its output, so the capacity is doubled until the output fits. Its ratio is at
+  /// most 255 to 1.
   private func decompressLZ4(_ input: ByteView, sizeMaximum: Int) -> (memory: BlockBytes, size: Int)? {
     guard let inputCount = Int32(exactly: input.count), inputCount > 0 else { return nil }
     let limit = min(sizeMaximum, input.count &* 255 &+ 64, Int(Int32.max))
@@ -41,10 +43,10 @@ extension Compression {
   }
 }
 
-/// Memory for one unpacked block, with room after it for reads of whole words.
+/// Memory for one decompressed block, with room after it for reads of whole words.
 ///
 /// # Safety
-/// The only owner of its memory; `base` has `count` bytes, zero at first, as long as the object lives.
+/// The object is the only owner of its memory. `base` has `count` bytes, initially zero, as long as the object lives.
 @safe
 final class BlockBytes {
   let base: UnsafeMutableRawPointer
@@ -58,6 +60,6 @@ final class BlockBytes {
 
   deinit { unsafe base.deallocate() }
 
-  /// The first `size` bytes; valid while the object lives.
+  /// Returns the first `size` bytes, valid while the object lives.
   func view(_ size: Int) -> ByteView { unsafe ByteView(base: UnsafeRawPointer(base), count: size) }
 }

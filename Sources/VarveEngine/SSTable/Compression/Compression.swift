@@ -9,45 +9,44 @@ internal import CZstd
   import Musl
 #endif
 
-/// How the bytes of a block are packed on disk.
+/// The codec by which the bytes of a block are compressed on disk.
 ///
-/// On disk: never change a number. A reader that meets one that it does not know says so.
+/// On disk: never change a number. A reader that finds an unknown number reports it.
 ///
 /// # Format
-/// - `none`: the bytes as they are.
-/// - `lz4`: one LZ4 block (not a frame); the size before packing is written by the caller that writes the
-///   block.
-/// - `zstd`: one Zstandard frame with its content size, no checksum, no dictionary. Other frames
-///   after it, skippable ones and those of old formats are damage.
+/// - `none`: the bytes, uncompressed.
+/// - `lz4`: one LZ4 block (not a frame). The size before compression is stored by the caller that writes the block.
+/// - `zstd`: one Zstandard frame with its content size, without a checksum or a dictionary. Further frames after it,
+///   skippable frames and those of old formats are damage.
 ///
 /// # Invariants
-/// 1. A codec is used only where it saves at least an eighth: what saves less costs more time to
-///    unpack than to read.
-/// 2. `decompress` fills the whole of its output or throws `.corruption`; it never reads outside its
-///    input, nor writes outside its output, whatever the bytes are.
+/// 1. A codec is used only if it saves at least an eighth: a smaller saving costs more time to decompress than to
+///    read.
+/// 2. `decompress` fills the whole of its output or throws `.corruption`. It never reads outside its input, nor
+///    writes outside its output, whatever the bytes are.
 ///
 /// # Concurrency
-/// Safe from any thread. LZ4 keeps its 16 KiB table on the stack; Zstandard's contexts come from a
-/// pool (`ZstdContexts`), because making one costs more than packing a block.
+/// Safe from any thread. LZ4 keeps its 16 KiB table on the stack. Zstandard's contexts come from a pool
+/// (`ZstdContexts`), because creating one costs more than compressing a block.
 enum Compression: UInt8, Sendable, CaseIterable {
   case none = 0
   case lz4 = 1
   case zstd = 2
 
-  /// The level of Zstandard unless an option says otherwise.
+  /// The level of Zstandard unless an option sets another one.
   static let zstdLevelDefault: Int32 = 1
 
-  /// So many bytes at most come of one packed byte: Zstandard repeats a byte 131,072 times in a block of
-  /// four; LZ4 gets to 255.
+  /// The maximum number of bytes to which one compressed byte can expand: Zstandard repeats a byte 131,072 times in a
+  /// block of four bytes; LZ4 reaches 255.
   static let ratioMaximum: UInt64 = 32_768
 
-  /// Packs `input` after what `output` holds. Returns false, with nothing appended, if that would
-  /// save less than an eighth: the block is then stored as `none`.
+  /// Appends the compressed `input` to `output`. Returns false, and appends nothing, if that would save less than an
+  /// eighth: the block is then stored as `none`.
   func compress(
     _ input: ByteView, appendingTo output: inout ByteWriter, level: Int32 = Compression.zstdLevelDefault
   ) -> Bool {
     let sizeMaximum = input.count &- (input.count &+ 7) / 8
-    // The bound of LZ4, which Zstandard does not need: one rule for both.
+    // The bound is that of LZ4. Zstandard does not need it, but the same rule applies to both.
     guard self != .none, sizeMaximum > 0, input.count <= Int(LZ4_MAX_INPUT_SIZE) else { return false }
     let sizeBefore = output.count
     unsafe output.appendUninitialized(sizeMaximum) { destination in
@@ -60,8 +59,8 @@ enum Compression: UInt8, Sendable, CaseIterable {
     return output.count > sizeBefore
   }
 
-  /// Unpacks `input`, which must give exactly as many bytes as `output` has. Throws `.corruption`
-  /// without a position: the caller knows it.
+  /// Decompresses `input`, whose content must have exactly the size of `output`. Throws `.corruption` without a
+  /// position, which the caller knows.
   func decompress(_ input: ByteView, into output: UnsafeMutableRawBufferPointer) throws(EngineError) {
     switch self {
     case .none:
@@ -74,7 +73,7 @@ enum Compression: UInt8, Sendable, CaseIterable {
     }
   }
 
-  /// The bytes used, 0 if they are not enough.
+  /// Compresses by LZ4 and returns the number of bytes written, or 0 if they don't fit.
   private static func packLZ4(_ input: ByteView, into output: UnsafeMutableRawBufferPointer) -> Int {
     guard let destination = output.baseAddress else { return 0 }
     return unsafe Int(

@@ -1,20 +1,20 @@
 internal import CZstd
 import Synchronization
 
-/// Zstandard's working memory, kept between uses.
+/// A pool of Zstandard's working memory.
 ///
-/// A context costs some 100 KiB and several microseconds to make, more than a block costs to
-/// unpack. A few of each kind wait in slots; the caller that needs one takes one out or makes one, and puts
-/// it back or, if every slot is taken, frees it. So at most `slotCount` of each are kept, and there
-/// is not thread-local state that would outlive its thread.
+/// Creating a context takes some 100 KiB and several microseconds, more than decompressing a block. A few contexts of
+/// each kind are kept in slots. A caller that needs one takes one from a slot or creates one, and afterwards returns
+/// it to a slot or, if every slot is taken, frees it. So at most four contexts of each kind are kept, and there is no
+/// thread-local state that would outlive its thread.
 ///
 /// # Safety
-/// A context belongs to who took it: it leaves its slot by an atomic exchange.
+/// A context belongs to the caller that took it, because it leaves its slot by an atomic exchange.
 ///
 /// # Concurrency
-/// Safe from any thread, no lock.
+/// Safe from any thread, without a lock.
 enum ZstdContexts {
-  /// Packs; the bytes used, 0 if they are not enough or the library fails.
+  /// Compresses, and returns the number of bytes written, or 0 if they don't fit or the library fails.
   static func compress(_ input: ByteView, into output: UnsafeMutableRawBufferPointer, level: Int32) -> Int {
     guard let context = unsafe packing.take() ?? ZSTD_createCCtx() else { return 0 }
     let clamped = min(max(level, ZSTD_minCLevel()), ZSTD_maxCLevel())
@@ -24,10 +24,10 @@ enum ZstdContexts {
     return ZSTD_isError(result) != 0 ? 0 : result
   }
 
-  /// Unpacks exactly one frame to exactly the size of `output`.
+  /// Decompresses exactly one frame to exactly the size of `output`.
   static func decompress(_ input: ByteView, into output: UnsafeMutableRawBufferPointer) throws(EngineError) {
-    // Only a frame of the current format, and nothing after it: the library would also take frames
-    // of its early formats, whose decoders no one hardens any more.
+    // Only one frame of the current format is accepted, without bytes after it: the library would also accept frames
+    // of its early formats, whose decoders are no longer hardened.
     guard input.count > 4, input.load(0, as: UInt32.self) == UInt32(ZSTD_MAGICNUMBER),
       unsafe ZSTD_findFrameCompressedSize(input.base, input.count) == input.count
     else { throw .corruption("\(input.count) bytes are not one complete Zstandard frame") }
@@ -45,10 +45,10 @@ enum ZstdContexts {
   private static let packing = Slots()
   private static let unpacking = Slots()
 
-  /// Four contexts of one kind, or fewer.
+  /// At most four contexts of one kind.
   @safe
   private final class Slots: @unchecked Sendable {
-    // Sendable: each pointer is handed over by an atomic exchange.
+    // Sendable: each pointer is transferred by an atomic exchange.
     private let first = Atomic<UInt>(0)
     private let second = Atomic<UInt>(0)
     private let third = Atomic<UInt>(0)
@@ -63,7 +63,7 @@ enum ZstdContexts {
       return unsafe OpaquePointer(bitPattern: bits)
     }
 
-    /// False if all slots are taken: the caller frees the context.
+    /// Returns false if all slots are taken, in which case the caller frees the context.
     func put(_ context: OpaquePointer) -> Bool {
       let bits = UInt(bitPattern: context)
       return first.compareExchange(expected: 0, desired: bits, ordering: .releasing).exchanged

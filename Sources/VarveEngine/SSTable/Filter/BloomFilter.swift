@@ -1,4 +1,4 @@
-/// A Bloom filter whose probes for one key all lie in one cache line, as it is on disk.
+/// A Bloom filter in its disk format, in which all probes of one key are in one cache line.
 ///
 /// # Format
 ///
@@ -9,47 +9,51 @@
 ///     64 * n + 5    1        kind: 1. On disk: never change; another number is another filter
 ///     64 * n + 6    2        zero
 ///
-/// The lines come first so that they are aligned to cache lines if the filter is.
+/// The lines are first, so that they are aligned to cache lines if the filter is.
 ///
 /// # Arithmetic
-/// Of the 64-bit hash of a key (`KeyHash`), `high` and `low` being its halves, all wrapping 32 bits:
+/// The computation uses the 64-bit hash of a key (`KeyHash`). `high` and `low` are its halves, and all operations
+/// wrap at 32 bits:
 ///
 ///     line    = (high * n) >> 32                    in 64 bits: 0 ..< n without a division
 ///     probe 0 = low >> 23                           9 bits: 0 ..< 512
 ///     probe i = (low * 0x9e3779b9^i) >> 23
 ///
-/// A filter of n = 0 lines is that of no keys and holds nothing.
+/// A filter of n = 0 lines has no keys and contains nothing.
 ///
 /// # Precision
-/// With 10 bits a key and 6 probes, 0.95 % of the keys that are not there seem to be (theory for
-/// lines of 512 bits, where an unbounded filter would give 0.84 %); `BloomFilterTests` measures it.
+/// With 10 bits for each key and 6 probes, 0.95 % of the absent keys give a false positive (theory for lines of 512
+/// bits; an unbounded filter would give 0.84 %). `BloomFilterTests` measures it.
 ///
 /// # Safety
-/// `mayContain` finds the count of lines from the size of the view, never from the bytes: no content
-/// makes it read outside, validated or not.
+/// `mayContain` computes the number of lines from the size of the view, never from the bytes, so no content makes it
+/// read outside, validated or not.
 enum BloomFilter {
-  /// On disk: never change.
+  /// The kind of this filter. On disk: never change.
   static let kind: UInt8 = 1
   static let lineSize = 64
   static let footerSize = 8
   static let probeCountMaximum = 30
-  /// 2^32 divided by the golden ratio, odd. On disk: never change.
+  /// 2^32 divided by the golden ratio, made odd. On disk: never change.
   static let multiplier: UInt32 = 0x9e37_79b9
 
-  /// Whether a key with this hash may be among those that were added: false means certainly not.
+  /// Returns whether a key with this hash may be among the added keys. If it returns false, the key is certainly
+  /// absent.
   @inline(__always)
   static func mayContain(_ filter: ByteView, _ hash: UInt64) -> Bool {
     let lineCount = (filter.count &- footerSize) >> 6
-    // Too short to be a filter: it excludes nothing. Exactly a footer: there are no keys.
+    // A view that is too short to be a filter excludes nothing. A view of only a footer has no keys.
     guard lineCount > 0 else { return filter.count < footerSize }
     let start = lineOffset(hash, lineCount)
     return mayContain(
       line: filter.slice(start, start &+ lineSize), probeCount: Int(filter[(lineCount << 6) &+ 4]), hash)
   }
 
-  /// The same for the line of a hash, `lineSize` bytes, where a filter is kept in pieces.
+  /// Returns whether a key with this hash may be among the added keys, given the line of the hash (`lineSize` bytes),
+  /// for a filter that is stored in pieces.
   ///
-  /// All probes are made whatever they find: which of them ends a search can't be predicted, and the answer mostly can.
+  /// All probes are made whatever their results: it is not predictable which probe ends a search, but the result
+  /// mostly is.
   @inline(__always)
   static func mayContain(line: ByteView, probeCount: Int, _ hash: UInt64) -> Bool {
     var mixed = UInt32(truncatingIfNeeded: hash)
@@ -62,13 +66,13 @@ enum BloomFilter {
     return found != 0
   }
 
-  /// The byte at which the line of a hash begins. `lineCount` is below 2^32.
+  /// Returns the offset of the line of a hash. `lineCount` must be below 2^32.
   @inline(__always)
   static func lineOffset(_ hash: UInt64, _ lineCount: Int) -> Int {
     Int(truncatingIfNeeded: ((hash >> 32) &* UInt64(truncatingIfNeeded: lineCount)) >> 32) << 6
   }
 
-  /// Compares the footer with the size. Throws `.corruption` for what cannot be, and
+  /// Validates the footer against the size. Throws `.corruption` if they contradict each other, and
   /// `.unsupportedFormat` for a kind that this version does not know.
   static func validate(_ filter: ByteView) throws(EngineError) {
     guard filter.count >= footerSize else {

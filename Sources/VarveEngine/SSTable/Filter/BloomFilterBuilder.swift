@@ -1,25 +1,24 @@
-/// Collects the hashes of a table's keys and writes their filter once, when it is known how many
-/// there are: 8 bytes of memory a key until then.
+/// Builds the filter of a table.
 ///
-/// A hash equal to the one before (the versions of one key follow each other) is added once.
-///
-/// One builder belongs to one thread at a time.
+/// The builder collects the hashes of the keys, in 8 bytes of memory for each key, and writes the filter once their
+/// number is known. A hash equal to the previous one (the versions of one key are adjacent) is added once. A builder
+/// belongs to one thread at a time.
 struct BloomFilterBuilder {
   private let bitsPerKey: Int
   private var hashes: [UInt64] = []
 
-  /// `bitsPerKey` is 1 to 64; 10 gives one false answer in a hundred.
+  /// Creates an empty builder. `bitsPerKey` is 1 to 64; 10 gives one false positive in a hundred.
   init(bitsPerKey: Int) {
     precondition(bitsPerKey >= 1 && bitsPerKey <= 64, "bits a key: 1 to 64")
     self.bitsPerKey = bitsPerKey
   }
 
   var count: Int { hashes.count }
-  /// The bytes of the hashes.
+  /// The size of the hashes, in bytes.
   var byteCount: Int { hashes.count * 8 }
-  /// The memory that the hashes take.
+  /// The memory that the hashes take, in bytes.
   var memorySize: Int { hashes.capacity * 8 }
-  /// The bytes that `finish` would append now.
+  /// The number of bytes that `finish` would append now.
   var estimatedSize: Int { lineCount * BloomFilter.lineSize + BloomFilter.footerSize }
 
   @inline(__always)
@@ -28,7 +27,7 @@ struct BloomFilterBuilder {
     hashes.append(hash)
   }
 
-  /// Appends the filter and forgets the keys; the memory is kept for the next table.
+  /// Appends the filter and removes the keys. The memory is kept for the next table.
   mutating func finish(appendingTo output: inout ByteWriter) {
     let lineCount = lineCount
     let probeCount = BloomFilterBuilder.probeCount(bitsPerKey: bitsPerKey)
@@ -46,8 +45,8 @@ struct BloomFilterBuilder {
     hashes.removeAll(keepingCapacity: true)
   }
 
-  /// How many probes give the fewest false answers where all lie in one line of 512 bits: fewer than
-  /// the bits a key times ln 2 of an unbounded filter, because lines fill unevenly.
+  /// Returns the number of probes with the fewest false positives if all are in one line of 512 bits. It is below the
+  /// bits for each key times ln 2 of an unbounded filter, because lines fill unevenly.
   static func probeCount(bitsPerKey: Int) -> Int {
     switch bitsPerKey {
     case ...2: 1

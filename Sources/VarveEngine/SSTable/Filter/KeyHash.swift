@@ -1,11 +1,11 @@
-/// The 64-bit hash of a user key, as the filters on disk know it.
+/// The 64-bit hash of a user key, as the filters on disk use it.
 ///
-/// On disk: never change. A change of one bit of the function makes every filter lie, and a filter
-/// that lies loses keys. The vectors in `KeyHashTests` hold it.
+/// On disk: never change. If one bit of the function changes, every filter gives wrong answers, and a filter with a
+/// wrong answer loses keys. The test vectors in `KeyHashTests` protect it.
 ///
 /// # Function
-/// Multiplications of 64 by 64 to 128 bits, of which both halves are used (`fold` = high xor low).
-/// All loads are little-endian, `n` is the count of the bytes, `load64(i)` eight bytes from byte i:
+/// The function multiplies 64 by 64 to 128 bits and uses both halves (`fold` = high xor low). All loads are
+/// little-endian, `n` is the number of bytes, and `load64(i)` is the eight bytes from byte i:
 ///
 ///     seed = k0 ^ n * k4                                            (all wrapping)
 ///     n > 64:  while more than 64 bytes are left, from p = 0:
@@ -23,14 +23,14 @@
 ///     x = a ^ k1, y = b ^ seed, (high, low) = x * y
 ///     hash = fold(low ^ x ^ k2, high ^ y ^ k3)
 ///
-/// x and y go into the second multiplication beside their product, so that an operand that happens
-/// to be zero does not swallow the other.
+/// x and y are used in the second multiplication together with their product, so that an operand that happens to be
+/// zero does not cancel the other.
 ///
-/// The function is not keyed: the caller that chooses the keys can choose collisions, which cost filter
-/// precision and never correctness.
+/// The function is not keyed: a caller that chooses the keys can choose collisions, which cost filter precision but
+/// never correctness.
 enum KeyHash {
-  // On disk: never change. Odd, 32 bits set, no repeated byte: digits of the square roots of 2, 3, 5,
-  // 7 and 11, made odd.
+  // On disk: never change. The constants are odd, with 32 bits set and no repeated byte: digits of the square roots
+  // of 2, 3, 5, 7 and 11, made odd.
   private static let k0: UInt64 = 0x6a09_e667_f3bc_c909
   private static let k1: UInt64 = 0xbb67_ae85_84ca_a73b
   private static let k2: UInt64 = 0x3c6e_f372_fe94_f82b
@@ -73,7 +73,7 @@ enum KeyHash {
     var position = 0
     let count = key.count
     if count > 64 {
-      // Two chains of multiplications side by side: one alone waits for each product.
+      // Two chains of multiplications run side by side, because a single one would wait for each product.
       var other = seed
       while count &- position > 64 {
         seed = fold(

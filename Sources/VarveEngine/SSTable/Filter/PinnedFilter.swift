@@ -1,26 +1,26 @@
 internal import Synchronization
 
-/// The filter of an open table of small size: each page is pinned in the cache by the first read that looks at it, and
-/// kept until the table is closed.
+/// The filter of a small open table, whose pages are pinned in the cache.
 ///
-/// A lookup asks every table that may hold its key, and mostly is answered no. Through the cache an answer is three reads
-/// of memory, each of which waits for the one before, and two writes to a shared word, for which the processor waits
-/// before it begins with the next table. So it is one read, and a lookup asks for those of all tables at once
+/// The first read that uses a page pins it, and it is kept until the table is closed. A lookup asks every table that
+/// may contain its key, and most of them answer no. Through the cache, an answer takes three dependent reads of
+/// memory and two writes to a shared word, for which the processor waits before it continues with the next table.
+/// With a pinned page it takes one read, and a lookup issues the reads of all tables at once
 /// (`EngineCore.prefetchFilters`). Measured in the decision "the filters of a lookup at once".
 ///
-/// Only of tables with at most `pageCountMaximum` pages, which are those of level 0 and of small databases: a page of a
-/// large table is rarely asked again. All pinned pages of a cache together take at most its
-/// `BlockCache.pinnedShare`; the cache is charged for them as for any block.
+/// Only tables with at most `pageCountMaximum` pages are pinned, which are those of level 0 and of small databases,
+/// because a page of a large table is rarely read again. All pinned pages of a cache together take at most its
+/// `BlockCache.pinnedShare`. The cache is charged for them as for any block.
 ///
 /// # Safety
-/// The owner of the memory at `address`, which is set once and freed by `release`. A page's `base` is set once, by
-/// the thread that then stores the pin, which `release` alone reads.
+/// The object owns the memory at `address`, which is set once and freed by `release`. A page's `base` is set once, by
+/// the thread that then stores the pin. Only `release` reads the pin.
 ///
 /// # Concurrency
 /// Safe from any thread.
 @safe
 struct PinnedFilter: ~Copyable {
-  /// 256 KiB, some 200,000 keys.
+  /// The maximum number of pages of a pinned filter: 256 KiB, some 200,000 keys.
   static let pageCountMaximum = 64
 
   private struct Page: ~Copyable {
@@ -38,7 +38,7 @@ struct PinnedFilter: ~Copyable {
     unsafe UnsafeMutablePointer<Page>(bitPattern: bits)
   }
 
-  /// The begin of a page that is pinned, valid while the table is open; nil for others.
+  /// Returns the address of a pinned page, valid while the table is open, or nil if the page is not pinned.
   @inline(__always)
   func page(_ number: Int) -> UnsafeRawPointer? {
     // Acquiring: pairs with the exchanges of `keep`.
@@ -46,12 +46,12 @@ struct PinnedFilter: ~Copyable {
     return unsafe UnsafeRawPointer(bitPattern: pages[number].base.load(ordering: .acquiring))
   }
 
-  /// Keeps the pin of a page, if that is to be pinned and no other thread was faster.
+  /// Keeps the pin of a page, if the page may be pinned and no other thread has pinned it first.
   func keep(_ number: Int, _ pin: consuming BlockPin, _ table: TableReader) {
     let count = TableFilter.pageCount(table.footer)
-    // What the cache does not have does not belong to its capacity.
+    // A block that is not in the cache does not count towards its capacity.
     guard count <= Self.pageCountMaximum, number < count, pin.isCached else { return }
-    // Lines are read without a look at the size from here on.
+    // From here on, lines are read without a check of the size.
     guard pin.view.count >= Int(TableFilter.handle(number, table.footer).contentSize) else { return }
     let size = Self.charge(pin.view.count)
     guard table.cache.reservePinned(size) else { return }
@@ -76,7 +76,8 @@ struct PinnedFilter: ~Copyable {
     return unsafe winner
   }
 
-  /// Gives the pins back. No thread reads any more: the end of the table, while it still has its cache.
+  /// Releases the pins. Called at the end of the table, while it still has its cache and when no thread reads it any
+  /// more.
   func release(_ table: TableReader) {
     guard let pages = unsafe pages(address.exchange(0, ordering: .acquiring)) else { return }
     let count = TableFilter.pageCount(table.footer)

@@ -1,25 +1,25 @@
 /// The Bloom filter of a table, in pages.
 ///
 /// # Format
-/// The lines that `BloomFilter` draws, 64 a page, the last page perhaps shorter. A page is a block
-/// that is never packed: 4,096 bytes and a trailer. The page of a key follows from its hash, so there
-/// is nothing to search; count of lines and probes are in the footer of the table.
+/// The lines that `BloomFilter` describes, 64 in each page; the last page may be shorter. A page is a block that is
+/// never compressed: 4,096 bytes and a trailer. The page of a key follows from its hash, so no search is needed. The
+/// number of lines and probes are in the footer of the table.
 ///
-/// A filter of a large table is megabytes. In one piece it would be read whole for one lookup and push
-/// everything else out of a small cache; a page is read in a microsecond.
+/// The filter of a large table takes megabytes. In one piece it would be read whole for one lookup and would evict
+/// everything else from a small cache; a page is read in a microsecond.
 enum TableFilter {
   // On disk: never change.
   static let pageLineCount = 64
   static let pageSize = pageLineCount * BloomFilter.lineSize
 
-  /// The bytes that the pages of a filter take.
+  /// Returns the number of bytes that the pages of a filter take.
   static func fileSize(lineCount: UInt32) -> UInt64 {
     let lines = UInt64(lineCount)
     let pages = (lines + UInt64(pageLineCount) - 1) / UInt64(pageLineCount)
     return lines * UInt64(BloomFilter.lineSize) + pages * UInt64(BlockTrailer.size)
   }
 
-  /// The number of the page of a hash, and where the key's line begins there.
+  /// Returns the number of a hash's page, and the offset of the key's line in it.
   @inline(__always)
   static func location(_ hash: UInt64, _ footer: TableFooter) -> (page: Int, line: Int) {
     let lineOffset = BloomFilter.lineOffset(hash, Int(footer.filterLineCount))
@@ -38,7 +38,7 @@ enum TableFilter {
     return BlockHandle(offset: offset, storedSize: size, contentSize: size)
   }
 
-  /// Writes the filter of the collected keys and says in the footer where it is.
+  /// Writes the filter of the collected keys and records its location in the footer.
   static func write(
     _ builder: inout BloomFilterBuilder, to file: inout TableFileWriter, _ footer: inout TableFooter
   ) throws(EngineError) {

@@ -1,21 +1,21 @@
-/// A decoded index block, a partition or the root: separators in rows, and what each says of the block
-/// it points at.
+/// A decoded index block, a partition or the root: rows of separators, and an entry for the block to which each row
+/// points.
 ///
 /// # Format
 ///
 ///     columns    the entries (`IndexColumns`)
 ///     rows       a block (`Block`) whose keys are the separators; its values are empty
 ///
-/// A block counts its sections from its end, so what stands before it does not disturb it, and a search
-/// touches the entries only at the row that it found.
+/// A block counts its sections from its end, so the columns before it don't matter to it, and a search reads the
+/// entry only of the row that it found.
 ///
 /// # Safety
-/// Valid as long as the memory it was made of.
+/// An index block is valid as long as the memory from which it was created.
 struct IndexBlock {
   let separators: Block
   let entries: IndexColumns
 
-  /// An index of no rows.
+  /// Creates an index block without rows.
   init() {
     self.init(validated: IndexBlock.empty)
   }
@@ -27,7 +27,7 @@ struct IndexBlock {
     return unsafe ByteView(base: UnsafeRawPointer(memory), count: size)
   }()
 
-  /// The index with this validated content.
+  /// Creates an index block from a validated content.
   @inline(__always)
   init(validated content: ByteView) {
     entries = IndexColumns(content, rowCount: IndexBlock.rowCount(content))
@@ -47,7 +47,7 @@ struct IndexBlock {
         "index block has \(content.count) bytes; expected at least \(IndexColumns.headerSize + Block.headerSize)")
     }
     let rowCount = rowCount(content)
-    // Each row takes a byte at least, of its bundle's head if of nothing else.
+    // Each row takes at least a byte: if nothing else, a part of its bundle's head.
     guard rowCount <= content.count &* Block.bundleSize else {
       throw .corruption(
         "index block of \(content.count) bytes claims \(rowCount) rows; at most \(content.count &* Block.bundleSize) fit"

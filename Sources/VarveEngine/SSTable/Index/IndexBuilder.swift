@@ -1,8 +1,7 @@
-/// Collects the entries of a table's index while its data blocks are written, and writes the index
-/// after them.
+/// Collects the entries of a table's index while its data blocks are written, and writes the index after them.
 ///
-/// Entries fill a partition; a full partition is packed and kept until the data is complete, because
-/// data blocks lie in one piece. If there is only one partition, it is the root.
+/// Entries fill a partition. A full partition is compressed and kept until the data is complete, because data blocks
+/// are contiguous in the file. If there is only one partition, it is the root.
 struct IndexBuilder: ~Copyable {
   private struct Partition {
     let range: Range<Int>
@@ -33,7 +32,7 @@ struct IndexBuilder: ~Copyable {
     block = BlockBuilder(capacity: partitionSize)
   }
 
-  /// About what `finish` will write.
+  /// The approximate number of bytes that `finish` will write.
   var estimatedSize: Int { packed.count + block.estimatedSize + entries.estimatedSize + partitions.count * 32 }
   var partitionCount: Int { partitions.count }
 
@@ -71,7 +70,7 @@ struct IndexBuilder: ~Copyable {
     largest = .zero
   }
 
-  /// Puts `content` together of what waits, and forgets that.
+  /// Writes the pending entries to `content` and removes them.
   private mutating func finishContent(firstOffset: UInt64? = nil) {
     content.removeAll()
     entries.append(firstOffset: firstOffset ?? entries.firstOffset, to: &content)
@@ -80,10 +79,10 @@ struct IndexBuilder: ~Copyable {
     entries.removeAll()
   }
 
-  /// Writes partitions and root. Returns the root's handle and the levels.
+  /// Writes partitions and root. Returns the root's handle and the number of levels.
   mutating func finish(to file: inout TableFileWriter) throws(EngineError) -> (root: BlockHandle, levelCount: UInt8) {
     guard !partitions.isEmpty else {
-      // One partition, or none at all: it is the root.
+      // A single partition, or an empty one, is the root.
       finishContent()
       return (try file.append(content: content.view, compression), 1)
     }

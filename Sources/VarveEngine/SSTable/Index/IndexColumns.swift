@@ -1,4 +1,4 @@
-/// The entries of an index block, by column.
+/// The entries of an index block, stored by column.
 ///
 /// # Format
 ///
@@ -21,17 +21,17 @@
 ///     sizes, rows, tombstones, smallest, largest, flags
 ///                n slots each
 ///
-/// The blocks of an index block lie in the file one after the other. So block i begins at first
-/// offset + i * s + slot i, and ends, trailer included, where the next one begins; the slot after the
-/// last says where that ends. The slots of the other columns hold what is above the smallest, those of
-/// the flags the flags. A width is the fewest bytes that hold the column's largest slot: a column that is
-/// the same everywhere takes no bytes.
+/// The blocks of an index block are contiguous in the file. So block i begins at first offset + i * s + slot i, and
+/// ends, including its trailer, at the start of the next block; the slot after the last one gives the end of the last
+/// block. The slots of the other columns hold the difference from the smallest value, and those of the flags hold the
+/// flags. A width is the smallest number of bytes that holds the column's largest slot, so a column of equal values
+/// takes no bytes.
 ///
-/// Entries written one by one took 40 bytes each. A compacted table of 32 MiB has 16,699 blocks and 187 KB
-/// of partitions: 11 bytes for each block, its separator included.
+/// Entries written one by one took 40 bytes each. A compacted table of 32 MiB has 16,699 blocks and 187 KB of
+/// partitions: 11 bytes for each block, including its separator.
 ///
 /// # Safety
-/// Valid as long as the memory it was made of.
+/// The columns are valid as long as the memory from which they were created.
 @safe
 struct IndexColumns {
   // On disk: never change.
@@ -39,7 +39,7 @@ struct IndexColumns {
   private static let widthMaxima: [Int] = [7, 4, 4, 4, 7, 7, 1, 0]
 
   private let base: UnsafeRawPointer
-  /// The bytes of all sections.
+  /// The number of bytes of all sections.
   let size: Int
   private let firstOffset: UInt64
   private let fileSizeMinimum: UInt64
@@ -51,8 +51,8 @@ struct IndexColumns {
   private let largest: BlockColumn
   private let flags: BlockColumn
 
-  /// The columns of `rowCount` entries at the begin of `view`. Only `validate` may make them of bytes
-  /// that were not validated.
+  /// Creates the columns of `rowCount` entries at the start of `view`. Only `validate` may do so with bytes that were
+  /// not validated.
   @inline(__always)
   init(_ view: ByteView, rowCount: Int) {
     unsafe base = view.base
@@ -84,7 +84,7 @@ struct IndexColumns {
     unsafe Value(littleEndian: base.loadUnaligned(fromByteOffset: offset, as: type))
   }
 
-  /// Where a block begins, and after the last one where it ends.
+  /// Returns the offset at which a block begins, or, after the last block, at which that ends.
   @inline(__always)
   private func offset(_ row: Int) -> UInt64 {
     firstOffset &+ UInt64(truncatingIfNeeded: row) &* fileSizeMinimum &+ offsets[row]
@@ -99,13 +99,13 @@ struct IndexColumns {
       contentSize: base(36, as: UInt32.self) &+ UInt32(truncatingIfNeeded: contentSizes[row]))
   }
 
-  /// Where the first of `rowCount` blocks begins, and the bytes of all of them. Those are below 2^64: of
-  /// fewer than 2^31 rows (`IndexBlock.validate`) none is above 2^32, and a slot is below 2^56.
+  /// Returns the offset of the first of `rowCount` blocks, and the size of all of them. The size is below 2^64: of
+  /// fewer than 2^31 rows (`IndexBlock.validate`), none is above 2^32, and a slot is below 2^56.
   func locations(_ rowCount: Int) -> (offset: UInt64, size: UInt64) {
     (firstOffset, offset(rowCount) &- firstOffset)
   }
 
-  /// The smallest sequence of what a row points at.
+  /// Returns the smallest sequence number of the block to which a row points.
   @inline(__always)
   func smallestSequence(_ row: Int) -> SequenceNumber {
     SequenceNumber((base(16, as: UInt64.self) &+ smallest[row]) & SequenceNumber.maximum.value)
@@ -122,8 +122,8 @@ struct IndexColumns {
       flags: UInt8(truncatingIfNeeded: flags[row]))
   }
 
-  /// Throws `.corruption` without a position unless `view` begins with the columns of `rowCount` entries
-  /// and every handle has a size that can be. Whether it lies in the file, `TableReader.check` says.
+  /// Throws `.corruption` without a position unless `view` begins with the columns of `rowCount` entries and every
+  /// handle has a possible size. `TableReader.check` checks whether the block lies in the file.
   static func validate(_ view: ByteView, rowCount: Int) throws(EngineError) {
     guard view.count >= headerSize else {
       throw .corruption("index block has \(view.count) bytes; expected at least \(headerSize)")
@@ -149,22 +149,22 @@ struct IndexColumns {
   }
 }
 
-/// Puts the columns of one index block together.
+/// Builds the columns of one index block.
 struct IndexColumnsBuilder: ~Copyable {
   private var entries: [IndexEntry] = []
 
-  /// Where the first block begins; 0 if there is none.
+  /// The offset of the first block, or 0 if there is none.
   var firstOffset: UInt64 { entries.first?.handle.offset ?? 0 }
 
-  /// About the bytes that the columns will take.
+  /// The approximate number of bytes that the columns will take.
   var estimatedSize: Int { IndexColumns.headerSize + entries.count * 10 }
 
-  /// Adds the entry of the block that lies after those that were added, wherever these begin.
+  /// Adds the entry of the block that follows those added before, regardless of the offset at which these begin.
   mutating func add(_ entry: IndexEntry) { entries.append(entry) }
 
   mutating func removeAll() { entries.removeAll(keepingCapacity: true) }
 
-  /// Appends the sections. The first block begins at `offset`.
+  /// Appends the sections. The first block begins at `firstOffset`.
   func append(firstOffset: UInt64, to writer: inout ByteWriter) {
     let fileSize = entries.map { UInt64($0.handle.fileSize) }
     let fileSizeMinimum = fileSize.min() ?? 0

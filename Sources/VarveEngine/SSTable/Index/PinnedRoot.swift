@@ -1,13 +1,12 @@
 internal import Synchronization
 
-/// The root index of an open table: pinned in the cache by the first read and kept until the table is
-/// closed.
+/// The root index of an open table, pinned in the cache by the first read and kept until the table is closed.
 ///
-/// Every read of every thread begins at the root. Taking a pin each time would be two writes to one
-/// shared word; this way it is one load. The cache is charged for it as for any block.
+/// Every read of every thread begins at the root. Taking a pin each time would be two writes to one shared word; a
+/// read of the pinned root is one load. The cache is charged for it as for any block.
 ///
 /// # Safety
-/// The owner of the memory after `address`, which is set once and freed by `release`.
+/// The object owns the memory at `address`, which is set once and freed by `release`.
 ///
 /// # Concurrency
 /// Safe from any thread.
@@ -22,7 +21,8 @@ struct PinnedRoot: ~Copyable {
 
   init() {}
 
-  /// Gives the pin back. No one reads any more: the end of the table, while it still has its cache.
+  /// Releases the pin. Called at the end of the table, while it still has its cache and when no thread reads it any
+  /// more.
   func release() {
     guard let contents = unsafe pointer(address.exchange(0, ordering: .acquiring)) else { return }
     unsafe contents.deinitialize(count: 1)
@@ -33,7 +33,7 @@ struct PinnedRoot: ~Copyable {
     unsafe UnsafeMutablePointer<Contents>(bitPattern: bits)
   }
 
-  /// The root, loaded by the first call; valid while the table is open.
+  /// Returns the root, which the first call loads. It is valid while the table is open.
   @inline(__always)
   func block(_ table: TableReader) throws(EngineError) -> IndexBlock {
     // Acquiring: pairs with the releasing exchange of `load`.
@@ -51,7 +51,7 @@ struct PinnedRoot: ~Copyable {
     let result = address.compareExchange(
       expected: 0, desired: UInt(bitPattern: fresh), ordering: .acquiringAndReleasing)
     if result.exchanged { return block }
-    // Another thread was faster: its pin is the one.
+    // Another thread stored its pin first, and that pin is used.
     unsafe fresh.deinitialize(count: 1)
     unsafe fresh.deallocate()
     guard let winner = unsafe pointer(result.original) else { return block }

@@ -1,11 +1,11 @@
 internal import Synchronization
 
-/// The range tombstones of an open table: read by the first who asks and kept until the table is closed.
+/// The range tombstones of an open table, read by the first caller and kept until the table is closed.
 ///
 /// As with the root index, a read loads one word and counts no reference.
 ///
 /// # Safety
-/// Owns one counted reference to the list after `bits`, which is set once and given back by `release`.
+/// The object owns one counted reference to the list in `bits`, which is set once and released by `release`.
 ///
 /// # Concurrency
 /// Safe from any thread.
@@ -15,7 +15,7 @@ struct LoadedTombstones: ~Copyable {
 
   init() {}
 
-  /// Gives the list back. No one reads any more: the end of the table.
+  /// Releases the list. Called at the end of the table, when no thread reads it any more.
   func release() {
     unsafe Self.reference(bits.exchange(0, ordering: .acquiring))?.release()
   }
@@ -24,7 +24,7 @@ struct LoadedTombstones: ~Copyable {
     unsafe UnsafeRawPointer(bitPattern: bits).map { unsafe Unmanaged<RangeTombstoneList>.fromOpaque($0) }
   }
 
-  /// The list, valid while the table is open.
+  /// Returns the list, which the first call loads by `load`. It is valid while the table is open.
   @inline(__always)
   func list(
     _ load: () throws(EngineError) -> RangeTombstoneList
@@ -40,7 +40,7 @@ struct LoadedTombstones: ~Copyable {
     let result = bits.compareExchange(
       expected: 0, desired: unsafe UInt(bitPattern: fresh.toOpaque()), ordering: .acquiringAndReleasing)
     guard !result.exchanged, let winner = unsafe Self.reference(result.original) else { return unsafe fresh }
-    // Another thread was faster: its list is the one.
+    // Another thread stored its list first, and that list is used.
     unsafe fresh.release()
     return unsafe winner
   }

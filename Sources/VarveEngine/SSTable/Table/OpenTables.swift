@@ -1,29 +1,29 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// The tables of an engine that are open: bounded in number, because each holds a descriptor, and in
-/// bytes of what each keeps in memory. A table that is touched opens; where that is one too many,
-/// another is closed.
+/// The open tables of an engine.
 ///
-/// # Which one goes
-/// The slots stand in a ring under a clock's hand. A slot that was read since the hand came by last is
-/// passed once; the first that was not is closed. The read that opens a table does not count: one that
-/// no one reads again goes before the others. A read marks its slot by at most one store, which most of
-/// the time is not needed.
+/// They are bounded in number, because each holds a descriptor, and in the bytes that they keep in memory. A table
+/// opens when it is first read. If that exceeds a bound, another table is closed.
 ///
-/// # When it goes
-/// A read of a user counts no reference and takes no lock: it loads the slot's word inside a read
-/// epoch. So closing takes the reader out of its slot at once, and `retire` releases it when every read
-/// that may have loaded it has ended. Cursors and compactions hold their reader counted; it closes with
-/// the last of them. The bounds are on the slots: readers that are still used count beside them.
+/// # Which table is closed
+/// The slots form a ring for the clock algorithm. A slot that was read since the hand last passed it is skipped once;
+/// the first one that was not is closed. The read that opens a table does not count, so a table that is not read
+/// again is closed before the others. A read marks its slot by at most one store, which is rarely needed.
+///
+/// # When a table is released
+/// A user's read counts no reference and takes no lock: it loads the slot's word inside a read epoch. So closing
+/// removes the reader from its slot at once, and `retire` releases it when every read that may have loaded it has
+/// ended. Cursors and compactions retain their reader, which is closed with the last of them. The bounds apply to the
+/// slots: readers that are still in use are not counted.
 ///
 /// # Invariants
-/// 1. A slot is in the ring exactly while it has a reader; `ringIndex` is its position.
+/// 1. A slot is in the ring exactly while it has a reader; `ringIndex` is its index.
 /// 2. `bytes` is the sum of `footprint` over the ring.
 ///
 /// # Concurrency
-/// Safe from any thread. One lock guards the ring and all changes of the slots in it; opening, closing
-/// and releasing happen outside of it.
+/// Safe from any thread. One lock guards the ring and all changes of the slots in it. Opening, closing and releasing
+/// happen outside of the lock.
 final class OpenTables: Sendable {
   fileprivate struct State {
     var slots: [TableReaderSlot] = []
@@ -34,27 +34,27 @@ final class OpenTables: Sendable {
     var openedCount: UInt64 = 0
   }
 
-  /// Engines take at least so many: one table a level, for each of a few threads.
+  /// The smallest bound on the number of open tables: one table for each level, for each of a few threads.
   static let countMinimum = 16
 
   private let state: FutexLock<State>
   private let retire: @Sendable (TableReader) -> Void
 
-  /// `retire` is given the readers that no read may get any more: it releases them when the reads that
-  /// have them have ended.
+  /// Creates an empty set. `retire` is called with readers that no new read can load; it releases each when the reads
+  /// that loaded it have ended.
   init(countMaximum: Int, bytesMaximum: Int, retire: @escaping @Sendable (TableReader) -> Void) {
     state = FutexLock(State(countMaximum: countMaximum, bytesMaximum: bytesMaximum))
     self.retire = retire
   }
 
-  /// Tables that are open for reads to come.
+  /// The number of tables that are open for new reads.
   var count: Int { state.withLock { $0.slots.count } }
-  /// Tables that were opened since the engine was; those opened again included.
+  /// The number of tables that were opened since the engine was, including those opened again.
   var openedCount: UInt64 { state.withLock { $0.openedCount } }
   var countMaximum: Int { state.withLock { $0.countMaximum } }
 
-  /// Puts a reader into a slot, and closes others where that is too much. Returns the slot's reader: a
-  /// faster thread's, where there was one.
+  /// Stores a reader in a slot, and closes other tables if a bound is exceeded. Returns the slot's reader, which is
+  /// another one if another thread stored its reader first.
   func install(_ fresh: TableReader, in slot: TableReaderSlot) -> TableReader {
     let (reader, closed) = state.withLock { state -> (TableReader, [TableReader]) in
       if let winner = slot.storedReader { return (winner, []) }
@@ -68,14 +68,14 @@ final class OpenTables: Sendable {
     return reader
   }
 
-  /// Forgets a slot whose table no one names any more.
+  /// Removes a slot whose table is no longer named by any version.
   func remove(_ slot: TableReaderSlot) {
-    // Released after the lock: closing a file is a system call.
+    // The reader is released after the lock, because closing a file is a system call.
     let reader = state.withLock { $0.take(slot) }
     withExtendedLifetime(reader) {}
   }
 
-  /// Changes the bounds; what is too much is closed at once.
+  /// Changes the bounds. The tables that exceed them are closed at once.
   func setBounds(countMaximum: Int, bytesMaximum: Int) {
     let closed = state.withLock { state in
       state.countMaximum = countMaximum
@@ -85,7 +85,7 @@ final class OpenTables: Sendable {
     for reader in closed { retire(reader) }
   }
 
-  /// Closes half of the tables that no cursor or compaction holds: the process has no descriptor left.
+  /// Closes half of the tables that no cursor or compaction holds. Called when the process has no descriptor left.
   func shed() {
     let closed = state.withLock { state in
       var closed: [TableReader] = []
@@ -110,7 +110,7 @@ final class OpenTables: Sendable {
 }
 
 extension OpenTables.State {
-  /// Takes the reader out of a slot, and the slot out of the ring; nil if it has none.
+  /// Removes the reader from a slot, and the slot from the ring. Returns nil if the slot has no reader.
   fileprivate mutating func take(_ slot: TableReaderSlot) -> TableReader? {
     guard let reader = slot.takeReader() else { return nil }
     bytes -= reader.footprint
@@ -123,7 +123,7 @@ extension OpenTables.State {
     return reader
   }
 
-  /// Takes out what is above the bounds, but not `spared`.
+  /// Removes the readers that exceed the bounds, but not that of `spared`.
   fileprivate mutating func takeExcess(sparing spared: TableReaderSlot?) -> [TableReader] {
     var closed: [TableReader] = []
     while slots.count > countMaximum || bytes > bytesMaximum {
@@ -133,7 +133,8 @@ extension OpenTables.State {
     return closed
   }
 
-  /// Each slot is passed at most once for having been read, so the hand stops in its second round.
+  /// Returns the next slot to close. Each slot is skipped at most once for having been read, so the hand stops in its
+  /// second round.
   private mutating func nextVictim(sparing spared: TableReaderSlot?) -> TableReaderSlot? {
     for _ in 0..<2 * slots.count {
       if hand >= slots.count { hand = 0 }

@@ -1,19 +1,21 @@
-/// Reads the blocks of one table in order, in large pieces, into memory of its own: that of large blocks,
-/// which does not tear the heap when it comes and goes with each table of a compaction.
+/// Reads the blocks of one table in order, in large pieces, into memory of its own.
+///
+/// The memory is allocated as that of large blocks, which does not fragment the heap when it is allocated and freed
+/// with each table of a compaction.
 ///
 /// # Safety
-/// The only owner of its memory. What it hands out is valid until the next call.
+/// The object is the only owner of its memory. The views that it returns are valid until the next call.
 ///
 /// # Concurrency
-/// Belongs to one iterator.
+/// The object belongs to one iterator.
 @safe
 final class ReadAhead {
   struct Options: Sendable {
-    /// The bytes that are read at a time, unless a block is larger.
+    /// The number of bytes that are read at a time, unless a block is larger.
     var size = 512 * 1024
-    /// Whether pages that were read are given back to the system, as a compaction's inputs may be.
+    /// Whether pages that were read are dropped from the page cache, as is right for a compaction's inputs.
     var dropsPages = false
-    /// What the memory is charged to.
+    /// The account to which the memory is charged.
     var account: MemoryAccount?
   }
 
@@ -21,7 +23,7 @@ final class ReadAhead {
   private let limit: UInt64
   private let options: Options
   private let charge: MemoryCharge
-  /// What was read of the file, and the block that was unpacked of it.
+  /// The bytes read from the file, and the block that was decompressed from them.
   private var buffer = Room()
   private var unpacked = Room()
   private var start: UInt64 = 0
@@ -36,12 +38,12 @@ final class ReadAhead {
     charge = MemoryCharge(0, to: options.account)
   }
 
-  /// The block that was handed out last, as it is in the file, trailer included.
+  /// The block that was returned last, as it is in the file, including its trailer.
   var stored: ByteView {
     unsafe ByteView(base: UnsafeRawPointer(buffer.base) + storedStart, count: storedCount)
   }
 
-  /// The validated content of a data block.
+  /// Returns the validated content of a data block.
   func content(_ handle: BlockHandle) throws(EngineError) -> ByteView {
     try table.check(handle)
     guard let end = handle.end, end <= limit else {
@@ -91,16 +93,17 @@ final class ReadAhead {
     charge.resize(to: buffer.capacity + unpacked.capacity)
   }
 
-  /// Memory of a size that changes, without what it held.
+  /// Resizable memory, which loses its contents when it is resized.
   ///
   /// # Safety
-  /// The only owner of its memory.
+  /// The value is the only owner of its memory.
   @safe
   private struct Room: ~Copyable {
     private(set) var base = unsafe UnsafeMutableRawPointer(bitPattern: 64).unsafelyUnwrapped
     private(set) var capacity = 0
 
-    /// Releases first: both together may be more than there is. Throws `.noMemory`, and has no memory then.
+    /// Changes the size. The old memory is released first, because the system may not have both. Throws `.noMemory`,
+    /// after which there is no memory.
     mutating func resize(to size: Int) throws(EngineError) {
       release()
       unsafe base = try BlockMemory.allocate(max(size, 64), alignment: 64).take()

@@ -1,10 +1,10 @@
-/// Blocks that are copied whole, packed as they are, from one table to the next.
+/// Copying whole blocks, still compressed, from one table to the next.
 ///
-/// A compaction that finds no key of another input inside a block, and nothing in it to drop, need not
-/// unpack values, merge, pack and sum up again. What remains is one copy of the packed bytes, and the
-/// hashes of the keys for the filter, which are made again from the decoded keys.
+/// A compaction that finds no key of another input inside a block, and no entry in it to drop, need not decompress
+/// values, merge, compress and compute the checksum again. What remains is one copy of the compressed bytes, and the
+/// hashes of the keys for the filter, which are computed again from the decoded keys.
 extension TableBuilder {
-  /// Whether a copy is allowed and pays: the codec is right, the block of a decent size, and the block
+  /// Returns whether a copy is allowed and worthwhile: the codec is right, the block is large enough, and the block
   /// that is being built would not be left too small by being closed now.
   func canCopyBlock(_ iterator: TableIterator) -> Bool {
     guard let entry = iterator.blockEntry, iterator.isAtBlockStart, let stored = iterator.storedBlock else {
@@ -16,10 +16,9 @@ extension TableBuilder {
       && (block.isEmpty || block.estimatedSize >= options.blockSize / 2)
   }
 
-  /// Copies the block at whose first row the iterator stands; it continues by `nextBlock` then.
+  /// Copies the block at whose first row the iterator is positioned. The caller then continues with `nextBlock`.
   ///
-  /// Requires: an iterator for compaction at the start of a block, whose rows all lie after what was
-  /// added so far.
+  /// Requires an iterator for compaction at the start of a block whose rows are all after the rows added so far.
   func copyBlock(from iterator: TableIterator) throws(EngineError) {
     guard iterator.isAtBlockStart, let stored = iterator.storedBlock, let entry = iterator.blockEntry else {
       fatalError("a block is copied from its start by an iterator for compaction: ask canCopyBlock first")
@@ -49,7 +48,7 @@ extension TableBuilder {
     closed(entry.with(offset: handle.offset, flags: flags))
   }
 
-  /// Counts the keys of a copied block and adds them to the filter; `lastKey` is the last of them then.
+  /// Counts the keys of a copied block and adds them to the filter. Afterwards `lastKey` is the last of them.
   private func addKeys(_ rows: Block, firstIsNew: Bool) {
     var previous = ByteWriter(capacity: rows.keySizeMaximum)
     for row in 0..<rows.rowCount {

@@ -1,12 +1,11 @@
-/// Builds a table from entries that come in internal-key order.
+/// Builds a table from entries that are added in internal-key order.
 ///
-/// A data block is closed before the row that would make it larger than `TableOptions.blockSize`, so
-/// no row is encoded twice. Its index entry waits until the key after it is known: a separator lies
-/// between the two.
+/// A data block is closed before the row that would make it larger than `TableOptions.blockSize`, so no row is
+/// encoded twice. Its index entry waits until the key after it is known, because the separator lies between the two.
 ///
 /// # Invariants
-/// 1. Entries come in order: one that does not is a mistake of the caller, and stops the program before
-///    it makes a table in which keys can't be found.
+/// 1. Entries are added in order. An entry out of order is a mistake of the caller and stops the process, before it
+///    makes a table in which keys can't be found.
 /// 2. After an error the file is incomplete and the builder must not be used further.
 ///
 /// # Concurrency
@@ -23,7 +22,7 @@ final class TableBuilder {
   var properties = TableProperties()
   /// The index entry of the last closed block, whose flags and separator need the next key.
   var pending: IndexEntry?
-  /// The last key of the last closed block, and the trailer added last.
+  /// The last key of the last closed block, and the trailer that was added last.
   var lastKey = ByteWriter(capacity: 256)
   var lastTrailer = Trailer(word: 0)
   private var separator = ByteWriter(capacity: 256)
@@ -31,11 +30,11 @@ final class TableBuilder {
   private var blockHasSeveralVersions = false
   private var blockContinues = false
   private var rangeTombstones = RangeTombstoneListBuilder()
-  /// All range tombstones of the table, where its job has them in a list already.
+  /// All range tombstones of the table, if its job has them in a list already.
   private var sharedTombstones: RangeTombstoneList?
   private var isFinished = false
 
-  /// Begins at byte 0 of `file`, which is empty. `tableID` is random and never used again.
+  /// Creates a builder that writes to `file`, which must be empty. `tableID` is random and never reused.
   init(file: any File, number: FileNumber, tableID: UInt64, options: TableOptions) {
     precondition(options.blockSize >= 64 && options.blockSize <= 1 << 20, "a block size of 64 bytes to 1 MiB")
     precondition(options.indexPartitionSize >= 64 && options.indexPartitionSize <= 1 << 20, "a partition size")
@@ -59,24 +58,24 @@ final class TableBuilder {
     properties.familyOptions = options.familyOptions
   }
 
-  /// The size that the file would have now, about.
+  /// The approximate size that the file would have if it were finished now.
   var estimatedFileSize: UInt64 {
     let waiting = block.estimatedSize + index.estimatedSize + filter.estimatedSize + TableFormat.footerSize
     return file.size + UInt64(waiting)
   }
-  /// What grows with the table: the hashes of its keys, without room for more, and its index.
+  /// The size of the parts that grow with the table: the hashes of its keys, without unused capacity, and its index.
   var growingSize: Int { filter.byteCount + index.estimatedSize }
 
   /// The memory that the builder takes: buffers, the index and the filter's hashes.
   var memorySize: Int {
     file.memorySize + block.memorySize + index.estimatedSize + filter.memorySize + rangeTombstones.memorySize
   }
-  /// Whether the entry added last is of this key: the table can't end here then.
+  /// Returns whether the last entry added is of this key, in which case the table can't end here.
   @inline(__always)
   func endsWith(_ userKey: ByteView) -> Bool {
     block.isEmpty ? properties.entryCount > 0 && lastKey.view == userKey : block.lastKey == userKey
   }
-  /// Entries added so far.
+  /// The number of entries added so far.
   var entryCount: Int { Int(properties.entryCount) + block.rowCount }
 
   // MARK: - Adding
@@ -113,24 +112,24 @@ final class TableBuilder {
     block.add(userKey, trailer, value)
   }
 
-  /// Adds a fragment of range tombstones after all others, independently of the entries: see
-  /// `RangeTombstoneListBuilder.append`.
+  /// Adds a fragment of range tombstones after all others, independently of the entries (see
+  /// `RangeTombstoneListBuilder.append`).
   func addRangeTombstone(_ start: ByteView, _ end: ByteView, _ sequences: some Collection<UInt64>) {
     rangeTombstones.append(start, end, sequences)
   }
 
-  /// Takes a list that holds all range tombstones of the table, without a copy of it.
+  /// Uses a list that has all range tombstones of the table, without copying it.
   ///
-  /// Requires: none was added.
+  /// Requires that no range tombstone was added.
   func share(_ tombstones: RangeTombstoneList) {
     precondition(rangeTombstones.isEmpty, "a table has one list of range tombstones")
     sharedTombstones = tombstones
   }
 
-  /// Whether the table would hold nothing.
+  /// Whether the table would be empty.
   var isEmpty: Bool { entryCount == 0 && rangeTombstones.isEmpty && sharedTombstones?.isEmpty ?? true }
 
-  /// Whether the key differs from the one before. Stops the program where the order is wrong.
+  /// Returns whether the key differs from the previous one. Stops the process if the order is wrong.
   @inline(__always)
   private func isNew(_ userKey: ByteView, _ trailer: Trailer, after last: ByteView) -> Bool {
     let order = last.compare(userKey)
@@ -141,9 +140,9 @@ final class TableBuilder {
     return false
   }
 
-  /// Before the first row of a block.
+  /// Prepares for the first row of a block.
   private func begin(_ userKey: ByteView, _ value: ByteView, isNewKey: Bool) throws(EngineError) {
-    // A huge value has a block of its own. Below this size the buffers are there.
+    // A huge value has a block of its own. The buffers are large enough for values up to this size.
     if value.count > options.blockSize { try block.reserve(userKey.count, value.count) }
     blockContinues = !isNewKey
     emitPending(before: userKey, isNewKey: isNewKey)
@@ -151,7 +150,7 @@ final class TableBuilder {
 
   // MARK: - Blocks
 
-  /// Gives the index the entry of the last closed block, now that it is known what follows.
+  /// Adds the entry of the last closed block to the index, now that the next key is known.
   func emitPending(before userKey: ByteView?, isNewKey: Bool) {
     guard let entry = pending else { return }
     pending = nil
@@ -189,7 +188,7 @@ final class TableBuilder {
     blockHasSeveralVersions = false
   }
 
-  /// Counts a block that is in the file.
+  /// Counts a block that was written to the file.
   func closed(_ entry: IndexEntry) {
     properties.entryCount += UInt64(entry.rowCount)
     properties.tombstoneCount += UInt64(entry.tombstoneCount)
@@ -202,7 +201,7 @@ final class TableBuilder {
 
   // MARK: - The end
 
-  /// Writes what is left; everything is in the file then, and the caller syncs it.
+  /// Writes the rest of the table. Afterwards everything is in the file, and the caller syncs it.
   func finish() throws(EngineError) -> TableSummary {
     guard !isFinished else { fatalError("a table is finished once: make a new builder") }
     isFinished = true
@@ -222,7 +221,7 @@ final class TableBuilder {
     footer.indexLevelCount = levelCount
     properties.indexPartitionCount = UInt64(index.partitionCount)
     if !tombstones.isEmpty {
-      // Some megabytes after a large batch of range deletes, which the file has no buffer for.
+      // The tombstones take some megabytes after a large batch of range deletes, for which the file has no buffer.
       var content = ByteWriter(mapsLarge: true)
       RangeTombstoneBlock.append(tombstones, to: &content)
       footer.rangeTombstones = try file.append(content: content.view, options.compression)
@@ -246,14 +245,14 @@ final class TableBuilder {
 }
 
 extension Trailer {
-  /// Whether the entry says that its key is gone.
+  /// Whether the entry deletes its key.
   @inline(__always)
   var isTombstone: Bool {
     rawKind == EntryKind.delete.rawValue || rawKind == EntryKind.singleDelete.rawValue
   }
 }
 
-/// What is known of a table when it is complete: what a VersionEdit records of it.
+/// The summary of a complete table, which a VersionEdit records.
 struct TableSummary: Sendable {
   let fileSize: UInt64
   let tableID: UInt64
@@ -262,9 +261,9 @@ struct TableSummary: Sendable {
   var entryCount: UInt64 { properties.entryCount }
   var tombstoneCount: UInt64 { properties.tombstoneCount }
   var rangeTombstoneCount: UInt64 { properties.rangeTombstoneCount }
-  /// Bytes of keys and values, not packed.
+  /// The number of bytes of keys and values, uncompressed.
   var rawSize: UInt64 { properties.keysSize + properties.valuesSize }
-  /// The first user key; empty where there are no entries.
+  /// The first user key, or empty if there are no entries.
   var smallestKey: [UInt8] { properties.smallestKey }
   var smallestTrailer: Trailer { properties.smallestTrailer }
   /// The last user key.

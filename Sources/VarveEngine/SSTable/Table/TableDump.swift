@@ -1,9 +1,9 @@
-/// Prints a table for people: the tool's `dump sst`, and the text cases of the tests.
+/// Prints a table as text, for the tool's `dump sst` and the text cases of the tests.
 ///
-/// One line a record, fields as `name value`, keys and values in quotes with escapes. Nothing that is
-/// read from the file can stop it: a fault becomes an error as with every read.
+/// It prints one line for each record, with fields as `name value`, and keys and values in quotes with escapes. No
+/// bytes in the file can stop the process: a fault becomes an error, as in every read.
 struct TableDump {
-  /// What is printed of a table.
+  /// The parts of a table that are printed.
   struct Parts: OptionSet, Sendable {
     let rawValue: Int
     static let footer = Parts(rawValue: 1)
@@ -20,7 +20,7 @@ struct TableDump {
   let parts: Parts
   private let line: (String) -> Void
 
-  /// Calls `line` with each line, without its end.
+  /// Calls `line` with each line, without its line terminator.
   static func run(_ table: TableReader, _ parts: Parts = .all, _ line: (String) -> Void) throws(EngineError) {
     try withoutActuallyEscaping(line) { line throws(EngineError) in
       try TableDump(table: table, parts: parts, line: line).run()

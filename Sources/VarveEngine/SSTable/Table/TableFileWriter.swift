@@ -1,6 +1,6 @@
-/// Writes a table's file from front to back through a buffer of its own.
+/// Writes a table's file sequentially through a buffer of its own.
 ///
-/// Blocks are packed straight into the buffer, which goes to the file in large pieces.
+/// Blocks are compressed directly into the buffer, which is written to the file in large pieces.
 struct TableFileWriter: ~Copyable {
   private let file: any File
   private let tableID: UInt64
@@ -17,13 +17,13 @@ struct TableFileWriter: ~Copyable {
     buffer = ByteWriter(capacity: bufferSize + bufferSize / 4, mapsLarge: true)
   }
 
-  /// The memory of the buffer.
+  /// The memory of the buffer, in bytes.
   var memorySize: Int { buffer.capacity }
 
-  /// The size of the file when the buffer is written.
+  /// The size of the file once the buffer is written.
   var size: UInt64 { flushedSize + UInt64(buffer.count) }
 
-  /// Packs a content if that pays, and appends it with its trailer.
+  /// Compresses a content if that is worthwhile, and appends it with its trailer.
   mutating func append(content: ByteView, _ compression: Compression) throws(EngineError) -> BlockHandle {
     try makeRoom(content.count)
     let offset = size
@@ -32,7 +32,7 @@ struct TableFileWriter: ~Copyable {
     return try seal(codec, start: start, offset: offset, contentSize: UInt32(content.count))
   }
 
-  /// Appends a content that is packed already.
+  /// Appends a content that is already compressed.
   mutating func append(
     packed: ByteView, _ codec: Compression, contentSize: UInt32
   ) throws(EngineError) -> BlockHandle {
@@ -54,7 +54,7 @@ struct TableFileWriter: ~Copyable {
     return handle
   }
 
-  /// Appends a verified block of another table: content and codec as they are, the checksum rebased.
+  /// Appends a verified block of another table. Content and codec are unchanged, and the checksum is rebased.
   mutating func append(
     stored block: ByteView, contentSize: UInt32, from source: (tableID: UInt64, offset: UInt64)
   ) throws(EngineError) -> BlockHandle {
@@ -71,7 +71,8 @@ struct TableFileWriter: ~Copyable {
 
   mutating func append(footer: TableFooter) { footer.append(to: &buffer) }
 
-  /// Writes what is there where a large block would make the buffer grow. Throws `.noMemory` where it can't.
+  /// Writes the buffer to the file if a large block would make the buffer grow. Throws `.noMemory` if the buffer
+  /// can't grow.
   private mutating func makeRoom(_ size: Int) throws(EngineError) {
     guard buffer.count + size + BlockTrailer.size > buffer.capacity else { return }
     try flush()
@@ -94,7 +95,7 @@ struct TableFileWriter: ~Copyable {
 }
 
 extension ByteWriter {
-  /// Appends a content, packed if that saves an eighth; returns the codec it is in.
+  /// Appends a content, compressed if that saves an eighth. Returns the codec that was used.
   mutating func appendPacked(_ content: ByteView, _ compression: Compression) -> Compression {
     if compression.compress(content, appendingTo: &self) { return compression }
     append(content)

@@ -1,4 +1,4 @@
-/// The last 128 bytes of a table, as `TableFormat` draws them.
+/// The last 128 bytes of a table, in the format that `TableFormat` describes.
 struct TableFooter: Hashable, Sendable {
   var tableID: UInt64 = 0
   var fileSize: UInt64 = 0
@@ -99,7 +99,7 @@ struct TableFooter: Hashable, Sendable {
         "table footer is inconsistent: its features and its range tombstones contradict each other", file: path,
         offset: location)
     }
-    // Sections follow each other in this order: none lies in another.
+    // The sections follow each other in this order, and none overlaps another.
     guard dataSize <= filterOffset, filterOffset <= location, filterEnd <= rootIndex.offset,
       let rootEnd = rootIndex.end, let tombstonesEnd = rangeTombstones == .none ? rootEnd : rangeTombstones.end,
       rangeTombstones == .none || rangeTombstones.offset >= rootEnd, tombstonesEnd <= properties.offset,
@@ -110,7 +110,7 @@ struct TableFooter: Hashable, Sendable {
     }
   }
 
-  /// The first byte after the filter. A filter has at most 2^32 lines.
+  /// The offset of the first byte after the filter. A filter has at most 2^32 lines.
   var filterEnd: UInt64 { filterOffset &+ TableFilter.fileSize(lineCount: filterLineCount) }
 
   init() {}

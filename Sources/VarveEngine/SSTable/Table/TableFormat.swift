@@ -10,16 +10,16 @@
 ///     properties       facts about the whole table (`TableProperties`)
 ///     footer           128 bytes
 ///
-/// The sections follow each other without a gap: every byte of the file is under a checksum.
-/// Data blocks have the content that `Block` draws, index partitions and the root that of `IndexBlock`; each block of any
-/// section is its content packed by a codec, then the trailer of five bytes that `BlockTrailer` draws.
+/// The sections follow each other without a gap, so every byte of the file is covered by a checksum. Data blocks have
+/// the content that `Block` describes, index partitions and the root that of `IndexBlock`. Each block of any section
+/// is its content compressed by a codec, followed by the trailer of five bytes that `BlockTrailer` describes.
 ///
 /// ## Index entry
-/// A row of an index block. Its key is a *separator* that lies at or after the last key of what it
-/// points at, and before the first key of what follows: usually the separator is a short string between
-/// two user keys, and its trailer is 0 (which sorts after all entries of a key). Where one user key
-/// continues in the next block, the separator is that key with the trailer of the block's last entry.
-/// What it says of the block is in columns before the rows (`IndexBlock`, `IndexColumns`).
+/// A row of an index block. Its key is a *separator*, at or after the last key of the block to which it points and
+/// before the first key of the next block: usually the separator is a short string between two user keys, and its
+/// trailer is 0 (which sorts after all entries of a key). If one user key continues in the next block, the separator
+/// is that key with the trailer of the block's last entry. The information about the block is in columns before the
+/// rows (`IndexBlock`, `IndexColumns`).
 ///
 /// ## Footer
 ///
@@ -45,14 +45,13 @@
 ///     116      4      checksum: CRC-32C(bytes 0..<116, 120..<128) xor CRC32C.seed(table id, file size)
 ///     120      8      magic
 ///
-/// Magic, checksum and version keep their places in every version, so that a reader can distinguish a later
+/// Magic, checksum and version have the same offsets in every version, so that a reader can distinguish a later
 /// version from damage.
 ///
 /// # Invariants
 /// 1. Entries of a table are in internal-key order; no two are equal.
-/// 2. A content is below 2^32 bytes: a block is cut before it can grow beyond one row of the largest
-///    size.
-/// 3. A file is written from front to back and never changed.
+/// 2. A content is below 2^32 bytes: a block is closed before it can grow beyond one row of the largest size.
+/// 3. A file is written sequentially and never changed.
 enum TableFormat {
   // On disk: never change.
   static let magic: UInt64 = 0x0a31_5453_7672_6156
@@ -61,9 +60,9 @@ enum TableFormat {
 
   /// The required feature of a table that has range tombstones. On disk: never change.
   static let rangeTombstoneFeature: UInt64 = 1
-  /// Required features that this version knows.
+  /// The required features that this version supports.
   static let knownFeatures = rangeTombstoneFeature
 
-  /// A content's size that no table has: larger ones are damage.
+  /// The largest size of a content. Larger ones are damage.
   static let contentSizeMaximum = Limits.valueSizeMaximum + (1 << 20) + 64 * 1024
 }

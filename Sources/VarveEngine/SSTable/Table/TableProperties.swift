@@ -1,22 +1,21 @@
 /// Facts about a whole table, in a block of their own near its end.
 ///
 /// # Format
-/// Fields, each a varint tag, a varint size and that many bytes; integers are varints in their field.
-/// Tags ascend. A reader skips tags that it does not know: what must be understood is in the footer's
-/// required features.
+/// Fields, each a varint tag, a varint size and that many bytes; integers are varints in their field. Tags ascend. A
+/// reader skips tags that it does not know: features that it must support are in the footer's required features.
 struct TableProperties: Hashable, Sendable {
   var entryCount: UInt64 = 0
-  /// Deletes and single deletes.
+  /// The number of deletes and single deletes.
   var tombstoneCount: UInt64 = 0
   var rangeTombstoneCount: UInt64 = 0
-  /// User keys, each once.
+  /// The number of distinct user keys.
   var keyCount: UInt64 = 0
   var keysSize: UInt64 = 0
   var valuesSize: UInt64 = 0
-  /// Bytes of the data blocks before packing.
+  /// The number of bytes of the data blocks before compression.
   var contentSize: UInt64 = 0
   var dataBlockCount: UInt64 = 0
-  /// Data blocks that were copied whole from other tables.
+  /// The number of data blocks that were copied whole from other tables.
   var copiedBlockCount: UInt64 = 0
   var indexPartitionCount: UInt64 = 0
   var smallestKey: [UInt8] = []
@@ -31,15 +30,15 @@ struct TableProperties: Hashable, Sendable {
   var origin: UInt8 = 0
   var level: UInt64 = 0
   var createdAt: UInt64 = 0
-  /// The column family that the table was written for; nil in tables of earlier builds. Only a repair
-  /// without a MANIFEST asks for it.
+  /// The column family for which the table was written, or nil in tables of earlier builds. Only a repair without a
+  /// MANIFEST reads it.
   var family: FamilyID?
-  /// The family's name; nil in tables of earlier builds.
+  /// The family's name, or nil in tables of earlier builds.
   var familyName: [UInt8]?
-  /// The family's options when the table was written, in their coding; nil in tables of earlier builds.
+  /// The encoded options of the family when the table was written, or nil in tables of earlier builds.
   var familyOptions: [UInt8]?
 
-  /// On disk: never change a number.
+  /// The tags of the fields. On disk: never change a number.
   private enum Tag: UInt64, CaseIterable {
     case entryCount = 1
     case tombstoneCount = 2
@@ -70,9 +69,10 @@ struct TableProperties: Hashable, Sendable {
 
   init() {}
 
-  /// Widens the bounds, which are those of the entries, by range tombstones.
+  /// Extends the bounds, which are those of the entries, by range tombstones.
   ///
-  /// A table that ends with the end of one does not hold that key itself: its last trailer says so.
+  /// A table whose upper bound is the end of a range tombstone does not contain that key. Its last trailer records
+  /// this.
   mutating func include(_ list: RangeTombstoneList) {
     rangeTombstoneCount = UInt64(list.tombstoneCount)
     guard !list.isEmpty else { return }
@@ -81,7 +81,7 @@ struct TableProperties: Hashable, Sendable {
     let newest = list.sequences(0).first ?? 0
     if entryCount == 0 || smallestKey.withByteView({ start.compare($0) <= 0 }) {
       let trailer = Trailer(SequenceNumber(newest), .rangeDelete)
-      // Of one key the greater trailer comes first.
+      // Among entries of one key, the greater trailer comes first.
       if entryCount == 0 || smallestKey.withByteView({ $0 != start }) || trailer.word > smallestTrailer.word {
         smallestTrailer = trailer
       }
@@ -95,8 +95,8 @@ struct TableProperties: Hashable, Sendable {
     largestSequence = max(largestSequence, list.largestSequence)
   }
 
-  /// The trailer of an upper bound that the table does not reach: of all entries with this key it
-  /// sorts before every one that can exist. On disk: never change.
+  /// The trailer of an excluded upper bound: it sorts before every possible entry with this key. On disk: never
+  /// change.
   static let excludedTrailer = Trailer(.maximum, .rangeDelete)
 
   func append(to writer: inout ByteWriter) {
@@ -175,7 +175,7 @@ struct TableProperties: Hashable, Sendable {
     }
   }
 
-  /// What a number can't be above.
+  /// Returns the largest valid value of a property.
   private static func maximum(_ tag: Tag) -> UInt64 {
     switch tag {
     case .smallestSequence, .largestSequence: SequenceNumber.maximum.value
@@ -184,7 +184,7 @@ struct TableProperties: Hashable, Sendable {
     }
   }
 
-  /// Sets a property that is not a number; false for one that is.
+  /// Sets a property that is not a number. Returns false for a property that is one.
   private mutating func setBytes(_ tag: Tag, _ field: ByteView) -> Bool {
     switch tag {
     case .smallestKey: smallestKey = field.bytes

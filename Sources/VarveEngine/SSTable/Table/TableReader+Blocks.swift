@@ -1,4 +1,4 @@
-/// What a block holds, which says how it is validated and how much the cache values it.
+/// The kind of a block, which determines how it is validated and how much the cache values it.
 enum BlockRole: Sendable {
   case data
   case index
@@ -9,9 +9,10 @@ enum BlockRole: Sendable {
   var priority: BlockPriority { self == .data ? .normal : .high }
 }
 
-/// From a handle to a verified, unpacked and validated block.
+/// Reading blocks: from a handle to a verified, decompressed and validated block.
 extension TableReader {
-  /// The block through the cache. In memory its trailer, or nothing of value, lies after its content.
+  /// Returns a block through the cache. In memory its content is followed by its trailer, or by bytes without
+  /// meaning.
   @inline(__always)
   func block(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockPin {
     if let pin = cache.lookup(BlockKey(tableID: footer.tableID, offset: handle.offset)) {
@@ -21,22 +22,22 @@ extension TableReader {
     return try readBlock(handle, role)
   }
 
-  /// The data block if the cache has it, for the caller that asks for it by `block` where it doesn't.
+  /// Returns a data block if the cache has it, for a caller that otherwise reads it by `block`.
   func cachedBlock(_ handle: BlockHandle) -> BlockPin? {
     cache.lookup(BlockKey(tableID: footer.tableID, offset: handle.offset), countsMiss: false)
   }
 
-  /// Asks for the memory that `cachedBlock` reads first.
+  /// Prefetches the memory that `cachedBlock` reads first.
   func prefetchLookup(_ handle: BlockHandle) {
     cache.prefetchLookup(BlockKey(tableID: footer.tableID, offset: handle.offset))
   }
 
-  /// Asks for what a search of a block touches first, if the cache has the block.
+  /// Prefetches what a search of a block reads first, if the cache has the block.
   func prefetchBlock(_ handle: BlockHandle) {
     if let pin = cachedBlock(handle) { Block.prefetch(pin.content) }
   }
 
-  /// Asks for the memory that the look for the filter of a key reads first.
+  /// Prefetches the memory that the lookup of a key's filter reads first.
   func prefetchFilterLookup(_ hash: UInt64) {
     guard footer.filterLineCount > 0 else { return }
     let (page, line) = TableFilter.location(hash, footer)
@@ -44,11 +45,11 @@ extension TableReader {
     prefetchLookup(TableFilter.handle(page, footer))
   }
 
-  /// Asks for the line of the filter that a key has, if the cache has its page.
+  /// Prefetches the filter line of a key, if the cache has its page.
   func prefetchFilterLine(_ hash: UInt64) {
     guard footer.filterLineCount > 0 else { return }
     let (page, line) = TableFilter.location(hash, footer)
-    // One that is pinned was asked for by `prefetchFilterLookup`.
+    // A pinned line was prefetched by `prefetchFilterLookup`.
     if pinnedLine(page, line) == nil, let pin = cachedBlock(TableFilter.handle(page, footer)) {
       pin.view.prefetch(line)
     }
@@ -61,11 +62,11 @@ extension TableReader {
       BlockKey(tableID: footer.tableID, offset: handle.offset), memory, priority: role.priority)
   }
 
-  /// The block from the file. Nothing is cached.
+  /// Reads a block from the file, without the cache.
   func read(_ handle: BlockHandle, _ role: BlockRole) throws(EngineError) -> BlockMemory {
     try FileReadBan.check()
     try check(handle)
-    // Contents that are not packed are read to where they stay, with their trailer.
+    // Uncompressed contents are read directly to their final memory, with their trailer.
     let size = Int(handle.contentSize)
     let memory = try BlockMemory.allocate(size + BlockTrailer.size, alignment: role == .filter ? 64 : 16)
     let content = unsafe UnsafeMutableRawBufferPointer(start: memory.base, count: size)
@@ -82,8 +83,8 @@ extension TableReader {
     return memory
   }
 
-  /// Throws unless a handle can be one of this table. Memory is allocated by what it says: never more than
-  /// the stored bytes can unpack to.
+  /// Throws unless a handle can be one of this table. Memory is allocated according to the handle, but never more
+  /// than the stored bytes can expand to.
   func check(_ handle: BlockHandle) throws(EngineError) {
     guard let end = handle.end, end <= footer.fileSize - UInt64(TableFormat.footerSize),
       handle.storedSize <= handle.contentSize, handle.contentSize <= TableFormat.contentSizeMaximum,
@@ -105,7 +106,7 @@ extension TableReader {
     }
   }
 
-  /// Verifies a stored block and unpacks it; a content that is not packed and lies at `buffer` stays.
+  /// Verifies a stored block and decompresses it. An uncompressed content that is already in `buffer` is not copied.
   func open(
     _ stored: ByteView, _ handle: BlockHandle, into buffer: UnsafeMutableRawBufferPointer
   ) throws(EngineError) {
@@ -169,10 +170,10 @@ extension TableReader {
     }
   }
 
-  /// Throws unless an index names blocks of the section that it is the index of.
+  /// Throws unless an index names blocks of the section to which it belongs.
   ///
-  /// The cache knows a block by its position alone. If an index could name a block of another kind as a data
-  /// block, it would be found there as validated, and be none.
+  /// The cache identifies a block by its offset alone. If an index could name a block of another kind as a data
+  /// block, the cache would return that block as validated, although it is not a data block.
   private func checkLocations(_ index: IndexBlock, isRoot: Bool) throws(EngineError) {
     let locations = index.entries.locations(index.rowCount)
     let namesPartitions = isRoot && footer.indexLevelCount == 2
@@ -184,15 +185,15 @@ extension TableReader {
     else { throw .corruption("index names blocks outside the section that it belongs to") }
   }
 
-  /// An error of a part that does not know where it is.
+  /// Returns the error of a part that does not know its location, with the file and offset added.
   private func placed(_ error: EngineError, _ handle: BlockHandle) -> EngineError {
     EngineError(error.code, error.message, cause: error.cause, file: file.path, offset: handle.offset)
   }
 }
 
 extension BlockPin {
-  /// The content of a block of a table, without the trailer, or what is instead of it, after it. Its size is
-  /// that of the block that was validated, not what another handle of the same position says.
+  /// The content of a table's block, without the trailer or the meaningless bytes that follow it. Its size is that of
+  /// the block that was validated, not that of another handle with the same offset.
   @inline(__always)
   var content: ByteView { view.slice(0, view.count &- BlockTrailer.size) }
 }

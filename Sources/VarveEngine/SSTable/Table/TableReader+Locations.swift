@@ -1,16 +1,16 @@
-/// Where in a table a key lies, as its index tells without reading data.
+/// The positions of keys in a table, determined from its index without reading data.
 extension TableReader {
-  /// The position of a key: in which data block the entries from it on begin.
+  /// The position of a key: the data block in which the entries from the key on begin.
   struct Location {
-    /// The bytes of data before that block.
+    /// The number of bytes of data before that block.
     let offset: UInt64
-    /// The block's bytes; 0 after the last one.
+    /// The size of the block, or 0 after the last one.
     let blockSize: UInt64
   }
 
-  /// The position of a user key. Reads the root index, and one partition where there are any.
+  /// Returns the position of a user key. Reads the root index, and one partition if there are any.
   func location(of userKey: ByteView) throws(EngineError) -> Location {
-    // Before every entry of the key.
+    // The target is before every entry of the key.
     let target = Trailer(word: .max)
     let root = try root()
     let rootRow = root.lowerBound(userKey, target)

@@ -1,7 +1,7 @@
-/// The whole table compared with itself: every checksum, the order, the counts, what the index, the
-/// filter and the properties say of the entries, and that no byte of the file is outside a section.
+/// The verification of a whole table: every checksum, the order, the counts, whether the index, the filter and the
+/// properties agree with the entries, and that no byte of the file is outside a section.
 ///
-/// Reads past the cache. Throws the first fault with file and offset.
+/// It bypasses the cache, and throws the first fault with file and offset.
 extension TableReader {
   func verify() throws(EngineError) {
     let size = try file.size()
@@ -19,9 +19,9 @@ extension TableReader {
 private struct TableVerification: ~Copyable {
   let table: TableReader
   let data: ReadAhead
-  /// What the properties should say.
+  /// The properties computed from the entries.
   var found = TableProperties()
-  /// The first byte of what is not accounted for yet.
+  /// The offset of the first byte that is not accounted for yet.
   var position: UInt64 = 0
   var lastKey = ByteWriter()
   var key = ByteWriter()
@@ -29,9 +29,9 @@ private struct TableVerification: ~Copyable {
   var lastSeparator = ByteWriter()
   var lastSeparatorTrailer = Trailer(word: 0)
   var hasSeparator = false
-  /// The filter without its pages' trailers.
+  /// The filter without the trailers of its pages.
   var filter = ByteWriter()
-  /// Whether the last block said that its last key continues.
+  /// Whether the last block's flags state that its last key continues.
   var isContinuing = false
 
   init(_ table: TableReader) {
@@ -74,7 +74,7 @@ private struct TableVerification: ~Copyable {
     try checkProperties()
   }
 
-  /// Throws unless a section begins where the one before ended.
+  /// Throws unless a section begins where the previous one ended.
   private mutating func advance(to offset: UInt64, _ size: UInt64, _ name: String) throws(EngineError) {
     guard offset == position else { throw table.fault("\(name) at \(offset), expected at \(position)", offset) }
     position += size
@@ -198,7 +198,7 @@ private struct TableVerification: ~Copyable {
     found.dataBlockCount += 1
   }
 
-  /// Counts an entry; returns the flags that it gives its block.
+  /// Counts an entry. Returns the flags that it contributes to its block.
   private mutating func checkKey(_ block: Block, _ row: Int, _ offset: UInt64) throws(EngineError) -> UInt8 {
     var current = ByteWriter(capacity: block.keySizeMaximum)
     block.appendKey(row, to: &current)
@@ -230,7 +230,7 @@ private struct TableVerification: ~Copyable {
     found.include(tombstones)
     if found.entryCount == 0, tombstones.isEmpty { found.smallestSequence = .zero }
     let stored = try table.properties()
-    // What the entries don't show is taken as it is.
+    // Properties that the entries don't determine are taken from the stored ones.
     found.copiedBlockCount = stored.copiedBlockCount
     found.compression = stored.compression
     found.blockSize = stored.blockSize

@@ -1,17 +1,19 @@
-/// What a read is for.
+/// The purpose of a read.
 enum ReadPurpose: Sendable {
-  /// A user's read: through the block cache.
+  /// A user's read, through the block cache.
   case user
-  /// A compaction's or a verification's: in large pieces into a buffer of its own, past the cache.
+  /// A read of a compaction or a verification, in large pieces into a buffer of its own, bypassing the cache.
   case compaction
 }
 
-/// An open table. Opening reads the footer alone; index, filter and data come through the block cache
-/// when they are needed, each verified and validated once.
+/// An open table.
+///
+/// Opening reads only the footer. Index, filter and data are read through the block cache when they are needed, and
+/// each is verified and validated once.
 ///
 /// # Invariants
-/// 1. No bytes of the file, whatever they are, make a read stop the program or see memory outside a
-///    block: a fault is an error with file and offset.
+/// 1. No bytes of the file make a read stop the process or access memory outside a block: a fault is an error with
+///    file and offset.
 ///
 /// # Concurrency
 /// Immutable; safe from any thread.
@@ -25,8 +27,8 @@ final class TableReader: Sendable {
   private let pinnedFilter = PinnedFilter()
   private let tombstones = LoadedTombstones()
 
-  /// About what an open table takes beside the blocks in the cache: this object, its file, its places in
-  /// lists.
+  /// The approximate memory of an open table apart from the blocks in the cache: this object, its file, and its
+  /// entries in lists.
   static let memorySize = 768
 
   private init(
@@ -39,11 +41,11 @@ final class TableReader: Sendable {
     charge = MemoryCharge(TableReader.memorySize + Self.tombstoneSize(footer), to: account)
   }
 
-  /// What the range tombstones take in memory, about: keys as they are, and a position for each.
+  /// Returns the approximate memory of the range tombstones: their keys, and a position for each.
   private static func tombstoneSize(_ footer: TableFooter) -> Int { 3 * Int(footer.rangeTombstones.contentSize) }
 
-  /// What the table keeps in memory as long as it is open: itself, and its root index, which is charged
-  /// to the cache and can't be evicted.
+  /// The memory that the table keeps as long as it is open: itself, and its root index, which is charged to the cache
+  /// and can't be evicted.
   var footprint: Int {
     TableReader.memorySize + Int(footer.rootIndex.contentSize) + Self.tombstoneSize(footer)
   }
@@ -54,8 +56,8 @@ final class TableReader: Sendable {
     tombstones.release()
   }
 
-  /// Opens a table of a known size. A table id, where the caller knows it, must agree. `account` is
-  /// charged for it as long as it is open.
+  /// Opens a table of a known size. If the caller passes a table id, it must agree. `account` is charged for the
+  /// table as long as it is open.
   static func open(
     file: any File, number: FileNumber, fileSize: UInt64, cache: BlockCache, tableID: UInt64? = nil,
     account: MemoryAccount? = nil
@@ -80,8 +82,8 @@ final class TableReader: Sendable {
 
   // MARK: - Get
 
-  /// The newest entry of a key that is visible at a sequence; nil if the table has none. `hash` is
-  /// `KeyHash.hash(userKey)`, made once for all tables.
+  /// Returns the newest entry of a key that is visible at a sequence number, or nil if the table has none. `hash` is
+  /// `KeyHash.hash(userKey)`, computed once for all tables.
   func get(
     _ userKey: ByteView, hash: UInt64, at sequence: SequenceNumber
   ) throws(EngineError) -> TableHit? {
@@ -93,11 +95,12 @@ final class TableReader: Sendable {
     return try get(userKey, target, handle)
   }
 
-  /// Whether the root index names partitions, and these the data blocks.
+  /// Whether the root index names partitions, which name the data blocks.
   @inline(__always)
   var hasPartitions: Bool { footer.indexLevelCount == 2 }
 
-  /// What the root index names for a key: a partition, or the data block. Nil: the key is after the table.
+  /// Returns what the root index names for a key: a partition, or the data block. Returns nil if the key is after the
+  /// table.
   @inline(__always)
   func rootHandle(_ userKey: ByteView, _ target: Trailer) throws(EngineError) -> BlockHandle? {
     let root = try root()
@@ -105,7 +108,7 @@ final class TableReader: Sendable {
     return row == root.rowCount ? nil : root.entries.handle(row)
   }
 
-  /// The data block that a partition names for a key; nil: the key is after the partition.
+  /// Returns the data block that a partition names for a key, or nil if the key is after the partition.
   @inline(__always)
   func partitionHandle(
     _ userKey: ByteView, _ target: Trailer, _ handle: BlockHandle
@@ -116,8 +119,8 @@ final class TableReader: Sendable {
     return row == partition.rowCount ? nil : partition.entries.handle(row)
   }
 
-  /// From a data block. If the key is in the table, its first visible entry is in this block: the
-  /// separator is at or after the target, and the one before is not.
+  /// Returns the newest visible entry of a key from a data block. If the key is in the table, its first visible entry
+  /// is in this block, because the separator is at or after the target and the previous one is not.
   @inline(__always)
   func get(
     _ userKey: ByteView, _ target: Trailer, _ handle: BlockHandle
@@ -129,7 +132,7 @@ final class TableReader: Sendable {
     return TableHit(trailer: rows.trailer(row), value: rows.value(row), pin: pin)
   }
 
-  /// Whether the filter allows that a key with this hash is in the table.
+  /// Returns whether the filter allows that a key with this hash is in the table.
   @inline(__always)
   func mayContain(_ hash: UInt64) throws(EngineError) -> Bool {
     if footer.filterLineCount == 0 { return true }
@@ -139,7 +142,7 @@ final class TableReader: Sendable {
     return try mayContain(hash, page, line, probeCount)
   }
 
-  /// The same where the page is not pinned yet, or is not to be.
+  /// Returns whether the filter allows that a key with this hash is in the table, if the filter's page is not pinned.
   @inline(never)
   private func mayContain(_ hash: UInt64, _ page: Int, _ line: Int, _ probeCount: Int) throws(EngineError) -> Bool {
     let pin = try block(TableFilter.handle(page, footer), .filter)
@@ -149,7 +152,7 @@ final class TableReader: Sendable {
     return found
   }
 
-  /// A line of the filter, if its page is pinned; valid while the table is open.
+  /// Returns a line of the filter if its page is pinned. The line is valid while the table is open.
   @inline(__always)
   func pinnedLine(_ page: Int, _ line: Int) -> ByteView? {
     guard let base = unsafe pinnedFilter.page(page) else { return nil }
@@ -158,8 +161,9 @@ final class TableReader: Sendable {
 
   // MARK: - Iterators
 
-  /// An iterator over all entries. Blocks whose entries are all newer than `visible`, or none newer than
-  /// `above`, are left out. For compactions, `buffers` says what they read into.
+  /// Returns an iterator over all entries. Blocks whose entries are all newer than `visible`, or none of whose
+  /// entries is newer than `above`, are skipped. For compactions, `buffers` describes the buffers into which they
+  /// read.
   func makeIterator(
     _ purpose: ReadPurpose, visible: SequenceNumber = .maximum, above: SequenceNumber = .zero,
     buffers: ReadAhead.Options = .init()
@@ -169,17 +173,17 @@ final class TableReader: Sendable {
 
   // MARK: - Parts
 
-  /// The root index, valid while the table is open.
+  /// Returns the root index, valid while the table is open.
   @inline(__always)
   func root() throws(EngineError) -> IndexBlock { try pinnedRoot.block(self) }
 
-  /// The range tombstones, read by the first who asks.
+  /// Returns the range tombstones, which the first caller reads.
   func rangeTombstones() throws(EngineError) -> RangeTombstoneList {
     if footer.rangeTombstones == .none { return .empty }
     return unsafe try tombstones.list(readRangeTombstones).takeUnretainedValue()
   }
 
-  /// The newest range tombstone over a key that is visible at a sequence; zero if there is none.
+  /// Returns the newest range tombstone over a key that is visible at a sequence number, or zero if there is none.
   @inline(never)
   func tombstone(covering userKey: ByteView, at sequence: SequenceNumber) throws(EngineError) -> SequenceNumber {
     if footer.rangeTombstones == .none { return .zero }
@@ -195,7 +199,7 @@ final class TableReader: Sendable {
       memory.view.slice(0, Int(handle.contentSize)), path: file.path, offset: handle.offset)
   }
 
-  /// The properties, read again each time.
+  /// Reads the properties, again at each call.
   func properties() throws(EngineError) -> TableProperties {
     let memory = try read(footer.properties, .properties)
     let content = memory.view.slice(0, Int(footer.properties.contentSize))
@@ -203,7 +207,7 @@ final class TableReader: Sendable {
   }
 }
 
-/// An entry that `TableReader.get` found. The value is valid while the hit lives.
+/// The result of `TableReader.get`. The value is valid while the hit lives.
 struct TableHit: ~Copyable {
   let trailer: Trailer
   let value: ByteView

@@ -1,33 +1,33 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// Where a table keeps its open reader: nothing is opened until the first read touches it, and it may be
-/// closed at any time (`OpenTables`).
+/// The slot of a table for its open reader. The first read opens the table, and it may be closed at any time
+/// (`OpenTables`).
 ///
-/// Also knows whether the file is obsolete: then it is given up when the last Version, cursor or job
-/// that names the table has gone.
+/// The slot also records whether the file is obsolete: the file is then released when the last Version, cursor or job
+/// that names the table is gone.
 ///
 /// # Invariants
-/// 1. A nonzero `bits` holds one counted reference to a reader. It is stored and taken out only under the
-///    lock of the `OpenTables` that the slot stands in.
+/// 1. A nonzero `bits` holds one counted reference to a reader. It is stored and removed only under the lock of the
+///    `OpenTables` in whose ring the slot is.
 ///
 /// # Concurrency
-/// Safe from any thread. `reader` is called inside a read epoch that lasts as long as its result is used
-/// without a reference: a reader that was taken out is released after that.
+/// Safe from any thread. `reader` is called inside a read epoch that lasts as long as its result is used without a
+/// reference: a removed reader is released after that.
 final class TableReaderSlot: @unchecked Sendable {
-  // Sendable: `ringIndex` is guarded by the lock of `OpenTables`, the rest is atomic or in a mutex.
+  // Sendable: the lock of `OpenTables` guards `ringIndex`; the rest is atomic or in a mutex.
   private let bits = Atomic<UInt>(0)
-  /// Whether it was read since the clock's hand came by.
+  /// Whether the table was read since the clock's hand last passed.
   private let touched = Atomic<Bool>(false)
   private let state = FutexLock(State())
-  /// The position in the ring of `OpenTables`, and its.
+  /// The index in the ring of `OpenTables`, which sets it.
   var ringIndex = 0
 
   private struct State {
-    /// Whose ring the slot has been in.
+    /// The object in whose ring the slot has been.
     var tables: OpenTables?
     var whenGone: (@Sendable () -> Void)?
-    /// The file, where someone else may remove it before a read touches the table.
+    /// The file, if another process may remove it before a read opens the table.
     var keptFile: (any File)?
   }
 
@@ -37,24 +37,24 @@ final class TableReaderSlot: @unchecked Sendable {
     unsafe UnsafeRawPointer(bitPattern: bits).map { unsafe Unmanaged<TableReader>.fromOpaque($0) }
   }
 
-  /// The reader, opened where it isn't. Only inside a read epoch.
+  /// Returns the reader, and opens the table if necessary. Called only inside a read epoch.
   @inline(__always)
   func reader(
     in tables: OpenTables, _ open: () throws(EngineError) -> TableReader
   ) throws(EngineError) -> Unmanaged<TableReader> {
-    // Sequentially consistent, as `ReadEpochs` wants it; partner: the exchange in `takeReader`.
+    // The load is sequentially consistent, as `ReadEpochs` requires. It pairs with the exchange in `takeReader`.
     if let reader = unsafe Self.reference(bits.load(ordering: .sequentiallyConsistent)) {
-      // Looked at first: a store would take the cache line from the other readers each time.
+      // The flag is loaded first, because a store would take the cache line from the other readers each time.
       if !touched.load(ordering: .relaxed) { touched.store(true, ordering: .relaxed) }
       return unsafe reader
     }
     return unsafe try openReader(in: tables, open)
   }
 
-  /// The reader, where the table is open; this does not count as a read of it. Only inside a read epoch.
+  /// The reader, if the table is open. The access does not count as a read of the table. Only inside a read epoch.
   @inline(__always)
   var present: Unmanaged<TableReader>? {
-    // Sequentially consistent: as in `reader`.
+    // The load is sequentially consistent, as in `reader`.
     unsafe Self.reference(bits.load(ordering: .sequentiallyConsistent))
   }
 
@@ -64,7 +64,7 @@ final class TableReaderSlot: @unchecked Sendable {
   ) throws(EngineError) -> Unmanaged<TableReader> {
     let fresh = try open()
     state.withLock { $0.tables = tables }
-    // The caller's epoch keeps it, even if it is closed before this returns.
+    // The caller's epoch keeps the reader, even if it is closed before this returns.
     return unsafe Unmanaged.passUnretained(tables.install(fresh, in: self))
   }
 
@@ -74,7 +74,7 @@ final class TableReaderSlot: @unchecked Sendable {
     unsafe Self.reference(bits.load(ordering: .acquiring))?.takeUnretainedValue()
   }
 
-  /// Requires: the slot is empty.
+  /// Stores a reader. Requires that the slot is empty.
   func store(_ reader: TableReader, ringIndex: Int) {
     self.ringIndex = ringIndex
     touched.store(false, ordering: .relaxed)
@@ -82,12 +82,12 @@ final class TableReaderSlot: @unchecked Sendable {
     bits.store(unsafe UInt(bitPattern: reference.toOpaque()), ordering: .sequentiallyConsistent)
   }
 
-  /// Takes the reader out: reads that begin from now on open the table again.
+  /// Removes the reader. Reads that begin afterwards open the table again.
   func takeReader() -> TableReader? {
     unsafe Self.reference(bits.exchange(0, ordering: .sequentiallyConsistent))?.takeRetainedValue()
   }
 
-  /// Whether it was read since the last call.
+  /// Returns whether the table was read since the last call.
   func takeTouch() -> Bool {
     guard touched.load(ordering: .relaxed) else { return false }
     touched.store(false, ordering: .relaxed)
@@ -96,17 +96,17 @@ final class TableReaderSlot: @unchecked Sendable {
 
   // MARK: - Tables that another process may remove
 
-  /// The file that readers of the table are opened on, as long as the table lives.
+  /// The file on which readers of the table are opened, as long as the table lives.
   var keptFile: (any File)? { state.withLock { $0.keptFile } }
 
   func keep(_ file: any File) { state.withLock { $0.keptFile = file } }
 
   // MARK: - The end of the table
 
-  /// Calls `action` when the table goes, which is when nothing names it any more.
+  /// Calls `action` at the end of the table, when no version, cursor or job names it any more.
   func whenGone(_ action: @escaping @Sendable () -> Void) { state.withLock { $0.whenGone = action } }
 
-  /// The table goes: no view has it, so no read does.
+  /// Ends the table. No view contains it, so no read can begin.
   func end() {
     let state = state.withLock { state in
       defer { state = State() }

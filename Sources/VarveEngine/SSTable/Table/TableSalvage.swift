@@ -1,36 +1,36 @@
-/// Reads of a damaged table what can be read: block by block, a damaged one loses only itself.
+/// Reads the readable parts of a damaged table, block by block, so that a damaged block loses only itself.
 ///
-/// # Where blocks are
-/// 1. The index says so, as far as it can be read: the root, or the root and its partitions.
-/// 2. Between the blocks that it names, and everywhere where there is none, they are found by their
-///    checksums (`BlockScanner`). That needs the table's id: from the footer, from the caller that knows it (the
-///    MANIFEST), or from a damaged footer with at most one wrong bit in the id.
+/// # How blocks are found
+/// 1. The index names them, as far as it can be read: the root, or the root and its partitions.
+/// 2. Between the blocks that it names, and everywhere if there is no index, blocks are found by their checksums
+///    (`BlockScanner`). This needs the table's id: from the footer, from a caller that knows it (the MANIFEST), or
+///    from a damaged footer with at most one wrong bit in the id.
 ///
-/// What can't be read at all, damaged sectors that the system reports included, becomes an
-/// `UnreadablePart` with the keys around it.
+/// A part that can't be read at all, including damaged sectors that the system reports, becomes an `UnreadablePart`
+/// with the keys around it.
 ///
-/// One thread's; used once.
+/// The object belongs to one thread and is used once.
 final class TableSalvage {
-  /// Called with each entry: key, trailer and value are valid during the call.
+  /// A function called with each entry. Key, trailer and value are valid during the call.
   typealias Visit = (ByteView, Trailer, ByteView) throws(EngineError) -> Void
 
   private let file: any File
   private let size: UInt64
   private var tableID: UInt64?
-  /// The table, where its footer is whole.
+  /// The table, if its footer is intact.
   private var reader: TableReader?
   private var lastKey: [UInt8]?
   private var openParts = 0
 
-  /// What could not be read, ascending.
+  /// The parts that could not be read, ascending.
   private(set) var parts: [UnreadablePart] = []
   private(set) var entryCount: UInt64 = 0
-  /// Nil where they can't be read.
+  /// The properties, or nil if they can't be read.
   private(set) var properties: TableProperties?
-  /// The range tombstones, as far as they can be read; known after `run`.
+  /// The range tombstones, as far as they can be read. They are known after `run`.
   private(set) var rangeTombstones = RangeTombstoneList.empty
 
-  /// `tableID` is what others know of the table.
+  /// Prepares the salvage of a table. `tableID` is its id if the caller knows it.
   init(_ file: any File, number: FileNumber, tableID: UInt64?) throws(EngineError) {
     self.file = file
     size = try file.size()
@@ -44,7 +44,7 @@ final class TableSalvage {
     } catch { _ = try error.requireDamage() }
   }
 
-  /// Visits every readable entry, in the order of the file. Throws only what `visit` throws.
+  /// Visits every readable entry, in the order of the file. Throws errors of `visit`, and `.notReadableNow`.
   func run(_ visit: Visit) throws(EngineError) {
     let handles = try knownHandles()
     var position: UInt64 = 0
@@ -60,7 +60,7 @@ final class TableSalvage {
 
   // MARK: - By the index
 
-  /// The data blocks that a readable index names, in the order of the file.
+  /// Returns the data blocks that a readable index names, in the order of the file.
   private func knownHandles() throws(EngineError) -> [BlockHandle] {
     guard let reader, let root = try indexBlock(reader.footer.rootIndex, reader) else { return [] }
     var handles: [BlockHandle] = []
@@ -72,7 +72,7 @@ final class TableSalvage {
         for row in 0..<partition.block.rowCount { handles.append(partition.block.entries.handle(row)) }
       }
     }
-    // The checksum holds the index; a handle outside the data is a table that no one wrote.
+    // The checksum protects the index, so a handle outside the data belongs to a table that was never written.
     return handles.filter { $0.end.map { $0 <= reader.footer.dataSize } ?? false }.sorted { $0.offset < $1.offset }
   }
 
@@ -108,7 +108,7 @@ final class TableSalvage {
     try emit(bytes.view(Int(handle.contentSize)), visit)
   }
 
-  /// What is after the data holds no entries, but where it can't be read it is damaged all the same.
+  /// Checks the sections after the data, which have no entries but are reported as damaged if they can't be read.
   private func checkRest(_ reader: TableReader) throws(EngineError) {
     let footer = reader.footer
     func check(_ handle: BlockHandle, _ role: BlockRole, _ name: String) throws(EngineError) {
@@ -159,15 +159,15 @@ final class TableSalvage {
       position = next.start
     }
     guard position < view.count else { return }
-    // Without a footer the last bytes of the file are what is left of it.
+    // Without a readable footer, the last bytes of the file are its remains.
     let isFooter = reader == nil && end == size && view.count - position == TableFormat.footerSize
     add(
       start + UInt64(position), end, isFooter ? "the footer is damaged" : "no block that verifies",
       holdsEntries: !isFooter)
   }
 
-  /// Of a table without a footer: a block that verifies, holds no rows and reads as range tombstones to its
-  /// last byte is that.
+  /// Takes the range tombstones of a table without a footer: a block that verifies, has no rows, and can be decoded
+  /// to its last byte as range tombstones.
   private func takeTombstones(_ content: ByteView) {
     guard reader == nil, rangeTombstones.isEmpty else { return }
     do throws(EngineError) {
@@ -175,8 +175,8 @@ final class TableSalvage {
     } catch {}
   }
 
-  /// The id that the bytes of a damaged footer name, or one that differs from it in a bit: the one by which
-  /// the first block verifies.
+  /// Returns the id in a damaged footer, or one that differs from it in one bit: the id with which the first block
+  /// verifies.
   private func guessTableID(_ data: ByteView, _ start: UInt64) -> UInt64? {
     guard start == 0, data.count > TableFormat.footerSize else { return nil }
     let written = data.load(data.count - TableFormat.footerSize, as: UInt64.self)
@@ -188,7 +188,7 @@ final class TableSalvage {
     return nil
   }
 
-  /// The bytes of a region; where the system can't read them, zeros.
+  /// Returns the bytes of a region, with zeros where the system can't read them.
   private func readRegion(_ start: UInt64, _ end: UInt64) throws(EngineError) -> BlockBytes {
     let bytes = BlockBytes(count: Int(end - start))
     let all = unsafe UnsafeMutableRawBufferPointer(start: bytes.base, count: bytes.count)
