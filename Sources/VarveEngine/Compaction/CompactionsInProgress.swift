@@ -1,4 +1,6 @@
-/// The running compactions, with what the next pick needs to know: a value, so that picking stays a pure function.
+/// The running compactions, with the facts about them that the next pick needs.
+///
+/// It is a value, so that picking stays a pure function.
 ///
 /// # Invariants
 /// 1. A table is an input of at most one compaction.
@@ -27,7 +29,7 @@ struct CompactionsInProgress: Sendable {
 
   var count: Int { jobs.count }
 
-  /// Registers a compaction that begins. It must have been picked with this value.
+  /// Registers a compaction that begins. It must have been picked with this value of `CompactionsInProgress`.
   mutating func begin(_ compaction: Compaction) -> Ticket {
     let job = Job(
       family: compaction.family, outputLevel: compaction.dropsInputs ? Self.noLevel : compaction.outputLevel,
