@@ -1,7 +1,7 @@
-/// A range of keys that a cursor has visited. Both bounds are included, unless the upper one is marked as excluded; a
-/// missing bound means the first or last key.
+/// A range of keys that a cursor has visited.
 ///
-/// It grows as the cursor moves, without allocating.
+/// Both bounds are included, unless the upper one is marked as excluded; a missing bound means the first or last key.
+/// The range grows as the cursor moves, without allocating.
 final class ReadRange {
   private var lowerBytes = ByteWriter(capacity: 0)
   private var upperBytes = ByteWriter(capacity: 0)
@@ -9,9 +9,9 @@ final class ReadRange {
   private var hasUpper = false
   private var upperIsExcluded = false
 
-  /// Nil means from the first key.
+  /// The lower bound, or `nil` for the first key.
   var lower: ByteView? { hasLower ? lowerBytes.view : nil }
-  /// Nil means to the last key.
+  /// The upper bound, or `nil` for the last key.
   var upper: ByteView? { hasUpper ? upperBytes.view : nil }
 
   func setLower(_ key: ByteView?) {
