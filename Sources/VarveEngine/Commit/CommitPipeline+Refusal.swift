@@ -87,7 +87,7 @@ extension CommitPipeline {
 }
 
 extension EngineError.Code {
-  /// Whether an operation that fails with this code may succeed later without intervention: when there is space, or a
-  /// descriptor.
+  /// A Boolean value that indicates whether an operation that fails with this code may succeed later by itself: when
+  /// there is space, or a descriptor.
   var passes: Bool { self == .noSpace || self == .tooManyOpenFiles }
 }

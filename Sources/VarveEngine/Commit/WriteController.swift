@@ -28,7 +28,7 @@ final class WriteController: Sendable {
     /// The depths of level 0 at which its pressure begins, and at which it is 1.
     var depthMinimum = 10.0
     var depthMaximum = 36.0
-    /// Bytes of all memtables, active and frozen, at which writes stop.
+    /// The bytes of memtables that wait to be flushed at which writes stop; see `Input.unflushedBytes`.
     var memoryBudget: UInt64 = 256 << 20
     /// The rate never falls below this, in bytes a second.
     var rateMinimum = 1_000_000.0
@@ -47,7 +47,7 @@ final class WriteController: Sendable {
     var debtBytes: UInt64
     /// The deepest level 0 of any family. A running compaction of it counts for its remaining part.
     var levelZeroDepth: Double
-    /// Bytes of all memtables, active and frozen.
+    /// Bytes of frozen memtables that are not in a table yet. Until the next input, `delay` adds the bytes of commits.
     var unflushedBytes: UInt64
   }
 

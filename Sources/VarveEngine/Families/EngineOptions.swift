@@ -101,9 +101,11 @@ public struct EngineOptions: Sendable {
   ///
   /// `Engine.addListener` adds further ones.
   public var listener: (any EventListener)?
-  /// Publishes the statistics of the engine in the file `STATS` of the database, about once a second and only while they
-  /// change, for `varve stats` and `PublishedStatistics`. A read-only engine and one whose files other processes cannot
-  /// see publish nothing. Default true.
+  /// A Boolean value that indicates whether the engine publishes its statistics in the file `STATS` of the database.
+  /// Default true.
+  ///
+  /// It publishes them about once a second and only while they change, for `varve stats` and `PublishedStatistics`. A
+  /// read-only engine and one whose files other processes cannot see publish no statistics.
   public var publishesStatistics = true
 
   /// Creates options with the defaults.

@@ -79,7 +79,7 @@ final class FamilyState: @unchecked Sendable {
 
   private struct Parts: Sendable {
     var memTable: MemTable
-    /// Oldest first.
+    /// The frozen memtables, oldest first.
     var frozen: [FrozenMemTable] = []
     var version: Version
     /// The sequence below which readers see the family as empty: tables were ingested into the empty family at this
