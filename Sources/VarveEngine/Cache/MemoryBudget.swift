@@ -130,7 +130,7 @@ private final class CacheRest: Sendable {
 
   private struct State: ~Copyable {
     var limits: Limits
-    /// The most that the others had in each of the last steps of growth, the current one first.
+    /// The maximum sum of the other categories in each of the last steps of growth, the current one first.
     var peaks = [Int](repeating: 0, count: CacheRest.rememberedSteps)
   }
 
