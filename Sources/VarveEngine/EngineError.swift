@@ -85,7 +85,7 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
   public let message: String
   /// The underlying error.
   public let cause: (any Error)?
-  /// The file in which it occurred.
+  /// The file in which the error occurred.
   public let file: String?
   /// The offset in the file, if known.
   public let offset: UInt64?

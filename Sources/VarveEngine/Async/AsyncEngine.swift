@@ -243,7 +243,7 @@ public struct AsyncEngine: Sendable {
 
   /// Opens a database without blocking the task's thread. See `Engine.open`.
   ///
-  /// Not given up once it has begun; a task that was cancelled before gets `.canceled`.
+  /// The open is not canceled once it has begun. A task that was canceled before gets `.canceled`.
   public static func open(
     at path: String, options: EngineOptions = EngineOptions(), environment: EngineEnvironment = .system
   ) async throws(EngineError) -> Engine {

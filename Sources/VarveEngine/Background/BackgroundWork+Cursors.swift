@@ -3,7 +3,7 @@ internal import Synchronization
 /// Takes back memtables and tables that cursors retain although the database has replaced them.
 extension BackgroundWork {
   /// The number of changes of its family's memtables or tables after which a cursor's view is replaced in any case,
-  /// because the view itself takes memory.
+  /// because the view retains memory as well.
   private static let viewAgeMaximum: UInt64 = 8
 
   /// Returns the bytes of obsolete files that cursors may keep: a quarter of the database, but at least two tables.

@@ -44,19 +44,20 @@ final class BackgroundWork: TableMaker {
     var hasFlushFailed = false
     /// A Boolean value that indicates whether log segments may be free although no memtable was flushed.
     var isReleaseDue = false
-    /// Whether a failed flush waits to be retried, and the number of the current wait.
+    /// A Boolean value that indicates whether a failed flush waits to be retried, and the number of the current wait.
     var isRetryPending = false
     var retryNumber = 0
     /// The time at which the last flush failed, on the engine's clock.
     var failedAt: UInt64 = 0
-    /// Whether a timer retries to accept commits.
+    /// A Boolean value that indicates whether a timer retries to accept commits.
     var isCurePending = false
     var cureNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
     var isTickScheduled = false
     /// The time at which the write controller began to slow writers down, as reported to listeners.
     var pacedSince: UInt64?
     var isTrimScheduled = false
-    /// Whether a timer polls for the end of reads that retain objects, and one for obsolete files.
+    /// A Boolean value that indicates whether a timer polls for the end of reads that retain objects, and one for
+    /// obsolete files.
     var isPollScheduled = false
     var isReclaimScheduled = false
     var isCacheGrowthScheduled = false

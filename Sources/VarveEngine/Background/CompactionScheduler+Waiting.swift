@@ -37,7 +37,6 @@ extension CompactionScheduler {
   ///
   /// It does not wait for other compaction work. Damaged tables are read again completely: those that are intact are
   /// compacted again.
-  /// Damaged tables are read again completely: those that are intact are compacted again.
   func resume() throws(EngineError) {
     let damage = resumeSuspects()
     try resumeFailed()

@@ -131,7 +131,7 @@ final class CompactionScheduler: Sendable {
     }
   }
 
-  /// Also compacts tables that only wait in level 0 for more.
+  /// Settles all families: tables that wait in level 0 for similar ones are compacted, too.
   func settle() {
     let families = background.registry.all.map(\.id)
     state.withLock { $0.settling = Set(families) }

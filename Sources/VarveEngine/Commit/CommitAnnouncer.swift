@@ -28,7 +28,7 @@ final class CommitAnnouncer: @unchecked Sendable {
   private let heldPosition = Atomic<UInt64>(0)
   /// The sequence of the last logged commit while any commit is deferred.
   private let pendingWord = Atomic<UInt64>(0)
-  /// Whether a commit is deferred, as far as the leader knows.
+  /// A Boolean value that indicates whether a commit is deferred, as far as the leader knows.
   private var isHolding = false
 
   /// Publishes commits through `page`, or to no process if it is `nil`.

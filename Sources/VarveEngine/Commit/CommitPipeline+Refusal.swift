@@ -15,12 +15,12 @@ internal import Synchronization
 extension CommitPipeline {
   struct Refusal: Sendable {
     var error: EngineError
-    /// Whether the refusal is permanent; true once the engine is closed.
+    /// A Boolean value that indicates whether the refusal is permanent; true once the engine is closed.
     var isFinal: Bool
     /// Time of the last attempt, on the engine's clock.
     var lastAttempt: UInt64
 
-    /// Whether the cause may disappear without intervention.
+    /// A Boolean value that indicates whether the cause may disappear without intervention.
     var passes: Bool { !isFinal && error.code.passes }
   }
 

@@ -47,7 +47,7 @@ final class CommitQueue: @unchecked Sendable {
     return word.handedOver()
   }
 
-  /// Whether a request is on the list.
+  /// A Boolean value that indicates whether a request is on the list.
   var hasWaiting: Bool { head.load(ordering: .relaxed) != 0 }
 
   /// The number of requests on the list. Only the leader removes them.
@@ -211,7 +211,7 @@ struct CommitTerms: Sendable {
   var stamps: [Int] = []
   /// A precondition that the leader checks just before the write. The commit is refused if it does not hold.
   var condition: (any CommitCondition)?
-  /// Whether the commit is published to other processes only after it was synced.
+  /// A Boolean value that indicates whether the commit is published to other processes only after it was synced.
   var waitsForSync = false
   /// The range deletes of a large batch, prepared by its writer.
   var prepared: PreparedTombstones?

@@ -13,7 +13,7 @@ struct TouchedFamilies {
 
     func hasRoom(_ lead: borrowing CommitLead) -> Bool { family.active(lead).hasRoom(for: need) }
 
-    /// Whether the memtable adopts the prepared range tombstones.
+    /// Returns whether the memtable adopts the prepared range tombstones.
     func adopts(_ lead: borrowing CommitLead) -> Bool {
       need.prepared != nil && family.active(lead).rangeTombstones.isEmpty
     }

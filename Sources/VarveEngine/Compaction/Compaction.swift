@@ -55,8 +55,9 @@ struct Compaction: Sendable {
   /// The urgency: a level is compacted from 1 on.
   let score: Double
 
-  /// Whether no older entry of any key in `range` exists outside the inputs. Then a tombstone that every snapshot sees
-  /// may be dropped; otherwise `DeeperKeys` decides for single keys.
+  /// A Boolean value that indicates whether no older entry of any key in `range` exists outside the inputs.
+  ///
+  /// Then a tombstone that every snapshot sees may be dropped; otherwise `DeeperKeys` decides for single keys.
   var isBottommost: Bool { older.isEmpty }
 
   var inputSize: UInt64 { inputs.reduce(0) { $0 + $1.tables.reduce(0) { $0 + $1.fileSize } } }

@@ -173,7 +173,8 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
 
   // MARK: - Whole blocks
 
-  /// Whether the iterator is at the first entry of a block that may be copied as it is (rule 6).
+  /// A Boolean value that indicates whether the iterator is at the first entry of a block that may be copied as it is
+  /// (rule 6).
   var isAtWholeBlock: Bool {
     guard location == .onEntry, source.startsPlainBlock, source.blockEndsBeforeOthers() else { return false }
     if hasTombstones, !blockIsUncovered { return false }

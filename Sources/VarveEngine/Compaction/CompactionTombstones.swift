@@ -58,7 +58,7 @@ struct CompactionTombstones: Sendable {
     }
   }
 
-  /// Whether a table of these keys gets any tombstone.
+  /// Returns whether a table of these keys gets any tombstone.
   func hasAny(from lower: [UInt8]?, to upper: [UInt8]?) -> Bool {
     var found = false
     forEach(from: lower, to: upper) { _, _, _ in found = true }

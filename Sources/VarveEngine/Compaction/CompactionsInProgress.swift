@@ -62,7 +62,7 @@ struct CompactionsInProgress: Sendable {
     jobs.values.reduce(0) { $0 + ($1.family == family ? $1.sizes[level] ?? 0 : 0) }
   }
 
-  /// Whether a running compaction may write tables into a range of a level.
+  /// Returns whether a running compaction may write tables into a range of a level.
   func hasOutputs(of family: FamilyID, level: Int, overlapping range: UserKeyRange) -> Bool {
     jobs.values.contains { $0.family == family && $0.outputLevel == level && $0.range.overlaps(range) }
   }

@@ -45,7 +45,7 @@ struct CoveredTables: Sendable {
     let cover: Known
   }
 
-  /// Returns the range tombstones of a table; nil if they can't be read.
+  /// Returns the range tombstones of a table, or `nil` if they can't be read.
   typealias Reader = (TableMetadata) -> RangeTombstoneList?
 
   /// The numbers of the tables of each chunk of the last version, by the chunk's id.
@@ -169,7 +169,7 @@ struct CoveredTables: Sendable {
     }
   }
 
-  /// Whether one table may cover the other, judging by sequences and bounds.
+  /// Returns whether one table may cover the other, judging by sequences and bounds.
   private static func mayCover(_ cover: TableMetadata, _ table: TableMetadata) -> Bool {
     cover !== table && cover.rangeTombstoneCount > 0 && cover.largestSequence > table.largestSequence
       && cover.largest.compare(table.largest) >= 0

@@ -64,7 +64,7 @@ struct DeeperKeys: ~Copyable {
     return keys
   }
 
-  /// Whether no key has data below.
+  /// A Boolean value that indicates whether no key has data below.
   var isEmpty: Bool { intervals.isEmpty && !holdsEveryKey }
 
   /// Restarts from the first key.

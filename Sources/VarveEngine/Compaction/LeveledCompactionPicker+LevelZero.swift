@@ -3,8 +3,8 @@ extension LeveledCompactionPicker {
 
   /// Picks tables of level 0 that are moved together to a deeper level.
   ///
-  /// They overlap nothing on level 0, nor on the levels below down to the output level. Because of these moves,
-  /// ascending loads never merge anything.
+  /// They are in the oldest sublevel, so no older table of level 0 overlaps them, and they overlap no table on the levels
+  /// below down to the output level. Because of these moves, ascending loads never merge any tables.
   func pickMoveFromLevelZero(_ input: Input, _ targets: LevelTargets) -> Compaction? {
     let levelZero = input.version.levelZero
     guard let oldest = levelZero.sublevels.first else { return nil }
@@ -253,8 +253,8 @@ extension LeveledCompactionPicker {
   /// or completely older than every table it overlaps.
   func pickIntraLevelZero(_ input: Input, _ cause: IntraLevelZeroCause, score: Double) -> Compaction? {
     let levelZero = input.version.levelZero
-    // Depth is the only way to see that stuck tables need a merge: they are merged when level 0 would otherwise be
-    // compacted.
+    // A merge within level 0 is the only way to reduce the depth of stuck tables. It begins at the depth from which
+    // level 0 would otherwise be compacted.
     let countMinimum = cause == .stuck ? options.levelZeroDepthTrigger : options.intraLevelZeroCountMinimum
     var runs: [(interval: Int, members: [Int])] = []
     for interval in 0..<levelZero.intervals.count {

@@ -5,7 +5,8 @@
 /// compactions.
 ///
 /// # Order of choice
-///  1. Tables of level 0 that nothing overlaps move down unread, as deep as nothing overlaps them.
+///  1. Tables of level 0 that no older table of it overlaps move down without being read, as deep as no table overlaps
+///     them.
 ///  2. The most urgent of: level 0 into the base level, and each level above its target into the next. A level's
 ///     urgency is reduced while the next one exceeds its target, too.
 ///  3. If level 0 is deep and the base level is busy: an intra-level-0 compaction.

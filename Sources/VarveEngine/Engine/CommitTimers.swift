@@ -24,7 +24,7 @@ final class CommitTimers: Sendable {
   private let isStopped = Atomic<Bool>(false)
 
   private struct Syncs: Sendable {
-    /// Whether a commit waits for a sync. Then the last of `jobs` runs in time.
+    /// A Boolean value that indicates whether a commit waits for a sync. Then the last of `jobs` runs in time.
     var isDue = false
     /// The deadlines of the pending jobs, on the engine's clock, latest first.
     var jobs: [UInt64] = []

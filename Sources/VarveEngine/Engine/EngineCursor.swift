@@ -39,7 +39,7 @@ public struct EngineCursor: ~Copyable {
   /// The last commit that the cursor sees.
   public var sequence: SequenceNumber { unsafe owned.withGuaranteed { $0.snapshot.sequence } }
 
-  /// Whether the cursor is at a key.
+  /// A Boolean value that indicates whether the cursor is at a key.
   @inline(__always)
   public var isValid: Bool { isPlaced }
 

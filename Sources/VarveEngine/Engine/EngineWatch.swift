@@ -24,7 +24,7 @@ final class EngineWatch: Sendable {
   /// The age at which a long lookup is reported next. Used by one check at a time.
   private let longReadAge = Atomic<UInt64>(EngineWatch.longReadNanoseconds)
 
-  /// Whether statistics are published.
+  /// A Boolean value that indicates whether statistics are published.
   var publishes: Bool { publisher != nil }
 
   init(_ background: BackgroundWork) {

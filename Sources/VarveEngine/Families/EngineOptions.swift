@@ -4,13 +4,13 @@ public enum Durability: Hashable, Sendable {
   case process
   /// A power loss: the log is synced before the commit is acknowledged.
   case power
-  /// Like `process`, and after at most `nanoseconds` also a power loss: a timer syncs.
+  /// The failures of `process`, and after at most `nanoseconds` also a power loss: a timer syncs the log.
   case powerEvery(nanoseconds: UInt64)
   /// No failure: the batch is not logged. A crash loses it unless it was flushed before.
   case none
 }
 
-/// How the blocks of tables are compressed.
+/// The compression of the blocks of tables.
 public enum CompressionKind: String, Hashable, Sendable, CaseIterable {
   /// No compression.
   case none

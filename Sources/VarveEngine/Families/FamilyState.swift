@@ -8,7 +8,7 @@ struct FrozenMemTable: Sendable {
   var firstSegment: FileNumber
   /// The log position after the copy that was logged again, or zero if there is none.
   let copyPosition: LogPosition
-  /// Whether it has entries that are not in the log.
+  /// A Boolean value that indicates whether it has entries that are not in the log.
   let hasUnlogged: Bool
 }
 
@@ -72,7 +72,7 @@ final class FamilyState: @unchecked Sendable {
   func activeSegment(_ lead: borrowing CommitLead) -> FileNumber? { activeTableSegment }
   /// The log position after the copy of the active memtable that was logged again, or zero if there is none.
   func copyPosition(_ lead: borrowing CommitLead) -> LogPosition { activeCopyPosition }
-  /// Whether the active memtable has entries that are not in the log.
+  /// Returns whether the active memtable has entries that are not in the log.
   func hasUnlogged(_ lead: borrowing CommitLead) -> Bool { activeHasUnlogged }
   /// Notes that the active memtable gets entries that are not in the log.
   func noteUnlogged(_ lead: borrowing CommitLead) { activeHasUnlogged = true }
@@ -165,7 +165,7 @@ final class FamilyState: @unchecked Sendable {
     }
   }
 
-  /// Whether a memtable has entries that are not in the log.
+  /// Returns whether a memtable has entries that are not in the log.
   func holdsUnlogged(_ lead: borrowing CommitLead) -> Bool {
     activeHasUnlogged || frozen.contains(where: \.hasUnlogged)
   }

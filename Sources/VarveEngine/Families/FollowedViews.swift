@@ -44,7 +44,7 @@ final class HeldViews: Sendable {
     none = ReadView(memTable: empty, frozen: [], version: .empty)
   }
 
-  /// Whether a family existed when the snapshot was made.
+  /// Returns whether a family existed when the snapshot was made.
   func holds(_ family: FamilyID) -> Bool { views[family] != nil }
 
   /// The snapshot's view of a family.

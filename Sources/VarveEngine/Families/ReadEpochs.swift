@@ -82,7 +82,7 @@ final class ReadEpochs: @unchecked Sendable {
     var leaving: [Retired] = []
     /// Objects retired since the turn began, for the next turn.
     var next: [Retired] = []
-    /// Whether the turn is at step 3 rather than step 1.
+    /// A Boolean value that indicates whether the turn is at step 3 rather than step 1.
     var hasChangedParity = false
     /// One bit for each slot whose counter of the non-current parity was not yet seen at zero.
     var pending: UInt64 = 0
@@ -285,7 +285,7 @@ final class ReadEpochs: @unchecked Sendable {
     var weight: Weight
   }
 
-  /// Retired objects that wait for reads to end; nil if there are none.
+  /// Retired objects that wait for reads to end, or `nil` if there are none.
   var keptBack: KeptBack? {
     guard poll() else { return nil }
     let now = clock.now()

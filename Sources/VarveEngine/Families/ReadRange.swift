@@ -27,19 +27,19 @@ final class ReadRange {
     if let key { upperBytes.append(key) }
   }
 
-  /// Whether a key is in the range.
+  /// Returns whether a key is in the range.
   func contains(_ key: ByteView) -> Bool {
     if let lower, key < lower { return false }
     return !endsBefore(key)
   }
 
-  /// Whether a key is after the range.
+  /// Returns whether a key is after the range.
   func endsBefore(_ key: ByteView) -> Bool {
     guard let upper else { return false }
     return upperIsExcluded ? key >= upper : key > upper
   }
 
-  /// Whether keys from `start` up to `end` (excluded) are in the range.
+  /// Returns whether keys from `start` up to `end` (excluded) are in the range.
   func overlaps(_ start: ByteView, _ end: ByteView) -> Bool {
     if let lower, end <= lower { return false }
     return !endsBefore(start)

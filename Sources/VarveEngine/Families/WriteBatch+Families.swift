@@ -60,7 +60,9 @@ extension WriteBatch {
     try unsafe deleteRange(from: lower.span.bytes, to: upper.span.bytes, in: family)
   }
 
-  /// The greatest key that the batch puts into a family, with `StampPosition.pending` for a stamp; nil if there is none.
+  /// The greatest key that the batch puts into a family, with `StampPosition.pending` for a stamp, or `nil` if there is
+  /// none.
+  ///
   /// Complexity: O(n).
   public func lastKey(in family: ColumnFamily) -> [UInt8]? { lastKey(in: family.id) }
 

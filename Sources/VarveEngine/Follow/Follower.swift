@@ -29,16 +29,6 @@ internal import Synchronization
 /// `EngineOptions.openTableCount` tables open. Beyond that, a snapshot or cursor can need a table that the writer
 /// removed, and throws `.notFound`; after `catchUp` the same read succeeds.
 ///
-/// If the writing engine maps files, it wakes followers within microseconds; a follower without write permission for
-/// the file `SHARED` polls each millisecond. Otherwise followers poll the log each millisecond, and a commit with
-/// `Durability.power` can be visible before it was synced. `Engine.explain()` says which method is used.
-///
-/// # Cost for the writer
-/// Only the wake-ups. The follower writes only a count into `SHARED`. It keeps entries that are not in tables yet in
-/// memtables of its own, at most what the writer's log holds, and keeps up to half of `EngineOptions.openTableCount`
-/// tables open. Beyond that, a snapshot or cursor can need a table that the writer removed, and throws `.notFound`;
-/// after `catchUp` the same read succeeds.
-///
 /// Safe from any thread.
 public final class Follower: Sendable {
   /// The engine to read from. It is read-only; `close` of the follower closes it.

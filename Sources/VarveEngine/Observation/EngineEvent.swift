@@ -74,7 +74,7 @@ public enum EngineEvent: Sendable {
     public let inputs: [Table]
     /// The output level.
     public let outputLevel: Int
-    /// Whether the tables only change their level, without being read or written.
+    /// A Boolean value that indicates whether the tables only change their level, without being read or written.
     public let isMove: Bool
     /// Bytes of the inputs.
     public var bytesRead: UInt64 { isMove ? 0 : inputs.reduce(0) { $0 + $1.bytes } }

@@ -31,7 +31,7 @@ public struct LatencyHistogram: Sendable, Hashable {
     self.maximumNanoseconds = maximumNanoseconds
   }
 
-  /// Whether the histogram is empty.
+  /// A Boolean value that indicates whether the histogram is empty.
   public var isEmpty: Bool { count == 0 }
 
   /// The arithmetic mean in nanoseconds, or 0 for an empty histogram.

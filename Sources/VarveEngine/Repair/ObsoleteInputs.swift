@@ -8,9 +8,9 @@
 /// # The distinction
 /// A sequence is assigned only once, except for zero, which the last level assigns. So an entry with one key and one
 /// sequence above zero that is in two tables was copied from the one with the lower number into the other. The
-/// compaction that wrote the other table therefore had the first as an input, and of all keys between that table's own
-/// first and last it has kept the entries that had to be kept. A table whose every key is within tables that were made
-/// from it is therefore not needed, whether the compaction's edit became durable or not.
+/// compaction that wrote the other table therefore had the first as an input, and of all keys between the first and the
+/// last key of the other table it has kept the entries that had to be kept. A table whose every key is within tables
+/// that were made from it is therefore not needed, whether the compaction's edit became durable or not.
 ///
 /// A table of which no entry is left in any output, or whose entries got sequence zero there, can't be distinguished
 /// from a live one. It is kept, and it is listed as doubtful if it can be an input of a later compaction.

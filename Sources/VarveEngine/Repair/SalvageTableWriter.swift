@@ -139,7 +139,7 @@ final class SalvageTableWriter {
   private struct MergeState: ~Copyable {
     private var key = ByteWriter()
     private var hasKey = false
-    /// Whether an older version is still needed.
+    /// A Boolean value that indicates whether an older version is still needed.
     private var isOpen = false
     private var last = Trailer(word: 0)
 

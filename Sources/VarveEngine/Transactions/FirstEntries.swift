@@ -10,7 +10,7 @@ struct FirstEntries: ~Copyable {
   /// The initial capacity, which has room for a row of usual size and the entries that its extensions write.
   private static let initialCapacity = 512
 
-  /// Whether the batch has no trees yet.
+  /// A Boolean value that indicates whether the batch has no trees yet.
   private(set) var isOpen = true
   private(set) var count = 0
   /// The entries, in the order in which they were added (`BatchFormat`).

@@ -285,7 +285,7 @@ final class KeptCursor {
 }
 
 extension PendingFamily {
-  /// Whether a range delete of the batch covers a key.
+  /// Returns whether a range delete of the batch covers a key.
   func covers(_ key: ByteView, at last: SequenceNumber) -> Bool {
     table.hasTombstones && table.rangeTombstones.sequence(covering: key, at: last) != .zero
   }

@@ -86,7 +86,7 @@ public struct IndexedWriteBatch: ~Copyable {
   /// them.
   public var count: Int { living.count - leftOut.count }
 
-  /// Whether the commit writes nothing.
+  /// A Boolean value that indicates whether the commit writes nothing.
   public var isEmpty: Bool { count == 0 }
 
   /// The bytes in the log of the entries of `count`.

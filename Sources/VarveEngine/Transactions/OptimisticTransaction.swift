@@ -50,7 +50,7 @@ public struct OptimisticTransaction: ~Copyable {
     return try writes.get(key, in: family)
   }
 
-  /// Whether a key has a value, as the transaction sees it.
+  /// Returns whether a key has a value, as the transaction sees it.
   public func contains(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) -> Bool {
     try get(key, in: family) != nil
   }

@@ -7,7 +7,7 @@ struct PendingFamily {
   let state: FamilyState
   let id: FamilyID
   var table: MemTable
-  /// Whether the entries are left out of the commit.
+  /// A Boolean value that indicates whether the entries are left out of the commit.
   var isScratch = false
   /// A Boolean value that indicates whether a single delete was added. Then all entries of a key determine which ones a
   /// commit needs.
@@ -148,9 +148,9 @@ struct PendingSize: Equatable, Sendable {
 /// - A single delete and the put before it leave nothing: no other reader ever saw the put. A single delete without a
 ///   put stays, even below a newer put, because it removes a put that was committed before.
 struct EntryChain {
-  /// Whether the entry added last is needed.
+  /// A Boolean value that indicates whether the entry added last is needed.
   private(set) var isNewestKept = false
-  /// Whether no older entry is needed.
+  /// A Boolean value that indicates whether no older entry is needed.
   private(set) var isEnded = false
   /// The number of single deletes without a put so far, 0 or 1. The single delete is needed if no entry is left.
   private(set) var waitingCount = 0
@@ -161,7 +161,7 @@ struct EntryChain {
 
   init(hasSingleDeletes: Bool) { self.hasSingleDeletes = hasSingleDeletes }
 
-  /// Whether no older entry counts. Requires: no single delete was added.
+  /// A Boolean value that indicates whether no older entry counts. Requires: no single delete was added.
   var hidesOlder: Bool { isShadowed || isEnded }
 
   mutating func add(_ kind: EntryKind) {

@@ -20,7 +20,7 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
   private let reads: TransactionReads
   /// The state that `look` saw of each family.
   private var looks: [FamilyID: Look] = [:]
-  /// Whether `check` failed only because a table would have to be read.
+  /// A Boolean value that indicates whether `check` failed only because a table would have to be read.
   private(set) var needsAnotherLook = false
 
   private struct Look {

@@ -18,7 +18,7 @@ public struct TransactionCursor: ~Copyable {
     self.family = family
   }
 
-  /// Whether the cursor is at a key.
+  /// A Boolean value that indicates whether the cursor is at a key.
   public var isValid: Bool { cursor.isValid }
 
   /// The key, valid until the cursor moves. Requires: valid.

@@ -15,7 +15,7 @@ public struct VerificationReport: Sendable {
     }
   }
 
-  /// All faults, in the order of the files.
+  /// All faults, in the order in which the files were verified.
   public internal(set) var faults: [Fault] = []
   /// Bytes of all files that were read.
   public internal(set) var bytesVerified: UInt64 = 0

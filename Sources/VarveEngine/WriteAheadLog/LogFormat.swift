@@ -88,7 +88,7 @@ struct LogSegmentHeader: Equatable, Sendable {
   var predecessor: Predecessor?
   var capacity: UInt64
   var databaseID: UInt64
-  /// Whether the segment counts only if the MANIFEST cuts its predecessor.
+  /// A Boolean value that indicates whether the segment counts only if the MANIFEST cuts its predecessor.
   var isRestart = false
 
   /// The preceding segment, and where its last record ended when this segment began.

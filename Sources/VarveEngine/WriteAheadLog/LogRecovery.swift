@@ -13,7 +13,7 @@
 ///    dropped, unless a durable mark there shows that something before it was durable: then bytes were damaged after
 ///    they were written, which is an error, never a cut.
 ///
-/// Nothing is written here. The caller makes the outcome durable before the first new write.
+/// Recovery does not write. The caller makes the outcome durable before the first new write.
 struct LogRecovery {
   let directory: String
   let fileSystem: any FileSystem
@@ -99,7 +99,7 @@ struct LogRecovery {
     return nil
   }
 
-  /// How a file relates to the chain.
+  /// The relation of a file to the chain.
   private enum Location {
     case continues(Link)
     /// The segment was prepared and never used: it has no header of its own, or an abandoned one.

@@ -14,7 +14,7 @@ enum LogSalvage {
     var lifeID: UInt64?
     /// The offset at which the records end, if known.
     var end: UInt64?
-    /// Whether records past `end` no longer belong to the database.
+    /// A Boolean value that indicates whether records past `end` no longer belong to the database.
     var isCut = false
   }
 

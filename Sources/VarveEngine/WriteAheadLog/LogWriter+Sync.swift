@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// How the log becomes durable, and how a failed sync is isolated from later writes.
+/// Makes the log durable, and isolates a failed sync from later writes.
 ///
 /// A failed sync is never retried: the system may have dropped the pages that it could not write and marked them clean,
 /// so that a second sync succeeds without having written anything. The log is then broken until `restart` has written
@@ -15,7 +15,7 @@ extension LogWriter {
     case broken
   }
 
-  /// What a sync makes durable.
+  /// The part of the log that a sync makes durable.
   enum SyncTarget {
     /// Every record before a position.
     case position(LogPosition)
@@ -34,7 +34,7 @@ extension LogWriter {
   /// Every logged commit up to this one survives a loss of power; later ones may, too.
   var durableSequence: SequenceNumber { SequenceNumber(durableSequenceWord.load(ordering: .acquiring)) }
 
-  /// Whether a sync failed and the log has not continued in a new segment since.
+  /// A Boolean value that indicates whether a sync failed and the log has not continued in a new segment since.
   var isBroken: Bool { broken.load(ordering: .acquiring) }  // with the releasing stores of `broken`
 
   /// The error because of which the log is broken, or `nil` if it is not.
@@ -80,7 +80,7 @@ extension LogWriter {
     return .durable
   }
 
-  /// Like `trySync`, but throws if the log is not durable afterwards.
+  /// Makes the log durable like `trySync`, and throws if it is not durable afterwards.
   func sync(through position: LogPosition, visible: () -> SequenceNumber) throws(EngineError) {
     switch trySync(.position(position), visible: visible) {
     case .durable: return

@@ -38,7 +38,7 @@ final class LogWriter: @unchecked Sendable {
   let syncWord = Futex()
   let waitingSyncs = Atomic<Int>(0)
   let syncCounter = Atomic<UInt64>(0)
-  /// Whether a sync failed and the log has not continued in a new segment since.
+  /// A Boolean value that indicates whether a sync failed and the log has not continued in a new segment since.
   let broken = Atomic<Bool>(false)
   /// Odd while `restart` changes the set of segments.
   let generationWord = Atomic<UInt64>(0)
@@ -335,7 +335,7 @@ final class LogWriter: @unchecked Sendable {
   var liveBytes: Int { extent.bytes }
   /// Records the extent of the log that another engine writes.
   func noteFollowed(_ extent: LogExtent) { state.withLock { $0.followed = extent } }
-  /// Whether records are stored through a mapping.
+  /// A Boolean value that indicates whether records are stored through a mapping.
   var usesMapping: Bool { options.usesMapping }
   /// The segments that are kept, oldest first, and the current end of the records of each.
   var segmentEnds: [(number: FileNumber, end: Int)] {
@@ -356,7 +356,7 @@ final class LogWriter: @unchecked Sendable {
       var (pool, keep) = state.withLock { state in
         (
           state.pool,
-          // Only files that this engine made: a replayed segment may have holes, for example after a copy.
+          // Only files that this engine made are kept: a replayed segment may have holes, for example after a copy.
           segment.file != nil && state.pool.waitingBytes + segment.capacity <= options.poolBytes
             && segment.capacity >= state.targetCapacity && !state.isClosing
         )
