@@ -1,6 +1,6 @@
 /// A few keys that are looked up in tables together, in steps.
 ///
-/// A lookup goes from filter to index to block, and each step waits for memory whose address only the previous step
+/// A lookup reads a filter, an index and a block, and each step waits for memory whose address only the previous step
 /// yields: a handful of dependent cache misses. Here each step is done for all keys of the window before the next, and
 /// prefetches the memory that the next one reads, so that the misses of different keys overlap. RocksDB's MultiGet does
 /// the same with file reads, and "Asynchronous Memory Access Chaining" (VLDB 2015) compares the methods for memory;

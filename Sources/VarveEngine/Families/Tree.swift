@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// The durable state of the tree: families, tables, versions. Every change goes through `commit`, which makes the edit
+/// The durable state of the tree: families, tables, versions. Every change is made by `commit`, which makes the edit
 /// durable first and installs the new versions second.
 ///
 /// # Concurrency

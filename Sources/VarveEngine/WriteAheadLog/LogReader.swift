@@ -53,7 +53,7 @@ struct LogReader: ~Copyable {
     let payload: ByteView
   }
 
-  /// Returns the next record, or nil where the valid ones end, which is then `offset`.
+  /// Returns the next record, or `nil` at the end of the valid ones, which is then `offset`.
   mutating func next() -> Record? {
     guard let record = record(at: offset) else { return nil }
     offset += record.header.recordSize
