@@ -15,9 +15,9 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     private let name: Name
     private init(_ name: Name) { self.name = name }
 
-    /// Bytes on disk differ from what was written.
+    /// The bytes on disk differ from those that were written.
     public static let corruption = Code(.corruption)
-    /// The database was written by a format, or needs a feature, that this version does not know.
+    /// The database has a format, or needs a feature, that this version does not know.
     public static let unsupportedFormat = Code(.unsupportedFormat)
     /// A path does not exist.
     public static let notFound = Code(.notFound)
@@ -46,11 +46,12 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     public static let unknownFamily = Code(.unknownFamily)
     /// The commit is visible, but its sync failed. It is unknown whether it survives a power loss.
     public static let outcomeUnknown = Code(.outcomeUnknown)
-    /// An existing file can't be read now: EPERM or EACCES from opening or reading it. On iOS this happens for a
-    /// protected file while the device is locked. It says nothing about the file's content: nothing counts as damaged,
+    /// An existing file can't be read now: opening or reading it failed with EPERM or EACCES.
+    ///
+    /// On iOS this happens for a protected file while the device is locked. It does not mean that the file is damaged,
     /// and the same call succeeds when the file can be read again.
     public static let notReadableNow = Code(.notReadableNow)
-    /// The operating system does not permit creating, changing or removing something.
+    /// The operating system does not permit creating, changing or removing a file or directory.
     public static let permissionDenied = Code(.permissionDenied)
     /// The work was canceled because the engine closes.
     public static let canceled = Code(.canceled)
@@ -62,7 +63,7 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     /// The followed database lost commits that this follower has read, in a power loss. Close the follower and follow
     /// the database again.
     public static let rewound = Code(.rewound)
-    /// The read needs data that is not in memory. Only inside of `Engine.withoutFileReads`.
+    /// The read needs data that is not in memory. Thrown only inside of `Engine.withoutFileReads`.
     public static let wouldReadFile = Code(.wouldReadFile)
 
     /// The engine was closed, or this process is a child made by `fork` of the one that opened it.
@@ -84,12 +85,12 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
   public let message: String
   /// The underlying error.
   public let cause: (any Error)?
-  /// The file in which it occurred.
+  /// The file in which the error occurred.
   public let file: String?
   /// The offset in the file, if known.
   public let offset: UInt64?
 
-  /// The limit that was exceeded, if known: for the object database, which has a code for each.
+  /// The limit that was exceeded, for the object database, which has an error code for each.
   package enum Limit: Sendable { case key, value, batch }
   package private(set) var limit: Limit?
 
@@ -104,15 +105,16 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     self.offset = offset
   }
 
-  /// A copy of the error with the limit that was exceeded.
+  /// Returns a copy of the error with the limit that was exceeded.
   package func exceeding(_ limit: Limit) -> EngineError {
     var copy = self
     copy.limit = limit
     return copy
   }
 
-  /// For callers that continue without damaged bytes. Returns the error, or throws it if it says nothing about the
-  /// bytes, because they can't be read now.
+  /// Returns the error for callers that continue without damaged bytes.
+  ///
+  /// Throws the error if it does not concern the content of the bytes, because they can't be read now.
   func requireDamage() throws(EngineError) -> EngineError {
     if code == .notReadableNow { throw self }
     return self
@@ -122,7 +124,7 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     EngineError(.corruption, message, file: file, offset: offset)
   }
 
-  /// `code: message (file at offset): cause`.
+  /// The text `code: message (file at offset): cause`.
   public var description: String {
     var text = "\(code): \(message)"
     if let file {

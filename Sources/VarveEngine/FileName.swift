@@ -1,4 +1,4 @@
-/// The number of a file in the database directory: one counter for every kind, never reused.
+/// The number of a file in the database directory. There is one counter for every kind, and numbers are not reused.
 struct FileNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
   let value: UInt64
   init(_ value: UInt64) { self.value = value }
@@ -20,8 +20,8 @@ struct FileNumber: Hashable, Comparable, Sendable, CustomStringConvertible {
 /// | `SHARED` | the state that an engine publishes to followers in other processes (`SharedPage`) |
 /// | `STATS` | statistics of the engine that has the database open (`PublishedStatistics`) |
 ///
-/// Numbers have at least six digits, zero-padded. Another spelling of the same number is not a name of the engine: it
-/// never deletes what it could not have named.
+/// Numbers have at least six digits, zero-padded. Another spelling of the same number is not a name of the engine,
+/// because the engine must not delete a file that it could not have named.
 enum FileName: Hashable, Sendable {
   case lock
   case current
@@ -54,7 +54,7 @@ enum FileName: Hashable, Sendable {
     }
   }
 
-  /// Nil for a name that the engine does not use.
+  /// Parses a name. Returns `nil` for a name that the engine does not use.
   init?(_ name: String) {
     switch name {
     case "LOCK": self = .lock

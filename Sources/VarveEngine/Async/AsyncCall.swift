@@ -1,14 +1,17 @@
 internal import Synchronization
 
-/// One call of a task, on its way to a thread of the engine's and back.
+/// One call of a task, which a thread of the engine runs.
 ///
 /// # States
 ///
-///     made ─▶ waiting ─▶ begun (the task is resumed with what came of it)
-///       ╰────────┴─▶ canceled (the task is resumed with `.canceled`, and the call is never made)
+/// ```
+/// made ─▶ waiting ─▶ begun (the task is resumed with the result)
+///   ╰────────┴─▶ canceled (the task is resumed with `.canceled`, and the call is never made)
+/// ```
 ///
 /// # Concurrency
-/// The task, the thread and the caller that cancels meet in `state`; the task is resumed outside of it, once.
+/// The task, the thread and the caller that cancels synchronize by `state`. The task is resumed outside of its lock,
+/// once.
 final class AsyncCall<Value: Sendable>: QueuedCall {
   private typealias Continuation = CheckedContinuation<Result<Value, EngineError>, Never>
 
@@ -23,10 +26,10 @@ final class AsyncCall<Value: Sendable>: QueuedCall {
 
   private init(_ body: @escaping @Sendable () throws(EngineError) -> Value) { state = Mutex(.made(body)) }
 
-  /// Makes the call on one of the threads; the task waits without a thread.
+  /// Makes the call on one of the threads, and suspends the task meanwhile.
   ///
-  /// Throws `.canceled`, and the call is not made, where the task is cancelled before it began, or the
-  /// engine closed.
+  /// Throws `.canceled`, without making the call, if the task is canceled before the call began, or if the engine
+  /// closed.
   static func run(
     on threads: CallThreads, _ body: @escaping @Sendable () throws(EngineError) -> Value
   ) async throws(EngineError) -> Value {
@@ -46,7 +49,7 @@ final class AsyncCall<Value: Sendable>: QueuedCall {
     EngineError(.canceled, "the call was canceled before it began: its task was canceled, or the engine was closed")
   }
 
-  /// False where it was cancelled already.
+  /// Stores the continuation. Returns false if the call was canceled already.
   private func wait(_ continuation: Continuation) -> Bool {
     state.withLock { state in
       guard case .made(let body) = state else { return false }

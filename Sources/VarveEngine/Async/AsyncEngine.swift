@@ -40,8 +40,9 @@ public struct AsyncEngine: Sendable {
     try await run { (engine) throws(EngineError) in try engine.get(key, in: family, snapshot: snapshot) }
   }
 
-  /// Calls `body` with the value of a key, without copying the value, and returns its result; nil if the key has no
-  /// value. `body` runs on a thread of the engine. See `Engine.withValue`.
+  /// Calls `body` with the value of a key, without copying the value, and returns its result.
+  ///
+  /// Returns `nil` if the key has no value. `body` runs on a thread of the engine. See `Engine.withValue`.
   public func withValue<Value: Sendable>(
     forKey key: [UInt8], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil,
     _ body: @escaping @Sendable (RawSpan) -> Value
@@ -52,7 +53,7 @@ public struct AsyncEngine: Sendable {
       do {
         value = unsafe try engine.withValue(forKey: key.span.bytes, in: family, snapshot: snapshot, body)
       } catch {
-        // `body` throws nothing, so it is the engine's.
+        // `body` does not throw, so the error is the engine's.
         failure = error as? EngineError ?? EngineError(.inputOutput, "the read failed", cause: error)
       }
       if let failure { throw failure }
@@ -60,7 +61,7 @@ public struct AsyncEngine: Sendable {
     }
   }
 
-  /// Whether a key has a value.
+  /// Returns whether a key has a value.
   public func contains(
     _ key: [UInt8], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
   ) async throws(EngineError) -> Bool {
@@ -124,13 +125,14 @@ public struct AsyncEngine: Sendable {
     }
   }
 
-  /// Runs `body` in a transaction and commits it, again and again while others come between, at most
-  /// `attempts` times. `body` runs on a thread of the engine's. See `Engine.transaction`.
+  /// Runs `body` in a transaction and commits it; repeats this after each conflict, at most `attempts` times.
+  ///
+  /// `body` runs on a thread of the engine. See `Engine.transaction`.
   public func transaction<Value: Sendable>(
     isolation: TransactionIsolation = .serializable, durability: Durability? = nil, attempts: Int = 32,
     _ body: @escaping @Sendable (inout OptimisticTransaction) throws -> Value
   ) async throws -> Value {
-    // What `body` throws is any error, and comes back as a value.
+    // The error that `body` throws can be of any type, so it is returned as a value.
     let result = try await run { (engine) throws(EngineError) in
       Result {
         try engine.transaction(isolation: isolation, durability: durability, attempts: attempts, body)
@@ -139,7 +141,7 @@ public struct AsyncEngine: Sendable {
     return try result.get()
   }
 
-  /// Commits a batch, and returns when it is as durable as was promised. See `Engine.write`.
+  /// Commits a batch, and returns when it has the requested durability. See `Engine.write`.
   @discardableResult
   public func write(
     _ batch: consuming WriteBatch, durability: Durability? = nil
@@ -156,7 +158,7 @@ public struct AsyncEngine: Sendable {
     return try await run { (engine) throws(EngineError) in try engine.submit(box.batch, durability: durability) }
   }
 
-  /// Makes everything that was acknowledged so far survive a loss of power.
+  /// Makes every commit that was acknowledged so far survive a power loss.
   public func sync() async throws(EngineError) {
     try await run { (engine) throws(EngineError) in try engine.sync() }
   }
@@ -168,8 +170,9 @@ public struct AsyncEngine: Sendable {
     try await run { (engine) throws(EngineError) in try engine.flush() }
   }
 
-  /// Merges the tables of a range down to its last level. `progress` is called on a thread of the engine's.
-  /// See `Engine.compact`.
+  /// Merges the tables of a range down to its last level. See `Engine.compact`.
+  ///
+  /// `progress` is called on a thread of the engine.
   public func compact(
     family: ColumnFamily? = nil, from lower: [UInt8]? = nil, to upper: [UInt8]? = nil,
     progress: (@Sendable (CompactionProgress) -> Void)? = nil
@@ -184,22 +187,24 @@ public struct AsyncEngine: Sendable {
     try await run { (engine) throws(EngineError) in try engine.waitForCompaction() }
   }
 
-  /// Reads every live file and checks it. `progress` is called on a thread of the engine's. See
-  /// `Engine.verify`.
+  /// Reads every live file and checks it. See `Engine.verify`.
+  ///
+  /// `progress` is called on a thread of the engine.
   public func verify(
     progress: (@Sendable (VerificationProgress) -> Void)? = nil
   ) async throws(EngineError) -> VerificationReport {
     try await run { (engine) throws(EngineError) in try engine.verify(progress: progress) }
   }
 
-  /// Makes a database of its own at `target` that holds what this one does, while this one is in use. See
-  /// `Engine.checkpoint`.
+  /// Creates a second database at `target` with the content of this one, while this one is in use.
+  ///
+  /// See `Engine.checkpoint`.
   @discardableResult
   public func checkpoint(to target: String) async throws(EngineError) -> CheckpointReport {
     try await run { (engine) throws(EngineError) in try engine.checkpoint(to: target) }
   }
 
-  /// Tries at once what the engine gave up on. See `Engine.resume`.
+  /// Retries at once all work that failed. See `Engine.resume`.
   public func resume() async throws(EngineError) {
     try await run { (engine) throws(EngineError) in try engine.resume() }
   }
@@ -209,21 +214,21 @@ public struct AsyncEngine: Sendable {
     try await run { (engine) throws(EngineError) in try engine.setMemoryBudget(bytes) }
   }
 
-  /// Makes a family. See `Engine.createFamily`.
+  /// Creates a family. See `Engine.createFamily`.
   public func createFamily(
     _ name: String, options: FamilyOptions = FamilyOptions()
   ) async throws(EngineError) -> ColumnFamily {
     try await run { (engine) throws(EngineError) in try engine.createFamily(name, options: options) }
   }
 
-  /// Makes several families at once. See `Engine.createFamilies`.
+  /// Creates several families at once. See `Engine.createFamilies`.
   public func createFamilies(
     _ names: [String], options: FamilyOptions = FamilyOptions()
   ) async throws(EngineError) -> [ColumnFamily] {
     try await run { (engine) throws(EngineError) in try engine.createFamilies(names, options: options) }
   }
 
-  /// Drops a family with all it holds.
+  /// Drops a family with all its entries. See `Engine.dropFamily`.
   public func dropFamily(_ family: ColumnFamily) async throws(EngineError) {
     try await run { (engine) throws(EngineError) in try engine.dropFamily(family) }
   }
@@ -238,7 +243,7 @@ public struct AsyncEngine: Sendable {
 
   /// Opens a database without blocking the task's thread. See `Engine.open`.
   ///
-  /// Not given up once it has begun; a task that was cancelled before gets `.canceled`.
+  /// The open is not canceled once it has begun. A task that was canceled before gets `.canceled`.
   public static func open(
     at path: String, options: EngineOptions = EngineOptions(), environment: EngineEnvironment = .system
   ) async throws(EngineError) -> Engine {
@@ -253,7 +258,7 @@ public struct AsyncEngine: Sendable {
   ///
   /// The call itself is not canceled with its task, because a half-closed engine would be of no use.
   public func close() async throws(EngineError) {
-    // Not one of the engine's threads, which are waited for.
+    // The close does not run on one of the engine's threads, because it waits for them.
     let result = await withCheckedContinuation {
       (continuation: CheckedContinuation<Result<Void, EngineError>, Never>) in
       let close: @Sendable () -> Void = { [engine] in
@@ -261,7 +266,7 @@ public struct AsyncEngine: Sendable {
         do throws(EngineError) { result = .success(try engine.close()) } catch { result = .failure(error) }
         continuation.resume(returning: result)
       }
-      // Without a thread of its own it blocks the one that is here.
+      // Without another thread it blocks the present one.
       if let thread = EngineThread(ifPossible: "varve-close", body: close) { thread.detach() } else { close() }
     }
     try result.get()
@@ -274,16 +279,19 @@ extension Engine {
 }
 
 extension CommitTicket {
-  /// Returns when the commit has the durability that was asked for, without blocking a thread of the task. Throws
-  /// `.outcomeUnknown` if the sync failed, and `.canceled` if the task was canceled before the wait started; the
+  /// Returns when the commit has the requested durability, without blocking a thread of the task.
+  ///
+  /// Throws `.outcomeUnknown` if the sync failed, and `.canceled` if the task was canceled before the wait started; the
   /// commit has happened in both cases.
   public func wait() async throws(EngineError) {
     guard needsWait else { return }
     try await engine.syncWaiters.waitUnlessCanceled(through: position, engine)
   }
 
-  /// Returns when this commit and all earlier ones survive a loss of power, whatever durability was asked for, and
-  /// whether or not the task is canceled. Throws `.outcomeUnknown` if the sync failed.
+  /// Returns when this commit and all earlier ones survive a power loss.
+  ///
+  /// This does not depend on the requested durability, nor on whether the task is canceled. Throws `.outcomeUnknown` if
+  /// the sync failed.
   package func waitForSync() async throws(EngineError) {
     try await engine.syncWaiters.wait(through: engine.pipeline.log.appendedPosition, engine)
   }

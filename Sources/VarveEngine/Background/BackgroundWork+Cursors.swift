@@ -1,15 +1,16 @@
 internal import Synchronization
 
-/// Prevents cursors from retaining what the database has replaced.
+/// Takes back memtables and tables that cursors retain although the database has replaced them.
 extension BackgroundWork {
-  /// After this many changes of its family's memtables or tables a cursor's view is replaced in any case, because it
-  /// retains memory as well.
+  /// The number of changes of its family's memtables or tables after which a cursor's view is replaced in any case,
+  /// because the view retains memory as well.
   private static let viewAgeMaximum: UInt64 = 8
 
-  /// The bytes of obsolete files that cursors may keep: a quarter of the database, but at least two tables.
+  /// Returns the bytes of obsolete files that cursors may keep: a quarter of the database, but at least two tables.
   private func pinnedBytesMaximum(_ tableBytes: UInt64) -> UInt64 { max(tableBytes / 4, 2 * plan.tableSize) }
 
-  /// Replaces the views of old cursors; if obsolete files or memtables take too much, all views that are not current.
+  /// Replaces the views of old cursors, or all views that are not current if obsolete files or memtables take too much.
+  ///
   /// Called after each change of tables.
   func takeBackViews() {
     guard cursors.count > 0 else { return }
@@ -24,8 +25,9 @@ extension BackgroundWork {
 
   // MARK: - Without other activity
 
-  /// The delay after which to check whether reads that retain objects have ended. The last of them usually checks
-  /// itself; this is for reads whose end it missed.
+  /// The delay after which to check whether reads that retain objects have ended.
+  ///
+  /// The last of them usually checks this itself; the timer is for reads whose end it missed.
   private static let pollNanoseconds: UInt64 = 50_000_000
   /// The delay after which idle cursors give up the files of replaced tables.
   private static let reclaimNanoseconds: UInt64 = 2_000_000_000

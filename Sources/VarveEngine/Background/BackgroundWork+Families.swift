@@ -2,7 +2,7 @@ internal import Synchronization
 
 /// Creation, change and removal of families.
 extension BackgroundWork {
-  /// Creates all of these families by one edit of the MANIFEST, or none.
+  /// Creates all of these families by one edit of the MANIFEST, or none of them.
   func createFamilies(_ names: [String], options: FamilyOptions) throws(EngineError) -> [ColumnFamily] {
     try familyChanges.withLock { (_) throws(EngineError) in
       try checkNew(names)
@@ -22,7 +22,7 @@ extension BackgroundWork {
         families.append(ColumnFamily(name: name, id: id, state: state))
         id = id.next
       }
-      // Durable before the first record that names one of them can be written.
+      // The edit is durable before the first record that names one of the families can be written.
       if !names.isEmpty { try tree.commit(edit) }
       for family in families {
         registry.add(family)
@@ -76,7 +76,7 @@ extension BackgroundWork {
       edit.droppedFamilies = [family.id]
       let frozen = try pipeline.lead { (lead) throws(EngineError) in
         do throws(EngineError) { try tree.commit(edit) } catch {
-          // Whether the family is gone after a crash is settled before any further write to it.
+          // The outcome after a crash is settled before any further write to the family.
           do throws(EngineError) { try tree.settle() } catch { pipeline.poison(error) }
           throw error
         }

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Retries of failed work: after a pause that doubles, when a writer has to wait for it, and when the program calls
+/// Retries failed work: after a pause that doubles, when a writer has to wait for it, and when the program calls
 /// `resume`.
 ///
 /// All pauses are on the engine's clock. Retries never end, and no failure is hidden: a writer that can't continue, and
@@ -9,7 +9,7 @@ extension BackgroundWork {
   // MARK: - Flushes
 
   func retryFlush(after error: EngineError) {
-    // The log will continue in a new segment soon, or does so already: then the flush continues, and there is no
+    // The log will continue in a new segment soon, or does so already. The flush then continues, and there is no
     // failure to report.
     let goesOn = error.code == .canceled || pipeline.needsRestart
     let now = tree.environment.clock.now()
@@ -38,7 +38,7 @@ extension BackgroundWork {
     }
   }
 
-  /// Ends the wait for a retry; false if there is none. The caller that gets true runs the flush.
+  /// Ends the wait for a retry. Returns false if there is none. The caller that gets true runs the flush.
   func takeRetry(where condition: (State) -> Bool) -> Bool {
     state.withLock { state in
       guard state.isRetryPending, condition(state) else { return false }
@@ -48,7 +48,7 @@ extension BackgroundWork {
     }
   }
 
-  /// Retries a failed flush at once: a caller requests it, and the cause may be gone.
+  /// Retries a failed flush at once, because a caller requests it and the cause may have disappeared.
   func retryFlushNow() {
     state.withLock { state in
       state.flushError = nil
@@ -58,7 +58,8 @@ extension BackgroundWork {
     if takeRetry(where: { _ in true }) { executor.submit("flush", priority: .high) { [self] in runFlush() } }
   }
 
-  /// Retries at once, unless the last attempt has just failed: a writer waits and needs an up-to-date error.
+  /// Retries a failed flush at once, unless the last attempt has just failed. A writer waits and needs an up-to-date
+  /// error.
   func retryStaleFlush() {
     let now = tree.environment.clock.now()
     let isStale = state.withLock { $0.isRetryPending && now &- $0.failedAt >= Self.firstRetryNanoseconds }
@@ -91,10 +92,10 @@ extension BackgroundWork {
 
   // MARK: - Everything
 
-  /// Why commits are refused or background work has stopped, according to the last attempts.
+  /// The error because of which commits are refused or background work has stopped, according to the last attempts.
   var failure: EngineError? { pipeline.poisonError ?? state.withLock { $0.flushError } ?? compactions.error }
 
-  /// Retries everything that failed. Throws the first error that still occurs.
+  /// Retries all failed work. Throws the first error that still occurs.
   func resume() throws(EngineError) {
     try pipeline.lead { (lead) throws(EngineError) in try pipeline.cure(lead) }
     state.withLock { $0.cureNanoseconds = Self.firstRetryNanoseconds }

@@ -17,7 +17,7 @@ final class BackgroundWork: TableMaker {
   let executor: any BackgroundExecutor
   let metrics: EngineMetrics
   let cursors = OpenCursors()
-  /// Nil means that dead runs stay as they are.
+  /// The writer of range tombstones over dead runs, or `nil` if dead runs stay as they are.
   let deadRuns: DeadRuns?
   let controller: WriteController
   private let pace = WritePace()
@@ -28,35 +28,36 @@ final class BackgroundWork: TableMaker {
 
   static let firstRetryNanoseconds: UInt64 = 100_000_000
   static let lastRetryNanoseconds: UInt64 = 5_000_000_000
-  /// The leader continues the log in a new segment within milliseconds.
+  /// The pause before a retry while the leader continues the log in a new segment, which takes milliseconds.
   static let restartRetryNanoseconds: UInt64 = 2_000_000
-  /// The most small memtables in one flush: its files are written and synced before any of them counts.
+  /// The maximum number of small memtables in one flush: its files are written and synced before any of them counts.
   private static let flushedFamiliesMaximum = 512
   private static let tickNanoseconds: UInt64 = 50_000_000
-  /// See `MemoryBudget`.
+  /// The time between two steps of the cache's growth; see `MemoryBudget`.
   private static let cacheGrowthNanoseconds: UInt64 = 1_000_000_000
 
   struct State: Sendable {
     var isFlushScheduled = false
     var retryNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
     var flushError: EngineError?
-    /// Whether the last flush failed, even if no caller waits for the error any more.
+    /// A Boolean value that indicates whether the last flush failed, even if no caller waits for the error any more.
     var hasFlushFailed = false
-    /// Whether log segments may be free although nothing was flushed.
+    /// A Boolean value that indicates whether log segments may be free although no memtable was flushed.
     var isReleaseDue = false
-    /// Whether a failed flush waits to be retried, and the number of the current wait.
+    /// A Boolean value that indicates whether a failed flush waits to be retried, and the number of the current wait.
     var isRetryPending = false
     var retryNumber = 0
-    /// When the last flush failed, on the engine's clock.
+    /// The time at which the last flush failed, on the engine's clock.
     var failedAt: UInt64 = 0
-    /// Whether a timer retries to accept commits.
+    /// A Boolean value that indicates whether a timer retries to accept commits.
     var isCurePending = false
     var cureNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
     var isTickScheduled = false
-    /// When the write controller began to slow writers down, as reported to listeners.
+    /// The time at which the write controller began to slow writers down, as reported to listeners.
     var pacedSince: UInt64?
     var isTrimScheduled = false
-    /// Whether a timer polls for the end of reads that retain objects, and one for obsolete files.
+    /// A Boolean value that indicates whether a timer polls for the end of reads that retain objects, and one for
+    /// obsolete files.
     var isPollScheduled = false
     var isReclaimScheduled = false
     var isCacheGrowthScheduled = false
@@ -89,14 +90,14 @@ final class BackgroundWork: TableMaker {
   }
 
   var compactions: CompactionScheduler {
-    // Set by `init` and never reset.
+    // The scheduler is set by `init` and never reset.
     guard let found = scheduler.withLock({ $0 }) else { fatalError("the scheduler is made with its owner") }
     return found
   }
 
   var picker: LeveledCompactionPicker { compactions.picker }
 
-  /// Starts with the work that recovery left: frozen memtables, levels over their targets.
+  /// Starts background work, beginning with the work that recovery left: frozen memtables, levels over their targets.
   func start() {
     pipeline.memory.onFreeze { [weak self] in
       self?.scheduleFlush()
@@ -131,7 +132,7 @@ final class BackgroundWork: TableMaker {
     pipeline.logBytesMaximum = plan.logBytesMaximum
   }
 
-  /// Makes the heap return, in the background, what the cache gave up for a memtable that grew.
+  /// Makes the heap return, in the background, the memory that the cache gave up for a memtable that grew.
   private func scheduleTrim() {
     guard tree.cache.hasShrunk else { return }
     let shouldSubmit = state.withLock { state in
@@ -145,7 +146,7 @@ final class BackgroundWork: TableMaker {
     }
   }
 
-  /// Grows the cache by what other parts gave back, a part at a time.
+  /// Grows the cache into the memory that other parts gave back, in steps.
   private func growCacheLater() {
     let shouldSubmit = state.withLock { state in
       guard !state.isCacheGrowthScheduled, !state.isClosing else { return false }
@@ -201,7 +202,7 @@ final class BackgroundWork: TableMaker {
       }
       if hadFailed { metrics.events.emit(.recovered(.flush)) }
       let families = inputs.map(\.family.id)
-      // The memtables are released before anything else happens: writers may wait for that.
+      // The memtables are released first, because writers may wait for that.
       inputs = []
       epochs.poll()
       compactions.didFlush(families)
@@ -217,8 +218,9 @@ final class BackgroundWork: TableMaker {
     }
   }
 
-  /// Whether flushes end here although more may be due: a close leaves small memtables to the log. Writers may be
-  /// waiting for large ones.
+  /// Returns whether flushes end here although more may be due, because a close leaves small memtables to the log.
+  ///
+  /// They continue for large ones, because writers may be waiting for those.
   private func endsFlushing() -> Bool {
     let isLittle = pipeline.memory.frozenSize <= plan.memtableSize / 4
     return state.withLock { state in
@@ -244,7 +246,8 @@ final class BackgroundWork: TableMaker {
   }
 
   func waitForFlushes() throws(EngineError) {
-    // Checked after each job: only families that had frozen memtables the last time are checked again.
+    // The condition is checked after each job: only families that had frozen memtables at the last check are checked
+    // again.
     let waiting = Mutex(registry.all.filter { !$0.state.frozen.isEmpty })
     executor.wait(until: { [self] in
       waiting.withLock { waiting in
@@ -268,7 +271,7 @@ final class BackgroundWork: TableMaker {
 
   // MARK: - Writers
 
-  /// Slows a writer down if background work is late. Otherwise costs one load.
+  /// Slows a writer down if background work is late. Otherwise it costs one load.
   @inline(__always)
   func delayWrite(bytes: Int) {
     if !controller.isFree { waitForPace(bytes) }
@@ -281,7 +284,7 @@ final class BackgroundWork: TableMaker {
     if delay != WriteController.stop { pace.wait(delay, tree.environment.clock, metrics.writeController) }
   }
 
-  /// Reports to the write controller how much background work is pending.
+  /// Passes the amount of pending background work to the write controller.
   func updateController() {
     let stock = compactions.takeStock()
     controller.update(
@@ -327,7 +330,7 @@ final class BackgroundWork: TableMaker {
 
   /// Returns when the files of replaced tables that no reader retains are removed.
   func waitForRemovals() {
-    // A replaced view that a read retains keeps files, too.
+    // A replaced view that a read retains also keeps files.
     epochs.poll()
     executor.wait(until: { [self] in obsolete.isIdle })
   }
@@ -338,10 +341,12 @@ final class BackgroundWork: TableMaker {
   /// its part of the MANIFEST take about half a millisecond, and replay reads 300 MB of the log per second.
   private static let tableCostBytes = 128 << 10
 
-  /// Flushes everything that is not in the log; and entries that are only in the log, if replaying them would cost the
-  /// next open more than flushing costs this close. Small remainders are gathered in one small segment.
+  /// Flushes the entries that are not in the log, and those that are only there if replaying them would cost more.
+  ///
+  /// The cost of a replay at the next open is compared with that of a flush in this close. Small remainders are
+  /// gathered in one small segment.
   private func settleMemTables() throws(EngineError) {
-    // Entries that are not in the log would be lost: only a crash may do that.
+    // Entries that are not in the log would be lost, which only a crash may cause.
     try flushUnlogged()
     let size = pipeline.log.liveBytes
     if size <= 4 * Limits.logSegmentSizeMinimum, pipeline.lead({ pipeline.gatherLog($0) }) { return }
@@ -351,7 +356,7 @@ final class BackgroundWork: TableMaker {
 
   private func flushUnlogged() throws(EngineError) {
     let hasUnlogged = pipeline.lead { lead in
-      // The first one freezes the others with it.
+      // Freezing the first family freezes the others with it.
       for family in registry.all where family.state.hasUnlogged(lead) { pipeline.memory.freeze(family.state, lead) }
       return registry.all.contains { $0.state.holdsUnlogged(lead) }
     }
@@ -366,7 +371,7 @@ final class BackgroundWork: TableMaker {
     deadRuns?.stop()
     do throws(EngineError) { try settleMemTables() } catch { failure = error }
     state.withLock { $0.isClosing = true }
-    // A flush that waits to be retried has had its chance above.
+    // A flush that waits for its retry was retried above.
     if takeRetry(where: { _ in true }) { state.withLock { $0.isFlushScheduled = false } }
     executor.wait(until: { [self] in state.withLock { !$0.isFlushScheduled } })
     compactions.stop()
@@ -383,21 +388,21 @@ final class BackgroundWork: TableMaker {
       try pipeline.closeLog(lead)
       return pipeline.log.current(lead)
     }
-    // The log ends here and is durable: a later open must not accept less.
+    // The log ends here and is durable, so a later open must not accept less.
     let oldest = registry.all.compactMap(\.state.oldestSegment).min() ?? last.number
     var edit = VersionEdit()
-    // Includes sequences that left no entry, so that none is assigned again.
+    // The edit includes sequences that left no entry, so that none is assigned again.
     edit.lastSequence = pipeline.visible
     edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.tail))]
     if oldest > tree.state.oldestLog { edit.oldestLog = oldest }
     try tree.commit(edit)
     pipeline.log.removeClosed(before: oldest)
-    // The next open would remove them, too, but until then no process could read them.
+    // The next open would remove them as well, but until then no process could read them.
     tree.removeTables(tree.state.volatileTables)
     tree.rollForClose()
   }
 
-  /// Starts no more work, and cancels what can be canceled: the engine was released without being closed.
+  /// Starts no more work, and cancels what can be canceled, because the engine was released without being closed.
   func abandon() {
     state.withLock { $0.isClosing = true }
     deadRuns?.stop()

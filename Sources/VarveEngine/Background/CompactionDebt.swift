@@ -1,8 +1,8 @@
-/// The pending compaction work of all families: the input of the write controller after each freeze, flush and
+/// The pending compaction work of all families, which is the input of the write controller after each freeze, flush and
 /// compaction.
 ///
-/// Updated family by family. With ten thousand families, a sum over all of them would make the cost of every flush grow
-/// with the number of families.
+/// It is updated family by family. With ten thousand families, a sum over all of them would make the cost of every
+/// flush grow with the number of families.
 struct CompactionDebt: Sendable {
   private struct Share: Sendable {
     var bytes: UInt64
@@ -16,9 +16,9 @@ struct CompactionDebt: Sendable {
   private var depths: [Int] = []
   /// Families whose tables changed since the last refresh.
   private var changed: Set<FamilyID> = []
-  /// Compaction bytes that are due.
+  /// The compaction bytes that are due.
   private(set) var bytes: UInt64 = 0
-  /// Bytes of all tables.
+  /// The bytes of all tables.
   private(set) var size: UInt64 = 0
 
   /// The deepest level 0 of any family.
@@ -27,8 +27,10 @@ struct CompactionDebt: Sendable {
   /// Notes that the tables of families changed, or that the families were dropped.
   mutating func note(_ families: some Sequence<FamilyID>) { changed.formUnion(families) }
 
-  /// Updates the changed families. `version` returns a family's version, or nil if it was dropped. What can't be
-  /// compacted because of `suspects` counts neither as bytes nor as depth.
+  /// Updates the changed families.
+  ///
+  /// `version` returns a family's version, or `nil` if it was dropped. Tables that can't be compacted because of
+  /// `suspects` count neither as bytes nor as depth.
   mutating func refresh(
     _ picker: LeveledCompactionPicker, suspects: SuspectTables, version: (FamilyID) -> Version?
   ) {

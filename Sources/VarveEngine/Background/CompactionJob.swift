@@ -4,7 +4,7 @@ internal import Synchronization
 ///
 /// The keys are divided into parts of about equal size, one per thread. Each part merges its range, decides entry by
 /// entry what stays (`CompactionIterator`), copies whole blocks if it may, and writes its own tables. The part that
-/// ends last makes one edit of all: inputs out, outputs in.
+/// ends last commits one edit for all parts, which deletes the inputs and adds the outputs.
 ///
 /// A part that fails, or finds a dropped family or a closing engine, stops the others; all outputs are then removed,
 /// unless the edit itself failed, which may count.
@@ -12,7 +12,8 @@ internal import Synchronization
 /// # Concurrency
 /// `shared` is guarded by its mutex. No thread waits inside a job: the last part completes it.
 final class CompactionJob: Sendable {
-  /// Nil after the end: a caller notified of the end may check that the files of the inputs are gone.
+  /// The compaction, or `nil` after the end: a caller notified of the end may check that the files of the inputs are
+  /// gone.
   private let work: Mutex<Compaction?>
   private let family: FamilyID
   private let background: BackgroundWork
@@ -24,7 +25,8 @@ final class CompactionJob: Sendable {
   private let eventReport: CompactionReport
   private let whenDone: @Sendable (Result<Void, EngineError>) -> Void
 
-  /// A range of keys: from `lower` (nil: the first) to before `upper` (nil: the end).
+  /// A range of keys from `lower` up to but not including `upper`. A `lower` of `nil` means the first key, an `upper`
+  /// of `nil` the end.
   private struct Part: Sendable {
     let lower: [UInt8]?
     let upper: [UInt8]?
@@ -37,7 +39,7 @@ final class CompactionJob: Sendable {
     var error: EngineError?
   }
 
-  /// The number of entries between two checks whether to stop.
+  /// The number of entries between two checks of whether to stop.
   private static let entriesBetweenChecks = 1024
 
   init(
@@ -52,7 +54,8 @@ final class CompactionJob: Sendable {
     self.whenDone = whenDone
     let cuts = compaction.subcompactionBoundaries(count: background.executor.parallelism)
     parts = zip([nil] + cuts.map { Optional($0) }, cuts.map { Optional($0) } + [nil]).map { Part(lower: $0, upper: $1) }
-    // After the inputs were chosen: all their entries are visible, so the last interval is settled.
+    // The sequences are collected after the inputs were chosen. All entries of the inputs are visible, so the last
+    // interval is settled.
     snapshots = SnapshotIntervals(background.snapshots.sequences { background.pipeline.visible })
     shared = Mutex(Shared(remaining: parts.count))
   }
@@ -108,7 +111,7 @@ final class CompactionJob: Sendable {
     }
   }
 
-  /// The inputs as one merge: one run for each deeper level, and for each sublevel of level 0.
+  /// Returns the inputs as one merge: one run for each deeper level, and for each sublevel of level 0.
   private func makeSource(_ compaction: Compaction) -> MergingIterator<MergeSource> {
     var runs: [SortedRun] = []
     for input in compaction.inputs {
@@ -126,7 +129,7 @@ final class CompactionJob: Sendable {
     return merge
   }
 
-  /// The range tombstones of all inputs.
+  /// Returns the range tombstones of all inputs.
   private func tombstones(_ compaction: Compaction) throws(EngineError) -> CompactionTombstones {
     let tables = compaction.inputTables.filter { $0.rangeTombstoneCount > 0 }
     if tables.isEmpty { return .none }
@@ -170,16 +173,17 @@ final class CompactionJob: Sendable {
     let tombstones: CompactionTombstones
     var splitter: CompactionOutputSplitter
     let builderBytesMaximum: Int
-    /// The lower bound of the next table's keys; nil means the first key.
+    /// The lower bound of the next table's keys, or `nil` for the first key.
     var lower: [UInt8]?
     var output: TableOutput?
-    /// Stored separately, so that an entry costs no retain.
+    /// The builder of `output`, stored separately, so that an entry costs no retain.
     var builder: Unmanaged<TableBuilder>?
     var reported: UInt64 = 0
-    /// Whether the builder takes about all the memory that it may.
+    /// A Boolean value that indicates whether the builder takes about all the memory that it may.
     var isBuilderFull = false
 
-    /// The builder for the next key: of a new table if the splitter decides so. Valid until the next call.
+    /// Returns the builder for the next key, of a new table if the splitter decides so. It is valid until the next
+    /// call.
     @inline(__always)
     mutating func builder(for userKey: ByteView) throws(EngineError) -> Unmanaged<TableBuilder> {
       if let builder = unsafe builder {
@@ -236,7 +240,7 @@ final class CompactionJob: Sendable {
       if size > reported { job.report(size - reported) }
       reported = max(reported, size)
       output.updateCharge()
-      // Accounts for the entries until the next check.
+      // The limit leaves memory for the entries until the next check.
       let next = CompactionJob.entriesBetweenChecks * MemoryLayout<UInt64>.size
       isBuilderFull = output.builder.growingSize + next >= builderBytesMaximum
     }
@@ -244,7 +248,9 @@ final class CompactionJob: Sendable {
 
   // MARK: - All parts
 
-  /// This object may live a moment longer, in a thread that is returning from it, so it releases all tables before any
+  /// Installs the outputs, or removes them after a failure, and notifies the caller.
+  ///
+  /// This object may live slightly longer, in a thread that is returning from it, so it releases all tables before any
   /// caller is notified.
   private func complete() {
     let outcome = installOrRemove()

@@ -1,14 +1,14 @@
 internal import Synchronization
 
-/// Metrics and events of one compaction, from its begin to its end.
+/// The metrics and events of one compaction, from its beginning to its end.
 ///
-/// Retains no table: a listener notified of the end may check that the files of the inputs are gone.
+/// It retains no table: a listener notified of the end may check that the files of the inputs are gone.
 ///
 /// Safe from any thread.
 final class CompactionReport: Sendable {
   private let metrics: EngineMetrics
   private let start: UInt64
-  /// Nil if there was no listener at the begin.
+  /// The event, or `nil` if there was no listener at the beginning.
   private let event: EngineEvent.Compaction?
   private let isMove: Bool
   private let outputs = Mutex<[EngineEvent.Table]>([])

@@ -1,12 +1,13 @@
 internal import Synchronization
 
-/// Tables that lie completely under range tombstones are dropped before any other work is chosen: that costs one edit
-/// of the MANIFEST, and dropped tables need not be compacted.
+/// Drops tables that lie completely under range tombstones before any other work is chosen.
+///
+/// A drop costs one edit of the MANIFEST, and dropped tables need not be compacted.
 extension CompactionScheduler {
-  /// Finds covered tables of the families that changed, which can be picked from then on.
+  /// Finds covered tables of the families that changed. They can be picked from then on.
   ///
   /// Reads the range tombstones of new tables that may cover others, so it does not run under `picking`. If a table
-  /// can't be read, it is retried next time; a compaction that needs the table gets the error.
+  /// can't be read, it is read again by the next update; a compaction that needs the table gets the error.
   func examineChanged() {
     let families = state.withLock { state in
       defer { state.changed.removeAll(keepingCapacity: state.changed.count < 64) }
@@ -18,10 +19,11 @@ extension CompactionScheduler {
     }
   }
 
-  /// Called only by the picking job, one call at a time.
+  /// Finds the covered tables of one family. Called only by the picking job, one call at a time.
   private func examine(_ id: FamilyID) {
     guard let family = background.registry.find(id), !family.isDropped else { return }
-    // Loaded before the version: what every reader of a version sees then is seen by all later readers, too.
+    // The sequence is loaded before the version: what every reader of a version sees then is seen by all later readers,
+    // too.
     let oldest = oldestSequence
     let version = family.version
     guard version.hasRangeTombstones else { return covered.withLock { $0[id] = nil } }
@@ -30,7 +32,7 @@ extension CompactionScheduler {
     covered.withLock { $0[id] = family.isDropped ? nil : known }
   }
 
-  /// A compaction that drops a family's covered tables unread; nil if there are none.
+  /// Returns a compaction that drops a family's covered tables without reading them, or `nil` if there are none.
   func dropping(_ input: LeveledCompactionPicker.Input) -> Compaction? {
     let inputs = covered.withLock { $0[input.family]?.idle(in: input.version, input.inProgress) }
     return inputs.flatMap { Compaction(dropping: $0, of: input.family, version: input.version) }
@@ -53,10 +55,11 @@ extension CompactionScheduler {
   }
 }
 
-/// Tombstones that only a snapshot or a cursor retains are checked again when it is released.
+/// Tombstones that only a snapshot or a cursor retains are checked again when the reader is released.
 extension CompactionScheduler {
-  /// Notes that a family has tombstones that wait for a reader's end, if it has. A reader of the newest commit does not
-  /// count: it ends soon, and there is always one.
+  /// Notes that a family has tombstones that can't be dropped before a reader ends, if it has any.
+  ///
+  /// A reader of the newest commit does not count: it ends soon, and there is always one.
   func waitForSnapshots(_ input: LeveledCompactionPicker.Input) {
     guard background.snapshots.oldest != nil, let sequence = picker.sequenceAwaited(input) else { return }
     state.withLock { _ = $0.waiting.insert(input.family) }
@@ -73,8 +76,9 @@ extension CompactionScheduler {
 }
 
 extension LeveledCompactionPicker {
-  /// The lowest sequence that every reader must see before more tombstones can be dropped than now: of bottom tables
-  /// that are mostly tombstones, and of range tombstones. Nil if none waits for that.
+  /// Returns the lowest sequence that every reader must see before more tombstones can be dropped than now.
+  ///
+  /// They are those of bottom tables that are mostly tombstones, and range tombstones. Returns `nil` if there are none.
   func sequenceAwaited(_ input: Input) -> SequenceNumber? {
     var awaited: SequenceNumber?
     func note(_ table: TableMetadata) {

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Damage found by compactions: it stops only those that need the damaged table.
+/// Handles damage found by compactions, which stops only those that need the damaged table.
 extension CompactionScheduler {
   // MARK: - Known damage
 
@@ -18,7 +18,7 @@ extension CompactionScheduler {
       message: suspect.error.message)
   }
 
-  /// The table of a family that a failed compaction could not read; nil if it failed for another reason.
+  /// Returns the table of a family that a failed compaction could not read, or `nil` if it failed for another reason.
   ///
   /// An I/O error does not count as damage: it may be temporary, and the compaction is retried after a pause.
   func suspect(_ family: FamilyID, _ result: Result<Void, EngineError>) -> SuspectTable? {
@@ -42,21 +42,22 @@ extension CompactionScheduler {
     if let block = describe(suspect) { background.metrics.events.emit(.damageFound(block)) }
   }
 
-  /// Removes suspects of a family whose tables are gone.
+  /// Removes suspects of a family whose tables no longer exist.
   func forgetGoneSuspects(of family: FamilyID) {
     guard state.withLock({ !$0.suspects.of(family).isEmpty }) else { return }
     let version = background.registry.find(family)?.version ?? .empty
     state.withLock { $0.suspects.forgetGone(family, version) }
   }
 
-  /// The error of the first damaged table in a range, for callers that requested the range.
+  /// Returns the error of the first damaged table in a range, for callers that requested the range.
   func damage(in range: UserKeyRange, of family: FamilyID) -> EngineError? {
     state.withLock { $0.suspects.of(family).first { $0.range.overlaps(range) }?.error }
   }
 
   // MARK: - Rechecking
 
-  /// Reads every suspect table again: intact ones are compacted again. Returns the error of the first one that is not.
+  /// Reads every suspect table again. Intact ones are compacted again. Returns the error of the first one that is not
+  /// intact.
   func resumeSuspects() -> EngineError? {
     let suspects = state.withLock { $0.suspects.all }
     var failure: EngineError?
@@ -80,14 +81,14 @@ extension CompactionScheduler {
     return failure
   }
 
-  /// Reads every table. Returns all known damage.
+  /// Reads every table, and returns all known damage.
   func findDamage() throws(EngineError) -> [DamagedBlock] {
     for family in background.registry.all {
       let version = family.state.retainView().version
       for level in 0..<Limits.levelCount {
         for table in version.tables(level: level) {
           do throws(EngineError) { try verify(table) } catch {
-            // A compaction may have replaced it meanwhile.
+            // A compaction may have replaced the table meanwhile.
             guard Self.find(table.number, in: background.registry.find(family.id)?.version ?? .empty) != nil else {
               continue
             }

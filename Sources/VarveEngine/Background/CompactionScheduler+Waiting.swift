@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Waiting for compactions, and retries of failed ones.
+/// Waits for compactions, and retries failed ones.
 extension CompactionScheduler {
   // MARK: - After a failure
 
@@ -32,10 +32,11 @@ extension CompactionScheduler {
   /// The error of the last compaction if none succeeded since, or of the first damaged table.
   var error: EngineError? { state.withLock { $0.error ?? $0.suspects.all.first?.error } }
 
-  /// Clears the last failure and retries; returns when the outcome is known, and throws the present cause if there
-  /// still is one. Does not wait for other compaction work.
+  /// Clears the last failure and retries. Returns when the outcome is known, and throws the present cause if there
+  /// still is one.
   ///
-  /// Damaged tables are read again completely: those that are intact are compacted again.
+  /// It does not wait for other compaction work. Damaged tables are read again completely: those that are intact are
+  /// compacted again.
   func resume() throws(EngineError) {
     let damage = resumeSuspects()
     try resumeFailed()
@@ -59,11 +60,12 @@ extension CompactionScheduler {
 
   // MARK: - Waiting
 
-  /// Settles all families; returns when nothing is due and nothing runs; throws errors of compactions in the meantime.
+  /// Settles all families, and returns when no compaction is due or running. Throws errors of compactions in the
+  /// meantime.
   func waitUntilIdle() throws(EngineError) {
     state.withLock { state in
       state.error = nil
-      // A caller waits: failed compactions are retried now.
+      // A caller waits, so failed compactions are retried now.
       state.failed = []
     }
     settle()
@@ -71,8 +73,10 @@ extension CompactionScheduler {
     if let error = state.withLock({ $0.error }) { throw error }
   }
 
-  /// Compacts all tables that overlap `range` down to the last level. A damaged table is skipped together with all
-  /// tables that would be merged with it; the rest is compacted, and then the damage is thrown.
+  /// Compacts all tables that overlap `range` down to the last level.
+  ///
+  /// A damaged table is skipped together with all tables that would be merged with it; the rest is compacted, and then
+  /// the error of the damage is thrown.
   func compactManually(
     _ family: FamilyState, range: UserKeyRange, newest: SequenceNumber
   ) throws(EngineError) {
@@ -95,7 +99,7 @@ extension CompactionScheduler {
         begin(reservation) { outcome.set($0) }
         background.executor.wait(until: { outcome.isKnown })
         do throws(EngineError) { try outcome.get() } catch {
-          // New damage: the rest continues without the table.
+          // The error is new damage: the rest continues without the table.
           guard state.withLock({ $0.suspects.count }) > suspectCount else { throw error }
         }
       } else if isBlocked, state.withLock({ $0.runningCount > 0 || $0.suspects.of(family.id).isEmpty }) {
@@ -122,7 +126,7 @@ extension CompactionScheduler {
     }
   }
 
-  /// Starts no more compactions; returns when the running ones have ended.
+  /// Starts no more compactions, and returns when the running ones have ended.
   func stop() {
     abandon()
     // A thread that picked before the engine began to close has registered its compaction by then.
@@ -133,14 +137,15 @@ extension CompactionScheduler {
   }
 }
 
-/// The result of a compaction: one thread sets it, another waits for it.
+/// The result of a compaction. One thread sets it, and another waits for it.
 final class CompactionOutcome: Sendable {
   private let result = Mutex<Result<Void, EngineError>?>(nil)
   var isKnown: Bool { result.withLock { $0 != nil } }
   func set(_ outcome: Result<Void, EngineError>) { result.withLock { $0 = outcome } }
 
-  /// Throws the error of a failed compaction. A compaction canceled because its family was dropped does not count as
-  /// failed.
+  /// Throws the error of a failed compaction.
+  ///
+  /// A compaction canceled because its family was dropped does not count as failed.
   func get() throws(EngineError) {
     guard case .failure(let error) = result.withLock({ $0 }), error.code != .canceled else { return }
     throw error

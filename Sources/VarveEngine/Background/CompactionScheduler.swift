@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Decides when compactions run, and how many in parallel.
+/// Decides when compactions run, and how many run in parallel.
 ///
 /// Families whose tables changed wait in a set until their covered tables are found, then in another until their next
 /// compaction is picked; those with something due wait by urgency. A separate job starts the most urgent one until
@@ -22,19 +22,19 @@ final class CompactionScheduler: Sendable {
   let picking = Mutex<Void>(())
   let state: Mutex<State>
   private let debt = Mutex(CompactionDebt())
-  /// The known covered tables by family; taken out while the picking job updates them.
+  /// The known covered tables by family. An entry is removed while the picking job updates it.
   let covered = Mutex<[FamilyID: CoveredTables]>([:])
-  /// The levels' pick order by family, remembered between picks.
+  /// The order in which tables of a level are picked, by family, remembered between picks.
   private let seeds = Mutex<[FamilyID: LevelSeeds]>([:])
 
   struct State: Sendable {
-    /// If false, only requested compactions run.
+    /// A Boolean value that is false if only requested compactions run.
     let picksByItself: Bool
     /// Families whose tables changed, or for which old sequences were released.
     var changed: Set<FamilyID> = []
-    /// Families that may have something due, whose covered tables are known.
+    /// Families that may have a compaction due, and whose covered tables are known.
     var examined: Set<FamilyID> = []
-    /// Families that had something due at the last check, and its urgency.
+    /// Families that had a compaction due at the last check, and its urgency.
     var due: [FamilyID: Double] = [:]
     /// Families with tombstones that could be dropped if no reader retained an old sequence.
     var waiting: Set<FamilyID> = []
@@ -48,12 +48,13 @@ final class CompactionScheduler: Sendable {
     var isPickScheduled = false
     var isClosing = false
     var error: EngineError?
-    /// Whether the last compaction failed, even if no caller waits for the error any more.
+    /// A Boolean value that indicates whether the last compaction failed, even if no caller waits for the error any
+    /// more.
     var hasFailed = false
     var retryNanoseconds = CompactionScheduler.firstRetryNanoseconds
     /// The number of successful compactions.
     var successCount: UInt64 = 0
-    /// Families without a recent flush: tables that wait in level 0 for similar ones are compacted, too.
+    /// Families without a recent flush, whose tables that wait in level 0 for similar ones are compacted, too.
     var settling: Set<FamilyID> = []
     /// The number of flushes, by which a timer detects new ones.
     var flushCount: UInt64 = 0
@@ -66,7 +67,7 @@ final class CompactionScheduler: Sendable {
   private static let idleNanoseconds: UInt64 = 1_000_000_000
   static let firstRetryNanoseconds: UInt64 = 100_000_000
   static let lastRetryNanoseconds: UInt64 = 5_000_000_000
-  /// The most trivial moves in one edit: each edit is a sync.
+  /// The maximum number of trivial moves in one edit, each of which is a sync.
   private static let movesMaximum = 256
 
   init(_ background: BackgroundWork, picker: LeveledCompactionPicker) {
@@ -118,7 +119,7 @@ final class CompactionScheduler: Sendable {
   private func setIdleTimer() {
     let count = state.withLock { $0.flushCount }
     background.executor.submit("compaction.idle", after: Self.idleNanoseconds) { [self] in
-      // Nil: the engine is closing, and nothing else of it may be accessed.
+      // The value is `nil` if the engine is closing; no other part of it may then be accessed.
       let isIdle: Bool? = state.withLock { state in
         if state.isClosing { return nil }
         let isIdle = state.flushCount == count
@@ -130,7 +131,7 @@ final class CompactionScheduler: Sendable {
     }
   }
 
-  /// Also compacts tables that only wait in level 0 for more.
+  /// Settles all families: tables that wait in level 0 for similar ones are compacted, too.
   func settle() {
     let families = background.registry.all.map(\.id)
     state.withLock { $0.settling = Set(families) }
@@ -138,7 +139,7 @@ final class CompactionScheduler: Sendable {
   }
 
   func schedulePick() {
-    // Nothing is chosen any more: a job would find that repeatedly until `stop`.
+    // No compaction is chosen any more; a job would find that repeatedly until `stop`.
     if background.isClosing { return }
     let shouldSubmit = state.withLock { state in
       guard !state.isPickScheduled, state.canPick(background.executor.parallelism) else { return false }
@@ -156,7 +157,7 @@ final class CompactionScheduler: Sendable {
     background.executor.wakeWaiters()
   }
 
-  /// Starts the most urgent compaction, or moves tables. Returns false if nothing is due or no thread is free.
+  /// Starts the most urgent compaction, or moves tables. Returns false if none is due or no thread is free.
   private func pickOne() -> Bool {
     guard state.withLock({ $0.canPick(background.executor.parallelism) }) else { return false }
     examineChanged()
@@ -165,16 +166,16 @@ final class CompactionScheduler: Sendable {
     return first.compaction.isTrivialMove ? moveTables(from: first) : begin(first, whenDone: nil)
   }
 
-  /// The most urgent compaction of all families. Under `picking`.
+  /// Returns the most urgent compaction of all families. Called under `picking`.
   private func mostUrgent() -> Compaction? {
-    // Removed before the check: a change in the meantime inserts it again.
+    // The families are removed before the check, so that a change in the meantime inserts them again.
     for id in state.withLock({ $0.takeExamined() }) {
       let score = pick(id)?.score
       state.withLock { $0.due[id] = score }
     }
     while let id = state.withLock({ $0.takeMostUrgent() }) {
       guard let found = pick(id) else { continue }
-      // The family may have more due.
+      // The family may have more compactions due.
       state.withLock { _ = $0.examined.insert(id) }
       return found
     }
@@ -197,6 +198,8 @@ final class CompactionScheduler: Sendable {
     }
   }
 
+  /// Returns the inputs for a pick of a family.
+  ///
   /// Running compactions are read before the version: a compaction that ends in between still counts as running, and
   /// its tables, which the version no longer has, are not chosen again.
   func input(_ family: FamilyState) -> LeveledCompactionPicker.Input {
@@ -253,8 +256,9 @@ final class CompactionScheduler: Sendable {
     return true
   }
 
-  /// Moves tables as long as that is the most urgent work, and starts what comes next. Returns false if the moves
-  /// failed.
+  /// Moves tables as long as that is the most urgent work, and starts the next compaction.
+  ///
+  /// Returns false if the moves failed.
   private func moveTables(from first: Reservation) -> Bool {
     var moves = [first]
     var next: Reservation?
@@ -292,7 +296,7 @@ final class CompactionScheduler: Sendable {
   func finish(
     _ family: FamilyID, _ ticket: CompactionsInProgress.Ticket, _ result: Result<Void, EngineError>
   ) {
-    // First release what the compaction replaced: a caller that waits for its end may check the files.
+    // The replaced tables are released first, because a caller that waits for the end may check the files.
     background.epochs.poll()
     let suspect = suspect(family, result)
     let hadFailed = state.withLock { state in
@@ -316,7 +320,8 @@ final class CompactionScheduler: Sendable {
       }
     }
     background.updateController()
-    // Last: until then this thread may retain a version, and with it files that the next compaction replaces.
+    // The count is decreased last: until then this thread may retain a version, and with it files that the next
+    // compaction replaces.
     state.withLock { $0.runningCount -= 1 }
     schedulePick()
     background.executor.wakeWaiters()
@@ -326,7 +331,9 @@ final class CompactionScheduler: Sendable {
 
   private func noteDebt(_ families: some Sequence<FamilyID>) { debt.withLock { $0.note(families) } }
 
-  /// Compaction bytes that are due and not done, the deepest level 0, and the bytes of all tables, over all families.
+  /// Returns the compaction bytes that are due and not done, the deepest level 0, and the bytes of all tables, over all
+  /// families.
+  ///
   /// Complexity: linear in the families that changed since the last call.
   func takeStock() -> (debtBytes: UInt64, depth: Int, tableBytes: UInt64) {
     let suspects = state.withLock { $0.suspects }
@@ -344,7 +351,7 @@ final class CompactionScheduler: Sendable {
 }
 
 extension CompactionScheduler.State {
-  /// Whether picking may start something.
+  /// Returns whether picking may start a compaction.
   fileprivate func canPick(_ parallelism: Int) -> Bool {
     picksByItself && hasUnpicked && runningCount < parallelism && !isClosing
   }
@@ -360,13 +367,15 @@ extension CompactionScheduler.State {
     return examined.sorted()
   }
 
-  /// The family with the highest score; of several, the oldest.
+  /// Removes and returns the family with the highest score; of several with that score, the oldest.
   fileprivate mutating func takeMostUrgent() -> FamilyID? {
     let first = due.max { $0.value < $1.value || ($0.value == $1.value && $0.key > $1.key) }
     if let first { due[first.key] = nil }
     return first?.key
   }
 
+  /// Notes the result of a compaction.
+  ///
   /// A job canceled because the engine closes or the family was dropped does not count as failed.
   fileprivate mutating func finish(
     _ family: FamilyID, _ ticket: CompactionsInProgress.Ticket, _ result: Result<Void, EngineError>,

@@ -1,7 +1,7 @@
 /// Rewrites a damaged table without the blocks that can't be read.
 ///
-/// Readable entries keep their key, sequence and kind, so every reader sees the same of them as before. Used by one
-/// thread, once.
+/// Readable entries keep their key, sequence and kind, so every reader sees the same of them as before. An object is
+/// used by one thread, once.
 final class DamageRewrite {
   private let background: BackgroundWork
   private let family: FamilyState
@@ -22,7 +22,7 @@ final class DamageRewrite {
 
   private var path: String { background.tree.path(.table(table.number)) }
 
-  /// Writes the new table, synced with its directory; nil if nothing of the old one can be read.
+  /// Writes the new table, and syncs it and its directory. Returns no table if no part of the old one can be read.
   func run() throws(EngineError) -> (table: TableMetadata?, report: GivenUpDamage) {
     do throws(EngineError) {
       let report = try copy()
@@ -74,8 +74,9 @@ final class DamageRewrite {
     return report(parts, rangeTombstones: UInt64(tombstones.tombstoneCount))
   }
 
-  /// Skips an entry that does not follow the previous one: a block that verifies and is out of order belongs to another
-  /// position, and a duplicate adds nothing.
+  /// Adds an entry, unless it does not follow the previous one.
+  ///
+  /// A block that verifies and is out of order belongs to another position, and a duplicate is not needed.
   private func add(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
     if entryCount > 0 {
       guard InternalKey(lastKey.view, lastTrailer).compare(InternalKey(key, trailer)) < 0 else { return }
@@ -113,7 +114,7 @@ final class DamageRewrite {
 
   private func whole(_ message: String) -> GivenUpDamage.Part { part(message, 0..<table.fileSize, holdsEntries: true) }
 
-  /// Entries that the MANIFEST counts and that were not read are lost.
+  /// Returns the report of the losses. Entries that the MANIFEST counts and that were not read are lost.
   private func report(_ parts: [GivenUpDamage.Part], rangeTombstones: UInt64) -> GivenUpDamage {
     GivenUpDamage(
       family: family.name, file: path, parts: parts, entryCount: table.entryCount - min(entryCount, table.entryCount),

@@ -1,8 +1,9 @@
 /// Metrics and events of a flush.
 extension FlushJob {
-  /// Calls `run`, and records metrics and events.
+  /// Calls `run`, and records its metrics and events.
   func runMeasured() throws(EngineError) {
-    // Log segments that are freed without a flush are reported one by one.
+    // A job without inputs, which only frees log segments, has no events of its own: each segment is reported
+    // separately.
     guard !inputs.isEmpty else {
       _ = try run()
       return
@@ -28,7 +29,7 @@ extension FlushJob {
       bytesRead: bytes { _, _ in true })
   }
 
-  /// The bytes of entries that are in no log.
+  /// The bytes of entries that are not in the log.
   private var bytesUnlogged: UInt64 { bytes { $0.state.isVolatile || $1.hasUnlogged } }
 
   private func bytes(of isCounted: (ColumnFamily, FrozenMemTable) -> Bool) -> UInt64 {

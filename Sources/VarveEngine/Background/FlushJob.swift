@@ -1,4 +1,4 @@
-/// Turns frozen memtables into tables of level 0.
+/// Writes frozen memtables to tables of level 0.
 ///
 /// # Steps
 /// 1. Merge the frozen memtables of a family, keeping one version of a key for each snapshot interval (the visible
@@ -25,18 +25,19 @@ struct FlushJob {
     let frozen: [FrozenMemTable]
   }
 
-  /// The limits of one job: small memtables share its syncs and its edit.
+  /// The limits of one job, in which several small memtables share the syncs and the edit.
   struct Limits {
     var bytes: Int
     var families: Int
 
-    /// After a failure: the remaining space should be used for at least one memtable.
+    /// The limits after a failure: the remaining space should be used for at least one memtable.
     static let one = Limits(bytes: 0, families: 1)
   }
 
-  /// The family with the oldest frozen memtable, and the following ones within the limits. If one of them has unlogged
-  /// batches, every family with unlogged batches is included: such batches may span families and must be flushed as a
-  /// whole.
+  /// Returns the family with the oldest frozen memtable, and the following ones within the limits.
+  ///
+  /// If one of them has unlogged batches, every family with unlogged batches is included: such batches may span
+  /// families and must be flushed as a whole.
   static func nextInputs(_ registry: FamilyRegistry, _ limits: Limits) -> [Input] {
     var waiting: [Input] = []
     for family in registry.all {
@@ -56,7 +57,7 @@ struct FlushJob {
     return Array(waiting[..<taken]) + waiting[taken...].filter(\.hasUnlogged)
   }
 
-  /// Returns the tables for the event, if there is a listener.
+  /// Runs the job, and returns the tables for the event, if there is a listener.
   func run() throws(EngineError) -> [EngineEvent.Table] {
     let tables = FlushedTables(background)
     var edit: VersionEdit
@@ -67,14 +68,14 @@ struct FlushJob {
       try tables.sync()
       edit = tables.edit
       for input in inputs {
-        // Recovery finds nothing of a volatile family, and must not take its sequences for durable.
+        // Recovery finds no entry of a volatile family, and must not regard its sequences as durable.
         if !input.family.state.isVolatile { edit.setFlushed(input.newestSequence, family: input.family.id) }
         flushed[input.family.id] = input.frozen.count
       }
       try background.tree.environment.fileSystem.syncDirectory(background.tree.directory)
       oldest = try makeLogDurable()
       if oldest > background.tree.state.oldestLog { edit.oldestLog = oldest }
-      // A release that found nothing to free.
+      // The job only released segments, and found none to free.
       if inputs.isEmpty && edit.oldestLog == nil { return [] }
     } catch {
       tables.discard()
@@ -84,8 +85,9 @@ struct FlushJob {
     return background.metrics.events.isListening ? edit.addedTables.map { .init($0.table, level: 0) } : []
   }
 
-  /// Makes the log durable as far as the edit requires, and returns the oldest segment that is needed afterwards. If
-  /// the edit names that segment, its header must survive a power loss.
+  /// Makes the log durable as far as the edit requires, and returns the oldest segment that is needed afterwards.
+  ///
+  /// If the edit names that segment, its header must survive a power loss.
   private func makeLogDurable() throws(EngineError) -> FileNumber {
     let counts = Dictionary(uniqueKeysWithValues: inputs.map { ($0.family.id, $0.frozen.count) })
     let pipeline = background.pipeline
@@ -105,11 +107,12 @@ struct FlushJob {
     }
   }
 
-  /// Whether nothing of this flush counts after a crash.
+  /// A Boolean value that indicates whether no table of this flush counts after a crash.
   private var isVolatile: Bool { !inputs.isEmpty && inputs.allSatisfy(\.family.state.isVolatile) }
 
-  /// Whether the rest of a batch that is flushed now may be only in the log. If a single family has entries left, they
-  /// are newer than those flushed.
+  /// Returns whether the rest of a batch that is flushed now may be only in the log.
+  ///
+  /// If a single family has entries left, they are newer than those flushed.
   private func leavesEntries(_ counts: [FamilyID: Int]) -> Bool {
     background.registry.all.contains { family in
       guard let count = counts[family.id] else { return family.state.oldestSegment != nil }
@@ -128,9 +131,10 @@ struct FlushJob {
     background.pipeline.log.release(before: oldest)
   }
 
-  /// The oldest segment with an entry that will not be in a table after this job.
+  /// Returns the oldest segment with an entry that will not be in a table after this job.
   ///
-  /// The current segment is loaded first: a family that gets its first entry meanwhile gets it there or later.
+  /// The current segment is loaded first: if a family gets its first entry meanwhile, that entry is there or in a later
+  /// one.
   private func oldestNeededSegment(_ counts: [FamilyID: Int]) -> FileNumber {
     var oldest = background.pipeline.log.currentNumber
     for family in background.registry.all {

@@ -16,13 +16,13 @@ struct FlushOutput {
   private let cuts: [[UInt8]]
   private var nextCut = 0
   private let pieceSize: UInt64
-  /// The most memory that the filter of a piece takes.
+  /// The maximum memory of a piece's filter.
   private let filterCharge: Int
   private let tombstones: CompactionTombstones
-  /// The lower bound of the next piece's keys; nil means the first key.
+  /// The lower bound of the next piece's keys, or `nil` for the first key.
   private var lower: [UInt8]?
   private var current: TableOutput?
-  /// Stored separately, so that an entry costs no retain.
+  /// The builder of `current`, stored separately, so that an entry costs no retain.
   private var builder: Unmanaged<TableBuilder>?
   /// The tables of the whole flush.
   private let tables: FlushedTables
@@ -40,11 +40,11 @@ struct FlushOutput {
     let base = picker.targets(.init(family: family.id, version: version)).baseLevel
     pieceSize = picker.options.targetFileSize
     cuts = version.flushSplitKeys(baseLevel: base, targetSize: pieceSize)
-    // The filter's hashes: 8 bytes per key, in an array that doubles.
+    // The charge covers the filter's hashes: 8 bytes per key, in an array that doubles.
     filterCharge = 12 * input.frozen.reduce(0) { $0 + $1.table.entryCount }
   }
 
-  /// The builder for the next key. Valid until the next call.
+  /// Returns the builder for the next key, which is valid until the next call.
   @inline(__always)
   mutating func builder(for userKey: ByteView) throws(EngineError) -> Unmanaged<TableBuilder> {
     let isAtCut = nextCut < cuts.count && passesCut(userKey)
@@ -59,7 +59,7 @@ struct FlushOutput {
     return unsafe try begin()
   }
 
-  /// Whether a cut lies before the key; passes such cuts.
+  /// Returns whether a cut lies before the key, and passes such cuts.
   private mutating func passesCut(_ userKey: ByteView) -> Bool {
     let before = nextCut
     while nextCut < cuts.count, cuts[nextCut].withByteView({ $0 <= userKey }) { nextCut += 1 }
@@ -88,7 +88,7 @@ struct FlushOutput {
     try tables.add(table, family: family.id)
   }
 
-  /// Writes the last table, if anything is left to write.
+  /// Writes the last table, if there are entries or range tombstones left to write.
   mutating func finish() throws(EngineError) {
     // Remaining range tombstones get their own table, if necessary.
     if current == nil, tombstones.hasAny(from: lower, to: nil) { _ = unsafe try begin() }

@@ -1,4 +1,4 @@
-/// The tables of one flush: written one after the other, and synced in groups.
+/// The tables of one flush, which are written one after the other and synced in groups.
 ///
 /// A sync waits for the device, however few bytes there are, so hundreds of sequential syncs of small tables take
 /// seconds. A group is synced in parallel (`FileSystem.sync`), while its bytes are already being written. Measured with
@@ -13,9 +13,9 @@ final class FlushedTables {
   private let background: any TableMaker
   private let groupMaximum: Int
   private var waiting: [(family: FamilyID, table: WrittenTable)] = []
-  /// The synced tables.
+  /// The edit that adds the synced tables.
   private(set) var edit = VersionEdit()
-  /// All files so far, complete or not.
+  /// The numbers of all files so far, complete or not.
   private(set) var files: [FileNumber] = []
 
   init(_ background: any TableMaker) {
@@ -23,7 +23,7 @@ final class FlushedTables {
     groupMaximum = min(max(background.plan.openTableCount / 4, 1), Self.groupMaximum)
   }
 
-  /// More files at once gain nothing.
+  /// The maximum number of files in a group; more at once are not faster.
   private static let groupMaximum = 128
 
   /// Notes a file that was begun.
@@ -43,7 +43,7 @@ final class FlushedTables {
     waiting = []
   }
 
-  /// Removes all files: no edit names them.
+  /// Removes all files, which no edit names.
   func discard() {
     for (_, table) in waiting { table.close() }
     waiting = []

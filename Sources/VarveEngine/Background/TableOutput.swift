@@ -38,13 +38,13 @@ final class TableOutput {
   /// Charges the builder's current memory, and `more` that it is known to need.
   func updateCharge(expecting more: Int = 0) { charge.resize(to: builder.memorySize + more) }
 
-  /// Writes the rest. The table and its directory must be synced before anything names it.
+  /// Writes the rest of the table. The table and its directory must be synced before any edit names it.
   func write() throws(EngineError) -> WrittenTable {
     let summary = try builder.finish()
     return WrittenTable(metadata: TableMetadata(number: number, summary), level: level, file: file)
   }
 
-  /// Writes the rest and syncs. The caller must sync the directory.
+  /// Writes the rest of the table and syncs it. The caller must sync the directory.
   func finish() throws(EngineError) -> TableMetadata {
     let table = try write()
     try WrittenTable.sync([table], background)
@@ -58,7 +58,7 @@ final class TableOutput {
   }
 }
 
-/// A table whose bytes are all written, but may not survive a power loss yet. It retains only its file.
+/// A table whose bytes are all written, but may not survive a power loss yet. The value retains only its file.
 struct WrittenTable {
   let metadata: TableMetadata
   fileprivate let level: Int

@@ -1,43 +1,42 @@
 internal import FutexLocks
 import Synchronization
 
-/// Decoded blocks of all tables of all families, found by table id and offset: data, index and filter
-/// blocks alike, within one capacity in bytes.
+/// The cache of decoded blocks of all tables of all families, within one capacity in bytes.
 ///
-/// A **hit** takes no lock and allocates nothing: hash, one load of the shard's index, one probe, one
-/// atomic addition that pins the slot; the pin's end is one atomic subtraction. **Insertion** and
-/// eviction take the lock of one shard. What the policy of eviction is, `BlockCacheShard` says.
+/// Data, index and filter blocks alike are found by table id and offset.
+///
+/// A **hit** takes no lock and allocates no memory. It costs a hash, one load of the shard's index, one probe, and one
+/// atomic addition that pins the slot; the end of the pin is one atomic subtraction. **Insertion** and eviction take
+/// the lock of one shard. `BlockCacheShard` describes the eviction policy.
 ///
 /// # Invariants
 /// 1. A pinned block is neither freed nor changed.
-/// 2. `usedBytes` counts every block that the cache has or that a pin of its owns, with
-///    `CacheSlot.overhead` each. It is above the capacity only by what is pinned, or while an
-///    insertion or `setCapacity` runs.
-/// 3. At most one block of a key is in the cache. A second insertion gets the first block, and its own
-///    memory is freed.
-/// 4. A lookup may miss a block that another thread inserts, or whose neighbours in the index are
-///    evicted, at the same time. It never finds a wrong one.
+/// 2. `usedBytes` counts every block that the cache has or that a pin owns alone, with `CacheSlot.overhead` each. It
+///    exceeds the capacity only by the pinned blocks, or while an insertion or `setCapacity` runs.
+/// 3. At most one block of a key is in the cache. A second insertion gets the first block, and its own memory is freed.
+/// 4. A lookup may miss a block that another thread inserts at the same time, or whose neighbors in the index are
+///    evicted at the same time. It never finds a wrong one.
 ///
 /// # Concurrency
-/// Every method is safe from any thread. The capacity is one for all shards. A shard that has its share
-/// makes room in itself; one that has less, or can't evict enough, takes it from those with more: else
-/// a shard that was once late would evict its few blocks for each new one, and never catch up.
-/// Two shards are never locked at a time.
+/// Every method is safe from any thread. All shards share one capacity. A shard that has its share evicts its own
+/// blocks to make room. One that has less, or can't evict enough, takes room from those with more: otherwise a shard
+/// that is filled late would evict its few blocks for each new one, and never catch up. A thread never holds the locks
+/// of two shards.
 ///
 /// # Safety
-/// The owner of the shards' memory. Pins may outlive the cache (see `BlockPin`).
+/// The object owns the shards' memory. Pins may outlive the cache (see `BlockPin`).
 @safe
 final class BlockCache: @unchecked Sendable {
   // Sendable: atomics, and state under locks.
 
-  /// Allocated apart, so that insertions don't write to the cache lines that lookups read.
+  /// The counters, allocated separately, so that insertions don't write to the cache lines that lookups read.
   private struct Account: ~Copyable {
     let used = Atomic<Int>(0)
     let capacity: Atomic<Int>
     let refusedCount = Atomic<UInt64>(0)
-    /// What is pinned for longer than a read.
+    /// The bytes that are pinned for longer than a read.
     let pinned = Atomic<Int>(0)
-    /// Evicted by smaller capacities since the heap was last trimmed.
+    /// The bytes evicted because of smaller capacities since the heap was last trimmed.
     let shrunk = Atomic<Int>(0)
 
     init(capacity: Int) { self.capacity = Atomic(capacity) }
@@ -46,13 +45,13 @@ final class BlockCache: @unchecked Sendable {
   private static let shardBits = 4
   private static let shardCount = 1 << shardBits
 
-  /// The packed index of each shard (`CacheIndex.packed`): all that a lookup reads before the index.
+  /// The packed index of each shard (`CacheIndex.packed`), which is all that a lookup reads before the index itself.
   private let indexes: UnsafeMutablePointer<Atomic<UInt>>
   private let shards: UnsafeMutablePointer<FutexLock<BlockCacheShard>>
   private let account: UnsafeMutablePointer<Account>
   private let lookups = CacheLookupCounters()
 
-  /// A cache of at most `capacity` bytes, bookkeeping included. It allocates as it fills.
+  /// Creates a cache of at most `capacity` bytes, bookkeeping included. It allocates memory as it fills.
   init(capacity: Int) {
     precondition(capacity >= 0, "a capacity in bytes")
     let lines = UnsafeMutableRawPointer.allocate(
@@ -79,7 +78,10 @@ final class BlockCache: @unchecked Sendable {
 
   // MARK: - Lookup
 
-  /// The block with a pin, or nil. A caller that asks again after a miss leaves it to that time to be counted.
+  /// Returns the block with a pin, or `nil` if the cache doesn't have it.
+  ///
+  /// A caller that looks up the key again after a miss sets `countsMiss` to false in the first call, so that only the
+  /// second is counted.
   @inline(__always)
   func lookup(_ key: BlockKey, countsMiss: Bool = true) -> BlockPin? {
     let hash = key.cacheHash
@@ -93,18 +95,19 @@ final class BlockCache: @unchecked Sendable {
     return nil
   }
 
-  /// Asks for the memory that a lookup of this key reads first.
+  /// Prefetches the memory that a lookup of this key reads first.
   func prefetchLookup(_ key: BlockKey) {
     let hash = key.cacheHash
-    // Acquiring: as in `lookup`.
+    // Acquiring, for the reason given in `lookup`.
     unsafe CacheIndex(packed: indexes[BlockCache.shardNumber(hash)].load(ordering: .acquiring)).prefetch(hash)
   }
 
   // MARK: - Insertion
 
-  /// Puts a block into the cache and pins it. Never fails: if the cache has the key already, its block
-  /// is pinned and `memory` freed; if it can't keep the block (too large, or all else is pinned), the
-  /// pin owns it alone.
+  /// Inserts a block and pins it. Never fails.
+  ///
+  /// If the cache has the key already, its block is pinned and `memory` is freed. If the cache can't keep the block,
+  /// because it is too large or all other blocks are pinned, the pin owns it alone.
   func insert(_ key: BlockKey, _ memory: consuming BlockMemory, priority: BlockPriority = .normal) -> BlockPin {
     let hash = key.cacheHash
     let count = memory.count
@@ -112,7 +115,7 @@ final class BlockCache: @unchecked Sendable {
     let charge = count + CacheSlot.overhead
     let number = BlockCache.shardNumber(hash)
     if charge <= largestCharge(priority) {
-      // The second try finds room that other shards made.
+      // The second attempt uses the room that other shards made.
       for isLastTry in [false, true] {
         let found = unsafe insert(into: number, key, hash, base, count, priority, isLastTry: isLastTry)
         if let (slot, isNew) = found {
@@ -125,8 +128,9 @@ final class BlockCache: @unchecked Sendable {
     return unsafe standAlone(base, count, charge)
   }
 
-  /// One try under the shard's lock: the slot, pinned, and whether the block is the given one; nil if
-  /// there is no room and the shard has nothing more to evict.
+  /// Makes one attempt under the shard's lock. Returns the slot, pinned, and whether the block is the given one.
+  ///
+  /// Returns `nil` if there is no room and the shard has no more blocks to evict.
   private func insert(
     into number: Int, _ key: BlockKey, _ hash: UInt64, _ base: UnsafeMutableRawPointer, _ count: Int,
     _ priority: BlockPriority, isLastTry: Bool
@@ -151,15 +155,17 @@ final class BlockCache: @unchecked Sendable {
     return result
   }
 
-  /// Charges a block and evicts from this shard what that is too much. False, with nothing charged for
-  /// the block, if the shard has not enough to evict, or others should give first.
+  /// Charges a block, and evicts from this shard the bytes that exceed the capacity.
+  ///
+  /// Returns false, without charging the block, if the shard has too little to evict, or if other shards should evict
+  /// first.
   private func makeRoom(
     _ charge: Int, in shard: inout BlockCacheShard, _ victims: inout BlockMemoryChain, isLastTry: Bool
   ) -> Bool {
     let capacity = capacity
-    // Near its share a shard helps itself: looking for one that has more takes other locks.
+    // A shard near its share evicts its own blocks, because finding a shard that has more takes other locks.
     let share = isLastTry ? 0 : capacity / BlockCache.shardCount / 8 * 7
-    // What is freed and charged is summed up first: one write to the account that all shards share.
+    // Freed and charged bytes are summed first, so that the account that all shards share is written once.
     var change = charge
     var used = unsafe account.pointee.used.load(ordering: .relaxed)
     while true {
@@ -171,13 +177,14 @@ final class BlockCache: @unchecked Sendable {
       used = charged(change)
       if !hasRoom { return false }
       if used <= capacity { return true }
-      // Another insertion saw the same free bytes: evict once more.
+      // Another insertion used the same free bytes, so this one evicts again.
       change = 0
     }
   }
 
-  /// What a block may be charged at most to be kept. A data block above half of the cache would be
-  /// bought too dearly; filters of large tables are worth it.
+  /// Returns the maximum charge of a block that is kept.
+  ///
+  /// A data block above half of the cache would displace too many others; filters of large tables are worth it.
   private func largestCharge(_ priority: BlockPriority) -> Int {
     priority == .high ? capacity : capacity / 2
   }
@@ -195,16 +202,17 @@ final class BlockCache: @unchecked Sendable {
     return unsafe CacheSlot(record).takenPin
   }
 
-  /// Gives back what a block was charged that its pin owned alone.
+  /// Subtracts the charge of a block that its pin owned alone.
   func uncharge(_ charge: Int) { charged(-charge) }
 
   // MARK: - Long pins
 
-  /// The share of the capacity that pins may take which outlive a read: an eighth.
+  /// The divisor of the capacity for the share of it that pins which outlive a read may take: an eighth.
   static let pinnedShare = 8
 
-  /// Notes bytes of the cache that will be pinned for long; false, and nothing is noted, where that would be more than
-  /// its share.
+  /// Reserves bytes of the cache that will be pinned for long.
+  ///
+  /// Returns false, without reserving any, if that would exceed the share of such pins.
   func reservePinned(_ bytes: Int) -> Bool {
     let pinned = unsafe account.pointee.pinned.wrappingAdd(bytes, ordering: .relaxed).newValue
     if pinned <= capacity / BlockCache.pinnedShare { return true }
@@ -212,22 +220,22 @@ final class BlockCache: @unchecked Sendable {
     return false
   }
 
-  /// They are pinned no longer.
+  /// Releases bytes that `reservePinned` reserved, when they are pinned no longer.
   func releasePinned(_ bytes: Int) {
     unsafe account.pointee.pinned.wrappingSubtract(bytes, ordering: .relaxed)
   }
 
-  /// What `reservePinned` has noted.
+  /// The bytes that `reservePinned` has reserved.
   var pinnedBytes: Int { unsafe account.pointee.pinned.load(ordering: .relaxed) }
 
   // MARK: - Capacity
 
-  /// The bytes that the cache may hold.
+  /// The maximum bytes of the cache.
   var capacity: Int { unsafe account.pointee.capacity.load(ordering: .relaxed) }
-  /// The bytes of all blocks and their bookkeeping, those included that a pin owns alone.
+  /// The bytes of all blocks and their bookkeeping, including blocks that a pin owns alone.
   var usedBytes: Int { unsafe account.pointee.used.load(ordering: .relaxed) }
 
-  /// Changes the capacity; evicts at once what is too much and not pinned.
+  /// Changes the capacity, and at once evicts the unpinned blocks that exceed it.
   func setCapacity(_ capacity: Int) {
     precondition(capacity >= 0, "a capacity in bytes")
     unsafe account.pointee.capacity.store(capacity, ordering: .relaxed)
@@ -236,17 +244,19 @@ final class BlockCache: @unchecked Sendable {
     unsafe account.pointee.shrunk.wrappingAdd(max(0, before - usedBytes), ordering: .relaxed)
   }
 
-  /// Gives the pages of evicted blocks back to the operating system, if `setCapacity` has evicted many
-  /// since the last time: a sixteenth of the cache, at most 8 MiB; else it costs nothing. Measured: 24 ms for
-  /// 130 MiB, so it is for a background thread, from time to time. Without it the heap keeps what the
-  /// cache gave up.
+  /// Returns the pages of evicted blocks to the operating system, if `setCapacity` has evicted many since the last
+  /// call.
+  ///
+  /// "Many" is a sixteenth of the cache, at least 1 MiB and at most 8 MiB; below that the call costs nothing. Measured:
+  /// 24 ms for 130 MiB, so it should be called by a background thread, from time to time. Without it the heap keeps the
+  /// memory that the cache released.
   func trimIfShrunk() {
     guard hasShrunk else { return }
     unsafe account.pointee.shrunk.store(0, ordering: .relaxed)
     BlockMemory.trim()
   }
 
-  /// Whether `trimIfShrunk` would do anything.
+  /// A Boolean value that indicates whether `trimIfShrunk` would trim the heap.
   var hasShrunk: Bool {
     let size = min(max(capacity / 16, BlockCache.trimSizeMinimum), BlockCache.trimSizeMaximum)
     return unsafe account.pointee.shrunk.load(ordering: .relaxed) >= size
@@ -255,8 +265,9 @@ final class BlockCache: @unchecked Sendable {
   private static let trimSizeMinimum = 1 << 20
   private static let trimSizeMaximum = 8 << 20
 
-  /// Evicts from one shard after another until `room` bytes are free, first from those that have more
-  /// than their share; false if that can't be.
+  /// Evicts from one shard after another until `room` bytes are free, first from those that have more than their share.
+  ///
+  /// Returns false if that is not possible.
   private func evict(from first: Int, room: Int) -> Bool {
     evict(from: first, room: room, downTo: capacity / BlockCache.shardCount)
       || evict(from: first, room: room, downTo: 0)
@@ -268,7 +279,7 @@ final class BlockCache: @unchecked Sendable {
       let number = (first + distance) & (BlockCache.shardCount - 1)
       var isExhausted = false
       while usedBytes + room > capacity, !isExhausted {
-        // A batch a lock, so that insertions of others get their turn.
+        // Each lock is held for one batch, so that insertions of other threads are not delayed for long.
         var victims = BlockMemoryChain()
         withShard(number) { shard in
           for _ in 0..<BlockCache.evictionBatch where usedBytes + room > capacity {
@@ -287,8 +298,9 @@ final class BlockCache: @unchecked Sendable {
 
   private static let evictionBatch = 32
 
-  /// Frees what can be freed of the blocks of a table that is obsolete, and hides the others. Without
-  /// it they would be evicted in their turn. Looks at every slot: for background threads.
+  /// Frees the unpinned blocks of an obsolete table, and hides the pinned ones.
+  ///
+  /// Without it they would be evicted in their turn. It examines every slot, so it is for background threads.
   func erase(tableID: UInt64) {
     for number in 0..<BlockCache.shardCount {
       var victims = BlockMemoryChain()
@@ -310,7 +322,7 @@ final class BlockCache: @unchecked Sendable {
     return result
   }
 
-  /// How many blocks the cache holds, and what they are charged, counted shard by shard.
+  /// The number of blocks in the cache and their charge, counted shard by shard.
   var contents: (blockCount: Int, bytes: Int) {
     var result = (blockCount: 0, bytes: 0)
     for number in 0..<BlockCache.shardCount {
@@ -321,7 +333,7 @@ final class BlockCache: @unchecked Sendable {
     return result
   }
 
-  /// Adds to the account; returns what is used then.
+  /// Adds bytes to the account, and returns the bytes used after that.
   @discardableResult
   private func charged(_ bytes: Int) -> Int {
     unsafe account.pointee.used.wrappingAdd(bytes, ordering: .relaxed).newValue
@@ -331,9 +343,8 @@ final class BlockCache: @unchecked Sendable {
   @inline(__always)
   private func withShard<R>(_ number: Int, _ body: (inout BlockCacheShard) -> sending R) -> sending R {
     unsafe shards[number].withLock { shard in
-      // The lock orders all this by itself. But on Linux it lives in a library that the thread
-      // sanitizer does not see into: the pair of operations, two ordinary moves on most processors,
-      // shows it the same order.
+      // The lock alone orders all accesses. But on Linux its implementation is in a library that the thread sanitizer
+      // does not instrument. This pair of operations, two ordinary moves on most processors, shows it the order.
       _ = shard.order.load(ordering: .acquiring)
       let result = body(&shard)
       shard.order.store(0, ordering: .releasing)
@@ -341,7 +352,7 @@ final class BlockCache: @unchecked Sendable {
     }
   }
 
-  /// The shard that has the blocks of this hash.
+  /// Returns the number of the shard that has the blocks of this hash.
   @inline(__always)
   static func shardNumber(_ hash: UInt64) -> Int { Int(truncatingIfNeeded: hash >> (64 - UInt64(shardBits))) }
 }

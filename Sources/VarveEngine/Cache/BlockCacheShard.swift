@@ -1,30 +1,30 @@
 import Synchronization
 
-/// One part of the block cache, guarded by its lock: which slots hold blocks, in which queue, and
-/// which of them goes next. Lookups don't come here.
+/// One part of the block cache, guarded by its lock.
+///
+/// It knows which slots have blocks, in which queue they are, and which of them is evicted next. Lookups don't use it.
 ///
 /// # Eviction
-/// Three clocks, each a queue whose head is under the hand. A new data block enters **probation**; if it
-/// is found by a lookup before the hand comes to it, it moves to the **protected** queue, else it is
-/// evicted and remembered (`CacheHistory`). Blocks that come back soon after their eviction enter the
-/// protected queue at once. There the hand lets a block pass once for being touched since, and as often
-/// as it has lives. Blocks are taken from probation while it is more than a tenth of the data, so a
-/// scan, whose blocks no one asks for twice, streams through that tenth and leaves the rest alone.
-/// Blocks that are pinned are passed by.
+/// There are three clocks, each a queue whose head is under the hand. A new data block enters **probation**. If a
+/// lookup finds it before the hand reaches it, it moves to the **protected** queue; otherwise it is evicted and
+/// remembered (`CacheHistory`). Blocks that are inserted again soon after their eviction enter the protected queue at
+/// once. There the hand lets a block pass once for being touched since, and once for each of its lives. Blocks are
+/// evicted from probation while it is more than a tenth of the data, so a scan, whose blocks are used only once, passes
+/// through that tenth and leaves the rest alone. The hand skips pinned blocks.
 ///
-/// Index and filter blocks have the third clock, the **directory**: each read needs them, whatever data it
-/// is for. Its hand goes one block for each that is evicted from the protected queue, so that data that
-/// streams by can't push out what finds it; yet what no one asks for any more goes some time. A
-/// directory that is nearly the whole shard gives up blocks as data does.
+/// Index and filter blocks have the third clock, the **directory**, because each read needs them, whichever data it
+/// reads. Its hand advances by one block for each one that is evicted from the protected queue. So data that is read
+/// once can't evict the blocks by which it is found, yet directory blocks that are no longer used are evicted
+/// eventually. A directory that takes nearly the whole shard evicts blocks as the data queues do.
 ///
-/// This is the S3-FIFO policy with the CLOCK bit of HyperClock's lookups. LRU lists were rejected: they
-/// write to shared memory under a lock on every hit.
+/// This is the S3-FIFO policy with the CLOCK bit of HyperClock's lookups. LRU lists were rejected: they write to shared
+/// memory under a lock on every hit.
 ///
 /// # Invariants
-/// 1. Each visible or erased slot is in exactly one queue; each empty one in the list of free slots.
-/// 2. Each visible slot is in the index once, erased ones are not.
+/// 1. Each visible or erased slot is in exactly one queue; each empty one is in the list of free slots.
+/// 2. Each visible slot is in the index once; erased ones are not.
 struct BlockCacheShard: ~Copyable {
-  /// Shows the thread sanitizer what the lock orders (`BlockCache.withShard`).
+  /// A word that shows the thread sanitizer the order that the lock imposes (`BlockCache.withShard`).
   let order = Atomic<UInt32>(0)
   private(set) var index: CacheIndex
   private var retiredIndexes: [CacheIndex] = []
@@ -32,13 +32,13 @@ struct BlockCacheShard: ~Copyable {
   private var probation = CacheQueue()
   private var protected = CacheQueue()
   private var directory = CacheQueue()
-  /// Steps that the directory's hand is late.
+  /// The number of steps that the directory's hand has not made yet.
   private var directorySteps = 0
   private var free = CacheSlotPool()
-  /// Slots in the index.
+  /// The number of slots in the index.
   private(set) var visibleCount = 0
-  /// Counted here, under the lock, because a counter for all shards would be one more cache line that
-  /// every insertion takes from the other processors.
+  /// The following counters are here, under the lock, because a counter for all shards would be one more cache line
+  /// that every insertion takes from the other processors.
   private(set) var insertedCount: UInt64 = 0
   private(set) var insertedBytes: UInt64 = 0
   private(set) var evictedCount: UInt64 = 0
@@ -49,7 +49,7 @@ struct BlockCacheShard: ~Copyable {
     history = CacheHistory(sizeBits: BlockCacheShard.indexSizeBitsMinimum)
   }
 
-  /// Frees the blocks; those that are pinned are left to their pins.
+  /// Frees the blocks; pinned ones are left to their pins.
   deinit {
     let memory = free.memory
     let release = { (slot: CacheSlot) in
@@ -66,22 +66,22 @@ struct BlockCacheShard: ~Copyable {
 
   // MARK: - Insertion
 
-  /// Whether one more slot can be added to the index; grows it if that helps.
+  /// Returns whether one more slot can be added to the index, which grows if necessary.
   private mutating func makeIndexRoom() -> Bool {
     if visibleCount + 1 <= index.size / 2 { return true }
     let sizeBits = index.size.trailingZeroBitCount
-    // At the largest size the probes get longer instead.
+    // At the maximum size the probes get longer instead.
     guard sizeBits < CacheIndex.sizeBitsMaximum else { return visibleCount + 1 <= index.size / 8 * 7 }
     let larger = CacheIndex.allocate(sizeBits: sizeBits + 1)
     larger.insertAll(of: index)
     retiredIndexes.append(index)
     index = larger
-    // The memories are lost; the shard is filling up and has evicted little.
+    // The history is lost, which is acceptable: the shard is filling up and has evicted little.
     history = CacheHistory(sizeBits: sizeBits + 1)
     return true
   }
 
-  /// Adds a block that the index doesn't have, with one pin; nil if there is no slot for it.
+  /// Adds a block that the index doesn't have, with one pin. Returns `nil` if there is no slot for it.
   mutating func insert(
     _ key: BlockKey, hash: UInt64, base: UnsafeMutableRawPointer, count: Int, priority: BlockPriority
   ) -> CacheSlot? {
@@ -108,8 +108,9 @@ struct BlockCacheShard: ~Copyable {
 
   // MARK: - Eviction
 
-  /// Evicts one block; its memory goes to `victims`. Returns what it was charged, or nil if all that
-  /// the shard has is pinned.
+  /// Evicts one block and adds its memory to `victims`.
+  ///
+  /// Returns the charge of the block, or `nil` if all blocks of the shard are pinned.
   mutating func evictOne(_ victims: inout BlockMemoryChain) -> Int? {
     let isCrowded = directory.bytes > (probation.bytes + protected.bytes) * BlockCacheShard.directoryShare
     if isCrowded || directorySteps > 0 {
@@ -121,10 +122,10 @@ struct BlockCacheShard: ~Copyable {
     return evictFromDirectory(directory.count * 5, &victims)
   }
 
-  /// The directory may be so many times the data before it gives up blocks as these do.
+  /// The factor by which the directory may exceed the data before it evicts blocks as the data queues do.
   private static let directoryShare = 15
 
-  /// Moves the directory's hand by at most so many blocks, and evicts the first that it may.
+  /// Advances the directory's hand by at most `steps` blocks, and evicts the first block that may be evicted.
   private mutating func evictFromDirectory(_ steps: Int, _ victims: inout BlockMemoryChain) -> Int? {
     for _ in 0..<steps {
       guard let slot = directory.popFirst() else { return nil }
@@ -135,8 +136,8 @@ struct BlockCacheShard: ~Copyable {
   }
 
   private mutating func evictData(_ victims: inout BlockMemoryChain) -> Int? {
-    // Each block is passed at most once for a touch and once for each life, unless readers touch it
-    // again meanwhile; then too the work has this bound.
+    // Each block is passed at most once for a touch and once for each life, unless readers touch it again meanwhile.
+    // The bound holds in that case, too.
     var steps = (probation.count + protected.count) * 5
     var pinnedInProbation = 0
     while steps > 0 {
@@ -179,7 +180,7 @@ struct BlockCacheShard: ~Copyable {
     return nil
   }
 
-  /// Evicts a slot that was taken out of a queue whose blocks have lives; nil: it stays.
+  /// Evicts a slot that was removed from a queue whose blocks have lives. Returns `nil` if the block stays.
   private mutating func examine(_ slot: CacheSlot, _ victims: inout BlockMemoryChain) -> Int? {
     let word = slot.word
     if word < CacheSlot.onePin {
@@ -195,7 +196,7 @@ struct BlockCacheShard: ~Copyable {
     return nil
   }
 
-  /// Empties a slot that was taken out of its queue, if no one pinned it meanwhile.
+  /// Empties a slot that was removed from its queue, unless a lookup has pinned it meanwhile.
   private mutating func take(
     _ slot: CacheSlot, _ word: UInt64, _ victims: inout BlockMemoryChain, remembering: Bool
   ) -> Int? {
@@ -218,7 +219,7 @@ struct BlockCacheShard: ~Copyable {
 
   // MARK: - Erasure
 
-  /// Hides all blocks of a table and frees those without pins. Returns what the freed were charged.
+  /// Hides all blocks of a table and frees those without pins. Returns the charge of the freed blocks.
   mutating func erase(tableID: UInt64, _ victims: inout BlockMemoryChain) -> Int {
     var freed = 0
     probation = erase(tableID, from: probation, &victims, &freed)
@@ -227,7 +228,7 @@ struct BlockCacheShard: ~Copyable {
     return freed
   }
 
-  /// The queue without what could be freed.
+  /// Erases the blocks of a table from a queue, and returns the queue without the freed ones.
   private mutating func erase(
     _ tableID: UInt64, from whole: CacheQueue, _ victims: inout BlockMemoryChain, _ freed: inout Int
   ) -> CacheQueue {

@@ -10,23 +10,23 @@ internal import CVarve
 
 /// The memory of one decoded block, before the cache has it.
 ///
-/// A caller that decodes a block allocates this, fills it and gives it to `BlockCache.insert` or
-/// `BlockPin.init(owning:)`. If an error comes between, it is freed by itself.
+/// A caller that decodes a block allocates this memory, fills it, and passes it to `BlockCache.insert` or
+/// `BlockPin.init(owning:)`. If an error occurs in between, the memory is freed automatically.
 ///
-/// Small blocks come from `malloc`, those from 128 KiB (filters, large values) from `mmap`. Measured
-/// with glibc, a cache of 256 MiB, blocks of 14 to 18 KB and one filter of 500 to 900 KB in 50: 318 MiB
-/// resident with `malloc` alone, which after the first freed large block serves large ones from the
-/// heap and tears it, 280 MiB so. `trim` gives back what a smaller cache leaves of the heap.
+/// Small blocks come from `malloc`, those from 128 KiB on (filters, large values) from `mmap`. Measured with glibc, a
+/// cache of 256 MiB, blocks of 14 to 18 KB, and one filter of 500 to 900 KB in 50 blocks: 318 MiB are resident with
+/// `malloc` alone, which after the first freed large block allocates large ones from the heap and fragments it; 280 MiB
+/// are resident with `mmap`. `trim` returns the pages of the heap that a smaller cache leaves unused.
 ///
 /// # Safety
-/// The only owner of its memory; `base` is valid until it is given away.
+/// The value is the only owner of its memory; `base` is valid until the memory is taken.
 @safe
 struct BlockMemory: ~Copyable, @unchecked Sendable {
   // Sendable: sole owner of its memory.
   let base: UnsafeMutableRawPointer
   let count: Int
 
-  /// From here on blocks are mapped: page alignment wastes less than a thirtieth then.
+  /// The size from which blocks are mapped: page alignment then wastes less than a thirtieth.
   static let mappedSizeMinimum = 128 << 10
 
   private init(base: UnsafeMutableRawPointer, count: Int) {
@@ -36,9 +36,10 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
 
   deinit { unsafe BlockMemory.release(base, count) }
 
-  /// Memory of undefined content, aligned to 16 bytes, or to `alignment`, a larger power of two up to
-  /// 4,096 (filters want 64, the size of their lines).
-  /// Throws `.noMemory`.
+  /// Allocates memory of undefined content. Throws `.noMemory`.
+  ///
+  /// It is aligned to 16 bytes, or to `alignment`, a larger power of two up to 4,096 (filters need 64, the size of
+  /// their lines).
   static func allocate(_ count: Int, alignment: Int = 16) throws(EngineError) -> BlockMemory {
     precondition(count >= 0 && alignment <= 4_096, "a block of a negative size, or aligned beyond a page")
     var base: UnsafeMutableRawPointer?
@@ -46,7 +47,7 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
       unsafe base = mmap(nil, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0)
       if unsafe base == MAP_FAILED { unsafe base = nil }
     } else if alignment <= 16 {
-      // At least two words: an evicted block is linked into a list through its own bytes.
+      // At least two words are allocated, because an evicted block is linked into a list through its own bytes.
       unsafe base = malloc(max(count, 16))
     } else if unsafe posix_memalign(&base, alignment, max(count, 16)) != 0 {
       unsafe base = nil
@@ -58,10 +59,10 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
   }
 
   var view: ByteView { unsafe ByteView(base: UnsafeRawPointer(base), count: count) }
-  /// To be filled by who decodes the block.
+  /// The memory as a buffer, for the caller that decodes the block.
   var buffer: UnsafeMutableRawBufferPointer { unsafe UnsafeMutableRawBufferPointer(start: base, count: count) }
 
-  /// Gives the memory away: it is to be freed by `BlockMemory.release`.
+  /// Returns the memory and gives up its ownership: the caller frees it by `BlockMemory.release`.
   @inline(__always)
   consuming func take() -> UnsafeMutableRawPointer {
     let base = unsafe base
@@ -69,7 +70,7 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
     return unsafe base
   }
 
-  /// Frees what `take` gave away; `count` is that of the block.
+  /// Frees memory that `take` returned; `count` is that of the block.
   static func release(_ base: UnsafeMutableRawPointer, _ count: Int) {
     if count >= mappedSizeMinimum {
       unsafe munmap(base, count)
@@ -78,13 +79,15 @@ struct BlockMemory: ~Copyable, @unchecked Sendable {
     }
   }
 
-  /// Gives the pages of freed blocks back to the operating system. Takes milliseconds where much was
-  /// freed: for the caller that made a cache much smaller.
+  /// Returns the pages of freed blocks to the operating system.
+  ///
+  /// It takes milliseconds if many were freed, so it is for a caller that made a cache much smaller.
   static func trim() { cvarve_trim_heap() }
 }
 
-/// Blocks to be freed after a lock was given back, linked through their own first bytes: freeing a
-/// large one is a system call, and a list of them would be an allocation.
+/// Blocks that are freed after a lock is released, linked through their own first bytes.
+///
+/// Freeing a large block is a system call, and an array of blocks would need an allocation.
 @safe
 struct BlockMemoryChain: @unchecked Sendable {
   // Sendable: owner of what it links.

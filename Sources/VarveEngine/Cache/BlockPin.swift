@@ -1,15 +1,15 @@
-/// The right to read a block: while it lives, the bytes of `view` neither move nor change.
+/// A permission to read a block: while it lives, the bytes of `view` neither move nor change.
 ///
-/// It can be moved and stored (a property of a noncopyable struct or of a class), never copied. Its end
-/// gives the pin back.
+/// It can be moved and stored (as a property of a noncopyable struct or of a class), but not copied. Its deinitializer
+/// releases the pin.
 ///
 /// # Safety
-/// A pin points at a slot of the cache and does not retain the cache: that would be two writes to one
-/// shared counter on each hit. If the cache goes first (the order in which a struct's properties end is
-/// easily wrong), it leaves each pinned slot to its pins, and the last one frees the block.
+/// A pin references a slot of the cache and does not retain the cache, because that would be two writes to one shared
+/// counter on each hit. If the cache is deallocated first (the order in which a struct's properties are deinitialized
+/// is easily wrong), it leaves each pinned slot to its pins, and the last one frees the block.
 ///
 /// # Concurrency
-/// May be handed to another thread; the bytes may be read by any number of threads meanwhile.
+/// A pin may be passed to another thread. Any number of threads may read the bytes at the same time.
 @safe
 struct BlockPin: ~Copyable, @unchecked Sendable {
   // Sendable: immutable bytes, and the count of pins is atomic.
@@ -17,7 +17,7 @@ struct BlockPin: ~Copyable, @unchecked Sendable {
   private let base: UnsafeMutableRawPointer
   private let count: Int
 
-  /// A pin that was taken already.
+  /// Creates the value for a pin that was taken already.
   @inline(__always)
   init(_ slot: CacheSlot, base: UnsafeMutableRawPointer, count: Int) {
     unsafe self.record = slot.record
@@ -25,7 +25,7 @@ struct BlockPin: ~Copyable, @unchecked Sendable {
     self.count = count
   }
 
-  /// Memory that never was in a cache, such as that of a compaction's reads.
+  /// Creates a pin that owns memory which was never in a cache, such as that of a compaction's reads.
   init(owning memory: consuming BlockMemory) {
     unsafe self.record = nil
     self.count = memory.count
@@ -46,7 +46,7 @@ struct BlockPin: ~Copyable, @unchecked Sendable {
   @inline(__always)
   var view: ByteView { unsafe ByteView(base: UnsafeRawPointer(base), count: count) }
 
-  /// Whether the cache will find the block for others.
+  /// A Boolean value that indicates whether other lookups find the block in the cache.
   var isCached: Bool {
     guard let record = unsafe record else { return false }
     return unsafe CacheSlot(record).word & CacheSlot.stateMask == CacheSlot.visible

@@ -1,14 +1,15 @@
-/// What a shard remembers of blocks that it evicted untouched: a block that is asked for again soon
-/// after was evicted too early, and goes to the protected queue at once.
+/// The fingerprints of blocks that a shard evicted untouched.
 ///
-/// One 32-bit fingerprint a slot, the slot by hash; a newer eviction overwrites an older one, so a
-/// memory lasts about as many evictions as there are slots. Wrong memories (one in billions) cost a
-/// slot in the protected queue, nothing else.
+/// A block that is needed again soon after was evicted too early, and is inserted into the protected queue at once.
+///
+/// There is one 32-bit fingerprint per slot, and the hash determines the slot. A newer eviction overwrites an older
+/// one, so a fingerprint lasts about as many evictions as there are slots. A wrong match (one in billions) costs only a
+/// slot in the protected queue.
 ///
 /// Used under the shard's lock.
 ///
 /// # Safety
-/// The only owner of its memory; slots are masked to its size.
+/// The value is the only owner of its memory; slots are masked to its size.
 @safe
 struct CacheHistory: ~Copyable, @unchecked Sendable {
   // Sendable: sole owner of its memory.
@@ -26,7 +27,7 @@ struct CacheHistory: ~Copyable, @unchecked Sendable {
 
   func remember(_ hash: UInt32) { unsafe slots[slot(hash)] = hash | 1 }
 
-  /// Whether the block was evicted lately; forgets it.
+  /// Returns whether the block was evicted lately, and forgets it.
   func recall(_ hash: UInt32) -> Bool {
     let slot = slot(hash)
     guard unsafe slots[slot] == hash | 1 else { return false }

@@ -1,26 +1,29 @@
 internal import CVarve
 import Synchronization
 
-/// The hash table of one shard: from a key's hash to slots that may hold it. Open addressing, linear
-/// probing, words of 8 bytes, eight to a cache line, at most half of them used.
+/// The hash table of one shard: from a key's hash to slots that may have its block.
+///
+/// It uses open addressing and linear probing. Words have 8 bytes, eight to a cache line, and at most half of them are
+/// used.
 ///
 /// # The word
 ///
-///     bits 0-21    the lower 22 bits of the key's hash
-///     bits 22-63   bits 6-47 of the slot's address (slots are aligned to 64 bytes)
-///     0            nothing
+/// ```
+/// bits 0-21    the lower 22 bits of the key's hash
+/// bits 22-63   bits 6-47 of the slot's address (slots are aligned to 64 bytes)
+/// 0            an empty word
+/// ```
 ///
 /// # Invariants
-/// 1. Words are changed under the shard's lock and read without. A lookup that runs beside a change
-///    may miss a block that is there: its caller reads the block from the file, and `insert`, under
-///    the lock, finds the first.
-/// 2. A word is a hint: what the slot says decides. Words are only ever slots of the same cache, and
-///    slots stay, so even a word that was read long ago is safe to follow.
-/// 3. Some word is 0, so every probe ends.
+/// 1. Words are changed under the shard's lock and read without it. A lookup that runs during a change may miss a block
+///    that is there: its caller reads the block from the file, and `insert`, under the lock, finds the first one.
+/// 2. A word is a hint: the slot's content decides. Words only ever refer to slots of the same cache, and slots are not
+///    freed, so even a word that was read long ago is safe to follow.
+/// 3. At least one word is 0, so every probe ends.
 ///
 /// # Safety
-/// The words of an index that grew are kept until the cache goes, as a lookup may still be in them:
-/// all of them together are as large as the index that is used.
+/// The words of an index that grew are kept until the cache is deallocated, because a lookup may still read them. All
+/// of them together are as large as the current index.
 @safe
 struct CacheIndex: @unchecked Sendable {
   // Sendable: words are atomic, and the protocol is in the invariants.
@@ -28,14 +31,15 @@ struct CacheIndex: @unchecked Sendable {
   private static let hashMask: UInt64 = (1 << hashBits) - 1
   static let sizeBitsMaximum = 22
 
-  /// The address of the words, which are aligned to 64, plus the binary logarithm of their count: so
-  /// that a lookup gets both by one load.
+  /// The address of the words, which are aligned to 64, plus the binary logarithm of their count.
+  ///
+  /// A lookup gets both by one load.
   let packed: UInt
 
   @inline(__always)
   init(packed: UInt) { self.packed = packed }
 
-  /// An index of 2^sizeBits empty words.
+  /// Allocates an index of 2^`sizeBits` empty words.
   static func allocate(sizeBits: Int) -> CacheIndex {
     precondition(sizeBits >= 1 && sizeBits <= sizeBitsMaximum, "an index that lookups could not address")
     let memory = UnsafeMutableRawPointer.allocate(byteCount: 8 << sizeBits, alignment: 64)
@@ -54,7 +58,7 @@ struct CacheIndex: @unchecked Sendable {
   }
   var size: Int { mask + 1 }
 
-  /// The slot of this key with a pin taken, or nil.
+  /// Returns the slot of this key with a pin taken, or `nil` if it is not in the index.
   @inline(__always)
   func lookup(_ key: BlockKey, _ hash: UInt64) -> CacheSlot? {
     let mask = mask
@@ -71,7 +75,7 @@ struct CacheIndex: @unchecked Sendable {
     }
   }
 
-  /// Asks for the words at which a lookup of this hash begins.
+  /// Prefetches the words at which a lookup of this hash begins.
   func prefetch(_ hash: UInt64) {
     unsafe cvarve_prefetch(words + (Int(truncatingIfNeeded: hash & CacheIndex.hashMask) & mask))
   }
@@ -81,7 +85,7 @@ struct CacheIndex: @unchecked Sendable {
   /// Adds a slot; there must be room.
   func insert(_ slot: CacheSlot, hash: UInt64) { insert(word: CacheIndex.word(slot, hash)) }
 
-  /// Removes a slot that is in the index, and moves what lies after into the gap.
+  /// Removes a slot that is in the index, and moves the words after it into the gap.
   func remove(_ slot: CacheSlot, hash: UInt64) {
     let mask = mask
     let word = CacheIndex.word(slot, hash)
@@ -89,7 +93,7 @@ struct CacheIndex: @unchecked Sendable {
     while true {
       let found = load(hole)
       if found == word { break }
-      // Going on would free memory that a lookup may still find.
+      // Continuing would free memory that a lookup may still find.
       guard found != 0 else { fatalError("a block of the cache that its index does not know") }
       hole = (hole &+ 1) & mask
     }
@@ -127,7 +131,7 @@ struct CacheIndex: @unchecked Sendable {
 
   @inline(__always)
   private func load(_ position: Int) -> UInt64 {
-    // Acquiring: pairs with the releasing `store`, so that a new slot's memory is seen initialised.
+    // Acquiring: pairs with the releasing `store`, so that a new slot's memory is seen initialized.
     unsafe words[position].load(ordering: .acquiring)
   }
 

@@ -1,9 +1,9 @@
-/// A first-in, first-out list of slots through their `next`, with the bytes they are charged.
+/// A first-in, first-out list of slots, linked through their `next`, with the sum of their charges.
 ///
 /// Used under the shard's lock.
 ///
 /// # Safety
-/// Links slots that live as long as the cache.
+/// The list links slots that live as long as the cache.
 @safe
 struct CacheQueue: @unchecked Sendable {
   // Sendable: belongs to the state that the shard's lock guards.
@@ -29,7 +29,7 @@ struct CacheQueue: @unchecked Sendable {
     bytes += added
   }
 
-  /// Takes the oldest out; nil if there is none.
+  /// Removes and returns the oldest slot, or returns `nil` if there is none.
   mutating func popFirst() -> CacheSlot? {
     guard let first = unsafe head else { return nil }
     unsafe head = first.pointee.next
@@ -40,7 +40,7 @@ struct CacheQueue: @unchecked Sendable {
     return slot
   }
 
-  /// Every slot, oldest first.
+  /// Calls `body` for every slot, oldest first.
   func forEach(_ body: (CacheSlot) -> Void) {
     var next = unsafe head
     while let record = unsafe next {

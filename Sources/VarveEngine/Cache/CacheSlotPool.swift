@@ -1,11 +1,12 @@
 import Synchronization
 
-/// The memory of a shard's slots: pieces that are kept until the cache goes, or, if a block is pinned
-/// then, until its last pin goes.
+/// The memory of a shard's slots, in pieces.
+///
+/// The pieces are kept until the cache is deallocated, or, if a block is pinned then, until its last pin is released.
 ///
 /// # Safety
-/// The only owner of the pieces. Slots are never given back to the allocator before, because a lookup
-/// may look at one long after it was emptied.
+/// The object is the only owner of the pieces. Slots are not returned to the allocator earlier, because a lookup may
+/// read one long after it was emptied.
 @safe
 final class CacheSlotMemory: @unchecked Sendable {
   // Sendable: changed under the shard's lock only.
@@ -14,7 +15,7 @@ final class CacheSlotMemory: @unchecked Sendable {
   init() { unsafe pieces = [] }
 
   deinit {
-    // Records have nothing to deinitialise but their words, which are trivial.
+    // Only the words of records could need deinitialization, and they are trivial.
     unsafe pieces.forEach { unsafe UnsafeMutableRawPointer($0).deallocate() }
   }
 
@@ -30,7 +31,7 @@ final class CacheSlotMemory: @unchecked Sendable {
 /// Used under the shard's lock.
 ///
 /// # Safety
-/// Links slots of its own memory.
+/// The list links slots of its own memory.
 @safe
 struct CacheSlotPool: ~Copyable, @unchecked Sendable {
   // Sendable: belongs to the state that the shard's lock guards.
@@ -41,10 +42,10 @@ struct CacheSlotPool: ~Copyable, @unchecked Sendable {
 
   init() { unsafe head = nil }
 
-  /// An empty slot.
+  /// Removes an empty slot from the list and returns it.
   mutating func take() -> CacheSlot {
     if unsafe head == nil { grow() }
-    // `grow` adds at least one.
+    // `grow` adds at least one slot.
     guard let record = unsafe head else { fatalError("a pool of slots that grew is empty") }
     unsafe head = record.pointee.next
     return unsafe CacheSlot(record)
@@ -64,16 +65,18 @@ struct CacheSlotPool: ~Copyable, @unchecked Sendable {
 }
 
 extension CacheSlot {
-  /// What each block costs beside its bytes: the slot, its share of the index (two to four words of
-  /// 8 bytes) and of the history, the allocator's header.
+  /// The bytes that each block costs in addition to its own.
+  ///
+  /// They are the slot, its share of the index (two to four words of 8 bytes) and of the history, and the allocator's
+  /// header.
   static let overhead = size + 32 + 8 + 16
 
-  /// Memory for slots, aligned to their size and initialised as empty.
+  /// Allocates memory for slots, aligned to their size and initialized as empty.
   static func allocate(_ count: Int) -> UnsafeMutablePointer<Record> {
     precondition(
       MemoryLayout<Record>.stride == size, "a slot that does not fill its cache line: change `size` with its fields")
     let memory = UnsafeMutableRawPointer.allocate(byteCount: count * size, alignment: size)
-    // Systems give programs such addresses only where these ask for them.
+    // Systems allocate such addresses only for programs that request them.
     guard UInt64(UInt(bitPattern: memory)) < 1 << 48 else {
       fatalError("memory above 2^48, which the cache's index can't address")
     }
@@ -82,7 +85,7 @@ extension CacheSlot {
     return unsafe records
   }
 
-  /// What the block counts for.
+  /// The charge of the block, which includes `overhead`.
   var charge: Int { unsafe record.pointee.count &+ CacheSlot.overhead }
   /// The bytes of the block.
   var blockSize: Int { unsafe record.pointee.count }
@@ -94,10 +97,10 @@ extension CacheSlot {
     nonmutating set { unsafe record.pointee.lives = newValue }
   }
 
-  /// The pin that a lookup or an insertion has taken, as a value that gives it back.
+  /// The pin that a lookup or an insertion has taken, as a value that releases it.
   @inline(__always)
   var takenPin: BlockPin {
-    // A visible or lone slot has a block.
+    // A slot that is visible or stands alone has a block.
     unsafe BlockPin(self, base: record.pointee.base.unsafelyUnwrapped, count: record.pointee.count)
   }
 
@@ -114,26 +117,26 @@ extension CacheSlot {
 
   /// Takes the memory of the block out of an emptied slot.
   func takeBlock() -> UnsafeMutableRawPointer {
-    // Going on would free what is another slot's.
+    // Continuing would free memory that belongs to another slot.
     guard let base = unsafe record.pointee.base else { fatalError("a slot without a block in a queue") }
     unsafe record.pointee.base = nil
     return unsafe base
   }
 
-  /// Frees the block of a slot that stands alone and has no pin any more, and what it retained.
+  /// Frees the block of a slot that stands alone and has no pin any more, and releases its owner.
   @inline(never)
   func releaseAlone() {
     // Acquiring: pairs with the releasing subtraction in `unpin`.
     atomicMemoryFence(ordering: .acquiring)
     unsafe BlockMemory.release(takeBlock(), blockSize)
-    // `standAlone` sets it, before the last pin can go.
+    // `standAlone` sets the owner before the last pin can be released.
     guard let owner = unsafe record.pointee.owner else { fatalError("a single cache slot has no owner") }
     if let cache = unsafe owner.takeUnretainedValue() as? BlockCache {
       cache.uncharge(charge)
       unsafe record.deinitialize(count: 1)
       unsafe record.deallocate()
     }
-    // The last one frees the memory of the slots, this one's included.
+    // The last release frees the memory of the slots, which includes this one.
     unsafe owner.release()
   }
 }

@@ -8,28 +8,29 @@ import Synchronization
   import Musl
 #endif
 
-/// What the block cache did since it was made.
+/// The counters of the block cache since its creation.
 struct CacheStatistics: Sendable, Equatable {
-  /// Lookups that found their block. Threads that share a stripe may lose a few (see `CacheLookupCounters`).
+  /// The number of lookups that found their block. Threads that share a stripe may lose a few (see
+  /// `CacheLookupCounters`).
   var hitCount: UInt64 = 0
-  /// Lookups that did not.
+  /// The number of lookups that did not find their block.
   var missCount: UInt64 = 0
   var insertedCount: UInt64 = 0
   var insertedBytes: UInt64 = 0
   var evictedCount: UInt64 = 0
   var evictedBytes: UInt64 = 0
-  /// Blocks that the cache could not keep, whose pin owned them alone.
+  /// The number of blocks that the cache could not keep, so that their pin owned them alone.
   var refusedCount: UInt64 = 0
 }
 
-/// The counters of lookups, apart from everything else that lookups read.
+/// The counters of lookups, separate from the memory that lookups read.
 ///
-/// Hits and misses are counted in one of 16 stripes of a cache line each, chosen by thread, by a load
-/// and a store instead of an atomic addition, which would cost as much as the lookup's own. Where two
-/// threads share a stripe, a count is lost now and then: statistics, not accounts.
+/// Hits and misses are counted in one of 16 stripes of two cache lines each, chosen by thread, by a load and a store
+/// instead of an atomic addition, which would cost as much as the lookup's own. If two threads share a stripe, a count
+/// is lost now and then, which is acceptable for statistics.
 ///
 /// # Safety
-/// The only owner of the stripes; the number of a stripe is masked.
+/// The value is the only owner of the stripes; the number of a stripe is masked.
 @safe
 struct CacheLookupCounters: ~Copyable, @unchecked Sendable {
   // Sendable: atomics only.
@@ -40,7 +41,7 @@ struct CacheLookupCounters: ~Copyable, @unchecked Sendable {
 
   private let stripes: UnsafeMutableRawPointer
   private static let stripeCount = 16
-  /// Two cache lines: some processors fetch them in pairs.
+  /// The size of a stripe: two cache lines, because some processors fetch them in pairs.
   private static let stripeSize = 128
 
   init() {
@@ -80,7 +81,8 @@ struct CacheLookupCounters: ~Copyable, @unchecked Sendable {
     unsafe (stripes + number &* CacheLookupCounters.stripeSize).assumingMemoryBound(to: Stripe.self)
   }
 
-  /// By the address of the thread's descriptor: threads lie megabytes apart.
+  /// The stripe of the calling thread, by the address of its descriptor: the descriptors of threads are megabytes
+  /// apart.
   @inline(__always)
   private static var threadStripe: Int {
     #if canImport(Darwin)

@@ -1,35 +1,39 @@
 import Synchronization
 
-/// The one bound of the engine's memory: who takes memory charges it here by category, and the block
-/// cache gets what the others leave.
+/// The one bound of the engine's memory.
 ///
-///     limit
-///     ├── memTables     arenas of mutable and immutable memtables
-///     ├── log           mapped segments
-///     ├── openTables    table readers, their files and what they keep outside of the cache
-///     ├── compaction    read-ahead, merge and write buffers of flushes and compactions
-///     ├── other         families, versions, snapshots, batches that wait
-///     └── cache         seven eighths of the rest, but at least the floor
+/// Components that allocate memory charge it here by category, and the block cache gets the memory that the others
+/// leave.
+///
+/// ```
+/// limit
+/// ├── memTables     arenas of mutable and immutable memtables
+/// ├── log           mapped segments
+/// ├── openTables    table readers, their files, and what they keep outside of the cache
+/// ├── compaction    read-ahead, merge and write buffers of flushes and compactions
+/// ├── other         families, versions, snapshots, batches that wait
+/// └── cache         seven eighths of the rest, but at least the floor
+/// ```
 ///
 /// # How the cache follows
-/// An eighth of the rest is left for what the heap holds between the blocks.
+/// An eighth of the rest is left for memory that the heap holds between the blocks.
 ///
-/// The cache shrinks at once, and grows slowly (`growCache`, once a second), where someone sees to that: an eighth of
-/// the way to what was free all the time of the last sixteen steps. Under a load of writes memtables come and go by the
-/// second: a cache that took their memory each time would give it back in pieces, and the heap would keep what lies
-/// between them.
+/// The cache shrinks at once. If a callback is set by `onRoom`, it grows slowly: `growCache`, called once a second,
+/// grows it by an eighth of the difference to the memory that was free during all of the last sixteen steps. Under a
+/// load of writes, memtables are allocated and freed every second. A cache that took their memory each time would
+/// return it in pieces, and the heap would keep the gaps between them.
 ///
 /// # Invariants
-/// 1. The cache's capacity is at most `max(floor, min(maximum, 7/8 (limit - sum of the other categories)))`, as
-///    that sum was at a moment since which it changed by less than a step.
-/// 2. The budget bounds the cache alone. The others bound themselves by it: a memtable is switched, a
-///    write stalls. So their sum can pass the limit, and then the cache stands at its floor.
+/// 1. The cache's capacity is at most `max(floor, min(maximum, 7/8 (limit - sum of the other categories)))`, for a
+///    recent value of that sum from which the present one differs by less than a step.
+/// 2. The budget bounds the cache alone. The other components bound themselves by it: a memtable is switched, a write
+///    stalls. So their sum can exceed the limit, and then the cache has its floor as its capacity.
 ///
 /// # Concurrency
-/// `charge` is safe from any thread and costs two relaxed additions; one call in many megabytes takes
-/// a lock and resizes the cache, which evicts on the caller's thread.
+/// `charge` is safe from any thread and costs two relaxed additions. One call in many megabytes takes a lock and
+/// resizes the cache, which evicts on the caller's thread.
 final class MemoryBudget: Sendable {
-  /// Who holds memory. The cache charges itself.
+  /// The category of memory that is charged. The cache charges its own memory.
   enum Category: Int, CaseIterable, Sendable {
     case memTables = 0
     case log = 1
@@ -37,7 +41,7 @@ final class MemoryBudget: Sendable {
     case compaction = 3
     case other = 4
 
-    /// As in `explain()`.
+    /// The name in `explain()`.
     var name: String {
       switch self {
       case .memTables: "memtables"
@@ -49,14 +53,16 @@ final class MemoryBudget: Sendable {
     }
   }
 
-  /// The change of the other categories after which the cache is resized: small against the budget, large
-  /// against what one operation charges.
+  /// Returns the change of the other categories after which the cache is resized.
+  ///
+  /// It is small compared to the budget, and large compared to the charge of one operation.
   static func stepSize(limit: Int) -> Int { min(max(limit / 64, 64 << 10), 1 << 20) }
 
   private let rest: CacheRest
   private let accounts: [MemoryAccount]
 
-  /// Takes over the capacity of `cache`, which is never above `cacheMaximum`.
+  /// Takes control of the capacity of `cache`, which is never above `cacheMaximum`.
+  ///
   /// Requires: 0 <= cacheFloor <= limit, and cacheFloor <= cacheMaximum.
   init(limit: Int, cacheFloor: Int, cacheMaximum: Int = .max, cache: BlockCache) {
     let rest = CacheRest(limit: limit, cacheFloor: cacheFloor, cacheMaximum: cacheMaximum, cache: cache)
@@ -68,19 +74,23 @@ final class MemoryBudget: Sendable {
 
   // MARK: - Charging
 
-  /// What a category is charged to; for those who don't know the budget.
+  /// Returns the account of a category, for components that don't know the budget.
   func account(_ category: Category) -> MemoryAccount { accounts[category.rawValue] }
 
-  /// Adds to a category, or takes from it what was added before.
+  /// Adds bytes to a category, or subtracts bytes that were added before.
   func charge(_ category: Category, _ bytes: Int) { account(category).charge(bytes) }
 
   // MARK: - Growth
 
-  /// Whom to notify that the cache may grow: `growCache` is to be called in a while. Without anybody it grows at once.
+  /// Sets a callback that is notified when the cache may grow; it should call `growCache` after a while.
+  ///
+  /// Without a callback the cache grows at once.
   func onRoom(_ request: @escaping @Sendable () -> Void) { rest.onRoom(request) }
 
-  /// Lets the cache grow an eighth of the way to what the others left to it at least since the sixteenth call before
-  /// this one. False where it has all that they leave now.
+  /// Grows the cache by an eighth of the difference to the memory that the others have left at all times since the
+  /// sixteenth call before this one.
+  ///
+  /// Returns false if the cache has all the memory that they leave now.
   func growCache() -> Bool { rest.growCache() }
 
   // MARK: - Limits and overview
@@ -88,17 +98,17 @@ final class MemoryBudget: Sendable {
   var limit: Int { rest.limits.limit }
   var cacheFloor: Int { rest.limits.cacheFloor }
 
-  /// Changes the budget while everything is open; the cache follows at once.
+  /// Changes the budget of an open engine. The cache follows at once.
   func setLimit(_ limit: Int, cacheFloor: Int, cacheMaximum: Int = .max) {
     rest.setLimits(CacheRest.Limits(limit: limit, cacheFloor: cacheFloor, cacheMaximum: cacheMaximum))
   }
 
   func used(_ category: Category) -> Int { account(category).used }
 
-  /// All categories and the cache.
+  /// The bytes of all categories and the cache.
   var used: Int { rest.othersUsed + cache.usedBytes }
 
-  /// One line a category, for `explain()`.
+  /// Text for `explain()`, one line per category.
   var overview: String {
     var text = "memory budget: \(used) of \(limit) bytes\n"
     for category in Category.allCases { text += "  \(category.name): \(used(category))\n" }
@@ -107,29 +117,29 @@ final class MemoryBudget: Sendable {
   }
 }
 
-/// The block cache and what the others leave to it: the part of the budget that its accounts know.
+/// The block cache and the memory that the other categories leave to it: the part of the budget that its accounts know.
 private final class CacheRest: Sendable {
   struct Limits: Sendable {
     var limit: Int
     var cacheFloor: Int
     var cacheMaximum: Int
 
-    /// What the cache may have where the others have so much.
+    /// Returns the maximum capacity of the cache if the other categories use `others` bytes.
     func room(_ others: Int) -> Int { max(cacheFloor, min(cacheMaximum, (limit - others) / 8 * 7)) }
   }
 
   private struct State: ~Copyable {
     var limits: Limits
-    /// The most that the others had in each of the last steps of growth, the current one first.
+    /// The maximum sum of the other categories in each of the last steps of growth, the current one first.
     var peaks = [Int](repeating: 0, count: CacheRest.rememberedSteps)
   }
 
   private static let rememberedSteps = 16
 
   let cache: BlockCache
-  /// The sum of all categories but the cache.
+  /// The sum of all categories except the cache.
   private let total = Atomic<Int>(0)
-  /// That sum when the cache was last resized.
+  /// The value of `total` when the cache was last resized.
   private let settled = Atomic<Int>(0)
   private let state: Mutex<State>
   private let step: Atomic<Int>
@@ -180,10 +190,11 @@ private final class CacheRest: Sendable {
     if resizeCache({ _, now, _ in now }) { roomRequest() }
   }
 
-  /// Gives the cache the capacity that `choose` says, of the one it has and of all that there is, and no more than that.
-  /// True where there is more.
+  /// Sets the capacity that `choose` returns for the present capacity and the room, but at most the room.
+  ///
+  /// Returns true if the capacity is less than the room.
   private func resizeCache(_ choose: (inout State, _ now: Int, _ room: Int) -> Int) -> Bool {
-    // The lock orders two callers, so that the later sum is what stays.
+    // The lock orders concurrent callers, so that the later sum decides.
     state.withLock { state in
       let sum = total.load(ordering: .relaxed)
       settled.store(sum, ordering: .relaxed)

@@ -9,11 +9,11 @@ internal import Synchronization
 /// Without a page, the words live in private memory, so that the commit path needs no branch.
 ///
 /// # Safety
-/// Owns the words, or the page that they lie in.
+/// The object owns the words, or the page that they lie in.
 ///
 /// # Concurrency
-/// `isHolding` belongs to the commit leader; `announce` may be called from any thread. `announced` never decreases: the leader
-/// stores a value above every published one, and other threads raise it with an atomic maximum.
+/// `isHolding` belongs to the commit leader; `announce` may be called from any thread. `announced` never decreases: the
+/// leader stores a value above every published one, and other threads raise it with an atomic maximum.
 @safe
 final class CommitAnnouncer: @unchecked Sendable {
   // Sendable: see Concurrency above.
@@ -21,17 +21,17 @@ final class CommitAnnouncer: @unchecked Sendable {
   private let waiters: UnsafeMutablePointer<Atomic<UInt32>>
   private let page: SharedPage?
   private let memory: UnsafeMutableRawPointer?
-  /// Why there is no page, as text for people; nil if there is one.
+  /// The reason for which there is no page, as text for people, or `nil` if there is one.
   let reason: String?
 
-  /// The log position past the last commit that waits for a sync.
+  /// The log position after the last commit that waits for a sync.
   private let heldPosition = Atomic<UInt64>(0)
   /// The sequence of the last logged commit while any commit is deferred.
   private let pendingWord = Atomic<UInt64>(0)
-  /// Whether a commit is deferred, as far as the leader knows.
+  /// A Boolean value that indicates whether a commit is deferred, as far as the leader knows.
   private var isHolding = false
 
-  /// Publishes commits through `page`, or to no process if it is nil.
+  /// Publishes commits through `page`, or to no process if it is `nil`.
   init(_ page: SharedPage?, reason: String? = nil) {
     self.page = page
     self.reason = reason
@@ -68,7 +68,8 @@ final class CommitAnnouncer: @unchecked Sendable {
   /// Wakes sleeping followers, if any. Call this after the commit is visible.
   @inline(__always)
   func wakeIfAwaited() {
-    // Sequentially consistent; partner: `SharedPage.sleep`, which increments the waiters first and loads `announced` second.
+    // Sequentially consistent. The partner is `SharedPage.rest`, which increments the waiters first and loads
+    // `announced` second.
     if unsafe waiters.pointee.load(ordering: .sequentiallyConsistent) != 0 { wake() }
   }
 
@@ -87,7 +88,8 @@ final class CommitAnnouncer: @unchecked Sendable {
       unsafe announced.pointee.store(sequence, ordering: .releasing)
       return
     }
-    // Stored after the position: a thread that sees this commit also sees the position whose sync it waits for.
+    // The sequence is stored after the position, so that a thread that sees this commit also sees the position whose
+    // sync it waits for.
     pendingWord.store(sequence, ordering: .sequentiallyConsistent)
   }
 

@@ -72,10 +72,10 @@ extension CommitPipeline {
     do throws(EngineError) {
       try log.makeRoom(payloadSize: builder.payload.count, waits: false, lead)
       let position = try log.append(.entries, sequence: first, payload: builder.payload.view, lead)
-      // A flush that finds the segment named here syncs the log first, including the copy.
+      // A flush that finds the segment named here syncs the log first, and with it the copy.
       family.didCopy(to: log.current(lead).number, position, lead)
     } catch {
-      // The commit that led here has succeeded, and a flush frees the segment as well.
+      // The error is not reported: the commit that led here has succeeded, and a flush frees the segment as well.
       return false
     }
     turn.movedBytes += size

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// When and why the pipeline refuses commits, and how it recovers.
+/// The conditions under which the pipeline refuses commits, and its recovery from them.
 ///
 /// Two operations can't be left half-done while commits continue: the restart of a log whose sync failed, and a
 /// MANIFEST edit that drops a family and whose outcome is unknown. If one of them fails, commits are refused. `cure`
@@ -15,12 +15,12 @@ internal import Synchronization
 extension CommitPipeline {
   struct Refusal: Sendable {
     var error: EngineError
-    /// Whether the refusal is permanent; true once the engine is closed.
+    /// A Boolean value that indicates whether the refusal is permanent; true once the engine is closed.
     var isFinal: Bool
     /// Time of the last attempt, on the engine's clock.
     var lastAttempt: UInt64
 
-    /// Whether the cause may disappear without intervention.
+    /// A Boolean value that indicates whether the cause may disappear without intervention.
     var passes: Bool { !isFinal && error.code.passes }
   }
 
@@ -39,12 +39,13 @@ extension CommitPipeline {
     if !isFinal { didRefuse() }
   }
 
-  /// Completes what is missing and accepts commits again; throws the error that prevents it.
+  /// Completes the unfinished operation and accepts commits again. Throws the error that prevents it.
   func cure(_ lead: borrowing CommitLead) throws(EngineError) {
     guard let old = refusal, !old.isFinal else { return restartIfBroken(lead) }
     let isBroken = log.isBroken
     do throws(EngineError) {
-      // First: whether the cut of a failed restart counts must be known before its segments are removed.
+      // The edits are settled first: whether the cut of a failed restart counts must be known before its segments are
+      // removed.
       try settle()
     } catch {
       refusal = Refusal(error: error, isFinal: false, lastAttempt: log.environment.clock.now())
@@ -59,14 +60,16 @@ extension CommitPipeline {
     if !isBroken { log.metrics.events.emit(.recovered(.log)) }
   }
 
-  /// The error for a refused commit, which had no effect.
+  /// Returns the error for a refused commit, which had no effect.
   func refusedError(_ cause: EngineError) -> EngineError {
     let code: EngineError.Code = cause.code.passes ? cause.code : .readOnly
     return EngineError(code, "the engine takes no more writes", cause: cause, file: cause.file)
   }
 
-  /// Repairs the pipeline before a commit. Within a commit, pending work is deferred: `touched` describes the present
-  /// batch, and another commit would change it.
+  /// Repairs the pipeline before a commit.
+  ///
+  /// Within a commit, pending work is deferred: `touched` describes the present batch, and another commit would change
+  /// it.
   @inline(never)
   func repair(_ lead: borrowing CommitLead, isWithinCommit: Bool = false) throws(EngineError) {
     restartIfBroken(lead)
@@ -84,7 +87,7 @@ extension CommitPipeline {
 }
 
 extension EngineError.Code {
-  /// Whether an operation that fails with this code may succeed later without intervention: when there is space, or a
-  /// descriptor.
+  /// A Boolean value that indicates whether an operation that fails with this code may succeed later by itself: when
+  /// there is space, or a descriptor.
   var passes: Bool { self == .noSpace || self == .tooManyOpenFiles }
 }

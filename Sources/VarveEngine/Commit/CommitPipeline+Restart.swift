@@ -26,8 +26,10 @@ extension CommitPipeline {
     case background
   }
 
-  /// Makes the log durable up to `target`, by a restart if necessary. If that fails, a thread of the program gets the
-  /// error of its own sync, and a job gets `.canceled` if it should retry after the restart.
+  /// Makes the log durable up to `target`, by a restart if necessary.
+  ///
+  /// If that fails, a thread of the program gets the error of its own sync, and a job gets `.canceled` if it should
+  /// retry after the restart.
   func sync(_ target: LogWriter.SyncTarget, for syncer: Syncer) throws(EngineError) {
     defer { announcer.announce(synced: 0, log) }
     while true {
@@ -55,11 +57,12 @@ extension CommitPipeline {
     }
   }
 
-  /// Whether the log must continue in a new segment, and still can.
+  /// A Boolean value that indicates whether the log must continue in a new segment, and still can.
   var needsRestart: Bool { log.isBroken && poisonError == nil }
 
-  /// Continues in a new segment if a sync failed. Must not be called between the append of a batch and its publication.
-  /// A failure poisons the engine.
+  /// Continues in a new segment if a sync failed. A failure poisons the engine.
+  ///
+  /// It must not be called between the append of a batch and its publication.
   func restartIfBroken(_ lead: borrowing CommitLead) {
     guard needsRestart else { return }
     do throws(EngineError) {
@@ -81,7 +84,7 @@ extension CommitPipeline {
       fill: { builder in entries.fill(&builder, sizeMaximum: log.options.entriesSizeMaximum) },
       commitCut: { (cut) throws(EngineError) in
         var edit = VersionEdit()
-        // Includes sequences of which no entry is left, so that none is assigned again.
+        // The edit includes sequences of which no entry is left, so that none is assigned again.
         edit.lastSequence = last
         edit.logCuts = [.init(segment: cut.number, lifeID: cut.lifeID, endOffset: cut.end)]
         try commitEdit(edit)
@@ -90,8 +93,10 @@ extension CommitPipeline {
     log.endRestart(restart, lead)
   }
 
-  /// Every entry above the durable sequence, and all entries of memtables that were logged again after the durable
-  /// position: their older copies may be in segments that are no longer kept for them.
+  /// Returns every entry above the durable sequence, and all entries of memtables that were logged again after the
+  /// durable position.
+  ///
+  /// The older copies of the latter may be in segments that are no longer kept for them.
   private func undurableEntries(_ lead: borrowing CommitLead) -> LoggedEntries {
     let sequence = log.durableSequence
     let position = log.durablePosition

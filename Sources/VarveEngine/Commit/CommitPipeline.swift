@@ -35,16 +35,16 @@ final class CommitPipeline: @unchecked Sendable {
   /// Makes sure that a failed edit does not count after a crash either.
   private let settleEdits: @Sendable () throws(EngineError) -> Void
   private let refusalWord = Mutex<Refusal?>(nil)
-  /// Whether the leader has to check before it commits: the log is broken, or writes are refused.
+  /// Tells the leader to check the state before it commits: the log is broken, or writes are refused.
   private let isImpaired = Atomic<Bool>(false)
   private let releaseRequest = Callback()
   private let pendingWork = Mutex<PendingWork?>(nil)
   let didRefuse = Callback()
 
-  // State that belongs to the leader.
+  // The following state belongs to the leader.
   private var nextSequence: UInt64
   private var scratch = ByteWriter(capacity: 4096)
-  /// One large batch must not keep its memory.
+  /// The capacity up to which `scratch` is kept, so that one large batch does not keep its memory.
   private static let keptScratchSize = 1 << 20
   private var touched = TouchedFamilies()
   var turn = LogCycle()
@@ -73,14 +73,15 @@ final class CommitPipeline: @unchecked Sendable {
     set { logBytesWord.store(newValue, ordering: .relaxed) }
   }
 
-  /// The last commit that reads see. In a follower that is changing its views, waits until it is done.
+  /// The last commit that reads see. In a follower that is changing its views, the getter waits until the change is
+  /// done.
   @inline(__always)
   var visible: SequenceNumber {
     let value = visibleWord.load(ordering: .sequentiallyConsistent)
     return value == Self.changingViews ? waitForViews() : SequenceNumber(value)
   }
 
-  /// Not a sequence: stored as the visible sequence while a follower changes its views.
+  /// A value that is not a sequence. It is stored as the visible sequence while a follower changes its views.
   private static let changingViews = UInt64.max
 
   @inline(never)
@@ -95,7 +96,7 @@ final class CommitPipeline: @unchecked Sendable {
   /// Prevents reads from starting while a follower's views don't belong to a single sequence.
   func holdReads() { visibleWord.store(Self.changingViews, ordering: .sequentiallyConsistent) }
 
-  /// Lets a follower's reads see everything up to a commit.
+  /// Lets a follower's reads see every commit up to `sequence`.
   func showCommits(through sequence: SequenceNumber) {
     visibleWord.store(sequence.value, ordering: .sequentiallyConsistent)  // partner: `visible`
   }
@@ -104,7 +105,7 @@ final class CommitPipeline: @unchecked Sendable {
 
   struct Receipt: Sendable {
     let sequence: SequenceNumber
-    /// The log position past the batch; zero if it was not logged.
+    /// The log position after the batch, or zero if it was not logged.
     let position: LogPosition
   }
 
@@ -188,8 +189,10 @@ final class CommitPipeline: @unchecked Sendable {
     return request.receipt
   }
 
-  /// Assigns a sequence without a batch, has `body` install what readers see at that sequence, and makes it visible. If
-  /// `body` throws, the sequence stays unused.
+  /// Assigns a sequence without a batch, and makes it visible after `body` has installed the state that readers see at
+  /// it.
+  ///
+  /// If `body` throws, the sequence stays unused.
   func commitSequence(
     _ lead: borrowing CommitLead, _ body: (SequenceNumber) throws(EngineError) -> Void
   ) throws(EngineError) -> SequenceNumber {
@@ -214,15 +217,17 @@ final class CommitPipeline: @unchecked Sendable {
     return try body(lead)
   }
 
-  /// Runs `body` as the leader if there is none. A background job never waits for writers and commits nothing for them:
-  /// a commit may wait for that very job.
+  /// Runs `body` as the leader if there is none.
+  ///
+  /// A background job never waits for writers and commits nothing for them, because a commit may wait for that very
+  /// job.
   func leadIfFree(_ body: (borrowing CommitLead) -> Void) {
     guard let lead = queue.tryLead() else { return }
     body(lead)
     queue.handBack(lead)
   }
 
-  /// Whether a batch of one range delete can be committed without waiting.
+  /// Returns whether a batch of one range delete can be committed without waiting.
   func hasRoom(
     for family: FamilyState, keySize: Int, valueSize: Int, _ payloadSize: Int, _ lead: borrowing CommitLead
   ) -> Bool {
@@ -252,7 +257,7 @@ final class CommitPipeline: @unchecked Sendable {
   ) throws(EngineError) -> Receipt {
     try checkWritable(lead)
     try resolveFamilies(payload, lead)
-    // No other commit happens from here on: this thread leads until the batch is visible.
+    // No other commit runs from here on: this thread leads until the batch is visible.
     if let condition = terms.condition { try condition.check(lead) }
     if let prepared = terms.prepared { touched.take(prepared) }
     // Making room for one family may freeze the memtable of another, so all are checked again.
@@ -297,7 +302,9 @@ final class CommitPipeline: @unchecked Sendable {
     return Receipt(sequence: last, position: position)
   }
 
-  /// Makes room in a family's memtable. Continues in a new log segment if the flush that must come first waits for one.
+  /// Makes room in a family's memtable.
+  ///
+  /// Continues in a new log segment if the flush that must come first waits for one.
   @inline(never)
   private func makeRoom(
     in family: FamilyState, for need: MemTableNeed, _ lead: borrowing CommitLead
@@ -323,12 +330,12 @@ final class CommitPipeline: @unchecked Sendable {
 
   func doPendingWork(_ lead: borrowing CommitLead) { pendingWork.withLock { $0 }?.call(lead) }
 
-  /// A structure for the reason given at `Callback`.
+  /// A structure that holds the function, for the reason given at `Callback`.
   private struct PendingWork {
     let call: @Sendable (borrowing CommitLead) -> Void
   }
 
-  /// Finds every family that a batch names, before anything is written.
+  /// Finds every family that a batch names, before any part of the batch is written.
   private func resolveFamilies(_ payload: ByteView, _ lead: borrowing CommitLead) throws(EngineError) {
     touched.removeAll()
     var reader = BatchReader(payload)
@@ -354,8 +361,10 @@ final class CommitPipeline: @unchecked Sendable {
     return touched.add(family)
   }
 
-  /// Like `insert` and `insertMixed`, for a batch with several range deletes for one family: readers see all of them at
-  /// once, and prepared tombstones are adopted.
+  /// Inserts a batch with several range deletes for one family.
+  ///
+  /// It is like `insert` and `insertMixed`, but readers see all range deletes at once, and prepared tombstones are
+  /// adopted.
   @inline(never)
   private func insertEdits(
     _ payload: ByteView, first: UInt64, volatileCount: Int, _ lead: borrowing CommitLead
@@ -377,8 +386,10 @@ final class CommitPipeline: @unchecked Sendable {
     }
   }
 
-  /// Like `insert` and `insertMixed`, for one range tombstone over dead keys. The tombstone is marked redundant before
-  /// a reader can find it: the conflict check of a transaction would otherwise take it for a change.
+  /// Inserts one range tombstone over dead keys.
+  ///
+  /// It is like `insert` and `insertMixed`, but the tombstone is marked redundant before a reader can find it: the
+  /// conflict check of a transaction would otherwise take it for a change.
   @inline(never)
   private func insertRedundant(
     _ payload: ByteView, first: UInt64, volatileCount: Int, _ lead: borrowing CommitLead
@@ -403,7 +414,7 @@ final class CommitPipeline: @unchecked Sendable {
     }
   }
 
-  /// The entries of a batch that go into the log. Valid until the next commit.
+  /// Returns the entries of a batch that are logged. They are valid until the next commit.
   @inline(never)
   private func loggedPart(of payload: ByteView, _ lead: borrowing CommitLead) throws(EngineError) -> ByteView {
     scratch.removeAll()
@@ -416,7 +427,7 @@ final class CommitPipeline: @unchecked Sendable {
     return scratch.view
   }
 
-  /// Like `insert`, with volatile entries, which get the lower sequences.
+  /// Inserts a batch with volatile entries, which get the lower sequences.
   @inline(never)
   private func insertMixed(
     _ payload: ByteView, first: UInt64, volatileCount: Int, _ lead: borrowing CommitLead
@@ -446,7 +457,7 @@ final class CommitPipeline: @unchecked Sendable {
     if poisonError != nil || log.isBroken { noteBroken() }
   }
 
-  /// Why commits are refused; nil if they are accepted.
+  /// The reason for which commits are refused, or `nil` if they are accepted.
   var refusal: Refusal? {
     get { refusalWord.withLock { $0 } }
     set { refusalWord.withLock { $0 = newValue } }

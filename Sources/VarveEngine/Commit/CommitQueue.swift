@@ -28,7 +28,7 @@ final class CommitQueue: @unchecked Sendable {
   @inline(__always)
   func tryLead() -> CommitLead? { word.take() }
 
-  /// Adds a request to the list. Returns the lead once its writer leads, or nil once the request is done.
+  /// Adds a request to the list. Returns the lead once its writer leads, or `nil` once the request is done.
   func enqueue(_ request: CommitRequest) -> CommitLead? {
     let bits = unsafe UInt(bitPattern: Unmanaged.passRetained(request).toOpaque())
     var expected = head.load(ordering: .relaxed)
@@ -47,7 +47,7 @@ final class CommitQueue: @unchecked Sendable {
     return word.handedOver()
   }
 
-  /// Whether a request is on the list.
+  /// A Boolean value that indicates whether a request is on the list.
   var hasWaiting: Bool { head.load(ordering: .relaxed) != 0 }
 
   /// The number of requests on the list. Only the leader removes them.
@@ -61,8 +61,9 @@ final class CommitQueue: @unchecked Sendable {
     return count
   }
 
-  /// Gives the lead back if no request waits; otherwise `resign` must follow. Separate for the common case: a closure
-  /// costs reference counting even if it isn't called.
+  /// Gives the lead back and returns true if no request waits. After false, `resign` must follow.
+  ///
+  /// It is separate for the common case: a closure costs reference counting even if it isn't called.
   @inline(__always)
   func resignIfAlone(_ lead: borrowing CommitLead) -> Bool {
     guard backlog.isEmpty && head.load(ordering: .relaxed) == 0 else { return false }
@@ -75,8 +76,9 @@ final class CommitQueue: @unchecked Sendable {
     drain(lead, roundsMaximum: Self.roundsMaximum, commit)
   }
 
-  /// Gives the lead to a waiting writer, if any, without committing for others. For background work: a commit may wait
-  /// for a memtable to be flushed, and so for this very thread.
+  /// Gives the lead to a waiting writer, if any, without committing for others.
+  ///
+  /// Background work uses it: a commit may wait for a memtable to be flushed, and so for this very thread.
   func handBack(_ lead: borrowing CommitLead) {
     // Without rounds `serveBacklog` has no bytes to commit, so it is never called.
     drain(lead, roundsMaximum: 0) { _, _ in
@@ -104,8 +106,9 @@ final class CommitQueue: @unchecked Sendable {
     }
   }
 
-  /// Commits the backlog until `bytes`, which counts the committed bytes, would exceed the maximum. Returns true if the
-  /// lead was given away.
+  /// Commits the backlog until `bytes`, which counts the committed bytes, would exceed the maximum.
+  ///
+  /// Returns true if the lead was given away.
   private func serveBacklog(
     _ lead: borrowing CommitLead, bytes: inout Int, bytesMaximum: Int,
     _ commit: (CommitRequest, borrowing CommitLead) -> Void
@@ -117,7 +120,7 @@ final class CommitQueue: @unchecked Sendable {
         index += 1
         continue
       }
-      // The writer of a large batch commits it itself: a small request with the lead must not wait for it.
+      // The writer of a large batch commits it itself, because a small request with the lead must not wait for it.
       if request.wantsLead || bytes >= bytesMaximum || bytes + request.payload.count > bytesMaximum {
         backlog.removeFirst(index + (request.wantsLead ? 1 : 0))
         request.wake(.leads)
@@ -203,20 +206,22 @@ final class CommitRequest: @unchecked Sendable {
 
 /// Options and preconditions of one commit.
 struct CommitTerms: Sendable {
-  /// Offsets in the payload at which the commit's sequence is written. If any, the payload is the commit's own copy.
+  /// Offsets in the payload at which the commit's sequence is written. If there are any, the payload is the commit's
+  /// own copy.
   var stamps: [Int] = []
-  /// Precondition that the leader checks just before the write; the commit is refused if it does not hold.
+  /// A precondition that the leader checks just before the write. The commit is refused if it does not hold.
   var condition: (any CommitCondition)?
-  /// Whether the commit is published to other processes only after it was synced.
+  /// A Boolean value that indicates whether the commit is published to other processes only after it was synced.
   var waitsForSync = false
   /// The range deletes of a large batch, prepared by its writer.
   var prepared: PreparedTombstones?
-  /// Whether the batch is one range tombstone over keys that are dead already: no reader sees a difference
-  /// (`DeadRuns`).
+  /// A Boolean value that indicates whether the batch is one range tombstone over keys that are dead already.
+  ///
+  /// No reader sees a difference (`DeadRuns`).
   var isRedundant = false
 }
 
-/// A precondition of a batch: no other commit happens between the check and the write of the batch.
+/// A precondition of a batch. No other commit runs between the check and the write of the batch.
 protocol CommitCondition: Sendable {
   /// Throws if the precondition does not hold. Called before any part of the batch is written.
   func check(_ lead: borrowing CommitLead) throws(EngineError)

@@ -49,7 +49,7 @@ final class MemTableManager: Sendable {
     self.stalls = stalls
     waiting = MemoryAccount { if $0 < 0 { executor.wakeWaiters() } }
     pool = ArenaPool(limit: plan.poolBytesMaximum, accountMaximum: plan.reusedBytesMaximum, account: account)
-    // Without the pool's account: it never allocates.
+    // The empty memtable needs no pool, because it never allocates.
     empty = try MemTable(growingTo: 1, pool: ArenaPool(limit: 0), touchedMaximum: 0)
   }
 
@@ -79,11 +79,10 @@ final class MemTableManager: Sendable {
   /// Frees all memory that is kept for new memtables.
   func close() { pool.setLimit(0) }
 
-  /// Creates a memtable of which `bytes` take at most a quarter.
+  /// Creates a memtable of which the batch's entries take at most a quarter.
   ///
-  /// Batches that would take more than a quarter of a memtable get one of their size, so that a large
-  /// batch neither fails nor bursts the bounds of the others.
-  /// `freed` bytes of active memtables are about to be frozen.
+  /// A batch that would take more than a quarter of a memtable gets one of its own size, so that a large batch neither
+  /// fails nor exceeds the bounds of the others. `freed` bytes of active memtables are about to be frozen.
   private func makeMemTable(
     for need: MemTableNeed, in family: FamilyState, freed: Int, _ plan: MemoryPlan
   ) throws(EngineError) -> MemTable {
@@ -95,8 +94,9 @@ final class MemTableManager: Sendable {
     return try MemTable(growingTo: 4 * bytes + size, pool: pool, touchedMaximum: 0, isReusable: false)
   }
 
-  /// Makes room for a batch's entries in the family's memtable: grows it, or freezes it and begins another. Returns
-  /// false, without any effect, if it has to wait for flushes and `isInterrupted` returns true.
+  /// Makes room for a batch's entries in the family's memtable: grows it, or freezes it and begins another.
+  ///
+  /// Returns false, without any effect, if it has to wait for flushes and `isInterrupted` returns true.
   func makeRoom(
     in family: FamilyState, for need: MemTableNeed, _ lead: borrowing CommitLead,
     unless isInterrupted: @Sendable () -> Bool
@@ -111,7 +111,8 @@ final class MemTableManager: Sendable {
       }
     } else if family.active(lead) !== empty {
       guard try waitForFlushes(plan, unless: isInterrupted) else { return false }
-      // First: if memory for another memtable can't be allocated, this one stays, and smaller entries still fit.
+      // The next memtable is made first: if its memory can't be allocated, the present one stays, and smaller entries
+      // still fit.
       next = try makeMemTable(for: need, in: family, freed: family.active(lead).countedBytes, plan)
       freeze(family, lead)
     }
@@ -119,7 +120,8 @@ final class MemTableManager: Sendable {
     return true
   }
 
-  /// Whether a batch's entries for a family fit into its memtable now, or after a growth step that freezes nothing.
+  /// Returns whether a batch's entries for a family fit into its memtable now, or after a growth step that freezes
+  /// nothing.
   func hasRoomAtOnce(in family: FamilyState, for need: MemTableNeed, _ lead: borrowing CommitLead) -> Bool {
     let table = family.active(lead)
     if table.hasRoom(for: need) { return true }
@@ -128,10 +130,10 @@ final class MemTableManager: Sendable {
     return activeBytes.load(ordering: .relaxed) + more <= plan.activeBytesMaximum
   }
 
-  /// The most that an entry takes in addition to its bytes: the record's header and its share of nodes.
+  /// The maximum bytes that an entry takes in addition to its own: the record's header and its share of nodes.
   private static let entryCharge = 96
 
-  /// Grows the family's memtable for a batch; if it can't grow enough, replaces it with `made` or a new one.
+  /// Grows the family's memtable for a batch. If it can't grow enough, replaces it with `made` or a new one.
   private func grow(
     _ family: FamilyState, for need: MemTableNeed, _ plan: MemoryPlan, _ lead: borrowing CommitLead,
     next made: MemTable? = nil
@@ -143,7 +145,7 @@ final class MemTableManager: Sendable {
       } else {
         next = try makeMemTable(for: need, in: family, freed: 0, plan)
       }
-      // Its memtable was frozen already. Replacing one with entries would freeze them without counting them.
+      // The memtable was frozen already. Replacing one with entries would freeze them without counting them.
       precondition(family.active(lead).entryCount == 0, "a memtable that has entries is replaced: report this as a bug")
       activeBytes.wrappingAdd(next.chargedBytes - family.active(lead).countedBytes, ordering: .relaxed)
       family.freeze(next: next, lead)
@@ -154,18 +156,20 @@ final class MemTableManager: Sendable {
     didGrow()
   }
 
-  /// Populates the pages of a memtable's growth step in the background. Page faults of the writer, one at a time, took
-  /// 23 % of the time of 600,000 puts into fresh memory.
+  /// Populates the pages of a memtable's growth step in the background.
+  ///
+  /// Page faults of the writer, one at a time, took 23 % of the time of 600,000 puts into fresh memory.
   private func populate(_ table: MemTable) {
     let used = table.allowedBytes
     executor.submit("memtable.populate", priority: .immediate) { table.populate(upTo: used) }
   }
 
-  /// Below this size there are too few page faults to matter.
+  /// The minimum growth step that is populated; with a smaller one there are too few page faults to matter.
   private static let populatedStepMinimum = 1 << 20
 
-  /// Freezes the largest memtables until there is room for `bytes` and for an eighth of the bound: iterating over all
-  /// families should pay for more than one step.
+  /// Freezes the largest memtables until there is room for `bytes` and for an eighth of the bound.
+  ///
+  /// The additional eighth is freed because an iteration over all families should pay for more than one step.
   private func freezeLargest(
     of registry: FamilyRegistry, for bytes: Int, _ plan: MemoryPlan, _ lead: borrowing CommitLead
   ) {
@@ -180,8 +184,8 @@ final class MemTableManager: Sendable {
 
   /// Freezes the family's memtable if it has any entries.
   ///
-  /// If it contains unlogged batches, the memtables of all families that do are frozen with it, atomically for flushes:
-  /// the other half of a batch may be there.
+  /// If it contains unlogged batches, the memtables of all families that contain some are frozen with it, atomically
+  /// for flushes: they may contain other parts of those batches.
   func freeze(_ family: FamilyState, _ lead: borrowing CommitLead) {
     guard family.active(lead).entryCount > 0 else { return }
     freezing.withLock { _ in
@@ -203,14 +207,14 @@ final class MemTableManager: Sendable {
     requestFlush()
   }
 
-  /// Runs `body` while no memtable is being frozen.
+  /// Runs `body`, during which no memtable is frozen.
   func betweenFreezes<R>(_ body: () -> R) -> R { freezing.withLock { _ in body() } }
 
   private func freezeAlone(_ family: FamilyState, _ lead: borrowing CommitLead) {
     let old = family.active(lead)
     guard old.entryCount > 0 else { return }
     // Replay may be in the middle of an edit, which continues in the next memtable. The view that is made now must see
-    // that this one has range tombstones.
+    // that this memtable has range tombstones.
     old.rangeTombstones.endEdit()
     activeBytes.wrappingSubtract(old.countedBytes, ordering: .relaxed)
     frozenBytes.add(old.settleCharge(), ordering: .relaxed)
@@ -218,8 +222,10 @@ final class MemTableManager: Sendable {
     family.freeze(next: empty, lead)
   }
 
-  /// Like `makeRoom`, during log replay. If `isBounded`, frozen memtables are flushed after the record; otherwise
-  /// nothing is flushed, and the log's bound limits the memory.
+  /// Makes room like `makeRoom`, during log replay.
+  ///
+  /// If `isBounded`, frozen memtables are flushed after the record. Otherwise no memtable is flushed, and the log's
+  /// bound limits the memory.
   func makeReplayRoom(
     in family: FamilyState, byteCount: Int, isBounded: Bool, _ lead: borrowing CommitLead
   ) throws(EngineError) {
@@ -244,19 +250,21 @@ final class MemTableManager: Sendable {
   /// A range tombstone that is inserted after newer entries.
   typealias LateTombstone = (start: ByteView, end: ByteView, sequence: SequenceNumber)
 
-  /// Merges all replayed entries of a family into one memtable with room for `byteCount` more. Needed if an older entry
-  /// comes after newer ones that are frozen, or older range deletes, `late`, after newer entries.
+  /// Merges all replayed entries of a family into one memtable with room for `byteCount` more.
+  ///
+  /// It is needed if an older entry comes after newer ones that are frozen, or older range deletes, `late`, after newer
+  /// entries.
   func mergeReplayed(
     _ family: FamilyState, byteCount: Int, late: [LateTombstone] = [], _ lead: borrowing CommitLead
   ) throws(EngineError) {
     let frozen = family.frozen.map(\.table)
     let tables = frozen + [family.active(lead)]
-    // Leaves room for the entries that follow, whatever the range tombstones take: another memtable for an older entry
-    // would be out of order.
+    // The size leaves room for the entries that follow, however large the range tombstones are: another memtable for an
+    // older entry would be out of order.
     let bytes = tables.reduce(byteCount) { $0 + $1.usedBytes + 2 * $1.rangeTombstones.memorySize }
     let size = plan.memtableSize + 4 * (bytes + late.count * Self.lateTombstoneSize)
     let merged = try MemTable(growingTo: size, pool: pool, touchedMaximum: 0, isReusable: false)
-    // Range tombstones first, in order, so that entries inserted afterwards see them.
+    // Range tombstones are inserted first, in order, so that entries inserted afterwards see them.
     var edits = late.map { [$0] }
     for table in tables {
       // Replay may be in the middle of an edit.
@@ -274,7 +282,7 @@ final class MemTableManager: Sendable {
     if !merged.hasRoom(for: need) { try grow(family, for: need, plan, lead) }
   }
 
-  /// The approximate size of a late range tombstone, which is an edit of its own; an overestimate.
+  /// The approximate size of a late range tombstone, which is an edit of its own. It is an overestimate.
   private static let lateTombstoneSize = 4 << 10
 
   /// Inserts all range tombstones above `sequence` into another memtable, oldest first.
@@ -308,8 +316,9 @@ final class MemTableManager: Sendable {
     }
   }
 
-  /// The family's memtables without the entries up to `flushed`, which another process wrote to tables: no entry may be
-  /// in both. For a follower, which installs the result with `replace`.
+  /// Returns the family's memtables without the entries up to `flushed`, which another process wrote to tables.
+  ///
+  /// No entry may be in both. A follower installs the result with `replace`.
   func entries(
     of family: FamilyState, above flushed: SequenceNumber, _ lead: borrowing CommitLead
   ) throws(EngineError) -> (frozen: [FrozenMemTable], active: MemTable) {
@@ -339,7 +348,7 @@ final class MemTableManager: Sendable {
     family.replace(version, frozen: memTables.frozen, active: memTables.active, lead)
   }
 
-  /// The memtable itself if it has no entry up to `flushed`; nil if it has no other entries.
+  /// Returns the memtable itself if it has no entry up to `flushed`, or `nil` if it has no other entries.
   private func remainder(of table: MemTable, above flushed: SequenceNumber) throws(EngineError) -> MemTable? {
     if table.isEmpty || table.smallestSequence > flushed { return table }
     guard table.largestSequence > flushed else { return nil }
@@ -368,29 +377,31 @@ final class MemTableManager: Sendable {
     executor.wakeWaiters()
   }
 
-  /// Lets writers wait again: the failed flush is being retried.
+  /// Lets writers wait again, because the failed flush is being retried.
   func clearFailure() { flushError.withLock { $0 = nil } }
 
   /// Bytes of frozen memtables that are not in a table yet.
   var frozenSize: Int { frozenBytes.load(ordering: .relaxed) }
 
-  /// Bytes of frozen memtables that still exist: not in a table yet, or still read.
+  /// Bytes of frozen memtables that still exist, because they are not in a table yet or are still read.
   var waitingSize: Int { waiting.used }
 
   /// Bytes of flushed memtables that a read, a cursor or a job still uses.
   var keptSize: Int { max(waitingSize - frozenSize, 0) }
 
-  /// Whether writers wait for a flush, or would if the active memtables were frozen before a flush ends.
+  /// A Boolean value that indicates whether writers wait for a flush, or would if the active memtables were frozen
+  /// before a flush ends.
   var isNearlyFull: Bool {
     let size = waitingSize - min(toleratedBytes.load(ordering: .relaxed), keptSize)
     return size > 0 && size + activeBytes.load(ordering: .relaxed) > plan.frozenBytesMaximum
   }
 
-  /// How long a writer waits for memtables that only readers keep. Longer reads are reported, and memory then grows in
-  /// this time by at most as much as may be frozen.
+  /// The time for which a writer waits for memtables that only readers keep.
+  ///
+  /// Longer reads are reported, and memory then grows in this time by at most as much as may be frozen.
   private static let readerWaitNanoseconds: UInt64 = 1_000_000_000
 
-  /// Whether a wait for readers has timed out.
+  /// A flag for whether a wait for readers has timed out.
   private final class Patience: Sendable {
     let isOver = Atomic<Bool>(false)
   }
@@ -413,7 +424,7 @@ final class MemTableManager: Sendable {
     let hasRoom: @Sendable () -> Bool = { [self] in
       waitingSize <= maximum || (frozenSize <= maximum && patience.isOver.load(ordering: .relaxed))
     }
-    // A failed flush ends the wait only if flushes, not readers, are waited for.
+    // A failed flush ends the wait only if the writer waits for flushes, not for readers.
     let hasFailed: @Sendable () -> Bool = { [self] in frozenSize > maximum && flushError.withLock { $0 != nil } }
     stalls.measure { executor.wait(until: { hasRoom() || hasFailed() || isInterrupted() }) }
     if waitingSize <= maximum { return true }

@@ -1,13 +1,13 @@
 internal import Synchronization
 
-/// What syncs the log for tasks: the engine.
+/// An object that syncs the log for tasks: the engine.
 protocol LogSyncer: AnyObject, Sendable {
   var callThreads: CallThreads { get }
-  /// See `EngineCore.syncLog`.
+  /// Syncs the log; see `EngineCore.syncLog`.
   func syncLog(through position: LogPosition) throws(EngineError)
 }
 
-/// Tasks that wait until their commits are durable: one call on a thread of the engine syncs the log for all of them.
+/// Tasks that wait until their commits are durable. One call on a thread of the engine syncs the log for all of them.
 ///
 /// A task that comes while the log is being synced waits for the next sync, which begins as soon as that one has ended.
 /// So eight tasks that commit with the durability `.power` share a sync, and the thread sleeps only when no task waits.
@@ -18,7 +18,7 @@ final class SyncWaiters: QueuedCall {
   fileprivate struct Waiter {
     let number: UInt64
     let position: LogPosition
-    /// Kept open by those that wait.
+    /// The engine, which the waiting tasks keep open.
     let engine: any LogSyncer
     let continuation: CheckedContinuation<EngineError?, Never>
   }
@@ -26,19 +26,20 @@ final class SyncWaiters: QueuedCall {
   fileprivate struct State {
     var waiters: [Waiter] = []
     var lastNumber: UInt64 = 0
-    /// Whether the call is queued or runs.
+    /// A Boolean value that indicates whether the call is queued or runs.
     var isQueued = false
-    /// Those that were cancelled before they waited.
+    /// The numbers of tasks that were cancelled before they waited.
     var canceled: Set<UInt64> = []
   }
 
   private let state = Mutex(State())
 
-  /// How many tasks wait for a sync that has not begun.
+  /// The number of tasks that wait for a sync that has not begun.
   var count: Int { state.withLock { $0.waiters.count } }
 
-  /// Returns when the log is durable up to `position`. Throws `.outcomeUnknown` if the sync failed, and `.canceled` if the
-  /// engine was closed before the sync began.
+  /// Returns when the log is durable up to `position`.
+  ///
+  /// Throws `.outcomeUnknown` if the sync failed, and `.canceled` if the engine was closed before the sync began.
   func wait(through position: LogPosition, _ engine: any LogSyncer) async throws(EngineError) {
     let number = state.withLock { $0.takeNumber() }
     let error = await withCheckedContinuation { continuation in
@@ -47,7 +48,7 @@ final class SyncWaiters: QueuedCall {
     if let error { throw error }
   }
 
-  /// Like `wait`, and throws `.canceled` also if the task is cancelled before the sync began.
+  /// Waits like `wait`, and throws `.canceled` also if the task is cancelled before the sync began.
   func waitUnlessCanceled(through position: LogPosition, _ engine: any LogSyncer) async throws(EngineError) {
     let number = state.withLock { $0.takeNumber() }
     let error = await withTaskCancellationHandler {
@@ -104,7 +105,8 @@ final class SyncWaiters: QueuedCall {
       try group[0].engine.syncLog(through: furthest)
       for waiter in group { waiter.continuation.resume(returning: nil) }
     } catch {
-      // What is not durable was logged again where that was possible, so the others may have it by now.
+      // Entries that are not durable were logged again where that was possible, so the other commits may be durable by
+      // now.
       for waiter in group {
         waiter.continuation.resume(returning: waiter.position == furthest ? error : outcome(of: waiter))
       }
@@ -120,7 +122,7 @@ final class SyncWaiters: QueuedCall {
     }
   }
 
-  /// The engine is closed: no thread takes the call.
+  /// Ends all waits, because the engine is closed and no thread takes the call.
   func cancel() {
     let group = state.withLock { state in
       state.isQueued = false
@@ -136,7 +138,7 @@ extension SyncWaiters.State {
     return lastNumber
   }
 
-  /// All that wait. With none of them the call ends.
+  /// Returns all waiting tasks. The call ends if there are none.
   fileprivate mutating func takeGroup() -> [SyncWaiters.Waiter] {
     defer { waiters = [] }
     if waiters.isEmpty { isQueued = false }

@@ -7,13 +7,13 @@
 struct TouchedFamilies {
   struct Part {
     let family: FamilyState
-    /// All entries, range deletes included.
+    /// The number of entries, including range deletes.
     var entryCount = 0
     var need = MemTableNeed()
 
     func hasRoom(_ lead: borrowing CommitLead) -> Bool { family.active(lead).hasRoom(for: need) }
 
-    /// Whether the memtable adopts the prepared range tombstones.
+    /// Returns whether the memtable adopts the prepared range tombstones.
     func adopts(_ lead: borrowing CommitLead) -> Bool {
       need.prepared != nil && family.active(lead).rangeTombstones.isEmpty
     }
@@ -26,16 +26,16 @@ struct TouchedFamilies {
 
   private static let searchedMaximum = 8
 
-  /// How many entries the batch has for volatile families.
+  /// The number of entries that the batch has for volatile families.
   @inline(__always)
   var volatileEntryCount: Int { hasVolatile ? countVolatile() : 0 }
 
   @inline(never)
   private func countVolatile() -> Int { parts.reduce(0) { $0 + ($1.family.isVolatile ? $1.entryCount : 0) } }
 
-  /// The first part that does not fit into its family's memtable.
+  /// Returns the first part that does not fit into its family's memtable.
   func partWithoutRoom(_ lead: borrowing CommitLead) -> Part? {
-    // By index: iteration would copy the part and retain all that it references.
+    // The parts are iterated by index: an iterator would copy the part and retain all that it references.
     for index in parts.indices where !parts[index].hasRoom(lead) { return parts[index] }
     return nil
   }
@@ -47,18 +47,18 @@ struct TouchedFamilies {
     if !locations.isEmpty { locations = [:] }
   }
 
-  /// The index of a family that was added; nil if it wasn't.
+  /// Returns the index of a family that was added, or `nil` if it wasn't.
   @inline(__always)
   func location(of id: FamilyID) -> Int? {
     if let last = parts.last, last.family.id == id { return parts.count &- 1 }
     return search(id)
   }
 
-  /// The family of an entry of the batch.
+  /// Returns the family of an entry of the batch.
   @inline(__always)
   func family(of entry: BatchReader.Entry) -> FamilyState {
     guard let location = location(of: entry.family) else {
-      // The entry is in the log by now: continuing without it would lose it with the next flush.
+      // The entry is in the log by now. Continuing without it would lose it with the next flush.
       fatalError("a commit did not look up column family \(entry.family) of its batch: report this as a bug")
     }
     return parts[location].family
@@ -82,7 +82,8 @@ struct TouchedFamilies {
     return parts.count - 1
   }
 
-  /// Whether a batch has several range deletes for one family, which readers must see as one edit.
+  /// A Boolean value that indicates whether the batch has several range deletes for one family, which readers must see
+  /// as one edit.
   private(set) var hasEdits = false
 
   /// Counts an entry for the family at an index.

@@ -1,7 +1,8 @@
 internal import Synchronization
 
-/// Decides how fast writes may come, so that flushes and compactions keep up: pure arithmetic over its inputs, with the
-/// time passed in.
+/// Decides how fast writes may be accepted, so that flushes and compactions keep up.
+///
+/// It is pure arithmetic over its inputs, with the time passed in.
 ///
 /// *Pressure* is the largest of three ratios: compaction debt to its bound, depth of level 0 beyond the trigger,
 /// unflushed memtable bytes to the memory budget. Below one half, writes are unlimited. Above it a rate applies: it
@@ -27,39 +28,39 @@ final class WriteController: Sendable {
     /// The depths of level 0 at which its pressure begins, and at which it is 1.
     var depthMinimum = 10.0
     var depthMaximum = 36.0
-    /// Bytes of all memtables, active and frozen, at which writes stop.
+    /// The bytes of memtables that wait to be flushed at which writes stop; see `Input.unflushedBytes`.
     var memoryBudget: UInt64 = 256 << 20
     /// The rate never falls below this, in bytes a second.
     var rateMinimum = 1_000_000.0
-    /// A commit waits at most this long; later commits pay the rest.
+    /// The maximum time that a commit waits, in nanoseconds. Later commits pay the rest.
     var delayMaximum: UInt64 = 100_000_000
   }
 
-  /// The controller's inputs: passed after each flush and compaction, each freeze of a memtable, and whenever else they
-  /// are available.
+  /// The controller's inputs. They are passed after each flush and compaction, each freeze of a memtable, and whenever
+  /// else they are available.
   struct Input: Sendable {
     /// Nanoseconds of the engine's clock.
     var now: UInt64
     /// Bytes of all commits since the engine opened.
     var acceptedBytes: UInt64
-    /// `LeveledCompactionPicker.debtBytes` of all families, less what running compactions have done.
+    /// The value of `LeveledCompactionPicker.debtBytes` of all families, less what running compactions have done.
     var debtBytes: UInt64
-    /// The deepest level 0 of any family; a running compaction of it counts for its remaining part.
+    /// The deepest level 0 of any family. A running compaction of it counts for its remaining part.
     var levelZeroDepth: Double
-    /// Bytes of all memtables, active and frozen.
+    /// Bytes of frozen memtables that are not in a table yet. Until the next input, `delay` adds the bytes of commits.
     var unflushedBytes: UInt64
   }
 
-  /// The result of `delay` that means: wait until a flush is done, then ask again.
+  /// The result of `delay` for a commit that must wait until a flush is done and then call again.
   static let stop = UInt64.max
 
   private static let setPoint = 0.5
   private static let proportionalGain = 5.0
   private static let integralGain = 0.02
   private static let smoothingSeconds = 0.3
-  /// Short: the rate must start at the current throughput.
+  /// The time over which the flow is smoothed. It is short because the rate must start at the current throughput.
   private static let flowSmoothingSeconds = 0.2
-  /// ln 1.18 in 100 ms.
+  /// The maximum change of the rate's logarithm per second: ln 1.18 in 100 ms.
   private static let slewPerSecond = 1.655
   private static let tickSeconds = 0.01
 
@@ -73,7 +74,7 @@ final class WriteController: Sendable {
     var acceptedAtTick: UInt64 = 0
     /// Accepted bytes per second, smoothed.
     var flow = 0.0
-    /// Allowed bytes per second; nil means unlimited.
+    /// The allowed bytes per second, or `nil` if unlimited.
     var rate: Double?
     /// The time until which earlier commits have used the rate.
     var paidUntil: UInt64 = 0
@@ -82,8 +83,9 @@ final class WriteController: Sendable {
   private let options: Options
   private let memoryBudget: Atomic<UInt64>
   private let state = Mutex(State())
-  /// True if writes are paced or stopped, and `delay` must be called. Relaxed: a commit that sees it late is one commit
-  /// too fast or too slow.
+  /// A Boolean value that indicates whether writes are paced or stopped, and `delay` must be called.
+  ///
+  /// It is loaded relaxed: a commit that sees a change late is one commit too fast or too slow.
   private let isEngaged = Atomic<Bool>(false)
 
   init(_ options: Options = Options()) {
@@ -94,14 +96,14 @@ final class WriteController: Sendable {
   /// Changes the memtable bytes at which writes stop.
   func setMemoryBudget(_ bytes: UInt64) { memoryBudget.store(bytes, ordering: .relaxed) }
 
-  /// Whether commits need not wait.
+  /// A Boolean value that indicates whether commits need not wait.
   @inline(__always)
   var isFree: Bool { !isEngaged.load(ordering: .relaxed) }
 
-  /// Allowed bytes per second; nil means unlimited. For statistics.
+  /// The allowed bytes per second, or `nil` if unlimited. For statistics.
   var rate: Double? { state.withLock { $0.rate } }
 
-  /// The largest of the three ratios, not smoothed.
+  /// Returns the largest of the three ratios, not smoothed.
   func pressure(_ input: Input) -> Double {
     let debt = Double(input.debtBytes) / Double(max(options.debtMaximum, 1))
     let depthSpan = max(options.depthMaximum - options.depthMinimum, 1)
@@ -119,7 +121,7 @@ final class WriteController: Sendable {
     }
   }
 
-  /// How long a commit of `bytes` must wait: nanoseconds, or `stop`.
+  /// Returns the time that a commit of `bytes` must wait: nanoseconds, or `stop`.
   @inline(__always)
   func delay(bytes: Int, now: @autoclosure () -> UInt64) -> UInt64 {
     if isFree { return 0 }
@@ -172,7 +174,7 @@ final class WriteController: Sendable {
   private func adjust(_ state: inout State, change: Double, seconds: Double) {
     let excess = state.smoothed - Self.setPoint
     guard let rate = state.rate else {
-      // No write traffic: there is nothing to throttle and no rate to start from.
+      // Without write traffic there is no flow to throttle and no rate to start from.
       if excess > 0, state.flow > options.rateMinimum { state.rate = state.flow }
       return
     }
@@ -183,7 +185,7 @@ final class WriteController: Sendable {
     let wanted = -Self.integralGain * excess * seconds - Self.proportionalGain * change
     let limit = Self.slewPerSecond * seconds
     let step = min(max(wanted, -limit), limit)
-    // e^x to the second order: |x| is small except after a long pause, where the lower bound applies.
+    // The factor is e^x to the second order: |x| is small except after a long pause, where the lower bound applies.
     state.rate = max(rate * max(1 + step + step * step / 2, 0.25), options.rateMinimum)
   }
 }
@@ -191,7 +193,7 @@ final class WriteController: Sendable {
 extension MemoryPlan {
   var controllerOptions: WriteController.Options {
     var controller = WriteController.Options()
-    // Only frozen memtables are counted: the active ones always exist.
+    // Only frozen memtables are counted, because the active ones always exist.
     controller.memoryBudget = UInt64(frozenBytesMaximum + memtableSize)
     return controller
   }

@@ -4,14 +4,16 @@ internal import Synchronization
 ///
 /// A commit owes a microsecond or two, and no system sleeps that briefly. So the debt accumulates, and the caller that
 /// raises it to the minimum pauses. A pause lasts longer than requested; the excess is credited to the next commits.
+///
 /// Safe from any thread.
 final class WritePace: Sendable {
-  /// The debt in nanoseconds from which a pause is worth its system call. The slowest of ten thousand puts is one that
-  /// pauses: short pauses keep that below the cost of a disk write.
+  /// The debt in nanoseconds from which a pause is worth its system call.
+  ///
+  /// The slowest of ten thousand puts is one that pauses; short pauses keep its time below that of a disk write.
   private static let pauseMinimum: Int64 = 40_000
-  /// The most that is credited after a long pause; more would allow a burst of writes.
+  /// The maximum that is credited after a long pause; more would allow a burst of writes.
   private static let creditMaximum: Int64 = 1_000_000
-  /// Debt in nanoseconds; negative: a credit.
+  /// The debt in nanoseconds, or a credit if negative.
   private let owed = Atomic<Int64>(0)
 
   func wait(_ nanoseconds: UInt64, _ clock: any EngineClock, _ stalls: StallMeter) {
@@ -26,7 +28,7 @@ final class WritePace: Sendable {
       stalls.add(UInt64(max(taken, 0)))
       owed.wrappingAdd(max(mine - taken, -Self.creditMaximum), ordering: .relaxed)
     } else {
-      // A credit that another thread was given in the meantime.
+      // The value is a credit that another thread was given in the meantime.
       owed.wrappingAdd(mine, ordering: .relaxed)
     }
   }

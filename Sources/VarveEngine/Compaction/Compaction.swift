@@ -11,11 +11,11 @@
 /// 3. No table on a level between the first input's and `outputLevel` overlaps `range` unless it is an input.
 /// 4. `older` are exactly the tables that overlap `range` and may have older entries of its keys.
 struct Compaction: Sendable {
-  /// The reason, for events, statistics and tests.
+  /// The reason for a compaction, as events, statistics and tests report it.
   enum Reason: String, Sendable {
     /// Level 0 is too deep, or too large.
     case levelZero
-    /// The base level is busy, and level 0 gets deep: its newest tables are merged into one.
+    /// The base level is busy and level 0 gets deep, so the newest tables of level 0 are merged into one.
     case intraLevelZero
     /// A level is above its target.
     case levelSize
@@ -23,11 +23,11 @@ struct Compaction: Sendable {
     case move
     /// A table is mostly tombstones.
     case tombstones
-    /// Tables lie completely under range tombstones, and are dropped unread.
+    /// Tables lie completely under range tombstones, so they are dropped without being read.
     case covered
     /// A caller requested the range.
     case manual
-    /// Damage in a table was given up: the table is rewritten without it.
+    /// The damaged part of a table was given up, so the table is rewritten without it.
     case damage
   }
 
@@ -50,13 +50,14 @@ struct Compaction: Sendable {
   let targetFileSize: UInt64
   /// The ranges of damaged tables on the level below the output level: outputs are cut at their bounds.
   var damagedBelow: [UserKeyRange] = []
-  /// Whether the inputs may be moved to the output level unread.
+  /// A Boolean value that indicates whether the inputs may be moved to the output level without being read.
   let isTrivialMove: Bool
-  /// The urgency; work begins at 1.
+  /// The urgency: a level is compacted from 1 on.
   let score: Double
 
-  /// Whether no older entry of any key in `range` exists outside the inputs. Then a tombstone that every snapshot sees
-  /// may be dropped; otherwise `DeeperKeys` decides for single keys.
+  /// A Boolean value that indicates whether no older entry of any key in `range` exists outside the inputs.
+  ///
+  /// Then a tombstone that every snapshot sees may be dropped; otherwise `DeeperKeys` decides for single keys.
   var isBottommost: Bool { older.isEmpty }
 
   var inputSize: UInt64 { inputs.reduce(0) { $0 + $1.tables.reduce(0) { $0 + $1.fileSize } } }
@@ -99,8 +100,9 @@ struct Compaction: Sendable {
     return runs
   }
 
-  /// Drops tables without reading them (`CoveredTables`). Nothing is written, so the output level is that of the first
-  /// input.
+  /// Creates a compaction that drops tables without reading them (`CoveredTables`).
+  ///
+  /// Nothing is written, so the output level is that of the first input. Returns `nil` if there are no inputs.
   init?(dropping inputs: [Input], of family: FamilyID, version: Version) {
     guard let first = inputs.first, let range = UserKeyRange(around: inputs.flatMap(\.tables)) else { return nil }
     self.family = family
@@ -115,10 +117,10 @@ struct Compaction: Sendable {
     score = .infinity
   }
 
-  /// Whether the inputs are dropped without being read.
+  /// A Boolean value that indicates whether the inputs are dropped without being read.
   var dropsInputs: Bool { reason == .covered }
 
-  /// The edit that installs the result: inputs deleted, outputs added.
+  /// Returns the edit that installs the result: it deletes the inputs and adds the outputs.
   func edit(outputs: [TableMetadata]) -> VersionEdit {
     var edit = VersionEdit()
     for input in inputs {
@@ -128,7 +130,7 @@ struct Compaction: Sendable {
     return edit
   }
 
-  /// The edit of a trivial move.
+  /// Returns the edit of a trivial move, which has the inputs as outputs.
   func moveEdit() -> VersionEdit {
     precondition(isTrivialMove, "only a compaction that is a trivial move may be done unread")
     return edit(outputs: inputTables)
@@ -138,8 +140,10 @@ struct Compaction: Sendable {
 // MARK: - Subcompactions
 
 extension Compaction {
-  /// Keys that divide the inputs into at most `count` parts of about equal bytes; ascending, each the first key of its
-  /// part. Empty if the compaction should not be divided.
+  /// Returns keys that divide the inputs into at most `count` parts of about equal bytes.
+  ///
+  /// The keys ascend, and each is the first key of its part. The array is empty if the compaction should not be
+  /// divided.
   ///
   /// `samples` are keys within inputs, each with the bytes between it and the table's previous sample: entries of
   /// tables' indexes, if the caller has them in memory. Without samples, cuts are at the bounds of tables.
@@ -166,7 +170,7 @@ extension Compaction {
     return boundaries
   }
 
-  /// Each table's bytes, distributed evenly over the bounds of tables inside it.
+  /// Returns samples for which each table's bytes are distributed evenly over the bounds of tables inside it.
   private func tableSamples() -> [(key: [UInt8], bytes: UInt64)] {
     let tables = inputTables
     let keys = tables.map(\.smallestKey).sorted { KeyBytes.compare($0, $1) < 0 }

@@ -44,8 +44,9 @@
 ///    while a neighbor is dropped.
 ///
 /// # Position
-/// At the merge's entry; or at a deferred tombstone, at an entry made of operands (`.onMade`), or at one of several
-/// operands that stay (`.onOperand`): then the merge is past it, and `key` is its key.
+/// The iterator is at the merge's entry; or at a deferred tombstone, at an entry made of operands (`.onMade`), or at
+/// one of several operands that stay (`.onOperand`). In the last three cases the merge is past that entry, and `key` is
+/// its key.
 ///
 /// # Concurrency
 /// Used by one job.
@@ -70,7 +71,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
 
   private let tombstones: RangeTombstoneList
   private let hasTombstones: Bool
-  /// The first fragment that ends after `key`, and whether it begins at or before it.
+  /// The index of the first fragment that ends after `key`.
   private var fragment = 0
   private var isInFragment = false
   private let function: MergeFunction?
@@ -83,15 +84,17 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     case nowhere, onEntry, onHeldTombstone, onMade, onOperand
   }
 
-  /// The most bytes of operands that are folded at once; operands beyond stay separate entries.
+  /// The maximum bytes of operands that are folded at once. Operands beyond it stay separate entries.
   private static var operandBytesMaximum: Int { 4 << 20 }
 
   private static var none: Int { -1 }
 
+  /// Creates an iterator that `seekToFirst` or `seek` positions.
+  ///
   /// `upper` is the first key that is left to other jobs.
   ///
-  /// Requires: `zeroesSequences` only if `deeper` knows no table, and never for outputs on level 0,
-  /// which is ordered by sequence.
+  /// Requires: `zeroesSequences` only if `deeper` knows no table, and never for outputs on level 0, which is ordered by
+  /// sequence.
   init(
     _ source: consuming MergingIterator<Child>, snapshots: SnapshotIntervals, deeper: consuming DeeperKeys,
     zeroesSequences: Bool, upper: [UInt8]? = nil, tombstones: RangeTombstoneList = .empty,
@@ -170,21 +173,22 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
 
   // MARK: - Whole blocks
 
-  /// Whether the iterator is at the first entry of a block that may be copied as it is (rule 6).
+  /// A Boolean value that indicates whether the iterator is at the first entry of a block that may be copied as it is
+  /// (rule 6).
   var isAtWholeBlock: Bool {
     guard location == .onEntry, source.startsPlainBlock, source.blockEndsBeforeOthers() else { return false }
     if hasTombstones, !blockIsUncovered { return false }
     return !hasUpper || source.blockEnds(before: InternalKey(upper.view, Trailer(word: .max)))
   }
 
-  /// Whether the block is in a gap between range tombstones.
+  /// A Boolean value that indicates whether the block is in a gap between range tombstones.
   private var blockIsUncovered: Bool {
     if isInFragment { return false }
     return fragment == tombstones.count
       || source.blockEnds(before: InternalKey(tombstones.start(fragment), Trailer(word: .max)))
   }
 
-  /// Passes the merge's child in whose block the iterator is.
+  /// Calls `body` with the merge's child in whose block the iterator is.
   func withBlock<R, E: Error>(_ body: (borrowing Child) throws(E) -> R) throws(E) -> R {
     try source.withWinner(body)
   }
@@ -247,7 +251,9 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     if hasTombstones { enterFragment() }
   }
 
-  /// Keys ascend, and so does the fragment.
+  /// Advances `fragment` to the first fragment that ends after `key`.
+  ///
+  /// Keys ascend, so the fragment never moves back.
   @inline(never)
   private mutating func enterFragment() {
     if fragment < tombstones.count, tombstones.end(fragment) <= key.view {
@@ -259,8 +265,9 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     isInFragment = fragment < tombstones.count && tombstones.start(fragment) <= key.view
   }
 
-  /// Rule 7. The oldest tombstone that is newer than the entry decides: if it is of a later interval, so are all
-  /// others.
+  /// Returns whether a range tombstone covers an entry (rule 7).
+  ///
+  /// The oldest tombstone that is newer than the entry decides: if it is of a later interval, so are all others.
   @inline(never)
   private func isCovered(_ entry: Trailer, _ interval: Int) -> Bool {
     if !isInFragment || interval == snapshots.unsettled { return false }
@@ -283,7 +290,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
 
   private var isAtOlderEntry: Bool { source.isValid && key.equals(source.userKey) }
 
-  /// Rules 2 and 3. Returns false if the delete is dropped; the merge is past it then.
+  /// Applies rules 2 and 3 to a delete, and returns false if it is dropped; the merge is then past it.
   private mutating func keepsDelete(_ entry: Trailer, _ interval: Int) throws(EngineError) -> Bool {
     cast(interval, isDelete: true)
     if deeper.mayHold(key.view) {
@@ -316,7 +323,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     return false
   }
 
-  /// Rule 4. Returns false if the single delete is dropped; the merge is then past it, or past its put.
+  /// Applies rule 4 to a single delete, and returns false if it is dropped; the merge is then past it, or past its put.
   private mutating func keepsSingleDelete(_ entry: Trailer, _ interval: Int) throws(EngineError) -> Bool {
     if interval == snapshots.unsettled {
       cast(interval, isDelete: true)
@@ -345,7 +352,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     return true
   }
 
-  /// Whether the single delete that was just dropped with its put violates its contract.
+  /// A Boolean value that indicates whether the single delete that was just dropped with its put violates its contract.
   private func isAtSecondPut(_ interval: Int) -> Bool {
     guard isAtOlderEntry, source.trailer.kind == .put else { return false }
     return snapshots.interval(of: source.trailer.sequence) == interval && !isCovered(source.trailer, interval)
@@ -353,7 +360,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
 
   // MARK: - Operands
 
-  /// Rule 8. Moves to the result for the operand at which the merge is, and its neighbors.
+  /// Applies rule 8: moves to the result for the operand at which the merge is, and its neighbors.
   private mutating func keepOperands(_ entry: Trailer, _ interval: Int) throws(EngineError) {
     guard let function, interval != snapshots.unsettled else {
       trailer = entry
@@ -389,7 +396,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     location = .onOperand
   }
 
-  /// The base that the operands are folded over, if known: a value, or none.
+  /// A known base that the operands are folded over: a value, or `nil` if the key has no value below the operands.
   private struct OperandBase {
     let value: ByteView?
   }

@@ -51,8 +51,9 @@ struct CompactionOutputSplitter {
     overlapMaximum = targetFileSize * 10
   }
 
-  /// Whether the output ends before `userKey`, given the bytes written to it so far. After true, the counts restart for
-  /// the output that begins with `userKey`.
+  /// Returns whether the output ends before `userKey`, given the bytes written to it so far.
+  ///
+  /// After true, the counts restart for the output that begins with `userKey`.
   @inline(__always)
   mutating func shouldSplit(before userKey: ByteView, currentSize: UInt64) -> Bool {
     if cutIndex < cuts.count, crossCut(userKey), currentSize > 0 { return true }
@@ -64,7 +65,7 @@ struct CompactionOutputSplitter {
     return crossBoundary(userKey, currentSize)
   }
 
-  /// Whether a cut lies before the key and not before the key of the previous call.
+  /// Returns whether a cut lies before the key and not before the key of the previous call.
   @inline(never)
   private mutating func crossCut(_ userKey: ByteView) -> Bool {
     let first = cutIndex

@@ -1,7 +1,7 @@
 /// The parameters of the picker. The defaults come from the simulations in `CompactionSimulationTests`, which bound the
 /// write amplification of each workload.
 struct CompactionPickerOptions: Sendable {
-  /// Bytes of a full memtable; a flush makes tables of about half of that.
+  /// The bytes of a full memtable. A flush makes tables of about half of that size.
   var memtableSize: UInt64 = 64 << 20
 
   /// The depth of level 0 at which it is compacted into the base level while writes continue. Each table of depth costs
@@ -103,7 +103,9 @@ struct LevelTargets: Sendable, Equatable {
     return count
   }
 
-  /// The `degree`-th root by bisection: the same on every platform.
+  /// Returns the `degree`-th root of `value`.
+  ///
+  /// It is found by bisection, so that the result is the same on every platform.
   static func root(_ value: Double, _ degree: Int) -> Double {
     var low = 1.0
     var high = max(value, 1)

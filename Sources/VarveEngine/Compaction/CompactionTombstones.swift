@@ -23,7 +23,10 @@ struct CompactionTombstones: Sendable {
     self.kept = kept
   }
 
-  /// `older` are the runs that may have older entries of the job's keys; nil if unknown: then every tombstone stays.
+  /// Selects the tombstones of a job from `merge`.
+  ///
+  /// `older` are the runs that may have older entries of the job's keys. If they are unknown (`nil`), every tombstone
+  /// stays.
   init(_ merge: RangeTombstoneMerge, snapshots: SnapshotIntervals, older: [SortedRun]?) {
     covering = merge.fragments(interval: { snapshots.interval(of: $0) }, unsettled: snapshots.unsettled)
     guard let older else {
@@ -44,8 +47,10 @@ struct CompactionTombstones: Sendable {
     kept = RangeTombstoneList(builder)
   }
 
-  /// Writes the tombstones within a table's keys: from `lower` (nil: the first) to before `upper` (nil: the end). A
-  /// table that gets all of them shares the list.
+  /// Writes the tombstones within a table's keys, from `lower` up to but not including `upper`.
+  ///
+  /// A `lower` of `nil` means the first key, an `upper` of `nil` the end. A table that gets all tombstones shares the
+  /// list.
   func write(from lower: [UInt8]?, to upper: [UInt8]?, into builder: TableBuilder) {
     if lower == nil, upper == nil { return builder.share(kept) }
     forEach(from: lower, to: upper) { start, end, index in
@@ -53,7 +58,7 @@ struct CompactionTombstones: Sendable {
     }
   }
 
-  /// Whether a table of these keys gets any tombstone.
+  /// Returns whether a table of these keys gets any tombstone.
   func hasAny(from lower: [UInt8]?, to upper: [UInt8]?) -> Bool {
     var found = false
     forEach(from: lower, to: upper) { _, _, _ in found = true }
@@ -78,7 +83,7 @@ struct CompactionTombstones: Sendable {
 }
 
 extension CompactionTombstones {
-  /// Range tombstones of a memtable that a reader at a snapshot sees, and one at the previous snapshot does not.
+  /// The range tombstones of a memtable that a reader at `snapshot` sees and one at the snapshot `before` does not.
   private struct Step {
     let memTable: MemTable
     let snapshot: SequenceNumber
@@ -91,7 +96,7 @@ extension CompactionTombstones {
     }
   }
 
-  /// The tombstones of memtables: for each range the newest for each of `snapshots`, which ascend.
+  /// Creates the tombstones of memtables: for each range the newest one for each of `snapshots`, which ascend.
   ///
   /// Complexity: O(n log n) for n tombstones; O(n), and no memory except the list's, for one memtable between two
   /// snapshots, whose fragments are in order.
@@ -100,7 +105,7 @@ extension CompactionTombstones {
     for memTable in memTables where !memTable.rangeTombstones.isEmpty {
       var before = SequenceNumber.zero
       for snapshot in snapshots + [.maximum] {
-        // Only if a tombstone was added between the two snapshots is there something new.
+        // A step is needed only if a tombstone was added between the two snapshots.
         guard let newest = memTable.rangeTombstones.newest(at: snapshot), newest > before else { continue }
         steps.append(Step(memTable: memTable, snapshot: snapshot, before: before))
         before = snapshot

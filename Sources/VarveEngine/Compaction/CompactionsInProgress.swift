@@ -1,4 +1,6 @@
-/// The running compactions, with what the next pick needs to know: a value, so that picking stays a pure function.
+/// The running compactions, with the facts about them that the next pick needs.
+///
+/// It is a value, so that picking stays a pure function.
 ///
 /// # Invariants
 /// 1. A table is an input of at most one compaction.
@@ -27,7 +29,7 @@ struct CompactionsInProgress: Sendable {
 
   var count: Int { jobs.count }
 
-  /// Registers a compaction that begins. It must have been picked with this value.
+  /// Registers a compaction that begins. It must have been picked with this value of `CompactionsInProgress`.
   mutating func begin(_ compaction: Compaction) -> Ticket {
     let job = Job(
       family: compaction.family, outputLevel: compaction.dropsInputs ? Self.noLevel : compaction.outputLevel,
@@ -60,7 +62,7 @@ struct CompactionsInProgress: Sendable {
     jobs.values.reduce(0) { $0 + ($1.family == family ? $1.sizes[level] ?? 0 : 0) }
   }
 
-  /// Whether a running compaction may write tables into a range of a level.
+  /// Returns whether a running compaction may write tables into a range of a level.
   func hasOutputs(of family: FamilyID, level: Int, overlapping range: UserKeyRange) -> Bool {
     jobs.values.contains { $0.family == family && $0.outputLevel == level && $0.range.overlaps(range) }
   }

@@ -45,24 +45,24 @@ struct CoveredTables: Sendable {
     let cover: Known
   }
 
-  /// Returns the range tombstones of a table; nil if they can't be read.
+  /// Returns the range tombstones of a table, or `nil` if they can't be read.
   typealias Reader = (TableMetadata) -> RangeTombstoneList?
 
   /// The numbers of the tables of each chunk of the last version, by the chunk's id.
   private var chunks: [UInt64: [FileNumber]] = [:]
-  /// The oldest snapshot at the last update: no reader saw less.
+  /// The oldest snapshot at the last update. No reader saw an older state.
   private var oldestSnapshot = SequenceNumber.zero
   private var found: [FileNumber: Pair] = [:]
-  /// Tables whose tombstones could not be read: retried at the next update.
+  /// Tables whose tombstones could not be read. The next update reads them again.
   private var unread: [FileNumber: Known] = [:]
-  /// The number of pairs of tables examined: the cost of the updates.
+  /// The number of pairs of tables examined, which is the cost of the updates.
   private(set) var examinedCount = 0
 
   init() {}
 
   // MARK: - Search
 
-  /// Updates the known covered tables to a version. No reader sees less than `oldestSnapshot`.
+  /// Updates the known covered tables to a version. No reader sees a state older than `oldestSnapshot`.
   mutating func update(to version: Version, oldestSnapshot: SequenceNumber, _ read: Reader) {
     var new = takeNew(in: version)
     var covers = new.filter { $0.rangeTombstoneCount > 0 }
@@ -115,7 +115,7 @@ struct CoveredTables: Sendable {
     return new
   }
 
-  /// Searches for a table that covers `table`: its bounds include the smallest key of `table`.
+  /// Searches for a table that covers `table`: one whose bounds include the smallest key of `table`.
   private mutating func findCover(of table: TableMetadata, in version: Version, _ read: Reader) {
     guard found[table.number] == nil, table.largestSequence < oldestSnapshot else { return }
     version.forEachRun { run, _ in
@@ -145,9 +145,9 @@ struct CoveredTables: Sendable {
     }
   }
 
-  /// Whether some table at `overlap` may be covered by `cover`, judging by bounds and sequences.
+  /// Returns whether a table at `overlap` may be covered by `cover`, judging by bounds and sequences.
   private func hasOlder(_ overlap: Range<Int>, of run: SortedRun, than cover: TableMetadata) -> Bool {
-    // Between the first and the last, tables lie within the bounds of the cover.
+    // All tables of `overlap` except the first and the last lie within the bounds of the cover.
     let isThere: Bool? = run.first(in: overlap, ofChunks: { _ in true }) { _, table in
       Self.mayCover(cover, table) && table.smallest.compare(cover.smallest) >= 0 ? true : nil
     }
@@ -169,7 +169,7 @@ struct CoveredTables: Sendable {
     }
   }
 
-  /// Whether one table may cover the other, judging by sequences and bounds.
+  /// Returns whether one table may cover the other, judging by sequences and bounds.
   private static func mayCover(_ cover: TableMetadata, _ table: TableMetadata) -> Bool {
     cover !== table && cover.rangeTombstoneCount > 0 && cover.largestSequence > table.largestSequence
       && cover.largest.compare(table.largest) >= 0
@@ -182,7 +182,7 @@ struct CoveredTables: Sendable {
     found[table.number] = Pair(covered: Known(table), cover: Known(cover))
   }
 
-  /// Whether fragments of one list, without a gap, cover the table.
+  /// Returns whether fragments of one list cover the table without a gap.
   static func covers(_ list: RangeTombstoneList, _ table: TableMetadata, oldestSnapshot: SequenceNumber) -> Bool {
     var key = table.smallest
     var index = list.firstIndex(endingAfter: key)
@@ -199,7 +199,7 @@ struct CoveredTables: Sendable {
 
   // MARK: - Results
 
-  /// The idle tables that can be dropped, by level; empty if there are none.
+  /// Returns the idle tables that can be dropped, by level. The array is empty if there are none.
   ///
   /// Complexity: a binary search in each run for each covered table. Opens no table.
   func idle(in version: Version, _ inProgress: CompactionsInProgress) -> [Compaction.Input] {
@@ -219,7 +219,7 @@ struct CoveredTables: Sendable {
 }
 
 extension RangeTombstoneList {
-  /// The keys that fragments cover without a gap, ascending.
+  /// The ranges of keys that fragments cover without a gap, ascending.
   fileprivate var ranges: [(start: ByteView, end: ByteView)] {
     var ranges: [(start: ByteView, end: ByteView)] = []
     for index in 0..<count {

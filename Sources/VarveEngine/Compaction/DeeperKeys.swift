@@ -57,20 +57,20 @@ struct DeeperKeys: ~Copyable {
     }
   }
 
-  /// For jobs that don't know the deeper levels: every key may have data there.
+  /// Returns an instance for jobs that don't know the deeper levels: every key may have data there.
   static func everyKey() -> DeeperKeys {
     var keys = DeeperKeys([])
     keys.holdsEveryKey = true
     return keys
   }
 
-  /// Whether no key has data below.
+  /// A Boolean value that indicates whether no key has data below.
   var isEmpty: Bool { intervals.isEmpty && !holdsEveryKey }
 
   /// Restarts from the first key.
   mutating func rewind() { position = 0 }
 
-  /// Whether a deeper table's bounds include `key`, which must not be before the key of the previous call.
+  /// Returns whether a deeper table's bounds include `key`, which must not be before the key of the previous call.
   @inline(__always)
   mutating func mayHold(_ key: ByteView) -> Bool {
     if position == intervals.count { return holdsEveryKey }
@@ -81,7 +81,9 @@ struct DeeperKeys: ~Copyable {
     return intervals[position].start.compare(key) <= 0
   }
 
-  /// Doubling steps, then a binary search: a job may begin far past the first interval.
+  /// Moves `position` to the first interval that does not end before `key`.
+  ///
+  /// Uses doubling steps and then a binary search, because a job may begin far past the first interval.
   @inline(never)
   private mutating func advance(to key: ByteView) {
     var step = 1

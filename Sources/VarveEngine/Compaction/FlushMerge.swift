@@ -11,7 +11,7 @@ extension CompactionIterator where Child == MergeSource {
     try next()
   }
 
-  /// Returns false, without any effect, if the builder prefers rows.
+  /// Copies the block at which the iterator is. Returns false, without any effect, if the builder prefers rows.
   @inline(never)
   private mutating func copyBlock(into builder: TableBuilder) throws(EngineError) -> Bool {
     guard let table = withBlock({ $0.tableIterator }), builder.canCopyBlock(table) else { return false }
@@ -21,8 +21,10 @@ extension CompactionIterator where Child == MergeSource {
   }
 }
 
-/// The merge of a flush: memtables into tables, one version of a key for each snapshot interval.
+/// The merge of a flush: it writes memtables into tables, with one version of a key for each snapshot interval.
 enum FlushMerge {
+  /// Writes the entries of `memtables` that some reader could need.
+  ///
   /// `snapshots` are the live ones and the visible sequence, ascending. A flush does not check the levels below, so
   /// every tombstone stays. `builder` returns the builder of the table for a key; it is valid until the next call.
   static func run(

@@ -20,7 +20,7 @@ struct LevelSeeds: Sendable {
     let indices: [Int]
     /// Bytes overlapped per byte of compensated size, in the order of `indices`.
     let ratios: [Double]
-    /// Indices in the chunk, ascending, of tables that are mostly tombstones and overlap little.
+    /// Indices in the chunk, ascending, of tables that are mostly tombstones and overlap little of the next level.
     let tombstones: [Int]
 
     init(_ chunk: TableChunk, over next: SortedRun, below: [UInt64]) {
@@ -38,14 +38,14 @@ struct LevelSeeds: Sendable {
 
   /// The orders by level and chunk id.
   private var known: [Int: [UInt64: ChunkOrder]] = [:]
-  /// The number of tables whose overlap was searched: the cost of the picks.
+  /// The number of tables whose overlap was searched, which is the cost of the picks.
   private(set) var examinedCount = 0
 
   init() {}
 
   var isEmpty: Bool { known.isEmpty }
 
-  /// Updates the orders of a level to a version.
+  /// Updates the orders of a level to a version, and returns them in the order of the level's chunks.
   private mutating func orders(_ level: Int, of version: Version) -> [ChunkOrder] {
     let run = version.run(level)
     let next = version.run(level + 1)
@@ -67,7 +67,8 @@ struct LevelSeeds: Sendable {
     return orders
   }
 
-  /// The first result of `body` that is not nil for an index of a table of `level`, in the order of the ratios.
+  /// Returns the first result of `body` that is not `nil` for an index of a table of `level`, in the order of the
+  /// ratios.
   ///
   /// Each attempt considers the first untried table of every chunk. Attempts fail only for tables that conflict with a
   /// running compaction or a damaged table, so they are few.
@@ -87,8 +88,10 @@ struct LevelSeeds: Sendable {
     }
   }
 
-  /// The first result of `body` that is not nil for an index of a table of `level` that is mostly tombstones and
-  /// overlaps at most ten times its size on the next level, in key order.
+  /// Returns the first result of `body` that is not `nil` for a table of `level` that is mostly tombstones.
+  ///
+  /// `body` receives the indices, in key order, of the tables that overlap at most ten times their size on the next
+  /// level.
   mutating func firstTombstones<R>(level: Int, of version: Version, _ body: (Int) -> R?) -> R? {
     guard version.run(level).chunks.contains(where: \.hasMostlyTombstones) else { return nil }
     let orders = orders(level, of: version)
@@ -102,7 +105,7 @@ struct LevelSeeds: Sendable {
 }
 
 extension SortedRun {
-  /// The ids of the chunks with tables that overlap `chunk`, and perhaps of a neighbor.
+  /// The ids of the chunks whose tables overlap `chunk`; a neighbor of them may be included.
   fileprivate func chunkIDs(meeting chunk: TableChunk) -> [UInt64] {
     guard !isEmpty else { return [] }
     let first = chunkIndex(notBefore: chunk.tables[0].smallest)

@@ -1,8 +1,10 @@
 extension LeveledCompactionPicker {
   // MARK: - Moves
 
-  /// The tables of level 0 that overlap nothing on it and nothing on the levels below down to some level, to be moved
-  /// there together. Ascending loads never merge anything.
+  /// Picks tables of level 0 that are moved together to a deeper level.
+  ///
+  /// They are in the oldest sublevel, so no older table of level 0 overlaps them, and they overlap no table on the levels
+  /// below down to the output level. Because of these moves, ascending loads never merge any tables.
   func pickMoveFromLevelZero(_ input: Input, _ targets: LevelTargets) -> Compaction? {
     let levelZero = input.version.levelZero
     guard let oldest = levelZero.sublevels.first else { return nil }
@@ -26,7 +28,9 @@ extension LeveledCompactionPicker {
       isTrivialMove: true)
   }
 
-  /// The deepest level, from the base level on, down to which nothing is in `range` or being written to it.
+  /// Returns the deepest level, from the base level on, down to which no table is in `range` or being written to it.
+  ///
+  /// Returns `nil` if the tables of `range` can't be moved, or if the move would make a later merge too expensive.
   private func moveDepth(_ range: UserKeyRange, _ input: Input, _ targets: LevelTargets) -> Int? {
     var depth = 0
     for level in 1..<Limits.levelCount {
@@ -46,7 +50,7 @@ extension LeveledCompactionPicker {
 
   // MARK: - Into the base level
 
-  /// A compaction of level 0 into the base level, from the deepest interval that is not blocked.
+  /// Picks a compaction of level 0 into the base level, from the deepest interval that is not blocked.
   func pickBase(_ input: Input, _ targets: LevelTargets, score: Double) -> Compaction? {
     let depths = compactableDepths(input)
     let order = depths.indices.filter { depths[$0] > 0 }
@@ -77,8 +81,9 @@ extension LeveledCompactionPicker {
   /// Adjacent intervals are deep because of the same tables: if one is blocked, the others mostly are.
   private static let deepTryMaximum = 8
 
-  /// For each interval, the number of tables below the first busy one. Complexity: O(n log n), and O(n) for each busy
-  /// table.
+  /// Returns, for each interval, the number of tables below the first busy one.
+  ///
+  /// Complexity: O(n log n), and O(n) for each busy table.
   private func compactableDepths(_ input: Input) -> [Int] {
     let levelZero = input.version.levelZero
     let intervals = levelZero.intervals
@@ -92,7 +97,7 @@ extension LeveledCompactionPicker {
     return intervals.depths(below: oldestBusy)
   }
 
-  /// The indices of an interval's tables from the oldest up to the first busy one.
+  /// Returns the indices of an interval's tables from the oldest up to the first busy one.
   private func stack(_ interval: Int, _ input: Input) -> [Int] {
     let levelZero = input.version.levelZero
     let ranges = levelZero.intervals.ranges
@@ -104,7 +109,7 @@ extension LeveledCompactionPicker {
     return members
   }
 
-  /// `seed` and all older tables that overlap a member; nil if one of them is busy.
+  /// Returns `seed` and all older tables that overlap a member, or `nil` if one of them is busy.
   private func closure(of seed: [Int], _ input: Input) -> Set<Int>? {
     let levelZero = input.version.levelZero
     let ranges = levelZero.intervals.ranges
@@ -121,8 +126,9 @@ extension LeveledCompactionPicker {
     return members
   }
 
-  /// A compaction of the level 0 tables with the indices `seed`, with all that must and all that can accompany them,
-  /// into the base level; nil if one of the tables is busy.
+  /// Picks a compaction of the level 0 tables with the indices `seed` into the base level.
+  ///
+  /// It includes all tables that must accompany them and all that can. Returns `nil` if one of the tables is busy.
   func pickBase(
     containing seed: [Int], _ input: Input, _ targets: LevelTargets, reason: Compaction.Reason, score: Double = 1
   ) -> Compaction? {
@@ -165,28 +171,30 @@ extension LeveledCompactionPicker {
 
   // MARK: - Too many runs for one merge
 
-  /// Whether a merge of these tables of level 0 would need more read buffers than it may have.
+  /// Returns whether a merge of these tables of level 0 would need more read buffers than it may have.
   private func hasTooManyRuns(_ members: Set<Int>, _ input: Input) -> Bool {
     guard members.count > options.runCountMaximum else { return false }
     let tables = input.version.levelZero.tables
     return LevelZero(members.sorted().map { tables[$0] }).sublevels.count > options.runCountMaximum
   }
 
-  /// Whether there are enough buffers to merge these tables within level 0. Tables between them in age are included, so
-  /// there may be up to twice as many as were chosen.
+  /// Returns whether there are enough buffers to merge these tables within level 0.
+  ///
+  /// Tables between them in age are included, so there may be up to twice as many as were chosen.
   private func isFewEnough(_ tables: [TableMetadata]) -> Bool {
     tables.count <= 2 * options.runCountMaximum || LevelZero(tables).sublevels.count <= 2 * options.runCountMaximum
   }
 
   private enum FewerRuns {
     case compaction(Compaction)
-    /// A running compaction is in the way.
+    /// A running compaction has one of the tables or writes to their range.
     case blocked
-    /// The tables that must be included make too many runs again: all are merged at once.
+    /// The tables that must be included make too many runs again, so all are merged at once.
     case impossible
   }
 
   /// Merges as many adjacent tables (in age) of `stack`, newest first, as one merge may have into one run of level 0.
+  ///
   /// Chooses those with the fewest bytes, so that an entry is rewritten once for each time that the number of runs
   /// falls by the factor. All of them cover one interval.
   private func pickFewerRuns(of stack: [Int], _ input: Input, score: Double) -> FewerRuns {
@@ -207,7 +215,7 @@ extension LeveledCompactionPicker {
     return .impossible
   }
 
-  /// The `count` adjacent tables in `stack` that have the fewest bytes.
+  /// Returns the `count` adjacent tables in `stack` that have the fewest bytes.
   private func smallest(_ count: Int, of stack: [Int], _ levelZero: LevelZero) -> [Int] {
     let sizes = stack.map { levelZero.tables[$0].fileSize }
     var size = sizes.prefix(count).reduce(0, +)
@@ -219,7 +227,7 @@ extension LeveledCompactionPicker {
     return Array(stack[best.first..<best.first + count])
   }
 
-  /// Those of `members`, newest first, that cover the interval covered by most of them.
+  /// Returns those of `members`, newest first, that cover the interval covered by most of them.
   private func deepestStack(of members: Set<Int>, _ input: Input) -> [Int] {
     let intervals = input.version.levelZero.intervals
     let depths = intervals.depths { members.contains($0) }
@@ -229,23 +237,24 @@ extension LeveledCompactionPicker {
 
   // MARK: - Within level 0
 
-  /// Why tables of level 0 are merged among themselves.
+  /// The reason for which tables of level 0 are merged among themselves.
   enum IntraLevelZeroCause: Sendable {
     /// Level 0 is deep, and the base level is busy.
     case deep
-    /// A damaged table keeps them on level 0.
+    /// A damaged table keeps the tables on level 0.
     case stuck
-    /// Writes have paused: reads in the meantime should not search each flushed table separately.
+    /// Writes have paused, and reads until they resume should not search each flushed table separately.
     case paused
   }
 
-  /// Merges the newest idle tables of a deep interval into one: depth falls without the base level.
+  /// Merges the newest idle tables of a deep interval into one, which reduces the depth without using the base level.
   ///
   /// The inputs are contiguous in age among all tables that overlap their range, so that the output is completely newer
   /// or completely older than every table it overlaps.
   func pickIntraLevelZero(_ input: Input, _ cause: IntraLevelZeroCause, score: Double) -> Compaction? {
     let levelZero = input.version.levelZero
-    // Stuck tables can't become shallow in any other way: they are merged as soon as level 0 would otherwise be.
+    // A merge within level 0 is the only way to reduce the depth of stuck tables. It begins at the depth from which
+    // level 0 would otherwise be compacted.
     let countMinimum = cause == .stuck ? options.levelZeroDepthTrigger : options.intraLevelZeroCountMinimum
     var runs: [(interval: Int, members: [Int])] = []
     for interval in 0..<levelZero.intervals.count {
@@ -256,7 +265,7 @@ extension LeveledCompactionPicker {
       }
     }
     runs.sort { $0.members.count != $1.members.count ? $0.members.count > $1.members.count : $0.interval < $1.interval }
-    // Only if deep: a few tables will soon be compacted into the base level anyway.
+    // A level 0 that is less deep is left alone: its few tables will soon be compacted into the base level anyway.
     let depthMinimum = cause == .deep ? options.levelZeroDepthTrigger * 2 : 0
     for run in runs.prefix(8) where levelZero.depth >= depthMinimum {
       guard let members = between(run.members, input) else { continue }
@@ -271,9 +280,11 @@ extension LeveledCompactionPicker {
     return nil
   }
 
-  /// The newest tables of an interval down to the first busy one; at most a batch of bytes, and at most as many runs as
-  /// one merge may have. `areAlike`: down to the first one that is larger than twice all newer ones, so that tables
-  /// merged in one pause are not rewritten in each following one.
+  /// Returns the newest tables of an interval down to the first busy one.
+  ///
+  /// They have at most a batch of bytes, and are at most as many runs as one merge may have. With `areAlike`, they end
+  /// before the first table that is larger than twice all newer ones, so that tables merged in one pause are not
+  /// rewritten in each following one.
   private func newestIdle(_ interval: Int, _ input: Input, areAlike: Bool) -> [Int] {
     let levelZero = input.version.levelZero
     let ranges = levelZero.intervals.ranges
@@ -293,8 +304,9 @@ extension LeveledCompactionPicker {
     return members
   }
 
-  /// `seed` and every table that overlaps the range and is neither newer nor older than all members; nil if one of them
-  /// is busy.
+  /// Returns `seed` and every table that overlaps its range and is neither newer nor older than all members.
+  ///
+  /// Returns `nil` if one of them is busy.
   private func between(_ seed: [Int], _ input: Input) -> Set<Int>? {
     let tables = input.version.levelZero.tables
     var members = Set(seed)

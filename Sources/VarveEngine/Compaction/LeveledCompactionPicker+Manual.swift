@@ -2,18 +2,20 @@ extension LeveledCompactionPicker {
   /// The next step of a manual compaction.
   enum ManualPick: Sendable {
     case compaction(Compaction)
-    /// A running compaction is in the way: ask again when a compaction has finished.
+    /// A running compaction is in the way; call again when a compaction has finished.
     case blocked
     /// Everything of the range is on the bottom level.
     case done
   }
 
-  /// The next step of moving a range to the bottom level, which drops every tombstone that no snapshot needs. Call it
-  /// with the current Version, run the result, and call it again until it is `done`.
+  /// Returns the next step of moving a range to the bottom level, which drops every tombstone that no snapshot needs.
   ///
-  /// First level 0 goes into the base level; then, part by part in key order, the tables of *all* levels go to the
-  /// bottom in one merge each, so that no byte is written once per level. Tables without entries at or below `newest`
-  /// were added after the call and are skipped, and so are damaged tables with all that would be merged with them.
+  /// Call it with the current Version, run the result, and call it again until it is `done`.
+  ///
+  /// First, level 0 is compacted into the base level. Then, part by part in key order, the tables of *all* levels move
+  /// to the bottom in one merge each, so that no byte is written once per level. Tables without entries at or below
+  /// `newest` were added after the call and are skipped. Damaged tables are skipped too, with all tables that would be
+  /// merged with them.
   func pickManual(_ input: Input, range: UserKeyRange, newest: SequenceNumber = .maximum) -> ManualPick {
     let levelZero = input.version.levelZero
     let members = levelZero.tables.indices.filter {
@@ -41,7 +43,7 @@ extension LeveledCompactionPicker {
     return .compaction(compaction)
   }
 
-  /// A compaction of tables of `level` from `first` on, with all that they overlap further down, to the bottom.
+  /// Picks a compaction of tables of `level` from `first` on, with all that they overlap further down, to the bottom.
   private func pickToBottom(_ level: Int, _ first: Int, _ end: Int, _ input: Input) -> ManualPick {
     let run = input.version.run(level)
     var best: (inputs: [Compaction.Input], range: UserKeyRange)?
@@ -63,13 +65,13 @@ extension LeveledCompactionPicker {
       finish(best.inputs, to: LevelTargets.bottomLevel, best.range, input, reason: .manual, score: 1))
   }
 
-  /// Whether a damaged table is among the tables that go to the bottom with a table.
+  /// Returns whether a damaged table is among the tables that move to the bottom with a table.
   private func reachesSuspect(_ level: Int, _ table: TableMetadata, _ input: Input) -> Bool {
     if input.suspects.isEmpty { return false }
     return column(level, [table], input.version).0.contains { $0.tables.contains(where: input.isSuspect) }
   }
 
-  /// `tables` and, level by level, the tables that overlap those above.
+  /// Returns `tables` and, level by level, the tables that overlap those above.
   private func column(
     _ level: Int, _ tables: [TableMetadata], _ version: Version
   ) -> ([Compaction.Input], UserKeyRange) {
@@ -85,7 +87,7 @@ extension LeveledCompactionPicker {
 
   // MARK: - Tombstones
 
-  /// A table above the bottom that is mostly tombstones, with the tables it overlaps below; or one at the bottom,
+  /// Picks a table above the bottom that is mostly tombstones, with the tables it overlaps below; or one at the bottom,
   /// alone.
   func pickTombstones(_ input: Input, _ seeds: inout LevelSeeds) -> Compaction? {
     for level in 1..<LevelTargets.bottomLevel {
@@ -98,8 +100,9 @@ extension LeveledCompactionPicker {
     return pickBottomTombstones(input, in: .all)
   }
 
-  /// A table that is mostly tombstones, has no table below it, and is completely visible to every snapshot: rewritten
-  /// on its level, it loses all of its tombstones.
+  /// Picks a table that is mostly tombstones, has no table below it, and is completely visible to every snapshot.
+  ///
+  /// The table is rewritten on its level, and loses all of its tombstones.
   func pickBottomTombstones(_ input: Input, in range: UserKeyRange) -> Compaction? {
     guard let level = input.version.deepestLevel, level > 0 else { return nil }
     let run = input.version.run(level)
@@ -120,8 +123,9 @@ extension LeveledCompactionPicker {
 extension LeveledCompactionPicker {
   // MARK: - Debt
 
-  /// The bytes that compactions must write until no level exceeds its target: the write controller keeps them bounded.
-  /// An estimate; continuous in the sizes, zero if nothing is due.
+  /// Returns the bytes that compactions must write until no level exceeds its target. The write controller bounds them.
+  ///
+  /// The result is an estimate, continuous in the sizes, and zero if no compaction is due.
   ///
   /// Level 0 owes the part deeper than the trigger, times the bytes that the base level rewrites per byte; each level
   /// owes the excess over its target, times its overlap below.
@@ -152,7 +156,7 @@ extension LeveledCompactionPicker {
     return UInt64(debt)
   }
 
-  /// The largest number of level 0 tables that can go down and cover one key.
+  /// Returns the largest number of level 0 tables that can move to a deeper level and cover one key.
   func depth(_ version: Version, _ stuck: StuckTables) -> Int {
     if stuck.isEmpty { return version.levelZero.depth }
     return LevelZero(version.levelZero.tables.filter { !stuck.contains($0) }).depth

@@ -1,11 +1,12 @@
 /// Chooses the next compaction: leveled, with level 0 judged by depth.
 ///
-/// A pure function of the Version, the running compactions and the options: same values, same pick. Call it after each
-/// install and after each begin, until it returns nil: it fills any number of threads, and picks never overlap running
+/// The pick is a pure function of the Version, the running compactions and the options. Call it after each install and
+/// after each begin, until it returns `nil`: it fills any number of threads, and picks never overlap running
 /// compactions.
 ///
 /// # Order of choice
-///  1. Tables of level 0 that nothing overlaps move down unread, as deep as nothing overlaps them.
+///  1. Tables of level 0 that no older table of it overlaps move down without being read, as deep as no table overlaps
+///     them.
 ///  2. The most urgent of: level 0 into the base level, and each level above its target into the next. A level's
 ///     urgency is reduced while the next one exceeds its target, too.
 ///  3. If level 0 is deep and the base level is busy: an intra-level-0 compaction.
@@ -39,9 +40,9 @@ struct LeveledCompactionPicker: Sendable {
     let family: FamilyID
     let version: Version
     let inProgress: CompactionsInProgress
-    /// No snapshot sees less than this; hidden entries at or below it are not needed by any reader.
+    /// No reader sees a state older than this. An entry that is hidden at or below it is not needed by any reader.
     let oldestSnapshot: SequenceNumber
-    /// Whether writes have paused: then tables that wait in level 0 for similar ones need not wait.
+    /// A Boolean value that indicates whether writes have paused. If so, tables of level 0 don't wait for similar ones.
     let isSettling: Bool
     /// Tables of the family in which compactions found damage.
     let suspects: [SuspectTable]
@@ -61,7 +62,7 @@ struct LeveledCompactionPicker: Sendable {
       stuck = StuckTables(version, suspects)
     }
 
-    /// Whether a table cannot be an input now: a compaction has it, or it is damaged.
+    /// Returns whether a table cannot be an input now, because a compaction has it or because it is damaged.
     func isBusy(_ table: TableMetadata) -> Bool { inProgress.isBusy(table) || isSuspect(table) }
 
     func isSuspect(_ table: TableMetadata) -> Bool {
@@ -75,12 +76,13 @@ struct LeveledCompactionPicker: Sendable {
     return LevelTargets(input.version, options: options, shallowestOutputLevel: shallowest)
   }
 
-  /// The level right above the uppermost suspect, into which tables above it are merged; nil if there is no suspect.
+  /// Returns the level right above the uppermost suspect, into which tables above it are merged, or `nil` without
+  /// suspects.
   static func levelAbove(_ suspects: [SuspectTable]) -> Int? {
     suspects.lazy.map(\.level).filter { $0 > 1 }.min().map { $0 - 1 }
   }
 
-  /// The next compaction; nil if there is nothing to do, or everything is blocked by running compactions.
+  /// Returns the next compaction, or `nil` if none is due or running compactions block all that are.
   ///
   /// `seeds` is state remembered from earlier picks of the family. It saves work and never changes the pick.
   func pick(_ input: Input, _ seeds: inout LevelSeeds) -> Compaction? {
@@ -102,7 +104,7 @@ struct LeveledCompactionPicker: Sendable {
 
   // MARK: - Scores
 
-  /// How full a level is; it is compacted from 1 on.
+  /// The fill of a level, which is compacted from 1 on.
   struct Score: Sendable {
     let level: Int
     let fill: Double
@@ -110,14 +112,14 @@ struct LeveledCompactionPicker: Sendable {
     let urgency: Double
   }
 
-  /// The levels, most urgent first. Tables that are being compacted, or can't be, don't count.
+  /// Returns the scores of the levels, most urgent first. Tables that are being compacted, or can't be, don't count.
   func scores(_ input: Input, _ targets: LevelTargets) -> [Score] {
     var fills = [Double](repeating: 0, count: Limits.levelCount)
     fills[0] = levelZeroFill(input, targets)
     for level in 1..<LevelTargets.bottomLevel {
       let idle = idleSize(level: level, input)
       guard idle > 0 else { continue }
-      // A level that should be empty is drained, but nothing waits for that.
+      // A level that should be empty is drained, but no other compaction waits for that.
       fills[level] = targets.sizes[level] == 0 ? 1 : Double(idle) / Double(targets.sizes[level])
     }
     var scores: [Score] = []
@@ -129,18 +131,18 @@ struct LeveledCompactionPicker: Sendable {
     return scores.sorted { $0.urgency != $1.urgency ? $0.urgency > $1.urgency : $0.level < $1.level }
   }
 
-  /// The compensated size of a level's tables that are in no compaction and that no damaged table keeps there.
+  /// Returns the compensated size of a level's tables that are in no compaction and that no damaged table keeps there.
   private func idleSize(level: Int, _ input: Input) -> UInt64 {
     let run = input.version.run(level)
     guard input.suspects.isEmpty else {
       return run.tables.reduce(0) { $0 + (input.isBusy($1) || input.stuck.contains($1) ? 0 : $1.compensatedSize) }
     }
     let all = run.compensatedSize
-    // A compaction that has just ended may count as running; at its end the level is checked again.
+    // The tables of a compaction that has just ended may still count as running. The level is checked again at its end.
     return all - min(all, input.inProgress.compensatedSize(of: input.family, level: level))
   }
 
-  /// Depth decides; bytes and tables count only if they accumulate side by side.
+  /// Returns the fill of level 0. Depth decides; bytes and tables count only if they accumulate side by side.
   private func levelZeroFill(_ input: Input, _ targets: LevelTargets) -> Double {
     let levelZero = input.version.levelZero
     guard !levelZero.isEmpty else { return 0 }
@@ -158,8 +160,10 @@ struct LeveledCompactionPicker: Sendable {
     return max(depth, bytes, Double(count) / 256, input.isSettling ? idleFill(size, input, targets) : 0)
   }
 
-  /// The weight of level 0 when writes have paused: it is compacted from half of the base level on. So an idle tree is
-  /// at most that much larger than its last levels, and a pause costs at most three written bytes for each one flushed.
+  /// Returns the fill of level 0 when writes have paused: it is compacted from half of the base level's size on.
+  ///
+  /// So an idle tree is at most that much larger than its last levels, and a pause costs at most three written bytes
+  /// for each one flushed.
   private func idleFill(_ size: UInt64, _ input: Input, _ targets: LevelTargets) -> Double {
     let base = input.version.size(level: targets.baseLevel)
     return base == 0 ? (size > 0 ? 1 : 0) : Double(size) * 2 / Double(base)
@@ -167,7 +171,7 @@ struct LeveledCompactionPicker: Sendable {
 
   // MARK: - One level into the next
 
-  /// The table of the level with the least overlap below for its compensated size, expanded.
+  /// Picks the table of the level with the least overlap below for its compensated size, and expands it.
   private func pickLevel(_ level: Int, _ input: Input, _ seeds: inout LevelSeeds, score: Double) -> Compaction? {
     let run = input.version.run(level)
     return seeds.first(level: level, of: input.version) { index in
@@ -175,8 +179,9 @@ struct LeveledCompactionPicker: Sendable {
     }
   }
 
-  /// A seed with the tables it overlaps on the next level, and more tables of its own level if that adds no overlap.
-  /// Nil if one of them is busy.
+  /// Expands a seed by the tables it overlaps on the next level, and by tables of its own level that add no overlap.
+  ///
+  /// Returns `nil` if one of them is busy.
   func expand(
     _ level: Int, _ seed: Int, _ input: Input, reason: Compaction.Reason, score: Double
   ) -> Compaction? {
@@ -188,7 +193,7 @@ struct LeveledCompactionPicker: Sendable {
     guard !next.tables[lower].contains(where: input.isBusy) else { return nil }
     for table in next.tables[lower] { range.extend(by: table) }
     var size = run.size(of: upper) + next.size(of: lower)
-    // To the right, then to the left: a neighbor is included if it overlaps nothing else below.
+    // The range grows to the right, then to the left: a neighbor is included if it overlaps no other table below.
     func canAdd(_ index: Int) -> Bool {
       let table = run.tables[index]
       guard !input.isBusy(table), size + table.fileSize <= options.expansionSizeMaximum else { return false }

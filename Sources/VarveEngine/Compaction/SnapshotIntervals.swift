@@ -4,9 +4,9 @@
 ///     ───────────┼─────────┼──────────┼──────────┼───────────▶
 ///     interval        0         1          2       unsettled
 ///
-/// Interval i has the sequences above s(i-1) up to s(i) (included). `s` are the live snapshots and the visible sequence
-/// when the job started, so a later snapshot is at the last of them or above: for entries above it, it is still unknown
-/// between which of them a snapshot will fall.
+/// Interval i has the sequences above s(i-1) up to and including s(i). `s` are the live snapshots and the visible
+/// sequence when the job started, so a later snapshot is at the last of them or above. For entries above the last one,
+/// it is still unknown between which of them a snapshot will fall.
 struct SnapshotIntervals: Sendable {
   private let sequences: [UInt64]
   private let oldest: UInt64
@@ -14,7 +14,7 @@ struct SnapshotIntervals: Sendable {
 
   /// `sequences` ascend, and the last one is the visible sequence when the job started.
   init(_ sequences: [SequenceNumber]) {
-    // A job without any would drop entries that readers see.
+    // A job without a sequence would drop entries that readers see.
     guard let first = sequences.first, let last = sequences.last else {
       fatalError("pass at least the visible sequence")
     }

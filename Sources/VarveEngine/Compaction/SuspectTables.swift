@@ -59,7 +59,7 @@ struct SuspectTables: Sendable {
   /// Removes the tables of a family.
   mutating func forget(_ family: FamilyID) { families[family] = nil }
 
-  /// Removes the tables of a family that its version no longer has.
+  /// Removes the suspects of a family that its version no longer has.
   mutating func forgetGone(_ family: FamilyID, _ version: Version) {
     for suspect in of(family) {
       let isThere = version.tables(level: suspect.level).contains { $0.number == suspect.number }
@@ -72,16 +72,16 @@ struct SuspectTables: Sendable {
 /// that overlap a suspect of the next level, and on level 0 the tables that a suspect keeps there.
 ///
 /// # Rule
-/// 1. A table of a level from 1 on goes down with all that it overlaps on the next level. If one of those is a suspect,
+/// 1. A table of a level from 1 on moves down with all that it overlaps on the next level. If one of those is a suspect,
 ///    it stays, and tables from above are merged with it on its level.
-/// 2. A table of level 0 goes to the base level with all older tables of level 0 that it overlaps. The base level is
+/// 2. A table of level 0 moves to the base level with all older tables of level 0 that it overlaps. The base level is
 ///    kept above every suspect (`LeveledCompactionPicker.targets`), so only a suspect of level 0, or one of level 1,
 ///    which has no level above it, keeps the table.
 ///
 /// Complexity: O(1) without suspects; otherwise linear in the tables of the levels concerned.
 struct StuckTables: Sendable {
   private var numbers: Set<FileNumber> = []
-  /// Whether some of them are tables of level 0 that are not suspects.
+  /// A Boolean value that indicates whether some of the stuck tables are on level 0 and are not suspects.
   private(set) var holdsLevelZero = false
 
   init(_ version: Version, _ suspects: [SuspectTable]) {
@@ -99,7 +99,7 @@ struct StuckTables: Sendable {
     for table in newestFirst.reversed() {
       let isSuspect = numbers.contains(table.number)
       guard isSuspect || blocked.contains(where: { $0.overlaps(table) }) else { continue }
-      // Newer tables that overlap this one can't pass it.
+      // Newer tables that overlap this one can't move below it.
       var hull = UserKeyRange(table)
       blocked.removeAll { range in
         guard range.overlaps(hull) else { return false }

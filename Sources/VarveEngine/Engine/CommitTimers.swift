@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// Work that follows a commit after a delay: the sync of `.powerEvery`, and the end record after a sync that no commit
-/// followed.
+/// Performs the work that follows a commit after a delay: the sync of `.powerEvery`, and the end record after a sync
+/// that no commit followed.
 ///
 /// # Syncs
 /// The earliest deadline counts, whichever commit it belongs to. A commit whose deadline no pending job meets submits a
@@ -11,19 +11,20 @@ internal import Synchronization
 /// Safe from any thread.
 final class CommitTimers: Sendable {
   private static let endRecordNanoseconds: UInt64 = 10_000_000
-  // Not the engine: a job must not release the last reference to it.
+  // The timers don't retain the engine, because a job must not release the last reference to it.
   private let pipeline: CommitPipeline
   private let executor: any BackgroundExecutor
   private let clock: any EngineClock
   private let syncs = Mutex(Syncs())
-  /// The time until the next sync when it was last computed; the maximum if none is due. A commit that allows as much
-  /// has nothing to do.
+  /// The time until the next sync when it was last computed, or the maximum if none is due.
+  ///
+  /// A commit that allows at least that delay schedules no sync.
   private let nextSyncDelay = Atomic<UInt64>(.max)
   private let isEndRecordDue = Atomic<Bool>(false)
   private let isStopped = Atomic<Bool>(false)
 
   private struct Syncs: Sendable {
-    /// Whether a commit waits for a sync. Then the last of `jobs` runs in time.
+    /// A Boolean value that indicates whether a commit waits for a sync. Then the last of `jobs` runs in time.
     var isDue = false
     /// The deadlines of the pending jobs, on the engine's clock, latest first.
     var jobs: [UInt64] = []
@@ -81,6 +82,8 @@ final class CommitTimers: Sendable {
     }
   }
 
+  /// Syncs the log.
+  ///
   /// No caller waits here for a failure. If the engine then refuses writes, the next writer gets the error; if the log
   /// continues in a new segment soon, that segment is synced.
   private func syncNow(retryAfter nanoseconds: UInt64) {

@@ -1,4 +1,4 @@
-/// A size or bound of an engine and its origin: `Engine.derivedOptions`.
+/// A size or bound of an engine, and its origin; see `Engine.derivedOptions`.
 public struct DerivedOption: Sendable, Hashable, CustomStringConvertible {
   /// A part of the engine.
   public enum Part: String, Sendable, Hashable, CaseIterable {
@@ -10,7 +10,7 @@ public struct DerivedOption: Sendable, Hashable, CustomStringConvertible {
     case tables
     /// Flushes and compactions.
     case background
-    /// How writers are slowed down.
+    /// The bounds by which writers are slowed down.
     case writers
     /// Statistics, events and asynchronous calls.
     case observation
@@ -32,7 +32,7 @@ public struct DerivedOption: Sendable, Hashable, CustomStringConvertible {
     self.reason = reason
   }
 
-  /// `name = value: reason`.
+  /// The text `name = value: reason`.
   public var description: String { "\(name) = \(value): \(reason)" }
 }
 
@@ -46,7 +46,7 @@ extension Engine {
 }
 
 extension EngineCore {
-  /// See `Engine.derivedOptions`.
+  /// The implementation of `Engine.derivedOptions`.
   var derivedOptions: [DerivedOption] {
     let plan = background.plan
     return memoryOptions(plan) + logOptions(plan) + tableOptions(plan) + backgroundOptions(plan) + writerOptions

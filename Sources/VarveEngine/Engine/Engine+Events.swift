@@ -1,4 +1,5 @@
-/// The few operations that are timed. Separate from the paths that they time, so that the others load nothing for it.
+/// Functions for the few operations that are timed. They are separate from the paths that they time, so that untimed
+/// operations load nothing for them.
 extension EngineCore {
   @inline(never)
   func beginTimed() -> UInt64 { background.metrics.latencies.begin() }

@@ -1,13 +1,14 @@
 /// The first key of a range.
 extension Engine {
   /// Calls `body` with the first key within `bounds` and its value, as of a snapshot; `body` must not keep them.
+  ///
   /// Returns false, without calling `body`, if there is no key.
   ///
-  /// Faster than a cursor that seeks once: files can't be taken back meanwhile, so nothing has to be recorded for that.
-  /// They are kept until the call returns; `body` must not close the engine.
+  /// It is faster than a cursor that seeks once: files can't be taken back during the call, so nothing has to be
+  /// recorded for that case. They are kept until the call returns; `body` must not close the engine.
   ///
-  /// Throws `.familyDropped`, `.corruption` and `.inputOutput`. Complexity: O(log n) in each memtable, and a block of each
-  /// table that is not outside the bounds. Safe from any thread.
+  /// Throws `.familyDropped`, `.corruption` and `.inputOutput`. Complexity: O(log n) in each memtable, and a block of
+  /// each table that is not outside the bounds. Safe from any thread.
   public func visitFirst(
     in family: ColumnFamily? = nil, bounds: CursorBounds = .all, snapshot: EngineSnapshot,
     _ body: (_ key: RawSpan, _ value: RawSpan) -> Void
@@ -25,7 +26,7 @@ extension EngineCore {
     if state.isDropped { throw CommitPipeline.droppedError(state) }
     let mark = epochs.enter()
     let (pinned, sequence) = unsafe pin(state, snapshot)
-    // Retained, so that the epoch ends here: there may be many dead keys before the first live one.
+    // The view is retained, so that the epoch ends here: there may be many dead keys before the first live one.
     let view = unsafe pinned.takeUnretainedValue()
     epochs.leave(mark)
     defer { withExtendedLifetime(view) {} }

@@ -36,7 +36,7 @@ extension Engine {
 }
 
 extension EngineCore {
-  /// See `Engine.ingest`.
+  /// The implementation of `Engine.ingest`.
   fileprivate func ingest(
     _ tables: [SortedTable], into family: ColumnFamily?
   ) throws(EngineError) -> SequenceNumber {
@@ -99,7 +99,7 @@ extension BackgroundWork {
     }
   }
 
-  /// Marks all of the tables as used, or none.
+  /// Marks all of the tables as used, or none if it throws.
   private func take(_ tables: [SortedTable]) throws(EngineError) {
     for (index, table) in tables.enumerated() where !table.take() {
       for taken in tables[..<index] { taken.giveBack() }
@@ -108,12 +108,12 @@ extension BackgroundWork {
     }
   }
 
-  /// See `Engine.ingest`.
+  /// Ingests tables, which are sorted and disjoint, under the lead; see `Engine.ingest`.
   fileprivate func ingest(_ tables: [SortedTable], into family: FamilyState) throws(EngineError) -> SequenceNumber {
     try familyChanges.withLock { (_) throws(EngineError) in
       try pipeline.lead { (lead) throws(EngineError) in
         return try pipeline.commitSequence(lead) { (sequence) throws(EngineError) in
-          // Checked only here: a commit that waited for the lead may have come just now.
+          // The family is checked only here, because a commit that waited for the lead may have written to it just now.
           if family.isDropped { throw CommitPipeline.droppedError(family) }
           try requireEmpty(family)
           try take(tables)

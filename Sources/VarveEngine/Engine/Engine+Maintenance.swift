@@ -59,9 +59,10 @@ extension Engine {
     return core.background.plan.limit
   }
 
-  /// Changes the budget of an open engine: the cache at once, memtables and buffers as they are replaced. Sizes set in
-  /// the options stay as they are; the log's maximum segment size and the size at which tables are cut stay as they
-  /// were at open.
+  /// Changes the budget of an open engine: the cache changes at once, memtables and buffers as they are replaced.
+  ///
+  /// Sizes set in the options stay as they are. The log's maximum segment size and the size at which tables are cut
+  /// stay as they were at open.
   ///
   /// Throws `.invalidArgument` below 1 MiB, and if the sizes set in the options, and the log's segments as they were at
   /// open, don't fit: with default options that is about 65 MiB.
@@ -76,7 +77,7 @@ extension Engine {
 }
 
 extension EngineCore {
-  /// See `Engine.explain`.
+  /// The implementation of `Engine.explain`.
   fileprivate func explain() -> String {
     var lines = ["database \(path)"]
     let derived = derivedOptions
@@ -96,7 +97,7 @@ extension EngineCore {
     return lines.joined(separator: "\n") + "\n" + tree.budget.overview
   }
 
-  /// Memory that lookups retain, for `explain()`.
+  /// A line of `explain()` about the memory that lookups retain.
   private var keptOverview: String {
     let readers = EngineStatistics.Readers(background)
     var text = "readers: "
@@ -109,7 +110,7 @@ extension EngineCore {
     return text + "; \(readers.keptFileCount) files of replaced tables wait (\(readers.keptFileBytes) bytes)"
   }
 
-  /// The excess of memory over the budget, for `explain()`; nil if there is none.
+  /// A line of `explain()` about the memory used beyond the budget, or `nil` if there is no excess.
   private var excessOverview: String? {
     let excess = tree.budget.used - tree.budget.limit
     guard excess > 0 else { return nil }

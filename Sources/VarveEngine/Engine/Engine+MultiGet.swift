@@ -14,7 +14,7 @@ extension Engine {
 }
 
 extension EngineCore {
-  /// See `Engine.multiGet`.
+  /// The implementation of `Engine.multiGet`.
   fileprivate func findAll(
     _ keys: [[UInt8]], _ family: ColumnFamily?, _ snapshot: EngineSnapshot?
   ) throws(EngineError) -> [[UInt8]?] {
@@ -25,7 +25,7 @@ extension EngineCore {
     let start = epochs.countIsSample(mark, keys: keys.count) ? beginTimed() : 0
     defer { if start != 0 { endTimed(.multiGet, from: start) } }
     let (pinned, sequence) = unsafe pin(state, snapshot)
-    // Retained, so that the epoch ends here: a call with many keys may read many blocks from files.
+    // The view is retained, so that the epoch ends here: a call with many keys may read many blocks from files.
     let view = unsafe pinned.takeUnretainedValue()
     epochs.leave(mark)
     defer { withExtendedLifetime(view) {} }
@@ -49,8 +49,9 @@ extension EngineCore {
     return values
   }
 
-  /// Without range tombstones: searches each key in the memtables, and the rest in the tables, a few at a time, each
-  /// time in an epoch.
+  /// Finds the values of several keys in a view without range tombstones.
+  ///
+  /// It searches each key in the memtables, and the rest in the tables, a few at a time, each time in an epoch.
   private func findTogether(
     _ keys: [[UInt8]], _ view: ReadView, _ sequence: SequenceNumber
   ) throws(EngineError) -> [[UInt8]?] {

@@ -1,5 +1,5 @@
-/// The read path: active memtable, frozen memtables from the newest, level 0 from the newest, one table of each deeper
-/// level. The first visible entry decides.
+/// The read path: a lookup searches the active memtable, the frozen memtables from the newest, level 0 from the newest,
+/// and one table of each deeper level. The first visible entry decides.
 extension Engine {
   /// Returns a copy of the value of a key, or nil if the key has no value.
   ///
@@ -51,21 +51,21 @@ extension Engine {
     }
   }
 
-  /// Whether a key has a value.
+  /// Returns whether a key has a value.
   public func contains(
     _ key: RawSpan, in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
   ) throws(EngineError) -> Bool {
     try key.withByteView { (key) throws(EngineError) in try core.lookUp(key, family, snapshot) { $0 != nil } }
   }
 
-  /// Whether a key has a value.
+  /// Returns whether a key given as an array has a value.
   public func contains(
     _ key: [UInt8], in family: ColumnFamily? = nil, snapshot: EngineSnapshot? = nil
   ) throws(EngineError) -> Bool {
     try unsafe contains(key.span.bytes, in: family, snapshot: snapshot)
   }
 
-  /// The lowest sequence that a snapshot or a cursor reads at, now or later; the last visible one if there is none.
+  /// The lowest sequence that a snapshot or a cursor reads at, now or later, or the last visible one if there is none.
   ///
   /// Complexity: O(1). Safe from any thread.
   public var oldestReadSequence: SequenceNumber {
@@ -78,9 +78,10 @@ extension Engine {
     return core.makeSnapshot()
   }
 
-  /// Runs `body`, during which reads on this thread access no file: a read that the memtables and the cache cannot
-  /// answer throws `.wouldReadFile`. Returns nil if a read threw it, whether or not `body` handled the error. Repeat the
-  /// reads in that case where waiting is allowed.
+  /// Runs `body`, during which reads on this thread access no file.
+  ///
+  /// A read that the memtables and the cache cannot answer throws `.wouldReadFile`. Returns `nil` if a read threw it,
+  /// whether or not `body` handled the error. Repeat the reads in that case where waiting is allowed.
   ///
   /// ```swift
   /// if let found = try engine.withoutFileReads({ try engine.get(key) }) { return found }
@@ -125,8 +126,10 @@ extension EngineCore {
     }
   }
 
-  /// A view and its sequence: the view did not change while the sequence was loaded, so nothing that is visible at the
-  /// sequence was dropped from it, and it has everything up to it.
+  /// Returns a view and the sequence to read it at.
+  ///
+  /// The view did not change while the sequence was loaded. So no entry that is visible at the sequence was dropped
+  /// from the view, and it has every entry up to the sequence.
   @inline(__always)
   func pin(
     _ state: FamilyState, _ snapshot: EngineSnapshot?
@@ -192,7 +195,7 @@ extension EngineCore {
   private func prefetchFilters(_ key: ByteView, _ hash: UInt64, _ view: ReadView, _ sequence: SequenceNumber) {
     guard view.version.searchedCount > 2 else { return }
     view.version.forEachTable(thatMayHold: key, at: sequence) { table in
-      // A table that is not open is not opened for this.
+      // A table that is not open stays closed: a prefetch does not open it.
       if let reader = unsafe table.slot.present {
         unsafe reader._withUnsafeGuaranteedRef { $0.prefetchFilterLookup(hash) }
       }
@@ -200,7 +203,7 @@ extension EngineCore {
     }
   }
 
-  /// The result for the newest visible entry of a key, which no range tombstone covers.
+  /// Returns the result for the newest visible entry of a key, which no range tombstone covers.
   @inline(__always)
   func answer<R>(
     _ trailer: Trailer, _ value: ByteView, _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber,
@@ -214,7 +217,7 @@ extension EngineCore {
     }
   }
 
-  /// The value of a key whose newest entry is a merge operand: iterates over its entries in all sources.
+  /// Returns the value of a key whose newest entry is a merge operand, by iterating over its entries in all sources.
   @inline(never)
   private func findMerged<R>(
     _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber, _ body: (ByteView?) -> R
@@ -224,8 +227,10 @@ extension EngineCore {
     return body(iterator.isValid && iterator.userKey == key ? iterator.value : nil)
   }
 
-  /// The path with range tombstones: each source, newest first, returns what it has of the key and the sequence of the
-  /// newest tombstone over it. The first source with either decides: all others are older.
+  /// Finds a key in a view with range tombstones.
+  ///
+  /// Each source, newest first, returns its entry of the key and the sequence of the newest tombstone over it. The
+  /// first source with either decides: all others are older.
   @inline(never)
   private func findCovered<R>(
     _ key: ByteView, _ view: ReadView, _ sequence: SequenceNumber, _ body: (ByteView?) -> R

@@ -10,7 +10,7 @@ public struct ApproximateSize: Sendable, Hashable {
   /// entries, and as accurate as their sizes are similar.
   public internal(set) var memTableBytes: UInt64 = 0
 
-  /// The sum of both.
+  /// The sum of `tableBytes` and `memTableBytes`.
   public var total: UInt64 { tableBytes + memTableBytes }
 }
 

@@ -119,15 +119,16 @@ extension Engine {
     try core.submit(batch, isLast: true, durability: durability, condition: nil)
   }
 
-  /// Makes everything that was acknowledged so far survive a power loss.
+  /// Makes every commit that was acknowledged so far survive a power loss.
   public func sync() throws(EngineError) {
     try core.requireOpen()
     try core.requireWritable()
     try core.syncLog(through: core.pipeline.log.appendedPosition)
   }
 
-  /// Makes every logged commit up to a sequence survive a power loss, and possibly later ones. Returns at once if they
-  /// are durable already; calls of several threads share a sync.
+  /// Makes every logged commit up to a sequence survive a power loss, and possibly later ones.
+  ///
+  /// Returns at once if they are durable already; calls of several threads share a sync.
   ///
   /// Throws `.invalidArgument` if no such commit exists yet, and `.outcomeUnknown` if the sync failed.
   public func sync(through sequence: SequenceNumber) throws(EngineError) {
@@ -137,22 +138,24 @@ extension Engine {
     guard sequence <= visible else {
       throw EngineError(.invalidArgument, "sequence \(sequence) is not committed yet: the last commit is \(visible)")
     }
-    // Loaded before the check: the commit is either durable by then, or appended by now.
+    // The position is loaded before the check: the commit is either durable by then, or appended by now.
     let position = core.pipeline.log.appendedPosition
     if core.pipeline.log.durableSequence >= sequence { return }
     try core.syncLog(through: position)
   }
 
-  /// Whether a write may have to wait now because flushes or compactions are late. Callers that must not block, such as
-  /// tasks, should then pass the write to another thread. The result can change before the write. Costs two loads and a
-  /// short lock. Safe from any thread.
+  /// A Boolean value that indicates whether a write may have to wait now because flushes or compactions are late.
+  ///
+  /// Callers that must not block, such as tasks, should then pass the write to another thread. The result can change
+  /// before the write. Costs two loads and a short lock. Safe from any thread.
   public var mayDelayWrites: Bool {
     core.checkOpen()
     return !core.background.controller.isFree || core.pipeline.memory.isNearlyFull
   }
 
-  /// Every logged commit up to this one survives a power loss; later ones may. Commits that were not logged count only
-  /// once they were flushed.
+  /// The last logged commit for which it is known that it and all logged commits before it survive a power loss.
+  ///
+  /// Later ones may survive, too. Commits that were not logged count only once they were flushed.
   public var durableSequence: SequenceNumber {
     core.checkOpen()
     return core.pipeline.log.durableSequence
@@ -161,7 +164,7 @@ extension Engine {
 
 /// The implementation of the write path.
 extension EngineCore {
-  /// See `Engine.write`.
+  /// The implementation of `Engine.write`.
   fileprivate func write(
     _ batch: borrowing WriteBatch, durability: Durability?
   ) throws(EngineError) -> SequenceNumber {
@@ -172,9 +175,10 @@ extension EngineCore {
     return ticket.sequence
   }
 
-  /// Commits a batch if `condition`, which is checked when the batch is committed, does not throw. Throws the
-  /// condition's error, and like `Engine.submit`. `isLast`: the batch is not written again, so its stamps can be
-  /// written into it.
+  /// Commits a batch if `condition`, which is checked when the batch is committed, does not throw.
+  ///
+  /// Throws the condition's error, and like `Engine.submit`. If `isLast` is true, the batch is not written again, so
+  /// its stamps can be written into it.
   func submit(
     _ batch: borrowing WriteBatch, isLast: Bool = false, durability: Durability?, condition: (any CommitCondition)?
   ) throws(EngineError) -> CommitTicket {
@@ -197,7 +201,7 @@ extension EngineCore {
       receipt = try pipeline.commit(
         payload: copy.view, entryCount: batch.count, isLogged: durability != .none, terms: terms)
     }
-    // It is synced even if no caller waits for the ticket.
+    // A commit with `.powerEvery` is synced even if no caller waits for the ticket.
     if case .powerEvery = durability { try acknowledge(receipt, durability) }
     return CommitTicket(engine: self, receipt: receipt, durability: durability)
   }
@@ -210,7 +214,8 @@ extension EngineCore {
     return try commitUntimed(kind, key, value, family, durability)
   }
 
-  /// The timed path, for one commit in 64. A separate copy, so that the other commits need no time stamp.
+  /// Commits one entry with time stamps, which one commit in 64 does. A separate copy, so that the other commits need
+  /// none.
   @inline(never)
   private func commitTimed(
     _ kind: EntryKind, _ key: ByteView, _ value: ByteView, _ family: ColumnFamily?, _ durability: Durability?
@@ -280,13 +285,15 @@ public struct CommitTicket: Sendable {
   /// Returns when the commit has the requested durability. Throws `.outcomeUnknown` if the sync failed.
   public func wait() throws(EngineError) { try engine.acknowledge(receipt, durability) }
 
-  /// Whether a part of the commit is in the log. False with `.none`, and if all its entries belong to volatile
-  /// families. `wait` returns at once for a commit that is not in the log, and `durableSequence` does not include it.
+  /// A Boolean value that indicates whether a part of the commit is in the log.
+  ///
+  /// It is false with `.none`, and if all entries of the commit belong to volatile families. `wait` returns at once for
+  /// a commit that is not in the log, and `durableSequence` does not include it.
   public var isLogged: Bool { receipt.position > .zero }
 
-  /// The log position past the commit; zero if it is not in the log.
+  /// The log position after the commit, or zero if it is not in the log.
   var position: LogPosition { receipt.position }
 
-  /// Whether there is anything to wait for.
+  /// A Boolean value that indicates whether `wait` would have to sync.
   var needsWait: Bool { durability == .power }
 }

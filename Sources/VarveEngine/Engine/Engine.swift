@@ -28,8 +28,10 @@ public final class Engine: Sendable {
   /// The path of the database.
   public var path: String { core.path }
 
-  /// Identifies this database among its copies: a checkpoint has another one than the database that it was made of. It
-  /// is kept when the database is closed, moved or repaired; files that were copied by other programs have it too.
+  /// A number that identifies this database among its copies.
+  ///
+  /// A checkpoint has another one than the database that it was made of. The number is kept when the database is
+  /// closed, moved or repaired; files that were copied by other programs have it too.
   public var incarnation: UInt64 { core.tree.incarnation }
 
   /// The options that the engine was opened with.
@@ -38,7 +40,7 @@ public final class Engine: Sendable {
   /// The family that always exists, named `default`, for programs that need only one.
   public var defaultFamily: ColumnFamily { core.defaultFamily }
 
-  /// The last commit that reads see.
+  /// The sequence of the last commit that reads see.
   public var visibleSequence: SequenceNumber {
     core.checkOpen()
     return core.pipeline.visible
@@ -52,7 +54,7 @@ public final class Engine: Sendable {
     return core.registry.all
   }
 
-  /// The family with a name. Throws `.unknownFamily`.
+  /// Returns the family with a name. Throws `.unknownFamily`.
   public func family(named name: String) throws(EngineError) -> ColumnFamily {
     try core.requireOpen()
     guard let family = core.registry.named(name) else {
@@ -123,14 +125,16 @@ public final class Engine: Sendable {
 
   // MARK: - Closing
 
-  /// Closes the engine: waits for the background work, makes all commits durable, and releases the lock. Release
-  /// snapshots and cursors before. A second call does nothing.
+  /// Closes the engine: waits for the background work, makes all commits durable, and releases the lock.
+  ///
+  /// Release snapshots and cursors before. A second call has no effect.
   ///
   /// Entries that are not in tables can stay in the log for the next open to replay, if that costs less than writing
   /// tables: at most 128 KiB of log for each family with such entries, and one small segment. Entries that were never
   /// logged are written to tables.
+  ///
   /// Throws the first error of these steps, for example `.noSpace` if a flush does not fit; the engine is closed in any
   /// case, and the log has the commits that are not in tables. In a child made by `fork` it throws `.closed` and does
-  /// nothing.
+  /// not change anything.
   public func close() throws(EngineError) { try core.close() }
 }

@@ -9,7 +9,8 @@ internal import Synchronization
 /// core. Background jobs must not retain it: its deinitializer waits for their threads.
 ///
 /// # Shutdown
-/// By `close`, or by the release of the last reference, which has the effect of the end of the process.
+/// The engine is shut down by `close`, or by the release of the last reference, which has the effect of the end of the
+/// process.
 ///
 /// Safe from any thread.
 final class EngineCore: Sendable {
@@ -22,9 +23,9 @@ final class EngineCore: Sendable {
   let background: BackgroundWork
   /// The family that always exists.
   let defaultFamily: ColumnFamily
-  /// Nil in a read-only engine.
+  /// The lock of the database, or `nil` in a read-only engine.
   let fileLock: (any FileLock)?
-  /// Keeps reads consistent while another process changes the views; nil if no process does.
+  /// An object that keeps reads consistent while another process changes the views, or `nil` if no process does.
   let views: FollowedViews?
   /// Memory for the trees of small indexed batches, for reuse.
   let batchArenas: ArenaPool
@@ -69,8 +70,9 @@ final class EngineCore: Sendable {
     registry.removeAll()
   }
 
-  /// Has the effect of the end of the process: acknowledged commits are in the log. But the threads end before the lock
-  /// is released, or they would write into files that another engine opens.
+  /// Shuts down with the effect of the end of the process: acknowledged commits are in the log.
+  ///
+  /// The threads end before the lock is released; otherwise they would write into files that another engine opens.
   private func abandon() {
     callThreads.shutDown()
     timers.stop()
@@ -89,7 +91,7 @@ final class EngineCore: Sendable {
   var environment: EngineEnvironment { tree.environment }
   var executor: any BackgroundExecutor { background.executor }
 
-  /// The state of a family, which must belong to this engine.
+  /// Returns the state of a family, which must belong to this engine.
   @inline(__always)
   func state(of family: ColumnFamily?) -> FamilyState {
     guard let family else { return defaultFamily.state }
@@ -105,10 +107,10 @@ final class EngineCore: Sendable {
 
   // MARK: - Open and closed
 
-  /// Whether this process is a child of the one that opened the engine, made by `fork`.
+  /// A Boolean value that indicates whether this process is a child, made by `fork`, of the one that opened the engine.
   private var isForked: Bool { forkCount != cvarve_fork_count() }
 
-  /// Whether the engine is neither closed nor inherited by a forked child.
+  /// A Boolean value that indicates whether the engine is neither closed nor inherited by a forked child.
   var isOpen: Bool { !isClosed.load(ordering: .relaxed) && !isForked }
 
   /// Throws `.closed` if the engine was closed, and in a forked child.
@@ -126,7 +128,7 @@ final class EngineCore: Sendable {
     return EngineError(.closed, "the engine was closed", file: path)
   }
 
-  /// Stops the process if the engine was closed, for calls that can't throw: the caller must keep it open.
+  /// Stops the process if the engine was closed. For calls that can't throw: the caller must keep the engine open.
   @inline(__always)
   func checkOpen() {
     guard !isClosed.load(ordering: .relaxed), forkCount == cvarve_fork_count() else { stopAsClosed() }
@@ -137,10 +139,10 @@ final class EngineCore: Sendable {
     fatalError("\(closedError); keep it open as long as anything uses it")
   }
 
-  /// See `Engine.close`.
+  /// The implementation of `Engine.close`.
   func close() throws(EngineError) {
     if isForked { throw closedError }
-    // First: calls that have begun may still use the engine.
+    // The calls of tasks end first, because calls that have begun may still use the engine.
     callThreads.shutDown()
     guard !isClosed.exchange(true, ordering: .sequentiallyConsistent) else { return }
     timers.stop()
@@ -156,7 +158,7 @@ final class EngineCore: Sendable {
     try background.drainAndClose()
   }
 
-  /// Releases the memory that cursors don't retain now, not with the last reference to the engine.
+  /// Releases the memory that cursors don't retain now, rather than with the last reference to the engine.
   private func releaseMemory() {
     pipeline.lead { lead in
       for family in registry.all { family.state.close(pipeline.memory.empty, lead) }

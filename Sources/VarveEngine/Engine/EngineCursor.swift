@@ -25,9 +25,9 @@
 /// `owned` is released only by `deinit`, so it lives as long as the cursor.
 @safe
 public struct EngineCursor: ~Copyable {
-  /// Owned: retained once when the cursor is made, and never for a move.
+  /// The holder, retained once when the cursor is made, and never for a move.
   private let owned: Unmanaged<CursorHolder>
-  // State of the current entry, stored here because the iterator may be taken away.
+  // The state of the current entry is stored here because the iterator may be taken away.
   private var isPlaced = false
   private var currentKey = ByteView()
   private var currentValue = ByteView()
@@ -39,7 +39,7 @@ public struct EngineCursor: ~Copyable {
   /// The last commit that the cursor sees.
   public var sequence: SequenceNumber { unsafe owned.withGuaranteed { $0.snapshot.sequence } }
 
-  /// Whether the cursor is at a key.
+  /// A Boolean value that indicates whether the cursor is at a key.
   @inline(__always)
   public var isValid: Bool { isPlaced }
 
@@ -168,15 +168,16 @@ extension EngineCursor {
   /// The family that the cursor iterates.
   var family: FamilyState { unsafe owned.withGuaranteed { $0.family } }
 
-  /// Shows the current writes of the cursor's batch. The cursor is not valid until its next seek. Stops the process if
-  /// the cursor does not belong to that batch.
+  /// Makes the cursor show the current writes of its batch. The cursor is not valid until its next seek.
+  ///
+  /// Stops the process if the cursor does not belong to that batch.
   mutating func refresh(_ writes: UncommittedWrites) {
     isPlaced = false
     let owned = unsafe owned
     unsafe owned.withGuaranteed { $0.refresh(writes) }
   }
 
-  /// Changes the bounds. The cursor is not valid until its next seek. For cursors with their own writes.
+  /// Changes the bounds of a cursor with its own writes. The cursor is not valid until its next seek.
   mutating func setBounds(from lower: RawSpan, to upper: RawSpan?) throws(EngineError) {
     isPlaced = false
     let owned = unsafe owned

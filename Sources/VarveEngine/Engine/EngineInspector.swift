@@ -48,7 +48,7 @@ public enum EngineInspector {
     guard case .manifest(let number) = name else { throw wrongName(path, "a MANIFEST, MANIFEST-NNNNNN") }
     let bytes = try Manifest.readAll(file)
     for text in ManifestDump.text(bytes.view, number: number, file: path).split(separator: "\n") { line(String(text)) }
-    // The text shows damage in its last line; here it is an error as well.
+    // The text shows damage in its last line; this loop throws it as an error as well.
     var reader = try ManifestReader(bytes.view, number: number, file: path)
     while try reader.next() != nil {}
   }

@@ -2,20 +2,21 @@ internal import Synchronization
 
 /// Checks once a second for readers that live too long, and for statistics to publish.
 ///
-/// Runs only if there is a listener, or a file that other processes see.
+/// It runs only if there is a listener, or a file that other processes see.
 ///
 /// # Concurrency
 /// Safe from any thread. One check runs at a time; it never waits for a writer.
 final class EngineWatch: Sendable {
-  /// A reader that lives longer than this was probably forgotten: at 50 MB/s of overwrites it keeps 3 GB of otherwise
-  /// obsolete data.
+  /// The age from which a reader is reported as long-lived.
+  ///
+  /// It was probably forgotten: at 50 MB/s of overwrites it keeps 3 GB of otherwise obsolete data.
   static let longLivedNanoseconds: UInt64 = 60_000_000_000
-  /// A lookup that retains something for longer than this is reported.
+  /// The age from which a lookup that retains memtables or files is reported.
   static let longReadNanoseconds: UInt64 = 1_000_000_000
   /// The time between two checks.
   static let periodNanoseconds: UInt64 = 1_000_000_000
 
-  // Not the engine: a job must not release the last reference to it.
+  // The watch does not retain the engine, because a job must not release the last reference to it.
   private let background: BackgroundWork
   private let publisher: StatisticsPublisher?
   private let isStarted = Atomic<Bool>(false)
@@ -23,7 +24,7 @@ final class EngineWatch: Sendable {
   /// The age at which a long lookup is reported next. Used by one check at a time.
   private let longReadAge = Atomic<UInt64>(EngineWatch.longReadNanoseconds)
 
-  /// Whether statistics are published.
+  /// A Boolean value that indicates whether statistics are published.
   var publishes: Bool { publisher != nil }
 
   init(_ background: BackgroundWork) {

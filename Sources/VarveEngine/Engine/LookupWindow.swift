@@ -1,6 +1,6 @@
 /// A few keys that are looked up in tables together, in steps.
 ///
-/// A lookup goes from filter to index to block, and each step waits for memory whose address only the previous step
+/// A lookup reads a filter, an index and a block, and each step waits for memory whose address only the previous step
 /// yields: a handful of dependent cache misses. Here each step is done for all keys of the window before the next, and
 /// prefetches the memory that the next one reads, so that the misses of different keys overlap. RocksDB's MultiGet does
 /// the same with file reads, and "Asynchronous Memory Access Chaining" (VLDB 2015) compares the methods for memory;
@@ -20,9 +20,10 @@
 /// Used inside one read epoch, which keeps the readers alive.
 @safe
 struct LookupWindow {
-  /// With fewer keys the bookkeeping costs more than it saves.
+  /// The minimum number of keys: with fewer, the bookkeeping costs more than it saves.
   static let keyCountMinimum = 4
-  /// Enough for the misses that a core can have in flight, and few enough that nothing is evicted before it is used.
+  /// The maximum number of keys: enough for the misses that a core can have in flight, and few enough that no
+  /// prefetched line is evicted before it is used.
   static let keyCountMaximum = 16
 
   /// A table that may contain a key.
@@ -37,7 +38,7 @@ struct LookupWindow {
     let index: Int
     /// The key's candidates, newest first.
     let candidates: Range<Int>
-    /// The candidate that passed the filter; the end of `candidates` if none did.
+    /// The index of the candidate that passed the filter, or the end of `candidates` if none did.
     var chosen: Int
     /// The block to read next in that table.
     var handle = BlockHandle.none
@@ -55,7 +56,7 @@ struct LookupWindow {
     lookups.reserveCapacity(Self.keyCountMaximum)
   }
 
-  /// Adds the key with an index; no memtable may contain it.
+  /// Adds the key with an index. No memtable may contain the key.
   mutating func add(
     _ index: Int, _ key: ByteView, _ version: Version, _ tree: Tree
   ) throws(EngineError) {
@@ -131,7 +132,8 @@ struct LookupWindow {
       if let handle { reader.prefetchLookup(handle) }
       return handle
     }
-    // After all keys of the partition: not in this table, and `finish` continues with the next.
+    // A `nil` handle means that the key is after all keys of the partition: it is not in this table, and `finish`
+    // continues with the next one.
     lookups[location].handle = handle ?? BlockHandle.none
   }
 

@@ -77,7 +77,7 @@ public final class SortedTableWriter {
       output = try TableOutput(engine.background, family, level: Limits.levelCount - 1, origin: .bulk)
       self.output = output
     }
-    // Below every sequence: later writes to the family are newer.
+    // Sequence zero is below every other sequence, so later writes to the family are newer.
     try output.builder.add(key, Trailer(.zero, .put), value)
     entriesUntilLook -= 1
     guard entriesUntilLook <= 0 || value.count > 64 << 10 else { return }
@@ -98,7 +98,9 @@ public final class SortedTableWriter {
     tables.append(SortedTable(engine, family, table))
   }
 
-  /// After a close the directory may belong to another engine: nothing is written there.
+  /// Throws if the writer can't be used any more.
+  ///
+  /// After a close the directory may belong to another engine, so the writer must not write there.
   private func requireUsable() throws(EngineError) {
     try engine.requireOpen()
     guard !isEnded else {
@@ -106,7 +108,9 @@ public final class SortedTableWriter {
     }
   }
 
-  /// Finishes and returns the tables, synced; empty if no entry was added. Nothing can be added afterwards.
+  /// Finishes and returns the tables, which are synced. The array is empty if no entry was added.
+  ///
+  /// Nothing can be added afterwards.
   public func finish() throws(EngineError) -> [SortedTable] {
     try requireUsable()
     isEnded = true
@@ -121,7 +125,8 @@ public final class SortedTable: Sendable {
   let engine: EngineCore
   let family: FamilyState
   let metadata: TableMetadata
-  /// Whether it was passed to an ingestion, which then removes the file if it does not count.
+  /// A Boolean value that indicates whether the table was passed to an ingestion, which then removes the file if it
+  /// does not count.
   private let isTaken = Atomic<Bool>(false)
 
   init(_ engine: EngineCore, _ family: FamilyState, _ metadata: TableMetadata) {
@@ -134,7 +139,7 @@ public final class SortedTable: Sendable {
     if !isTaken.load(ordering: .relaxed) { engine.removeUnnamedTable(metadata.number) }
   }
 
-  /// Marks the table as used. Returns false if it was already.
+  /// Marks the table as used. Returns false if it was marked already.
   func take() -> Bool { !isTaken.exchange(true, ordering: .relaxed) }
 
   /// Undoes `take`, if the ingestion changed nothing.

@@ -1,7 +1,7 @@
 /// The memtables and tables of a family that may contain entries newer than a snapshot.
 ///
-/// Ingested tables don't record when their entries were written: if any came after the snapshot, every key counts as
-/// changed.
+/// Ingested tables don't record when their entries were written. If tables were ingested after the snapshot, every key
+/// counts as changed.
 struct ChangedSources {
   private let above: SequenceNumber
   private let tree: Tree
@@ -10,7 +10,7 @@ struct ChangedSources {
   /// The sequence at which tables were ingested, if newer than the snapshot: a write of the whole family.
   private let ingestion: SequenceNumber?
 
-  /// The sources newer than a snapshot.
+  /// Collects the sources newer than a snapshot.
   ///
   /// Complexity: O(chunks of tables, plus the tables of those chunks that have newer entries).
   init(_ view: ReadView, _ tree: Tree, above: SequenceNumber) {
@@ -28,8 +28,10 @@ struct ChangedSources {
     self.tables = tables
   }
 
-  /// The sources newer than an earlier check: memtables only. Returns nil if a table may contain an entry that is in no
-  /// available memtable; then only another full check can decide.
+  /// Collects the sources newer than an earlier check, which are memtables only.
+  ///
+  /// Returns `nil` if a table may contain an entry that is in no available memtable; then only another full check can
+  /// decide.
   ///
   /// # Why memtables are enough
   /// `old` is the view of the earlier check, which was taken after everything up to `sequence` was visible. Every newer
@@ -57,7 +59,7 @@ struct ChangedSources {
   var isEmpty: Bool { memTables.isEmpty && tables.isEmpty && ingestion == nil }
   var hasTables: Bool { !tables.isEmpty || ingestion != nil }
 
-  /// The sequence of the newest change of a key; nil if there is none.
+  /// Returns the sequence of the newest change of a key, or `nil` if there is none.
   func change(of key: ByteView) throws(EngineError) -> SequenceNumber? {
     var newest = ingestion ?? above
     for table in memTables {
@@ -73,7 +75,7 @@ struct ChangedSources {
     return newest > above ? newest : nil
   }
 
-  /// Any change in a range; nil if there is none.
+  /// Returns the key and the sequence of any change in a range, or `nil` if there is none.
   func change(in range: ReadRange) throws(EngineError) -> ([UInt8], SequenceNumber)? {
     if let ingestion { return (range.lower?.bytes ?? [], ingestion) }
     for table in memTables {
@@ -101,8 +103,9 @@ struct ChangedSources {
     return !range.endsBefore(table.smallest)
   }
 
-  /// The first entry of a memtable in the range that is newer than the snapshot. Skips keys under a range tombstone
-  /// that the snapshot sees and after which nothing was written.
+  /// Returns the first entry of a memtable in the range that is newer than the snapshot.
+  ///
+  /// Skips keys under a range tombstone that the snapshot sees and after which no entry was written.
   private func firstChange(in table: MemTable, _ range: ReadRange) -> ([UInt8], SequenceNumber)? {
     var source = table.makeIterator()
     let hasTombstones = !table.rangeTombstones.isEmpty
@@ -127,7 +130,7 @@ struct ChangedSources {
     return nil
   }
 
-  /// The first entry of a source in the range that is newer than the snapshot.
+  /// Returns the first entry of a source in the range that is newer than the snapshot.
   private func firstChange(
     _ source: consuming MergeSource, _ range: ReadRange
   ) throws(EngineError) -> ([UInt8], SequenceNumber)? {
@@ -145,7 +148,7 @@ struct ChangedSources {
 }
 
 extension TableReader {
-  /// The sequence of the newest entry of a key, of whatever kind.
+  /// Returns the sequence of the newest entry of a key, of any kind.
   fileprivate func newestSequence(_ key: ByteView, hash: UInt64) throws(EngineError) -> SequenceNumber? {
     guard let hit = try get(key, hash: hash, at: .maximum) else { return nil }
     return hit.trailer.sequence

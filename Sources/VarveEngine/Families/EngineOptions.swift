@@ -4,13 +4,13 @@ public enum Durability: Hashable, Sendable {
   case process
   /// A power loss: the log is synced before the commit is acknowledged.
   case power
-  /// Like `process`, and after at most `nanoseconds` also a power loss: a timer syncs.
+  /// The failures of `process`, and after at most `nanoseconds` also a power loss: a timer syncs the log.
   case powerEvery(nanoseconds: UInt64)
   /// No failure: the batch is not logged. A crash loses it unless it was flushed before.
   case none
 }
 
-/// How the blocks of tables are compressed.
+/// The compression of the blocks of tables.
 public enum CompressionKind: String, Hashable, Sendable, CaseIterable {
   /// No compression.
   case none
@@ -20,48 +20,55 @@ public enum CompressionKind: String, Hashable, Sendable, CaseIterable {
   case zstd
 }
 
-/// How an engine is opened. Each option has a default that suits most programs.
+/// The options with which an engine is opened. Each option has a default that suits most programs.
 public struct EngineOptions: Sendable {
-  /// Creates the database if it does not exist. Default true.
+  /// A Boolean value that indicates whether the database is created if it does not exist. Default true.
   public var createIfMissing = true
-  /// Throws `.alreadyExists` if the database exists. Default false.
+  /// A Boolean value that indicates whether the open throws `.alreadyExists` if the database exists. Default false.
   public var errorIfExists = false
-  /// Opens without writing: creates, renames and locks no file, and replays the log in memory. Another process may write
-  /// the database at the same time; this engine shows the state at its opening (`Engine.follow` advances it). Default
-  /// false.
+  /// A Boolean value that indicates whether the database is opened without writing. Default false.
+  ///
+  /// A read-only engine creates, renames and locks no file, and replays the log in memory. Another process may write
+  /// the database at the same time; this engine shows the state at its opening (`Engine.follow` advances it).
   public var readOnly = false
   /// The bound of all memory that grows with use, in bytes: memtables, the mapped log, the cache, open tables, and the
-  /// buffers of compactions. At least 1 MiB. The resident memory of a process that does nothing else stays within the
-  /// budget plus a tenth plus 32 MiB.
+  /// buffers of compactions.
   ///
-  /// The engine derives every option below that is nil from the budget: memtables of an eighth, at most 64 MiB; log
+  /// At least 1 MiB. The resident memory of a process that does no other work stays within the budget plus a tenth plus
+  /// 32 MiB.
+  ///
+  /// The engine derives every option below that is `nil` from the budget: memtables of an eighth, at most 64 MiB; log
   /// segments of half of that; the cache takes the rest, and shrinks when the other parts grow. An option that is not
-  /// nil is used as it is and must fit. `Engine.explain()` prints the result. Default nil: 512 MiB, or the sum of the
-  /// sizes below if any is set.
+  /// `nil` is used as it is and must fit. `Engine.explain()` prints the result. Default `nil`: 512 MiB, or the sum of
+  /// the sizes below if any is set.
   public var memoryBudget: Int?
-  /// The bytes that one memtable, and the active memtables of all families together, hold before the largest is
-  /// flushed; three times as many may wait to be flushed. 64 KiB to 1 GiB. Default nil: derived from the budget.
+  /// The bytes that one memtable holds before it is flushed, and all active memtables together before the largest is
+  /// flushed.
+  ///
+  /// Three times as many bytes may wait to be flushed. 64 KiB to 1 GiB. Default `nil`: derived from the budget.
   public var memtableSize: Int?
   /// The bytes of decoded blocks kept in memory, over all families. Default nil: the rest of the budget.
   public var cacheSize: Int?
-  /// Durability of commits that do not specify one. Default `.process`.
+  /// The durability of commits that do not specify one. Default `.process`.
   public var durability: Durability = .process
   /// The compression of tables. Default LZ4.
   public var compression: CompressionKind = .lz4
-  /// The compression of tables of the last level, which has most of the data and the fewest writes: Zstandard there
-  /// makes a database smaller at little cost. Default nil: the same as for the other levels.
+  /// The compression of tables of the last level, which has most of the data and the fewest writes.
+  ///
+  /// Zstandard there makes a database smaller at little cost. Default `nil`: the compression of the other levels.
   public var lastLevelCompression: CompressionKind?
   /// The number of compaction threads; two more wait for flushes and for the log's segments. Default nil: one per core,
   /// at least 2 and at most 16.
   public var backgroundThreads: Int?
-  /// Compacts in the background. If false, only `Engine.compact` compacts, writers are not slowed down for pending
-  /// compactions, and reads search every flushed table. For bulk loads that are compacted once at the end. Default
-  /// true.
+  /// A Boolean value that indicates whether the engine compacts in the background. Default true.
+  ///
+  /// If false, only `Engine.compact` compacts, writers are not slowed down for pending compactions, and reads search
+  /// every flushed table. Set it to false for bulk loads that are compacted once at the end.
   public var compactsInBackground = true
   /// The bytes of a data block before compression. 1 KiB to 1 MiB, default 4 KiB: the best of 4, 8, 16 and 32 KiB for
   /// random reads from the page cache (decision 0004).
   public var blockSize = 4 << 10
-  /// Filter bits per key; 0 for no filters. Default 10: one false positive in a hundred.
+  /// The number of filter bits per key, or 0 for no filters. Default 10: one false positive in a hundred.
   public var bloomBitsPerKey = 10
   /// The maximum size of a log segment; two segments are mapped. 64 KiB to 1 GiB. Default nil: derived from the budget,
   /// at most 64 MiB.
@@ -69,29 +76,36 @@ public struct EngineOptions: Sendable {
   /// The number of tables kept open between reads, each with a file descriptor. At least 16. Default nil: the process's
   /// descriptor limit less 1,024, or half of it if that is more; also bounded by an eighth of the memory budget.
   public var openTableCount: Int?
-  /// Raises the soft limit of file descriptors of the process to its hard limit when the engine is opened, so that more
-  /// tables stay open. It changes the whole process, so a library leaves it to the program: programs that use
-  /// `select`, or start others that do, may not want it. Default false.
+  /// A Boolean value that indicates whether opening the engine raises the process's soft limit of file descriptors to
+  /// its hard limit.
+  ///
+  /// More tables stay open then. It changes the whole process, so a library leaves the choice to the program: programs
+  /// that use `select`, or start others that do, may not want it. Default false.
   public var raisesDescriptorLimit = false
 
-  /// The length of a run of dead keys from which a cursor that passed it writes one range tombstone over it when the
-  /// cursor ends, so that later cursors skip the run with a seek. The tombstone is a commit of the engine that changes
-  /// no answer and waits for nothing. At least 32; 0 turns it off. Default 128: stepping over that many keys takes
-  /// longer than the commit.
+  /// The length of a run of dead keys from which a cursor that passed it covers it with one range tombstone.
+  ///
+  /// The tombstone is written when the cursor ends, so that later cursors skip the run with a seek. It is a commit of
+  /// the engine that changes no result and waits for no sync. At least 32; 0 turns it off. Default 128: stepping over
+  /// that many keys takes longer than the commit.
   public var deadRunMinimum = 128
 
-  /// Merge operators for families, in addition to those that every engine has. A family whose operator is missing can
-  /// be opened; reads of keys with operands then throw `.mergeFailed`, and merges throw `.invalidArgument`. Default
-  /// none.
+  /// Merge operators for families, in addition to those that every engine has. Default none.
+  ///
+  /// A family whose operator is missing can be opened; reads of keys with operands then throw `.mergeFailed`, and
+  /// merges throw `.invalidArgument`.
   public var mergeOperators: [any MergeOperator] = []
-  /// The options of the default family of a new database. Default: the engine's.
+  /// The options of the default family of a new database. By default it uses the engine's options.
   public var defaultFamilyOptions = FamilyOptions()
-  /// A listener for the events of the engine, from the opening on. `Engine.addListener` adds further ones. Default nil:
-  /// no listener, at no cost.
+  /// A listener for the events of the engine, from the opening on. Default `nil`: no listener, at no cost.
+  ///
+  /// `Engine.addListener` adds further ones.
   public var listener: (any EventListener)?
-  /// Publishes the statistics of the engine in the file `STATS` of the database, about once a second and only while they
-  /// change, for `varve stats` and `PublishedStatistics`. A read-only engine and one whose files other processes cannot
-  /// see publish nothing. Default true.
+  /// A Boolean value that indicates whether the engine publishes its statistics in the file `STATS` of the database.
+  /// Default true.
+  ///
+  /// It publishes them about once a second and only while they change, for `varve stats` and `PublishedStatistics`. A
+  /// read-only engine and one whose files other processes cannot see publish no statistics.
   public var publishesStatistics = true
 
   /// Creates options with the defaults.
@@ -139,13 +153,13 @@ public struct EngineOptions: Sendable {
       .invalidArgument, "no merge operator is named \"\(name)\": pass it in EngineOptions.mergeOperators")
   }
 
-  /// Validates all but the operator, which a family keeps whether or not it is known here.
+  /// Validates all options but the operator, which a family keeps whether or not the engine knows it.
   func validateSizes(of family: FamilyOptions) throws(EngineError) {
     guard let size = family.memtableSize else { return }
     try Self.check("memtableSize", size, Limits.memtableSizes.lowerBound, Limits.memtableSizes.upperBound)
   }
 
-  /// The operator with a name; nil if it isn't known.
+  /// Returns the operator with a name, or `nil` if it isn't known.
   func mergeFunction(named name: String?) -> MergeFunction? {
     guard let name else { return nil }
     let found = mergeOperators.first { $0.name == name } ?? BuiltInOperators.all.first { $0.name == name }

@@ -1,3 +1,5 @@
+/// The encoding of a family's options in the MANIFEST.
+///
 /// # Format
 /// One byte: the codec of the family's tables (`Compression`), or 255 for the engine's. Then one byte with the size of
 /// the merge operator's name, 0 for none, and the name in UTF-8. Then one byte with `FamilyFlags`. Then the size of

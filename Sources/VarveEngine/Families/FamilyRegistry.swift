@@ -10,8 +10,9 @@ final class FamilyRegistry: Sendable {
     /// Ascending by id, so that an iteration over ten thousand families needs no sort.
     var ordered: [ColumnFamily] = []
 
-    /// The index of a family. Ids ascend from zero, and few families are dropped, so most are found at the index of
-    /// their id.
+    /// Returns the index of a family.
+    ///
+    /// Ids ascend from zero, and few families are dropped, so most are found at the index of their id.
     @inline(__always)
     func index(of id: FamilyID) -> Int? {
       let guess = Int(id.value)
@@ -20,9 +21,9 @@ final class FamilyRegistry: Sendable {
       return position < ordered.count && ordered[position].id == id ? position : nil
     }
 
-    /// The index of the first family whose id is not less than `id`.
+    /// Returns the index of the first family whose id is not less than `id`.
     func position(of id: FamilyID) -> Int {
-      // Ids only grow: a new family nearly always comes last.
+      // Ids only grow, so a new family nearly always is the last.
       if ordered.last.map({ $0.id < id }) ?? true { return ordered.count }
       var low = 0
       var high = ordered.count
@@ -52,7 +53,7 @@ final class FamilyRegistry: Sendable {
     }
   }
 
-  /// Releases all families: they reference the registry, and it them.
+  /// Releases all families, because they and the registry reference each other.
   func removeAll() { table.withLock { $0 = Table() } }
 
   func find(_ id: FamilyID) -> FamilyState? {

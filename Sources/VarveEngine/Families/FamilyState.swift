@@ -4,11 +4,11 @@ internal import Synchronization
 /// A memtable that takes no more writes and waits to be written to a table.
 struct FrozenMemTable: Sendable {
   let table: MemTable
-  /// The oldest log segment that contains one of its entries; `noSegment` in a volatile family.
+  /// The oldest log segment that contains one of its entries, or `noSegment` in a volatile family.
   var firstSegment: FileNumber
-  /// The log position past the copy that was logged again; zero if there is none.
+  /// The log position after the copy that was logged again, or zero if there is none.
   let copyPosition: LogPosition
-  /// Whether it has entries that are not in the log.
+  /// A Boolean value that indicates whether it has entries that are not in the log.
   let hasUnlogged: Bool
 }
 
@@ -28,33 +28,34 @@ final class FamilyState: @unchecked Sendable {
   let id: FamilyID
   let name: String
   private let optionsWord: FutexLock<FamilyOptions>
-  /// Changed while `BackgroundWork.familyChanges` is held; read by any thread.
+  /// The options, which are changed while `BackgroundWork.familyChanges` is held, and read by any thread.
   var options: FamilyOptions {
     get { optionsWord.withLock { $0 } }
     set { optionsWord.withLock { $0 = newValue } }
   }
-  /// Whether its entries are not logged. Then `activeSegment` stays nil: the log has nothing to wait for.
+  /// A Boolean value that indicates whether the entries are not logged. Then `activeSegment` stays `nil`, and the log
+  /// need not wait for this family.
   let isVolatile: Bool
-  /// The size of the tree of the last indexed batch that was committed: the next one starts with that capacity.
+  /// The size of the tree of the last indexed batch that was committed, which is the initial capacity of the next one.
   var batchBytes: Int {
     get { batchBytesWord.load(ordering: .relaxed) }
     set { batchBytesWord.store(newValue, ordering: .relaxed) }
   }
-  /// How merge operands are folded; nil if the family has no operator, or an unknown one.
+  /// The function that folds merge operands, or `nil` if the family has no operator, or an unknown one.
   let merge: MergeFunction?
   private let epochs: ReadEpochs
   /// The registry of the engine that the family belongs to.
   let registry: FamilyRegistry
   private let dropped = Atomic<Bool>(false)
   private let viewBits: Atomic<UInt>
-  /// Changed under the lock of `parts`.
+  /// The number of views published so far. Changed under the lock of `parts`.
   private let viewCount = Atomic<UInt64>(0)
   private let coveredRuns = Atomic<UInt64>(0)
   private let batchBytesWord = Atomic<Int>(0)
   private let charge: MemoryCharge
   private let parts: FutexLock<Parts>
 
-  // State that belongs to the leader.
+  // The following state belongs to the leader.
   private var activeTable: MemTable
   private var activeTableSegment: FileNumber?
   private var activeCopyPosition = LogPosition.zero
@@ -69,19 +70,20 @@ final class FamilyState: @unchecked Sendable {
   /// The log segment that was current when the active memtable got its first entry.
   @inline(__always)
   func activeSegment(_ lead: borrowing CommitLead) -> FileNumber? { activeTableSegment }
-  /// The log position past the copy of the active memtable that was logged again; zero if there is none.
+  /// The log position after the copy of the active memtable that was logged again, or zero if there is none.
   func copyPosition(_ lead: borrowing CommitLead) -> LogPosition { activeCopyPosition }
-  /// Whether the active memtable has entries that are not in the log.
+  /// Returns whether the active memtable has entries that are not in the log.
   func hasUnlogged(_ lead: borrowing CommitLead) -> Bool { activeHasUnlogged }
   /// Notes that the active memtable gets entries that are not in the log.
   func noteUnlogged(_ lead: borrowing CommitLead) { activeHasUnlogged = true }
 
   private struct Parts: Sendable {
     var memTable: MemTable
-    /// Oldest first.
+    /// The frozen memtables, oldest first.
     var frozen: [FrozenMemTable] = []
     var version: Version
-    /// Readers below this sequence see nothing: the family was empty, and tables were ingested at this sequence.
+    /// The sequence below which readers see the family as empty: tables were ingested into the empty family at this
+    /// sequence.
     var floor = SequenceNumber.zero
     /// A copy of `activeTableSegment` for other threads.
     var activeSegment: FileNumber?
@@ -114,21 +116,22 @@ final class FamilyState: @unchecked Sendable {
   var isDropped: Bool { dropped.load(ordering: .acquiring) }
   func markDropped() { dropped.store(true, ordering: .releasing) }
 
-  /// The bits of the view's reference, for comparison: a read that loads the same bits before and after the visible
-  /// sequence has a consistent pair.
+  /// The bits of the view's reference, for comparison.
+  ///
+  /// A read that loads equal bits before and after the visible sequence has a consistent pair.
   @inline(__always)
   var viewIdentity: UInt { viewBits.load(ordering: .sequentiallyConsistent) }
 
-  /// The view with these bits. Only inside an epoch that was entered before they were loaded.
+  /// Returns the view with these bits. Call it only inside an epoch that was entered before they were loaded.
   @inline(__always)
   func view(_ identity: UInt) -> Unmanaged<ReadView> {
     unsafe Unmanaged.fromOpaque(UnsafeRawPointer(bitPattern: identity).unsafelyUnwrapped)
   }
 
-  /// The view, retained. For jobs.
+  /// Returns the view, retained. For jobs.
   func retainView() -> ReadView { parts.withLock { $0.view } }
 
-  /// The view, retained, and its number. For cursors.
+  /// Returns the view, retained, and its number. For cursors.
   func retainNumberedView() -> (ReadView, UInt64) { parts.withLock { ($0.view, viewNumber) } }
 
   /// The number of views published so far.
@@ -142,17 +145,17 @@ final class FamilyState: @unchecked Sendable {
   var coveredRunCount: UInt64 { coveredRuns.load(ordering: .relaxed) }
   func addCoveredRun() { coveredRuns.add(1, ordering: .relaxed) }
 
-  /// The sequence of the newest entry in memtables; zero if there is none.
+  /// Returns the sequence of the newest entry in memtables, or zero if there is none.
   func newestSequence(_ lead: borrowing CommitLead) -> SequenceNumber {
     activeTable.isEmpty ? frozen.last?.table.largestSequence ?? .zero : activeTable.largestSequence
   }
 
-  /// The oldest log segment with an entry of this family that is not in a table; nil if there is none.
+  /// The oldest log segment with an entry of this family that is not in a table, or `nil` if there is none.
   var oldestSegment: FileNumber? {
     oldestSegment(skippingFrozen: 0)
   }
 
-  /// `oldestSegment` without the `count` oldest frozen memtables.
+  /// Returns `oldestSegment` as it would be without the `count` oldest frozen memtables.
   func oldestSegment(skippingFrozen count: Int) -> FileNumber? {
     if isVolatile { return nil }
     return parts.withLock { parts in
@@ -162,7 +165,7 @@ final class FamilyState: @unchecked Sendable {
     }
   }
 
-  /// Whether a memtable has entries that are not in the log.
+  /// Returns whether a memtable has entries that are not in the log.
   func holdsUnlogged(_ lead: borrowing CommitLead) -> Bool {
     activeHasUnlogged || frozen.contains(where: \.hasUnlogged)
   }
@@ -200,7 +203,7 @@ final class FamilyState: @unchecked Sendable {
     }
   }
 
-  /// Replaces all replayed memtables by `table`, which contains all of their entries. Before the engine is open.
+  /// Replaces all replayed memtables by `table`, which contains all of their entries. Called before the engine is open.
   func mergeReplayed(into table: MemTable, _ lead: borrowing CommitLead) {
     let first = oldestSegment
     let old = parts.withLock { parts in
@@ -247,13 +250,14 @@ final class FamilyState: @unchecked Sendable {
     epochs.retire(old)
   }
 
-  /// Makes the family empty for readers below a sequence, from the next view on, and marks every key as written at that
-  /// sequence for conflict checks. Call while the family is empty.
+  /// Makes the family empty for readers below a sequence, from the next view on.
+  ///
+  /// For conflict checks, every key then counts as written at that sequence. Call it while the family is empty.
   func beginAt(_ sequence: SequenceNumber, _ lead: borrowing CommitLead) {
     parts.withLock { $0.floor = sequence }
   }
 
-  /// Installs a new version, and discards the oldest `flushed` frozen memtables, which it contains.
+  /// Installs a new version, and discards the oldest `flushed` frozen memtables, whose entries it contains.
   func install(_ version: Version, flushed: Int = 0) {
     let (old, weight) = parts.withLock { parts in
       parts.version = version

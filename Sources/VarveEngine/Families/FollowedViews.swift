@@ -16,10 +16,10 @@ final class FollowedViews: Sendable {
 
   private let description = Mutex<Description?>(nil)
 
-  /// Runs `body` while no view changes.
+  /// Runs `body`, during which no view changes.
   func whileStill<R>(_ body: () -> R) -> R { changing.withLock { _ in body() } }
 
-  /// Text for `Engine.explain()`.
+  /// The text for `Engine.explain()`.
   var overview: String {
     description.withLock { $0 }?.text()
       ?? "read-only: shows what was there when it was opened; other processes may write"
@@ -34,8 +34,8 @@ final class FollowedViews: Sendable {
 /// Complexity: a dictionary lookup for each read. Safe from any thread.
 final class HeldViews: Sendable {
   private let views: [FamilyID: ReadView]
-  /// The empty view, for families created after the snapshot. A later view would not do: a table's entries may have
-  /// lost their sequences, or never had any (`Engine.ingest`).
+  /// The empty view, for families created after the snapshot. A later view could not be used instead: a table's entries
+  /// may have lost their sequences, or never had any (`Engine.ingest`).
   private let none: ReadView
 
   /// `empty` is a memtable without entries.
@@ -44,7 +44,7 @@ final class HeldViews: Sendable {
     none = ReadView(memTable: empty, frozen: [], version: .empty)
   }
 
-  /// Whether a family existed when the snapshot was made.
+  /// Returns whether a family existed when the snapshot was made.
   func holds(_ family: FamilyID) -> Bool { views[family] != nil }
 
   /// The snapshot's view of a family.

@@ -1,7 +1,7 @@
 /// Entries of memtables in the order of their sequences, to be logged again.
 ///
-/// Only the memtables are a safe source: after a failed sync the system may return other bytes of the log than were
-/// written.
+/// Only the memtables are a safe source: after a failed sync the system may return bytes of the log that differ from
+/// the written ones.
 ///
 /// Belongs to the commit leader; other threads may read the memtables meanwhile.
 ///
@@ -40,8 +40,9 @@ struct LoggedEntries {
   /// Sorts the entries. Call before the first `fill`.
   mutating func sort() { entries.sort { $0.trailer.word < $1.trailer.word } }
 
-  /// Adds the next entries to an empty builder, up to `sizeMaximum` bytes, but at least one. Returns false if none are
-  /// left.
+  /// Adds the next entries to an empty builder, up to `sizeMaximum` bytes, but at least one.
+  ///
+  /// Returns false if none are left.
   mutating func fill(_ builder: inout LogEntriesBuilder, sizeMaximum: Int) -> Bool {
     let start = position
     while position < entries.count {

@@ -1,4 +1,4 @@
-/// How the memory budget is divided, as computed from the options.
+/// The division of the memory budget, as computed from the options.
 ///
 ///     limit
 ///     ├── memtables    4 units    one active over all families, the rest frozen or kept to be reused
@@ -40,27 +40,30 @@ struct MemoryPlan: Sendable, Equatable {
   /// The bytes of memtables that wait to be flushed before writers wait as well.
   var frozenBytesMaximum: Int { 3 * memtableSize }
 
-  /// The memory of the active memtables of all families before the largest is flushed: at least the whole arena of a
-  /// single family.
+  /// The memory of the active memtables of all families before the largest is flushed.
+  ///
+  /// It is at least the whole arena of a single family.
   var activeBytesMaximum: Int { MemTable.reservedSize(capacity: memtableSize) }
 
   /// The memory of all memtables up to which retired ones are kept at all.
   var reusedBytesMaximum: Int { frozenBytesMaximum + activeBytesMaximum }
 
-  /// The memory of retired memtables that is kept for new ones during flushes, and between them.
+  /// The memory of retired memtables that is kept for new ones during flushes.
   var poolBytesMaximum: Int { 2 * MemTable.reservedSize(capacity: memtableSize) }
   var idlePoolBytes: Int { MemTable.reservedSize(capacity: memtableSize) }
 
   /// The bytes of log segments kept before the families that need the oldest are flushed.
   var logBytesMaximum: Int { 2 * (frozenBytesMaximum + memtableSize) }
 
-  /// The read-ahead size for each of `runCount` inputs of one part of a compaction.
+  /// Returns the read-ahead size for each of `runCount` inputs of one part of a compaction.
   func readAheadSize(runCount: Int, threadCount: Int) -> Int {
     let share = compactionBytes / 2 / max(threadCount, 1) / max(runCount, 1)
     return min(max(share / Self.page * Self.page, Self.readAheadMinimum), 512 << 10)
   }
 
-  /// The number of level 0 runs that one part of a compaction has buffers for; at least as many as make level 0 deep.
+  /// Returns the number of level 0 runs that one part of a compaction has buffers for.
+  ///
+  /// They are at least as many as make level 0 deep.
   func runCountMaximum(threadCount: Int) -> Int {
     max(compactionBytes / 2 / max(threadCount, 1) / Self.readAheadMinimum, Self.runCountMinimum)
   }
@@ -68,29 +71,32 @@ struct MemoryPlan: Sendable, Equatable {
   private static let readAheadMinimum = 16 << 10
   private static let runCountMinimum = 24
 
-  /// The size of a write to a table.
+  /// Returns the size of a write to a table.
   func writeBufferSize(threadCount: Int) -> Int {
     let share = compactionBytes / 8 / (max(threadCount, 1) + 1)
     return min(max(share / Self.page * Self.page, 32 << 10), 512 << 10)
   }
 
-  /// The size at which compactions cut their outputs: the memory for building a table, mainly its filter's hashes,
-  /// grows with it.
+  /// The size at which compactions cut their outputs.
+  ///
+  /// The memory for building a table, mainly its filter's hashes, grows with it.
   var tableSize: UInt64 { UInt64(min(max(2 * memtableSize, 2 << 20), 32 << 20)) }
 
   /// The size at which compactions cut their outputs on the deepest levels.
   var tableSizeMaximum: UInt64 { min(8 * tableSize, 256 << 20) }
 
-  /// The memory that the builder of one table may take: a table ends there, however small its file is. For small
-  /// entries the filter's hashes dominate, 8 bytes each.
+  /// Returns the memory that the builder of one table may take: a table ends there, even if its file is small.
+  ///
+  /// For small entries the filter's hashes dominate, 8 bytes each.
   func builderBytesMaximum(threadCount: Int) -> Int {
     max(compactionBytes / 2 / max(threadCount, 1), 4 << 20)
   }
 
   // MARK: - From the options
 
-  /// Throws `.invalidArgument` if the explicit sizes don't fit the explicit budget. Requires: each size is within its
-  /// own bounds.
+  /// Computes the plan. Throws `.invalidArgument` if the explicit sizes don't fit the explicit budget.
+  ///
+  /// Requires: each size is within its own bounds.
   init(_ options: EngineOptions, limit: Int?) throws(EngineError) {
     let parts = Parts(options, limit: limit)
     let cache = options.cacheSize ?? 0
@@ -119,7 +125,7 @@ struct MemoryPlan: Sendable, Equatable {
     init(_ options: EngineOptions, limit: Int?) {
       let memtable = options.memtableSize ?? MemoryPlan.unit(options, limit: limit)
       memtableSize = memtable
-      // Without a budget, a small memtable needs no small segments.
+      // Without a budget, a small memtable does not require small segments.
       let smallest = limit == nil ? Limits.logSegmentSizeMinimum : MemoryPlan.memtableSizeMinimum
       let largest = Limits.logSegmentSizeDefaultMaximum
       let derived = min(max(memtable / 2, smallest), largest) / MemoryPlan.page * MemoryPlan.page
@@ -127,7 +133,7 @@ struct MemoryPlan: Sendable, Equatable {
     }
   }
 
-  /// The memtable size for a budget: an eighth, or a sixth of what remains besides an explicit cache.
+  /// Returns the memtable size for a budget: an eighth, or a sixth of what remains besides an explicit cache.
   private static func unit(_ options: EngineOptions, limit: Int?) -> Int {
     guard let limit else { return memtableSizeMaximum }
     let log = options.logSegmentSize.map { 2 * $0 }
@@ -146,7 +152,7 @@ struct MemoryPlan: Sendable, Equatable {
 }
 
 extension EngineOptions {
-  /// Throws `.invalidArgument` if the options contradict each other.
+  /// Returns the division of the memory. Throws `.invalidArgument` if the options contradict each other.
   func memoryPlan() throws(EngineError) -> MemoryPlan {
     let saysNothing = memtableSize == nil && cacheSize == nil && logSegmentSize == nil
     return try MemoryPlan(self, limit: memoryBudget ?? (saysNothing ? MemoryPlan.defaultLimit : nil))

@@ -29,7 +29,7 @@ final class ObsoleteFiles: Sendable {
     self.fileSystem = fileSystem
   }
 
-  /// Removes the file of `table` once nothing references it.
+  /// Removes the file of `table` once no reference to it is left.
   func whenGone(_ table: TableMetadata, in tree: Tree) {
     let path = tree.path(.table(table.number))
     let size = table.fileSize
@@ -42,10 +42,10 @@ final class ObsoleteFiles: Sendable {
     whenKept()
   }
 
-  /// Calls `body` after each table that became obsolete.
+  /// Sets a callback that runs after each table that became obsolete.
   func onKept(_ body: @escaping @Sendable () -> Void) { whenKept.set(body) }
 
-  /// Stops removing files; the next open does it.
+  /// Stops removing files. The next open removes the rest.
   func stop() { state.withLock { $0.isStopped = true } }
 
   /// The bytes of obsolete tables that are still referenced.
@@ -74,7 +74,7 @@ final class ObsoleteFiles: Sendable {
     if shouldSchedule { executor.submit("files.remove", priority: .normal) { [self] in removeAll() } }
   }
 
-  /// Whether every removable file was removed, or could not be removed.
+  /// A Boolean value that indicates whether every removable file was removed, or could not be removed.
   var isIdle: Bool { state.withLock { $0.isStopped || (!$0.isScheduled && $0.removingCount == 0) } }
 
   private func removeAll() {
@@ -93,7 +93,8 @@ final class ObsoleteFiles: Sendable {
       events.emit(.tableDeleted(number: table.number.value))
     }
     state.withLock { state in
-      // Retried with the next ones; a file that then remains is an orphan, which the next open removes.
+      // Their removal is retried with that of the next ones. A file that then remains is an orphan, which the next open
+      // removes.
       state.tables += failed
       state.removingCount -= 1
     }

@@ -46,7 +46,7 @@ internal import Synchronization
 /// long as the longest read, however many overlap.
 ///
 /// # Safety
-/// Owner of the slots' memory.
+/// The object owns the slots' memory.
 ///
 /// # Concurrency
 /// Safe from any thread. Marks of threads that share a slot add up.
@@ -82,7 +82,7 @@ final class ReadEpochs: @unchecked Sendable {
     var leaving: [Retired] = []
     /// Objects retired since the turn began, for the next turn.
     var next: [Retired] = []
-    /// Whether the turn is at step 3 rather than step 1.
+    /// A Boolean value that indicates whether the turn is at step 3 rather than step 1.
     var hasChangedParity = false
     /// One bit for each slot whose counter of the non-current parity was not yet seen at zero.
     var pending: UInt64 = 0
@@ -129,7 +129,7 @@ final class ReadEpochs: @unchecked Sendable {
     unsafe word(at: Self.slotCount &* Self.slotStride &+ Self.parityOffset)
   }
 
-  /// A number of the calling thread.
+  /// A number that identifies the calling thread.
   @inline(__always)
   private var currentThread: UInt {
     #if canImport(Darwin)
@@ -145,11 +145,11 @@ final class ReadEpochs: @unchecked Sendable {
   @inline(__always)
   func enter() -> Mark { mark(parity) }
 
-  /// The first half of `enter`: the parity that is current now.
+  /// The parity that is current now, which is the first half of `enter`.
   @inline(__always)
   var parity: Parity { unsafe Parity(offset: parityWord.pointee.load(ordering: .relaxed)) }
 
-  /// The second half of `enter`: marks a parity that was loaded earlier.
+  /// Marks a parity that was loaded earlier, which is the second half of `enter`.
   @inline(__always)
   func mark(_ parity: Parity) -> Mark {
     let index = Int(truncatingIfNeeded: ((currentThread >> 12) &* 0x9e37_79b9_7f4a_7c15) >> 58)
@@ -173,8 +173,10 @@ final class ReadEpochs: @unchecked Sendable {
     if awaited == Parity(offset: offset).word { poll() }
   }
 
-  /// Counts a read that has just begun, and returns whether it is one of the few that are timed. The count is in the
-  /// cache line of the mark. A load and a store: threads that share a slot may lose a few counts.
+  /// Counts a read that has just begun, and returns whether it is one of the few that are timed.
+  ///
+  /// The count is in the cache line of the mark. It is changed by a load and a store, so threads that share a slot may
+  /// lose a few counts.
   @inline(__always)
   func countIsSample(_ mark: Mark) -> Bool {
     let count = unsafe Self.count(mark)
@@ -203,7 +205,7 @@ final class ReadEpochs: @unchecked Sendable {
     return UInt64(truncatingIfNeeded: sum)
   }
 
-  /// Slots are aligned to their size.
+  /// Returns the counter of reads in the slot of a mark. Slots are aligned to their size.
   @inline(__always)
   private static func count(_ mark: Mark) -> UnsafeMutablePointer<Atomic<Int>> {
     let isOdd = unsafe Int(bitPattern: mark.counter) & parityOffset
@@ -220,11 +222,11 @@ final class ReadEpochs: @unchecked Sendable {
     if poll() { whenKeptBack() }
   }
 
-  /// Sets a callback that runs after each `retire` that left something to wait for: `poll` should be called after a
+  /// Sets a callback that runs after each `retire` after which objects still wait: `poll` should be called after a
   /// while.
   func onKeptBack(_ body: @escaping @Sendable () -> Void) { whenKeptBack.set(body) }
 
-  /// Releases what can be released. Returns whether anything is left.
+  /// Releases the objects that can be released. Returns whether any are left.
   @discardableResult
   func poll() -> Bool {
     // The objects are released outside the lock: their deinitializers may take long.
@@ -257,10 +259,11 @@ final class ReadEpochs: @unchecked Sendable {
     return true
   }
 
-  /// Whether all counters of the non-current parity were seen at zero since the step began.
+  /// Returns whether all counters of the non-current parity were seen at zero since the step began.
   private func areClear(_ turns: inout Turns) -> Bool {
     let awaited = parity.other
-    // Stored before the counters are loaded: a read that leaves afterwards sees that a turn waits for it.
+    // The word is stored before the counters are loaded, so that a read that leaves afterwards sees that a turn waits
+    // for it.
     unsafe awaitedWord.pointee.store(awaited.word, ordering: .sequentiallyConsistent)
     var rest = turns.pending
     while rest != 0 {
@@ -282,7 +285,7 @@ final class ReadEpochs: @unchecked Sendable {
     var weight: Weight
   }
 
-  /// Retired objects that wait for reads to end; nil if there are none.
+  /// Retired objects that wait for reads to end, or `nil` if there are none.
   var keptBack: KeptBack? {
     guard poll() else { return nil }
     let now = clock.now()

@@ -1,7 +1,7 @@
-/// A range of keys that a cursor has visited. Both bounds are included, unless the upper one is marked as excluded; a
-/// missing bound means the first or last key.
+/// A range of keys that a cursor has visited.
 ///
-/// It grows as the cursor moves, without allocating.
+/// Both bounds are included, unless the upper one is marked as excluded; a missing bound means the first or last key.
+/// The range grows as the cursor moves, without allocating.
 final class ReadRange {
   private var lowerBytes = ByteWriter(capacity: 0)
   private var upperBytes = ByteWriter(capacity: 0)
@@ -9,9 +9,9 @@ final class ReadRange {
   private var hasUpper = false
   private var upperIsExcluded = false
 
-  /// Nil means from the first key.
+  /// The lower bound, or `nil` for the first key.
   var lower: ByteView? { hasLower ? lowerBytes.view : nil }
-  /// Nil means to the last key.
+  /// The upper bound, or `nil` for the last key.
   var upper: ByteView? { hasUpper ? upperBytes.view : nil }
 
   func setLower(_ key: ByteView?) {
@@ -27,19 +27,19 @@ final class ReadRange {
     if let key { upperBytes.append(key) }
   }
 
-  /// Whether a key is in the range.
+  /// Returns whether a key is in the range.
   func contains(_ key: ByteView) -> Bool {
     if let lower, key < lower { return false }
     return !endsBefore(key)
   }
 
-  /// Whether a key is after the range.
+  /// Returns whether a key is after the range.
   func endsBefore(_ key: ByteView) -> Bool {
     guard let upper else { return false }
     return upperIsExcluded ? key >= upper : key > upper
   }
 
-  /// Whether keys from `start` up to `end` (excluded) are in the range.
+  /// Returns whether keys from `start` up to `end` (excluded) are in the range.
   func overlaps(_ start: ByteView, _ end: ByteView) -> Bool {
     if let lower, end <= lower { return false }
     return !endsBefore(start)

@@ -4,14 +4,17 @@ final class ReadView: Sendable {
   /// Frozen memtables that are not in tables yet, newest first.
   let frozen: [MemTable]
   let version: Version
-  /// How the family's merge operands are folded.
+  /// The function that folds the family's merge operands.
   let merge: MergeFunction?
-  /// Whether tables or frozen memtables have range tombstones; the active memtable may get some at any time.
+  /// A Boolean value that indicates whether tables or frozen memtables have range tombstones. The active memtable may
+  /// get some at any time.
   let hasSettledTombstones: Bool
 
-  /// Readers at lower sequences see nothing: the family was empty until tables were ingested at this sequence
-  /// (`Engine.ingest`), whose entries have no sequences of their own. Conflict checks treat every key as written then.
-  /// Zero if nothing was ingested, or only before the open.
+  /// The sequence below which readers see an empty family.
+  ///
+  /// The family was empty until tables were ingested at this sequence (`Engine.ingest`), whose entries have no
+  /// sequences of their own. Conflict checks treat every key as written at this sequence. It is zero if no table was
+  /// ingested since the open.
   let floor: SequenceNumber
 
   init(
@@ -30,12 +33,12 @@ final class ReadView: Sendable {
 }
 
 extension ReadView {
-  /// An iterator over the family's entries that a reader at a sequence sees.
+  /// Returns an iterator over the family's entries that a reader at a sequence sees.
   func iterator(
     _ tree: Tree, at sequence: SequenceNumber, _ bounds: CursorBounds = .all, own: UncommittedWrites? = nil,
     deadRunMinimum: Int = .max
   ) -> VisibleIterator<MergeSource> {
-    // No arrays of sources: a cursor is often made for one seek.
+    // The sources are not collected in arrays, because a cursor is often made for one seek.
     let sublevels = version.levelZero.sublevels
     var source = MergingIterator<MergeSource>(capacity: 2 + frozen.count + sublevels.count + version.runs.count)
     var coverage = RangeCoverage(at: sequence)
@@ -48,7 +51,7 @@ extension ReadView {
       source.append(memTable, &coverage)
       for table in frozen { source.append(table, &coverage) }
       for sublevel in sublevels.reversed() { source.append(sublevel, opener, &coverage) }
-      // By index: an empty level costs no retain.
+      // The runs are iterated by index, so that an empty level costs no retain.
       for index in version.runs.indices where !version.runs[index].isEmpty {
         source.append(version.runs[index], opener, &coverage)
       }

@@ -1,8 +1,7 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// The sequences of live snapshots and cursors, which flush and compaction must keep apart, and the age of each of
-/// them.
+/// The sequences of live snapshots and cursors, which flush and compaction must keep apart, and the age of each reader.
 ///
 /// Every cursor registers one while it lives, so this is on the path of a seek: the array stays sorted because the
 /// visible sequence only grows, and registering only checks its end.
@@ -41,7 +40,8 @@ final class SnapshotList: Sendable {
 
   private let clock: any EngineClock
   private let state = FutexLock(State())
-  /// The sequence below which nothing must remain registered for `whenReached` to be called; `.max` if no caller waits.
+  /// The sequence below which no reader may remain registered when `whenReached` is called, or `.max` if no caller
+  /// waits.
   private let wanted = Atomic<UInt64>(.max)
   private let whenReached = Callback()
 
@@ -52,8 +52,10 @@ final class SnapshotList: Sendable {
     self.latencies = latencies
   }
 
-  /// Registers the visible sequence. It is loaded under the same lock as in `sequences`, so a job that collects the
-  /// sequences either sees this one or began before it was visible.
+  /// Registers the visible sequence.
+  ///
+  /// It is loaded under the lock that `sequences` also takes, so a job that collects the sequences either sees this one
+  /// or began before it was visible.
   func hold(as reader: EngineEvent.Reader, _ visible: () -> SequenceNumber) -> Hold {
     let now = clock.now()
     return state.withLock { state in
@@ -89,8 +91,9 @@ final class SnapshotList: Sendable {
   /// Sets the callback, which is called once for each `wake`.
   func onReached(_ body: @escaping @Sendable () -> Void) { whenReached.set(body) }
 
-  /// Requests one call of the callback when nothing below `sequence` is registered any more. The lowest of several
-  /// requests counts.
+  /// Requests one call of the callback when no sequence below `sequence` is registered any more.
+  ///
+  /// The lowest of several requests counts.
   func wake(at sequence: SequenceNumber) {
     var old = wanted.load(ordering: .relaxed)
     while sequence.value < old {
@@ -121,7 +124,7 @@ final class SnapshotList: Sendable {
     }
   }
 
-  /// All registered sequences and the visible one, ascending, without duplicates.
+  /// Returns all registered sequences and the visible one, ascending, without duplicates.
   func sequences(visible: () -> SequenceNumber) -> [SequenceNumber] {
     state.withLock { state in
       var sequences = state.held.map(\.sequence)
@@ -136,18 +139,18 @@ final class SnapshotList: Sendable {
     return state.withLock { $0.held.first?.sequence }
   }
 
-  /// The lowest sequence that any reader sees, now and later: the oldest registered one, or the visible one if there is
-  /// none.
+  /// Returns the lowest sequence that any reader sees, now and later.
   ///
-  /// Both are read under the list's lock. Otherwise a reader could register, in between, a sequence below the visible
-  /// one that is loaded after it.
+  /// It is the oldest registered one, or the visible one if there is none. Both are read under the list's lock.
+  /// Otherwise a reader could register, in between, a sequence below the visible one that is loaded after it.
   func oldest(orVisible visible: () -> SequenceNumber) -> SequenceNumber {
     defer { whenLooked() }
     return state.withLock { $0.held.first?.sequence ?? visible() }
   }
 
-  /// Called after each check of the oldest sequence, without the lock. For tests, which make something happen between
-  /// two checks.
+  /// A callback after each check of the oldest sequence, without the lock.
+  ///
+  /// Tests use it to let an event occur between two checks.
   let whenLooked = Callback()
 
   /// The live readers and the current time.
@@ -156,7 +159,7 @@ final class SnapshotList: Sendable {
     return (state.withLock { $0.readers.summary }, now)
   }
 
-  /// Readers that have lived for `bound` or longer, and for that long again since their last report.
+  /// Returns events for readers that have lived for `bound` or longer, and for twice their age at their last report.
   func takeLongLived(bound: UInt64) -> [EngineEvent] {
     let now = clock.now()
     return state.withLock { $0.readers.takeLongLived(bound: bound, now: now) }
@@ -281,7 +284,7 @@ public final class EngineSnapshot: Sendable {
     hold = list.hold(as: reader, visible)
     sequence = hold.sequence
     seekCount = Atomic(hold.number)
-    // Loaded after the sequence: views only gain what later commits need.
+    // The views are loaded after the sequence, because views only gain what later commits need.
     held = holding()
   }
 
@@ -296,14 +299,17 @@ public final class EngineSnapshot: Sendable {
 
   deinit { list.release(hold) }
 
-  /// Whether a family was created after the snapshot, in a follower: the snapshot sees nothing of it then. Always false
-  /// in the writing process. Complexity: a dictionary lookup.
+  /// Returns whether a family was created after the snapshot, in a follower; the snapshot then sees no entry of it.
+  ///
+  /// Always false in the writing process. Complexity: a dictionary lookup.
   public func isOlder(than family: FamilyID) -> Bool { held.map { !$0.holds(family) } ?? false }
 
   // MARK: - For the cursor that owns it
 
   /// The number of seeks of a cursor, starting from a number that differs between cursors, since many seek only once.
-  /// Stored here because the cursor itself is moved. A load and a store, by one thread at a time.
+  ///
+  /// It is stored here because the cursor itself is moved. It is changed by a load and a store, by one thread at a
+  /// time.
   private let seekCount: Atomic<UInt64>
 
   /// Counts a seek, and returns whether it is one of the few that are timed.

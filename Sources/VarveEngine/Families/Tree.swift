@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// The durable state of the tree: families, tables, versions. Every change goes through `commit`, which makes the edit
+/// The durable state of the tree: families, tables, versions. Every change is made by `commit`, which makes the edit
 /// durable first and installs the new versions second.
 ///
 /// # Concurrency
@@ -21,11 +21,11 @@ final class Tree: TableReaders {
   let metrics: EngineMetrics
   let budget: MemoryBudget
   let openTables: OpenTables
-  /// Read from the MANIFEST, and never changed by an edit.
+  /// The number of the database, read from the MANIFEST, and never changed by an edit.
   let databaseID: UInt64
   let incarnation: UInt64
   let formatVersion: UInt32
-  /// The metadata of tables, known without opening them. Under `manifest`'s lock.
+  /// The memory of the metadata of tables, which is known without opening them. Under `manifest`'s lock.
   private let metadataCharge: MemoryCharge
 
   init(
@@ -113,8 +113,9 @@ final class Tree: TableReaders {
     try manifest.withLock { (manifest) throws(EngineError) in if manifest.isInDoubt { try manifest.roll() } }
   }
 
-  /// Removes files of tables that no state references. One that can't be removed now is an orphan, which the next open
-  /// removes.
+  /// Removes files of tables that no state references.
+  ///
+  /// A file that can't be removed now is an orphan, which the next open removes.
   func removeTables(_ numbers: [FileNumber]) {
     for number in numbers {
       do throws(EngineError) { try environment.fileSystem.remove(path(.table(number))) } catch { continue }
@@ -122,7 +123,7 @@ final class Tree: TableReaders {
     }
   }
 
-  /// The tables that no version references after the edit. A table that only moves is not among them.
+  /// Returns the tables that no version references after the edit. A table that only moves is not among them.
   private func tablesLeaving(_ edit: VersionEdit, _ state: ManifestState) -> [TableMetadata] {
     let kept = Set(edit.addedTables.map(\.table.number))
     var leaving: [TableMetadata] = []
@@ -135,14 +136,15 @@ final class Tree: TableReaders {
     return leaving
   }
 
-  /// The reader of a table, which its version must keep alive; opens it if necessary. Only inside a read epoch, for
-  /// whose duration the reader is valid.
+  /// Returns the reader of a table, which its version must keep alive, and opens it if necessary.
+  ///
+  /// Call it only inside a read epoch, for whose duration the reader is valid.
   @inline(__always)
   func borrowReader(_ table: TableMetadata) throws(EngineError) -> Unmanaged<TableReader> {
     unsafe try table.slot.reader(in: openTables) { () throws(EngineError) in try openTable(table) }
   }
 
-  /// The reader of a table, retained, for use beyond one call.
+  /// Returns the reader of a table, retained, for use beyond one call.
   func reader(_ table: TableMetadata) throws(EngineError) -> TableReader {
     let mark = epochs.enter()
     defer { epochs.leave(mark) }
@@ -182,7 +184,7 @@ final class Tree: TableReaders {
   /// Installs the state that another process made durable.
   func follow(_ state: ManifestState) { manifest.withLock { $0.follow(state) } }
 
-  /// Rolls the MANIFEST if that makes the next open cheaper. Never fails: see `Manifest.rollForClose`.
+  /// Rolls the MANIFEST if that makes the next open cheaper. It never fails: see `Manifest.rollForClose`.
   func rollForClose() {
     let number = manifest.withLock { $0.rollForClose() ? $0.number : nil }
     if let number { metrics.events.emit(.manifestRolled(number: number.value)) }

@@ -1,7 +1,8 @@
 /// Adds entries by column family. The batch itself is on a lower layer and knows only the families' numbers.
 extension WriteBatch {
-  /// Sets the value of a key. Throws `.limitExceeded` and adds nothing if the key, the value or the batch would exceed
-  /// its limit.
+  /// Sets the value of a key.
+  ///
+  /// Throws `.limitExceeded` and adds no entry if the key, the value or the batch would exceed its limit.
   public mutating func put(_ key: RawSpan, _ value: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
     try key.withByteView { (key) throws(EngineError) in
       try value.withByteView { (value) throws(EngineError) in try append(.put, family?.id ?? .default, key, value) }
@@ -59,7 +60,9 @@ extension WriteBatch {
     try unsafe deleteRange(from: lower.span.bytes, to: upper.span.bytes, in: family)
   }
 
-  /// The greatest key that the batch puts into a family, with `StampPosition.pending` for a stamp; nil if there is none.
+  /// The greatest key that the batch puts into a family, with `StampPosition.pending` for a stamp, or `nil` if there is
+  /// none.
+  ///
   /// Complexity: O(n).
   public func lastKey(in family: ColumnFamily) -> [UInt8]? { lastKey(in: family.id) }
 

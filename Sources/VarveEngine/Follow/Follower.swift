@@ -14,19 +14,20 @@ internal import Synchronization
 /// ```
 ///
 /// # Visible state
-/// Complete batches, all of them, in commit order; the state never goes back. A commit is visible when it has the
-/// durability that its writer asked for: at once by default, after its sync with `Durability.power`, and not before an
-/// earlier such commit. Commits with `Durability.none` are visible after they were flushed, possibly after later ones.
+/// The visible state consists of complete batches, all of them, in commit order; it never goes back. A commit is
+/// visible when it has the durability that its writer requested: at once by default, after its sync with
+/// `Durability.power`, and not before an earlier such commit. Commits with `Durability.none` are visible after they
+/// were flushed, possibly after later ones.
 ///
 /// If the writing engine maps files, it wakes followers within microseconds; a follower without write permission for
 /// the file `SHARED` polls each millisecond. Otherwise followers poll the log each millisecond, and a commit with
 /// `Durability.power` can be visible before it was synced. `Engine.explain()` says which method is used.
 ///
 /// # Cost for the writer
-/// Only the wake-ups. The follower writes only a count into `SHARED`. It keeps entries that are not in tables yet in
-/// memtables of its own, at most what the writer's log holds, and keeps up to half of `EngineOptions.openTableCount`
-/// tables open. Beyond that, a snapshot or cursor can need a table that the writer removed, and throws `.notFound`;
-/// after `catchUp` the same read succeeds.
+/// The writer's only cost is the wake-ups. The follower writes only a count into `SHARED`. It keeps entries that are
+/// not in tables yet in its own memtables, at most as many as are in the writer's log, and keeps up to half of
+/// `EngineOptions.openTableCount` tables open. Beyond that, a snapshot or cursor can need a table that the writer
+/// removed, and throws `.notFound`; after `catchUp` the same read succeeds.
 ///
 /// Safe from any thread.
 public final class Follower: Sendable {
@@ -53,8 +54,9 @@ public final class Follower: Sendable {
     return try following.catchUp()
   }
 
-  /// Waits until a commit after `sequence` is visible here, and returns the last visible one. Returns nil if
-  /// `nanoseconds` pass first, or the follower is closed. Throws like `catchUp`.
+  /// Waits until a commit after `sequence` is visible here, and returns the last visible one.
+  ///
+  /// Returns `nil` if `nanoseconds` pass first, or if the follower is closed. Throws like `catchUp`.
   public func waitForCommit(
     after sequence: SequenceNumber, timeout nanoseconds: UInt64? = nil
   ) throws(EngineError) -> SequenceNumber? {
@@ -79,8 +81,10 @@ public final class Follower: Sendable {
     return nil
   }
 
-  /// The visible sequence number each time it rises, as long as the follower is open. A slow consumer misses numbers but
-  /// no commits: each number stands for all commits before it. Each stream has its own thread, which catches up.
+  /// Returns a stream of the visible sequence number each time it rises, as long as the follower is open.
+  ///
+  /// A slow consumer misses numbers but no commits: each number stands for all commits before it. Each stream has its
+  /// own thread, which catches up.
   public func commits() -> AsyncThrowingStream<SequenceNumber, any Error> {
     AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
       let stream = CommitStream()
@@ -120,11 +124,12 @@ public final class Follower: Sendable {
     }
   }
 
-  /// How often a commit stream checks whether it is still in use.
+  /// The interval at which a commit stream checks whether it is still in use.
   private static let lookInterval: UInt64 = 100_000_000
 
-  /// Closes the follower and its engine; waiting calls return nil. Release snapshots and cursors before. A second call
-  /// does nothing.
+  /// Closes the follower and its engine; waiting calls return `nil`.
+  ///
+  /// Release snapshots and cursors before. A second call has no effect.
   public func close() throws(EngineError) {
     guard !isClosed.exchange(true, ordering: .sequentiallyConsistent) else { return }
     following.interrupt()

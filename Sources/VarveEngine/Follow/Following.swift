@@ -45,17 +45,18 @@ final class Following: @unchecked Sendable {
   var page: SharedPage?
   /// The life of the last writer seen.
   private var lifeID: UInt64?
-  /// The last published commit for the last step to read; nil if the step read to the end of the log.
+  /// The last published commit for the last step to read, or `nil` if the step read to the end of the log.
   private(set) var announced: SequenceNumber?
-  /// The page's last commit at the last step, even of a writer that has ended: the next writer changes it. Nil if there
-  /// is not a valid page.
+  /// The page's last commit at the last step, or `nil` if there is no valid page.
+  ///
+  /// It is set even for a writer that has ended, because the next writer changes it.
   private var awaited: SequenceNumber?
   /// The life of a writer whose process has ended.
   private var endedLifeID: UInt64?
-  /// When the writer's process was last compared with the one that now has its process id.
+  /// The time at which the writer's process was last compared with the one that now has its process id.
   private var askedAt: UInt64 = 0
   private let namespace = ProcessIdentity.namespace
-  /// Invariant 1.
+  /// The sequence up to which every logged entry is in the views (invariant 1).
   private(set) var incorporated = SequenceNumber.zero
   /// The last entry that was read.
   private var lastRead = SequenceNumber.zero
@@ -89,7 +90,7 @@ final class Following: @unchecked Sendable {
   var fileSystem: any FileSystem { opening.environment.fileSystem }
   private var visible: SequenceNumber { engine.pipeline.visible }
 
-  /// Advances to what the writer has published; returns the last commit that reads see afterwards.
+  /// Advances to the last commit that the writer has published. Returns the last commit that reads see afterwards.
   func catchUp() throws(EngineError) -> SequenceNumber {
     try turn.withLock { (_) throws(EngineError) in
       if let failure { throw failure }
@@ -107,7 +108,7 @@ final class Following: @unchecked Sendable {
 
   /// The result of reading the log.
   private enum End {
-    /// Everything requested was read.
+    /// All requested records were read.
     case complete
     /// The segment at the cursor does not belong to the log any more.
     case lost
@@ -147,9 +148,9 @@ final class Following: @unchecked Sendable {
     }
   }
 
-  /// The last commit that this step reads.
+  /// Returns the last commit that this step reads.
   private func aim() throws(EngineError) -> SequenceNumber {
-    // The page before the MANIFEST: a published commit names only families that earlier edits made.
+    // The page is read before the MANIFEST, because a published commit names only families that earlier edits made.
     try readPage()
     _ = try manifest.poll()
     try didChangeManifest()
@@ -157,8 +158,9 @@ final class Following: @unchecked Sendable {
     return .maximum
   }
 
-  /// The last entry that the MANIFEST covers: it is durable, and no table has a newer one. Not always the last entry of
-  /// its batch.
+  /// The last entry that the MANIFEST covers.
+  ///
+  /// It is durable, and no table has a newer one. It is not always the last entry of its batch.
   private var flushed: SequenceNumber { manifest.state.lastSequence }
 
   private func readPage() throws(EngineError) {
@@ -172,7 +174,7 @@ final class Following: @unchecked Sendable {
     guard let page, let reading else { return }
     if hasWriterEnded(reading, page) {
       announced = nil
-      // The log is read to its end, so the start of the next life indicates nothing about a power loss.
+      // The log is read to its end, so the start of the next life does not indicate whether the power failed.
       lifeID = nil
       return
     }
@@ -181,8 +183,9 @@ final class Following: @unchecked Sendable {
     lifeID = reading.lifeID
   }
 
-  /// Whether the process of this life is known to have ended. Whether another process got its id is checked only
-  /// occasionally, because that takes several system calls.
+  /// Returns whether the process of this life is known to have ended.
+  ///
+  /// Whether another process got its id is checked only occasionally, because that takes several system calls.
   private func hasWriterEnded(_ reading: SharedPage.Reading, _ page: SharedPage) -> Bool {
     if reading.lifeID == endedLifeID { return true }
     guard let writer = page.writer(life: reading.lifeID, namespace: namespace) else { return false }
@@ -196,7 +199,7 @@ final class Following: @unchecked Sendable {
 
   private static let askInterval: UInt64 = 100_000_000
 
-  /// This engine has shown commits that no longer exist: its state can't be used any further.
+  /// Returns the error for shown commits that no longer exist. The state of this engine can't be used any further.
   private func rewound(to sequence: SequenceNumber) -> EngineError {
     let error = EngineError(
       .rewound,
@@ -206,7 +209,7 @@ final class Following: @unchecked Sendable {
     return error
   }
 
-  /// Creates the state of new families, so that entries find them.
+  /// Creates the state of new families, so that the entries of the log find them.
   private func didChangeManifest() throws(EngineError) {
     let families = manifest.state.families
     for family in families.values.sorted(by: { $0.id < $1.id }) {
@@ -256,12 +259,12 @@ final class Following: @unchecked Sendable {
     }
   }
 
-  /// The segments in the directory, ascending.
+  /// Returns the segments in the directory, ascending.
   private func segments() throws(EngineError) -> [FileNumber] {
     try fileSystem.list(opening.path).compactMap { FileName($0)?.logNumber }.sorted()
   }
 
-  /// Whether the cursor is in no live part of the log.
+  /// Returns whether the cursor is not in a live part of the log.
   private func isLost(_ number: FileNumber) throws(EngineError) -> Bool {
     let state = manifest.state
     if state.oldestLog > number { return true }
@@ -273,7 +276,7 @@ final class Following: @unchecked Sendable {
     return try tail.isOverwritten()
   }
 
-  /// Stops because the writer has nothing more. Damaged bytes are detected by a second attempt at the same position.
+  /// Stops because the writer has no more records. Damaged bytes are detected by a second attempt at the same position.
   private func stop() throws(EngineError) -> End {
     defer { lastStop = tail.location }
     guard lastStop == tail.location else {
@@ -292,7 +295,7 @@ final class Following: @unchecked Sendable {
     let edits = ReplayedEdits()
     defer { edits.end() }
     while let (sequence, entry) = try entries.next() {
-      // A copy may be older than entries read before, and still be the first that is found.
+      // A copy may be older than entries read before, and still be the first one that is found.
       guard sequence > incorporated, isCopy || sequence > lastRead else { continue }
       if manifest.state.families[entry.family] == nil, !manifest.state.isDropped(entry.family) {
         _ = try manifest.poll()
@@ -322,7 +325,9 @@ final class Following: @unchecked Sendable {
     }
   }
 
-  /// Polls the MANIFEST after a file that it names was not found: an edit must record the removal, even the last one.
+  /// Polls the MANIFEST after a file that it names was not found, because an edit, possibly the last one, must record
+  /// the removal.
+  ///
   /// Returns false if there is no such edit.
   private func pollForWhatIsGone() throws(EngineError) -> Bool {
     var isChanged = try manifest.poll()
@@ -333,14 +338,13 @@ final class Following: @unchecked Sendable {
 
   // MARK: - Tables
 
-  /// The chunks of tables of which each was found: chunks shared with the next version are not checked again.
+  /// The ids of chunks whose tables were all found. Chunks shared with the next version are not checked again.
   private var seenChunks: Set<UInt64> = []
 
-  /// Opens the files of new tables; once enough are open, only checks that they exist. Returns false if one does not:
-  /// then the MANIFEST has changed.
+  /// Opens the files of new tables, or, once enough are open, only checks that they exist.
   ///
-  /// All tables, including those of known chunks, count as open: so fewer new ones are opened than could be.
-  ///
+  /// Returns false if one does not exist, because the MANIFEST has then changed. All tables, including those of known
+  /// chunks, count as open, so fewer new ones are opened than could be.
   /// Complexity: O(chunks, plus the tables of new chunks).
   private func keepTables() throws(EngineError) -> Bool {
     guard manifest.changeCount != shownChangeCount else { return true }
@@ -371,7 +375,7 @@ final class Following: @unchecked Sendable {
     return true
   }
 
-  /// Keeps the tables of a chunk; returns one that does not exist, if any.
+  /// Keeps the tables of a chunk. Returns one that does not exist, if there is any.
   private func keep(
     _ chunk: TableChunk, of family: String, _ count: inout Int, _ maximum: Int
   ) throws(EngineError) -> TableMetadata? {
@@ -402,8 +406,8 @@ final class Following: @unchecked Sendable {
 
   private func show() throws(EngineError) {
     let state = manifest.state
-    // Up to the end of the last batch that was read: a flush of one family may end within a batch whose rest is in the
-    // log. A published commit that was not read was empty.
+    // The views show all entries up to the end of the last batch that was read: a flush of one family may end within a
+    // batch whose rest is in the log. A published commit that was not read was empty.
     let sequence = [visible, flushed, lastRead].max() ?? .zero
     if manifest.changeCount == shownChangeCount {
       engine.pipeline.showCommits(through: sequence)
@@ -418,7 +422,7 @@ final class Following: @unchecked Sendable {
 
   private var shownChangeCount = -1
 
-  /// For statistics, which would otherwise show the idle log of a read-only engine.
+  /// Notes the extent of the log for statistics, which would otherwise show the idle log of a read-only engine.
   private func noteExtent(_ state: ManifestState) {
     capacities = capacities.filter { $0.key >= state.oldestLog }
     engine.pipeline.log.noteFollowed(
@@ -464,7 +468,7 @@ final class Following: @unchecked Sendable {
     family.state.close(engine.pipeline.memory.empty, .beforeOpen)
   }
 
-  /// One line for `Engine.explain()`.
+  /// A line for `Engine.explain()`.
   var overview: String {
     let (page, announced) = look()
     let name = FileName.shared.name
@@ -476,7 +480,7 @@ final class Following: @unchecked Sendable {
       "follower: \(way); \(engine.pipeline.memory.frozenSize) bytes of frozen memtables wait for the writer's flushes"
   }
 
-  /// The page, and its last commit at the last step.
+  /// Returns the page, and its last commit at the last step.
   private func look() -> (page: SharedPage?, announced: SequenceNumber?) {
     turn.withLock { _ in (self.page, self.awaited) }
   }
@@ -491,7 +495,7 @@ final class Following: @unchecked Sendable {
     }
   }
 
-  /// Sleeps until there may be more than the last step saw, or for at most `nanoseconds`.
+  /// Sleeps until there may be more commits than the last step saw, or for at most `nanoseconds`.
   func sleep(nanoseconds: UInt64) {
     let (page, announced) = look()
     let clock = opening.environment.clock
@@ -505,9 +509,11 @@ final class Following: @unchecked Sendable {
   /// Wakes sleeping threads, which check again.
   func interrupt() { look().page?.interrupt() }
 
-  /// How often a follower polls if it can't be woken.
+  /// The interval at which a follower polls if it can't be woken.
   static let pollInterval: UInt64 = 1_000_000
-  /// The longest single sleep: the writer that should wake this thread may have died, and another one may notify in
-  /// another way.
+  /// The longest single sleep.
+  ///
+  /// It is bounded because the writer that should wake this thread may have died, and another one may notify in another
+  /// way.
   private static let sleepMaximum: UInt64 = 100_000_000
 }

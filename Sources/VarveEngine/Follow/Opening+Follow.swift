@@ -1,13 +1,13 @@
-/// Opens a database that another process may be writing: creates, locks, syncs and changes nothing.
+/// Opens a database that another process may be writing. It creates, locks, syncs and changes no file.
 extension Opening {
-  /// A read-only engine, and the object that keeps it up to date with the writer.
+  /// Opens a read-only engine, and returns it with the object that keeps it up to date with the writer.
   func openReadOnly() throws(EngineError) -> (engine: Engine, following: Following) {
     _ = try findDatabase()
     let fileSystem = environment.fileSystem
     let tail = try ManifestTail(directory: path, fileSystem: fileSystem)
     let manifest = Manifest.following(
       directory: path, fileSystem: fileSystem, state: tail.state, number: tail.number)
-    // A read-only engine runs nothing in the background.
+    // A read-only engine has no background work.
     let executor = environment.makeExecutor(1)
     let metrics = EngineMetrics(clock: environment.clock)
     if let listener = options.listener { _ = metrics.events.add(listener) }
@@ -20,7 +20,7 @@ extension Opening {
       metrics.events.finish()
       throw error
     }
-    // From here on the core releases everything at its end.
+    // From here on the core releases all resources when it is deallocated.
     let following = Following(self, core, views, tail)
     try following.begin()
     return (Engine(core), following)
@@ -30,13 +30,13 @@ extension Opening {
 extension Following {
   /// Runs the first step, and checks the log as recovery would.
   ///
-  /// A follower takes the end of the readable log for "not yet"; recovery distinguishes a torn tail from damage to
-  /// durable data. A writer's concurrent work may look like damage to it, so a verdict counts only if nothing changed
-  /// between two checks.
+  /// A follower regards the end of the readable log as the present end of the writer's log; recovery distinguishes a
+  /// torn tail from damage to durable data. A writer's concurrent work may look like damage to it, so a verdict counts
+  /// only if the state did not change between two checks.
   func begin() throws(EngineError) {
     var first: EngineError?
     do throws(EngineError) { _ = try catchUp() } catch {
-      // Recovery's verdict on the same log takes precedence.
+      // The error is deferred, because recovery's verdict on the same log takes precedence.
       first = error
     }
     var verdict = try judge()

@@ -1,4 +1,4 @@
-/// A damaged block of a table, found by a compaction: `EngineStatistics.damagedBlocks`.
+/// A damaged block of a table, found by a compaction; see `EngineStatistics.damagedBlocks`.
 ///
 /// The table stays out of compactions until `Engine.resume()` finds it intact, or `Engine.giveUp(_:)` rewrites it
 /// without the unreadable parts. All other tables are compacted as before, and reads of other blocks continue.
@@ -11,12 +11,12 @@ public struct DamagedBlock: Sendable, Hashable, CustomStringConvertible {
   public let level: Int
   /// The path of the file.
   public let file: String
-  /// The offset of the block; nil if the file as a whole can't be read.
+  /// The offset of the block, or `nil` if the file as a whole can't be read.
   public let offset: UInt64?
   /// The damage found.
   public let message: String
 
-  /// `FILE:OFFSET: message; column family "f", level 6`.
+  /// The text `FILE:OFFSET: message; column family "f", level 6`.
   public var description: String {
     "\(file)\(offset.map { ":\($0)" } ?? ""): \(message); column family \"\(family)\", level \(level)"
   }
@@ -30,7 +30,9 @@ public struct GivenUpDamage: Sendable, Hashable, CustomStringConvertible {
     public let offsets: Range<UInt64>
     /// The damage found there.
     public let message: String
-    /// Whether entries were there. False for an index, a filter or a footer: their content is rebuilt from the entries.
+    /// A Boolean value that indicates whether entries were there.
+    ///
+    /// It is false for an index, a filter or a footer, whose content is rebuilt from the entries.
     public let holdsEntries: Bool
     /// The lower bound of the entries that were there: the last readable key before the part, or the first key of the
     /// table.
@@ -39,7 +41,7 @@ public struct GivenUpDamage: Sendable, Hashable, CustomStringConvertible {
     /// table.
     public let lastKey: [UInt8]
 
-    /// `bytes FROM-TO: message; keys from "a" to "b"`.
+    /// The text `bytes FROM-TO: message; keys from "a" to "b"`.
     public var description: String {
       let location = "bytes \(offsets.lowerBound)-\(offsets.upperBound): \(message)"
       guard holdsEntries else { return location + "; no entry was there" }
@@ -63,7 +65,8 @@ public struct GivenUpDamage: Sendable, Hashable, CustomStringConvertible {
   public let family: String
   /// The file that was given up. It is removed once no reader needs it.
   public let file: String
-  /// The unreadable parts, in the order of the file. Empty if everything could be read: nothing is lost then.
+  /// The unreadable parts, in the order of the file. The array is empty if everything could be read; no entry is lost
+  /// then.
   public let parts: [Part]
   /// The number of entries in `parts`, tombstones included.
   public let entryCount: UInt64
@@ -72,10 +75,10 @@ public struct GivenUpDamage: Sendable, Hashable, CustomStringConvertible {
   /// The number of lost range tombstones.
   public let rangeTombstoneCount: UInt64
 
-  /// Whether tombstones were lost: then deleted keys may reappear.
+  /// A Boolean value that indicates whether tombstones were lost, so that deleted keys may reappear.
   public var hadTombstones: Bool { tombstoneCount + rangeTombstoneCount > 0 }
 
-  /// `FILE: 12 entries lost, 3 tombstones among them; ...`, with each part.
+  /// The text `FILE: 12 entries lost, 3 tombstones among them; ...`, with each part.
   public var description: String {
     guard !parts.isEmpty else { return "\(file): everything could be read, and no entry is lost" }
     let tombstones = tombstoneCount + rangeTombstoneCount

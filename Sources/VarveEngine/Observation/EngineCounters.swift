@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Counters of the background work. Relaxed: each is a statistic, and none orders anything.
+/// The counters of the background work. They are relaxed, because each is a statistic and orders no other access.
 final class EngineCounters: Sendable {
   private let jobs = Atomic<UInt64>(0)
   private let flushes = Atomic<UInt64>(0)
@@ -8,7 +8,7 @@ final class EngineCounters: Sendable {
   private let flushed = Atomic<UInt64>(0)
   private let unlogged = Atomic<UInt64>(0)
   private let moves = Atomic<UInt64>(0)
-  /// Compactions by output level.
+  /// The work of compactions by output level.
   private let compactions = Mutex([LevelWork](repeating: LevelWork(), count: Limits.levelCount))
   private let failures = Atomic<UInt64>(0)
   private let coveredRuns = Atomic<UInt64>(0)
@@ -18,7 +18,7 @@ final class EngineCounters: Sendable {
   func beginJob() -> UInt64 { jobs.wrappingAdd(1, ordering: .relaxed).newValue }
 
   func addFlushed(_ bytes: UInt64) { flushed.wrappingAdd(bytes, ordering: .relaxed) }
-  /// Counts a successful flush of memtables with `read` bytes, of which `bytes` were in no log.
+  /// Counts a successful flush of memtables with `read` bytes, of which `bytes` were not in the log.
   func addFlush(read: UInt64, unlogged bytes: UInt64) {
     flushes.wrappingAdd(1, ordering: .relaxed)
     flushRead.wrappingAdd(read, ordering: .relaxed)
@@ -34,7 +34,7 @@ final class EngineCounters: Sendable {
   func addMove() { moves.wrappingAdd(1, ordering: .relaxed) }
   /// Counts a range tombstone that was written over dead keys.
   func addCoveredRun() { coveredRuns.wrappingAdd(1, ordering: .relaxed) }
-  /// Counts tables that were dropped unread.
+  /// Counts tables that were dropped without being read.
   func addDroppedUnread(_ count: Int) { droppedUnread.wrappingAdd(UInt64(count), ordering: .relaxed) }
   func addFailure() { failures.wrappingAdd(1, ordering: .relaxed) }
 

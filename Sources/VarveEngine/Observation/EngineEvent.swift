@@ -22,7 +22,7 @@ public enum EngineEvent: Sendable {
   case logSegmentRecycled(number: UInt64, isKept: Bool)
   /// The engine wrote a new MANIFEST with this number.
   case manifestRolled(number: UInt64)
-  /// Writers begin to wait. With `.writeController`: commits are slowed down from now on.
+  /// Writers begin to wait. With `.writeController`, commits are slowed down from now on.
   case stallBegan(StallCause)
   /// No writer waits for this cause any more. `nanoseconds` is the duration of the last wait; with `.writeController`,
   /// the time that commits were slowed down.
@@ -74,7 +74,7 @@ public enum EngineEvent: Sendable {
     public let inputs: [Table]
     /// The output level.
     public let outputLevel: Int
-    /// Whether the tables only change their level, without being read or written.
+    /// A Boolean value that indicates whether the tables only change their level, without being read or written.
     public let isMove: Bool
     /// Bytes of the inputs.
     public var bytesRead: UInt64 { isMove ? 0 : inputs.reduce(0) { $0 + $1.bytes } }

@@ -26,6 +26,7 @@ public struct EventSubscription: Sendable {
   let queue: EventQueue
   let number: UInt64
 
-  /// Ends the subscription: no call starts after this returns; one may still be running. A second call does nothing.
+  /// Ends the subscription: no call starts after this returns, but one may still be running. A second call has no
+  /// effect.
   public func cancel() { queue.remove(number) }
 }

@@ -26,17 +26,19 @@ final class EventQueue: Sendable {
 
   private let state = Mutex(State())
   private let listening = Atomic<Bool>(false)
-  /// Changes whenever there is something to do.
+  /// A word that changes whenever the thread has events to deliver or has to end.
   private let word = Futex()
 
-  /// Whether there is a listener. Relaxed: an event concurrent with the addition of the first listener may be missed.
+  /// A Boolean value that indicates whether there is a listener.
+  ///
+  /// It is loaded relaxed: an event concurrent with the addition of the first listener may be missed.
   @inline(__always)
   var isListening: Bool { listening.load(ordering: .relaxed) }
 
   /// The number of dropped events.
   var droppedCount: UInt64 { state.withLock { $0.droppedTotal } }
 
-  /// Notifies the listeners, if any; only then the event is created.
+  /// Notifies the listeners, if there are any. The event is created only then.
   @inline(__always)
   func emit(_ event: @autoclosure () -> EngineEvent) {
     if isListening { push(event()) }
@@ -89,12 +91,13 @@ final class EventQueue: Sendable {
       if state.listeners.isEmpty { listening.store(false, ordering: .relaxed) }
       return gone
     }
-    // Its deinitializer may run code of the program: after the lock.
+    // The listener is released after the lock, because its deinitializer may run code of the program.
     withExtendedLifetime(gone) {}
   }
 
-  /// Delivers the waiting events, and ends the thread. If a listener releases the engine, this runs on that thread,
-  /// which then ends by itself.
+  /// Delivers the waiting events, and ends the thread.
+  ///
+  /// If a listener releases the engine, this runs on that thread, which then ends by itself.
   func finish() {
     let thread = state.withLock { state in
       state.isFinished = true

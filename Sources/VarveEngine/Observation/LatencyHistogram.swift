@@ -1,12 +1,12 @@
-/// The distribution of an operation's durations: counts in buckets that are a sixteenth of their value wide.
+/// The distribution of an operation's durations, as counts in buckets that are a sixteenth of their value wide.
 ///
 /// ```swift
 /// let get = engine.statistics.latencies.get
 /// print("p50 \(get.percentile(50)) ns, p99.9 \(get.percentile(99.9)) ns")
 /// ```
 ///
-/// A value: histograms of several engines, or of one engine at several times, are combined by `merge`. The durations
-/// recorded between two readings are `later.subtracting(earlier)`.
+/// A histogram is a value: those of several engines, or of one engine at several times, are combined by `merge`. The
+/// durations recorded between two readings are `later.subtracting(earlier)`.
 ///
 /// Complexity: `record` is O(1), everything else O(buckets), of which there are 624. All times are in nanoseconds;
 /// durations over 73 minutes count as that.
@@ -17,7 +17,7 @@ public struct LatencyHistogram: Sendable, Hashable {
   public private(set) var totalNanoseconds: UInt64 = 0
   /// The longest duration, in nanoseconds; after `subtracting`, that of the later reading or of the earlier one.
   public private(set) var maximumNanoseconds: UInt64 = 0
-  /// Empty until something is recorded.
+  /// The counts by bucket. The array is empty until a duration is recorded.
   private var buckets: [UInt64] = []
 
   /// Creates an empty histogram.
@@ -31,10 +31,10 @@ public struct LatencyHistogram: Sendable, Hashable {
     self.maximumNanoseconds = maximumNanoseconds
   }
 
-  /// Whether the histogram is empty.
+  /// A Boolean value that indicates whether the histogram is empty.
   public var isEmpty: Bool { count == 0 }
 
-  /// The arithmetic mean in nanoseconds; 0 for an empty histogram.
+  /// The arithmetic mean in nanoseconds, or 0 for an empty histogram.
   public var meanNanoseconds: Double { count == 0 ? 0 : Double(totalNanoseconds) / Double(count) }
 
   /// Records one operation that took `nanoseconds`.
@@ -67,9 +67,9 @@ public struct LatencyHistogram: Sendable, Hashable {
       maximumNanoseconds: maximumNanoseconds)
   }
 
-  /// The time in nanoseconds within which `percent` percent of the operations ended: never below the true value, and
-  /// less than a sixteenth above it. 0 for an empty histogram.
+  /// Returns the time in nanoseconds within which `percent` percent of the operations ended.
   ///
+  /// The result is never below the true value, and less than a sixteenth above it. It is 0 for an empty histogram.
   /// `percent` is clamped to 0 through 100.
   public func percentile(_ percent: Double) -> UInt64 {
     guard count > 0 else { return 0 }
@@ -83,13 +83,13 @@ public struct LatencyHistogram: Sendable, Hashable {
     return maximumNanoseconds
   }
 
-  /// The nonempty buckets, ascending: the longest duration of each, and its count.
+  /// The nonempty buckets, ascending, each with its longest duration and its count.
   public var nonEmptyBuckets: [(upToNanoseconds: UInt64, count: UInt64)] {
     buckets.enumerated().filter { $1 > 0 }.map { (LatencyBuckets.last($0), $1) }
   }
 }
 
-/// The buckets of a histogram: log-linear.
+/// The buckets of a histogram, whose widths are log-linear.
 ///
 ///     0 ..< 16         one a nanosecond
 ///     2^e ..< 2^(e+1)  sixteen of equal width, for e from 4 to 41
@@ -99,7 +99,7 @@ enum LatencyBuckets {
   private static let exponentMaximum = 41
   static let count = (exponentMaximum - subdivisionBits + 2) * subdivisions
 
-  /// The bucket of a duration.
+  /// Returns the index of the bucket of a duration.
   @inline(__always)
   static func index(_ nanoseconds: UInt64) -> Int {
     if nanoseconds < UInt64(subdivisions) { return Int(truncatingIfNeeded: nanoseconds) }
@@ -110,7 +110,7 @@ enum LatencyBuckets {
     return (shift &+ 1) &* subdivisions &+ low
   }
 
-  /// The longest duration of a bucket.
+  /// Returns the longest duration of a bucket.
   static func last(_ index: Int) -> UInt64 {
     guard index >= subdivisions else { return UInt64(index) }
     guard index < count - 1 else { return .max }

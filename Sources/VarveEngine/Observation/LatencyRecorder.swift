@@ -3,7 +3,7 @@ internal import Synchronization
 /// Counts durations in the buckets of a `LatencyHistogram` without a lock and without allocating.
 ///
 /// # Safety
-/// The only owner of its words; the index of a bucket is below their count by construction.
+/// The object is the only owner of its words; the index of a bucket is below their count by construction.
 ///
 /// # Concurrency
 /// Safe from any thread. A record is two relaxed additions and a comparison; a concurrently read histogram may include

@@ -51,24 +51,24 @@ final class OperationLatencies: Sendable {
     }
   }
 
-  /// Whether an operation that follows this commit is timed.
+  /// Returns whether an operation that follows this commit is timed.
   @inline(__always)
   static func isSample(_ visible: SequenceNumber) -> Bool {
     // The upper six bits of a product with 2^64 / phi are all zero once in 64, whatever the increment of the numbers.
     (visible.value &* 0x9e37_79b9_7f4a_7c15) >> 58 == 0
   }
 
-  /// Whether the counted operation with this number is timed.
+  /// Returns whether the counted operation with this number is timed.
   @inline(__always)
   static func isSample(_ number: UInt64) -> Bool { number & (samplePeriod &- 1) == 0 }
 
-  /// Whether one of the numbers after `before`, up to `after`, is that of a timed operation.
+  /// Returns whether one of the numbers after `before`, up to `after`, is that of a timed operation.
   @inline(__always)
   static func holdsSample(after before: UInt64, to after: UInt64) -> Bool {
     before / samplePeriod != after / samplePeriod
   }
 
-  /// The start of a timed operation. Never 0.
+  /// Returns the start of a timed operation, which is never 0.
   @inline(never)
   func begin() -> UInt64 { max(clock.now(), 1) }
 

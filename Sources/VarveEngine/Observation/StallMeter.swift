@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Why a writer waits.
+/// The reason for which a writer waits.
 public enum StallCause: String, Sendable, Hashable, CaseIterable {
   /// The maximum number of memtables waits to be flushed: the writer waits for a flush.
   case frozenMemTables
@@ -27,7 +27,7 @@ final class StallMeter: Sendable {
     self.events = events
   }
 
-  /// Times a wait.
+  /// Runs `body`, and counts it as a wait.
   func measure<R, E: Error>(_ body: () throws(E) -> R) throws(E) -> R {
     let start = clock.now()
     if waiting.wrappingAdd(1, ordering: .relaxed).oldValue == 0 { events.emit(.stallBegan(cause)) }

@@ -1,16 +1,16 @@
-/// A directory that appears at its path atomically and complete: it is built under another name beside it, and renamed
-/// once all of it is durable.
+/// A directory that appears at its path atomically and complete.
 ///
-/// A crash leaves the path as it was, and at most a leftover with the other name, which `prepare` removes.
+/// It is built under another name in the same parent directory, and renamed once all of it is durable. A crash leaves
+/// the path as it was, and at most a leftover with the other name, which `prepare` removes.
 package struct DirectoryUnderConstruction {
   package let target: String
-  /// The path where it is built.
+  /// The path at which the directory is built.
   package let workspace: String
   /// The purpose of the directory, for messages.
   let purpose: String
   let fileSystem: any FileSystem
 
-  /// The workspace is the target's path with `.suffix`.
+  /// Creates the paths. The workspace is the target's path with `.suffix`.
   package init(_ target: String, purpose: String, suffix: String, _ fileSystem: any FileSystem) {
     var target = target[...]
     while target.count > 1, target.hasSuffix("/") { target.removeLast() }
@@ -20,15 +20,16 @@ package struct DirectoryUnderConstruction {
     self.fileSystem = fileSystem
   }
 
-  /// Throws unless the target is free: it does not exist, or is an empty directory. Removes the leftover of an earlier
-  /// attempt, and nothing else, and creates the workspace.
+  /// Creates the workspace. Throws unless the target is free: it does not exist, or is an empty directory.
+  ///
+  /// Removes the leftover of an earlier attempt, and no other file.
   package func prepare() throws(EngineError) {
     _ = try hasTarget()
     try removeLeftover()
     try fileSystem.createDirectory(workspace)
   }
 
-  /// Whether there is an empty directory at the target. Throws if there is anything else.
+  /// Returns whether there is an empty directory at the target. Throws if there is anything else.
   private func hasTarget() throws(EngineError) -> Bool {
     guard !target.isEmpty, target != "/" else {
       throw EngineError(.invalidArgument, "\(purpose) needs a directory of its own; this path has none", file: target)
@@ -44,7 +45,7 @@ package struct DirectoryUnderConstruction {
     return true
   }
 
-  /// Removes the leftover of an earlier attempt, and nothing else. Throws if it has other files.
+  /// Removes the leftover of an earlier attempt. Throws without removing it if it has files that are not the engine's.
   package func removeLeftover() throws(EngineError) {
     guard try fileSystem.attributes(workspace) != nil else { return }
     for name in try fileSystem.list(workspace).sorted() where FileName(name) == nil {
@@ -66,7 +67,7 @@ package struct DirectoryUnderConstruction {
       throw error
     }
     do throws(EngineError) { try fileSystem.syncDirectory(Opening.parent(of: target) ?? "/") } catch {
-      // It is complete but may not be durable, so it is removed and the caller gets the error.
+      // The directory is complete but may not be durable, so it is removed and the caller gets the error.
       remove(target)
       throw error
     }
@@ -80,7 +81,7 @@ package struct DirectoryUnderConstruction {
     try? remove(names, from: directory)
   }
 
-  /// CURRENT first: the remainder of an interrupted removal is then not a database.
+  /// Removes a directory's files, CURRENT first, so that the remainder of an interrupted removal is not a database.
   private func remove(_ names: [String], from directory: String) throws(EngineError) {
     let current = FileName.current.name
     for name in names.filter({ $0 == current }) + names.filter({ $0 != current }).sorted() {

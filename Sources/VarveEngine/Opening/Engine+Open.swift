@@ -13,8 +13,9 @@ extension Engine {
     try Opening(path: path, options: options, environment: environment).run()
   }
 
-  /// Opens a database that replaces another one: its commits count on from `sequence`, so that no sequence number kept
-  /// from the other database is ever one of its own.
+  /// Opens a database that replaces another one. Its commits continue from `sequence`.
+  ///
+  /// So no sequence number kept from the other database is ever one of its own.
   package static func open(
     at path: String, options: EngineOptions, countingFrom sequence: SequenceNumber,
     environment: EngineEnvironment = .system
@@ -39,7 +40,7 @@ extension Engine {
     fileSystem = try fileSystem.anchored(at: path)
     let lock = try fileSystem.lock(path + "/" + FileName.lock.name)
     defer { lock.release() }
-    // CURRENT is the last but for the lock: an interrupted destroy can be repeated.
+    // CURRENT is removed last, except for the lock, so that an interrupted destroy can be repeated.
     let files = try fileSystem.list(path).compactMap { FileName($0) }.filter { $0 != .lock && $0 != .current }
     for file in files.sorted(by: { $0.name < $1.name }) + [.current, .lock] {
       try fileSystem.remove(path + "/" + file.name)

@@ -1,5 +1,5 @@
 extension Opening {
-  /// Steps 5 to 8.
+  /// Performs steps 5 to 8.
   func assemble(_ manifest: Manifest, files: [FileName], lock: (any FileLock)?) throws(EngineError) -> Engine {
     for file in files { if let number = file.number { manifest.reserveFileNumbers(through: number) } }
     let executor = environment.makeExecutor(options.threadCount)
@@ -102,7 +102,8 @@ extension Opening {
   ) throws(EngineError) -> LogWriter {
     if options.readOnly { return try makeIdleLog(manifest, executor, plan) }
     let fileSystem = environment.fileSystem
-    // Files removed below must not be named by a state that only a torn MANIFEST seems to have.
+    // The MANIFEST is rolled first, because files removed below must not be named by a state that only a torn MANIFEST
+    // seems to have.
     if manifest.mustRoll { try manifest.roll() }
     try removeOrphans(manifest, files: files, dropped: Set(replayed.outcome.dropped))
     let pool = SegmentPool(
@@ -131,13 +132,13 @@ extension Opening {
     }
     // If the segment of an earlier cut is the last one again, it was cut at the same offset.
     edit.logCuts.removeAll { manifest.state.logCut(of: $0.segment) == $0 }
-    // Not through the MANIFEST alone: families get the tables that replay wrote.
+    // The edit is not committed through the MANIFEST alone, because families get the tables that replay wrote.
     try tree.commit(edit)
     log.release(before: oldest)
     return log
   }
 
-  /// The log of an engine that writes nothing: in memory, and always empty.
+  /// Returns the log of an engine that does not write: in memory, and always empty.
   private func makeIdleLog(
     _ manifest: Manifest, _ executor: any BackgroundExecutor, _ plan: MemoryPlan
   ) throws(EngineError) -> LogWriter {
@@ -162,7 +163,7 @@ extension Opening {
     try repairHeader(of: file, link)
     if link.durableEnd < link.end {
       let content = try BlockOfBytes(reading: file, size: link.end)
-      // In chunks as in the pool: the system keeps folios of the size that was written.
+      // The bytes are written in chunks as in the pool, because the system keeps folios of the size that was written.
       var start = link.durableEnd
       while start < content.view.count {
         let end = min(start + SegmentPool.zeroPieceSize, content.view.count)
@@ -173,8 +174,9 @@ extension Opening {
     try file.sync()
   }
 
-  /// Rewrites the header block if one of its copies was lost: a later edit may name the segment as the oldest, whose
-  /// header is assumed to be durable and so must be intact.
+  /// Rewrites the header block if one of its copies was lost.
+  ///
+  /// A later edit may name the segment as the oldest, whose header is assumed to be durable and so must be intact.
   private func repairHeader(of file: any File, _ link: LogRecovery.Link) throws(EngineError) {
     let block = try BlockOfBytes(reading: file, size: LogFormat.headerBlockSize)
     guard

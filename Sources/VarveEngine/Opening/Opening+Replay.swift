@@ -1,4 +1,4 @@
-/// Step 5 of opening: the log's records are replayed into memtables.
+/// Step 5 of opening: replays the log's records into memtables.
 ///
 /// Most records are batches in commit order. Records of kind *entries* contain entries that were logged again: these
 /// may have been replayed already, or be older than what was replayed before them.
@@ -46,7 +46,7 @@ extension Opening {
     var number = 0
     replayed.outcome = try recovery.replay { (record, segment) throws(EngineError) in
       var entries = LogEntryReader(record, file: recovery.path(segment))
-      // An empty batch has a sequence, too.
+      // An empty batch also has a sequence.
       if record.header.sequence > last { last = record.header.sequence }
       let isCopy = record.header.kind == .entries
       let edits = ReplayedEdits()
@@ -56,7 +56,7 @@ extension Opening {
         try insert(entry, sequence, isCopy: isCopy, segment: segment, state, registry, memory, edits)
         if sequence > last { last = sequence }
       }
-      // Before a flush reads the memtables.
+      // Late range deletes are inserted before a flush reads the memtables.
       try edits.insertLate(memory, .beforeOpen)
       edits.end()
       try flush.flushIfDue(at: number)
@@ -65,8 +65,10 @@ extension Opening {
     replayed.lastSequence = last
   }
 
+  /// Throws if the directory has content although the MANIFEST names no log.
+  ///
   /// A database that was created and not opened since has no log yet. The edit that names its first segment is durable
-  /// before the first record and the first table: files without it show that the MANIFEST lost edits.
+  /// before the first record and the first table, so files without that edit show that the MANIFEST lost edits.
   func requireNoContent(_ files: [FileName]) throws(EngineError) {
     for file in files {
       let name = path + "/" + file.name
@@ -117,8 +119,8 @@ extension Opening {
 
   /// Inserts a copy of an entry after newer ones of its family, unless the first copy is present.
   ///
-  /// Reads, and the flushed sequence, require memtables in the order of their entries: the older entry must not go into
-  /// a newer memtable.
+  /// Reads, and the flushed sequence, require memtables in the order of their entries, so the older entry must not be
+  /// inserted into a newer memtable.
   private func insertLate(
     _ entry: BatchReader.Entry, _ sequence: SequenceNumber, segment: FileNumber, _ family: FamilyState,
     _ memory: MemTableManager, _ edits: ReplayedEdits, _ lead: borrowing CommitLead
@@ -141,11 +143,11 @@ extension Opening {
   }
 }
 
-/// The range deletes of one record, which go into each memtable as one edit: separately, each of many would copy paths.
+/// The range deletes of one record, which are inserted into each memtable as one edit.
 ///
-/// Late ones, which are older than their family's entries, go into a new memtable at the end of the record, all at
-/// once: a tree of range tombstones accepts them only in the order of the sequences, and a follower's is read
-/// meanwhile.
+/// Inserted separately, each of many would copy paths. Late ones, which are older than their family's entries, are
+/// inserted into a new memtable at the end of the record, all at once: a tree of range tombstones accepts them only in
+/// the order of the sequences, and a follower's tree is read meanwhile.
 final class ReplayedEdits {
   private var tables: [MemTable] = []
   private var late: [(family: FamilyState, tombstones: [MemTableManager.LateTombstone])] = []

@@ -10,13 +10,13 @@
 /// 7. The end of the log becomes durable, and a new segment begins.
 /// 8. Frozen memtables are flushed in the background, and the engine is ready.
 ///
-/// No table is opened. A crash at any point leaves a directory from which the same steps yield the same content:
-/// nothing is removed before it is certain that nothing needs it.
+/// No table is opened. A crash at any point leaves a directory from which the same steps yield the same content: no
+/// file is removed before it is certain that it is not needed.
 struct Opening {
   let path: String
   let options: EngineOptions
   private(set) var environment: EngineEnvironment
-  /// The database counts its commits on from this, or from its own last one if that is larger.
+  /// The sequence from which the database continues its commits, unless its own last one is larger.
   var sequenceBase = SequenceNumber.zero
   private var fileSystem: any FileSystem { environment.fileSystem }
 
@@ -28,13 +28,13 @@ struct Opening {
 
   func run() throws(EngineError) -> Engine {
     try options.validate()
-    // Before the plan is computed from it.
+    // The limit is raised before the plan is computed from it.
     if options.raisesDescriptorLimit { DescriptorLimit.raise() }
     try prepareDirectory()
     return try anchored().openDirectory()
   }
 
-  /// A copy that finds all files by the directory's descriptor. The directory must exist.
+  /// Returns a copy that finds all files by the directory's descriptor. The directory must exist.
   func anchored() throws(EngineError) -> Opening {
     var opening = self
     opening.environment.fileSystem = try fileSystem.anchored(at: path)
@@ -43,7 +43,8 @@ struct Opening {
 
   private func openDirectory() throws(EngineError) -> Engine {
     if options.readOnly { return try openReadOnly().engine }
-    // Once before the lock, whose file must not be created if no database may be there, and again under it.
+    // The check runs once before the lock, whose file must not be created if no database may be there, and again under
+    // it.
     try checkDatabase()
     let lock = try fileSystem.lock(path + "/" + FileName.lock.name)
     do throws(EngineError) {
@@ -70,7 +71,7 @@ struct Opening {
     }
   }
 
-  /// The directory that contains a path.
+  /// Returns the directory that contains a path.
   static func parent(of path: String) -> String? {
     guard let slash = path.lastIndex(of: "/") else { return "." }
     return slash == path.startIndex ? "/" : String(path[..<slash])
@@ -78,13 +79,14 @@ struct Opening {
 
   // MARK: - 3. The MANIFEST
 
-  /// Throws if the directory does not match the options; lists it only if it has no CURRENT.
+  /// Throws if the directory does not match the options. Lists it only if it has no CURRENT, or with `errorIfExists`.
   private func checkDatabase() throws(EngineError) {
     let hasCurrent = try fileSystem.attributes(path + "/" + FileName.current.name) != nil
     if !hasCurrent || options.errorIfExists { _ = try findDatabase() }
   }
 
-  /// The engine's files in the directory, and whether they are a database. Throws if it does not match the options.
+  /// Returns the engine's files in the directory, and whether it has a CURRENT. Throws if it does not match the
+  /// options.
   func findDatabase() throws(EngineError) -> (files: [FileName], hasCurrent: Bool) {
     let names = try fileSystem.list(path).sorted()
     let files = names.compactMap { FileName($0) }
@@ -112,7 +114,7 @@ struct Opening {
     return try assemble(manifest, files: files, lock: lock)
   }
 
-  /// Without CURRENT there may be no data: a crash during creation leaves at most a MANIFEST.
+  /// Throws if a directory without CURRENT has data: a crash during creation leaves at most a MANIFEST.
   private func requireEmpty(_ names: [String]) throws(EngineError) {
     for name in names {
       switch FileName(name) {
@@ -130,7 +132,8 @@ struct Opening {
   }
 
   private func createManifest() throws(EngineError) -> Manifest {
-    // Here, and not where the directory is created: an earlier open may have died between the two.
+    // The parent is synced here, and not where the directory is created, because an earlier open may have died between
+    // the two.
     if let parent = Self.parent(of: path) { try fileSystem.syncDirectory(parent) }
     var edit = VersionEdit()
     edit.databaseID = environment.random()
@@ -144,7 +147,7 @@ struct Opening {
   // MARK: - 4. Tables
 
   private func checkTables(_ state: ManifestState) throws(EngineError) {
-    // Sorted: the same directory yields the same calls.
+    // The families are sorted, so that the same directory yields the same calls.
     for family in state.families.values.sorted(by: { $0.id < $1.id }) {
       try family.version.forEachTable { (table, _) throws(EngineError) in
         let file = path + "/" + FileName.table(table.number).name

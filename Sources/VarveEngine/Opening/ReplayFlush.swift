@@ -5,10 +5,10 @@
 /// sequences. Until then they are orphans: the next open removes them and replays the same log.
 ///
 /// # Memtables that are not flushed
-/// Records of kind *entries* contain copies of what was logged before, or entries that are older than what was replayed
-/// before them. Such an entry is searched for in the memtables, and inserted among them in the order of the sequences.
-/// So the memtables of a family stay as they are until its last copy was replayed. The rest of the log is read for
-/// copies once, when the first flush is due.
+/// Records of kind *entries* contain copies of entries that were logged before, or entries that are older than those
+/// that were replayed before them. Such an entry is searched for in the memtables, and inserted among them in the order
+/// of the sequences. So the memtables of a family stay as they are until its last copy was replayed. The rest of the
+/// log is read for copies once, when the first flush is due.
 ///
 /// # Concurrency
 /// Used by the thread that opens.
@@ -16,14 +16,14 @@ final class ReplayFlush {
   private let maker: Maker
   private let registry: FamilyRegistry
   private let memory: MemTableManager
-  /// Calls back with the number of each record of copies and its families.
+  /// Calls its argument with the number of each record of copies and its families.
   private let findCopies: ((Int, [FamilyID]) -> Void) throws(EngineError) -> Void
   private let tables: FlushedTables
   private var flushed: [FamilyID: SequenceNumber] = [:]
-  /// The number of the last record with copies of a family; nil: the log was not searched for them yet.
+  /// The number of the last record with copies of a family, or `nil` if the log was not searched for them yet.
   private var lastCopies: [FamilyID: Int]?
 
-  /// Writes tables before there is an engine.
+  /// The environment in which tables are written before there is an engine.
   struct Maker: TableMaker {
     let tree: Tree
     let options: EngineOptions

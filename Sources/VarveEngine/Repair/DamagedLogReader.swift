@@ -1,20 +1,22 @@
-/// Reads the log of a damaged database, segment by segment, and says what of it is lost.
+/// Reads the log of a damaged database, segment by segment, and determines which parts of it are lost.
 struct DamagedLogReader {
-  /// Called with each entry: family, trailer, key and value; the views are valid during the call.
+  /// A function that is called for each entry, with family, trailer, key and value. The views are valid during the
+  /// call.
   typealias Visit = (FamilyID, Trailer, ByteView, ByteView) throws(EngineError) -> Void
 
   let survey: DatabaseSurvey
   private(set) var losses: [DamagedPart] = []
   private(set) var entryCount: UInt64 = 0
   private(set) var lastSequence = SequenceNumber.zero
-  /// Segments with records, or with damage: those that a repair puts aside.
+  /// The segments with records or damage, which a repair moves aside.
   private(set) var segmentsRead: [FileNumber] = []
   private var lastBefore: UInt64 = 0
 
   init(_ survey: DatabaseSurvey) { self.survey = survey }
 
-  /// Visits every readable entry of the segments that may hold what no table has. Throws what `visit`
-  /// throws; a file that can't be opened or read is a loss.
+  /// Visits every readable entry of the segments that may have entries which no table has.
+  ///
+  /// Throws what `visit` throws. A file that can't be opened or read is a loss.
   mutating func run(_ visit: Visit) throws(EngineError) {
     let hints = try survey.logHints()
     for number in survey.missingLogs(hints) {
@@ -98,7 +100,7 @@ struct DamagedLogReader {
       if let later = spans.first(where: { $0.offset >= part.end })?.first, later > before + 1 {
         lost.sequences = SequenceNumber(before + 1)...SequenceNumber(later - 1)
       }
-      // Between two records whose sequences follow one another there was an end record at most.
+      // Between two records with consecutive sequences there was at most an end record.
       if let later = spans.first(where: { $0.offset >= part.end })?.first, later == before + 1 {
         lost.holdsEntries = false
       }
@@ -113,7 +115,7 @@ struct DamagedLogReader {
     }
   }
 
-  /// The sequences of a record whose entries can all be read; nil for another one.
+  /// Returns the sequences of a record whose entries can all be read, or `nil` if one of them can't.
   private static func check(_ record: LogReader.Record, _ path: String) -> Span? {
     var reader = LogEntryReader(record, file: path)
     let first = record.header.sequence.value

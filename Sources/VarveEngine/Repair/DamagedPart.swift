@@ -1,23 +1,24 @@
-/// Something of a damaged database that could not be read, as a repair or a salvage reports it.
+/// A part of a damaged database that could not be read, as a repair or a salvage reports it.
 public struct DamagedPart: Sendable, Hashable, CustomStringConvertible {
   /// The file.
   public var file: String
-  /// The bytes of the file; nil where the file is missing.
+  /// The bytes of the file, or `nil` if the file is missing.
   public var offsets: Range<UInt64>?
-  /// What is wrong.
+  /// The damage found.
   public var message: String
-  /// The column family whose entries were there, where it is known.
+  /// The column family whose entries were there, if it is known.
   public var family: String?
   /// The last readable key before the lost part, if the order of the file determines it.
   public var keyBefore: [UInt8]?
   /// The first readable key after the lost part.
   public var keyAfter: [UInt8]?
-  /// The sequences of the entries that were there, as far as they can be narrowed down.
+  /// The sequences of the entries that were there, as far as they can be determined.
   public var sequences: ClosedRange<SequenceNumber>?
-  /// Whether entries may be lost with it. Where false, all that was there is known from elsewhere.
+  /// A Boolean value that indicates whether entries may be lost with the part. If false, its content is known from
+  /// elsewhere.
   public var holdsEntries = true
 
-  /// `FILE:FROM-TO: message; family "f", keys between "a" and "b", commits 3 to 9`.
+  /// The text `FILE:FROM-TO: message; family "f", keys between "a" and "b", commits 3 to 9`.
   public var description: String {
     var text = file
     if let offsets { text += ":\(offsets.lowerBound)-\(offsets.upperBound)" }
@@ -48,7 +49,7 @@ public struct DamagedPart: Sendable, Hashable, CustomStringConvertible {
     holdsEntries = part.holdsEntries
   }
 
-  /// A table of which nothing can be read.
+  /// Creates a part for a table of which no entry can be read.
   init(_ message: String, wholeTable table: TableMetadata, file: String, family: String) {
     self.init(message, file: file)
     self.family = family

@@ -1,18 +1,18 @@
-/// A table of a damaged database: whose it is, whether it is whole, and its entries as far as they can be read.
+/// A table of a damaged database: its family, whether it is intact, and its entries as far as they can be read.
 struct DamagedTableReader {
   let number: FileNumber
   let path: String
-  /// What the MANIFEST says of it, where that can be read.
+  /// The entry of the MANIFEST for the table, if that can be read.
   let known: ManifestEvidence.Table?
-  /// What the table says of itself, where that can be read.
+  /// The properties that the table has stored, if they can be read.
   private(set) var properties: TableProperties?
   private(set) var fileSize: UInt64 = 0
   private(set) var tableID: UInt64?
-  /// Nil: every checksum, order and count is right, and the MANIFEST agrees.
+  /// The first fault found, or `nil` if every checksum, order and count is right, and the MANIFEST agrees.
   private(set) var fault: EngineError?
   private(set) var isMissing = false
 
-  /// Looks at the table; with `verifies` at all of it.
+  /// Examines the table, and with `verifies` all of its bytes.
   init(_ number: FileNumber, _ survey: DatabaseSurvey, verifies: Bool) throws(EngineError) {
     self.number = number
     path = survey.path(.table(number))
@@ -44,15 +44,17 @@ struct DamagedTableReader {
     if let properties, let known { try TableAgreement.check(properties, known.metadata, file: path) }
   }
 
-  /// The family, by the MANIFEST or by the table.
+  /// The family, from the MANIFEST or from the table.
   var family: FamilyID? { known?.family ?? properties?.family }
 
-  /// Whether it is of a volatile family: those are emptied at an open, and no MANIFEST names their tables.
+  /// A Boolean value that indicates whether the table is of a volatile family.
+  ///
+  /// Such families are emptied by an open, and no MANIFEST names their tables.
   var isVolatile: Bool {
     known == nil && FamilyFlags(options: properties?.familyOptions ?? []).contains(.volatile)
   }
 
-  /// The bounds and counts of a whole table.
+  /// The bounds and counts of an intact table.
   var metadata: TableMetadata? {
     if let known { return known.metadata }
     guard let properties, let tableID else { return nil }
@@ -60,8 +62,9 @@ struct DamagedTableReader {
       number: number, TableSummary(fileSize: fileSize, tableID: tableID, properties: properties))
   }
 
-  /// Visits the entries that can be read, in order, then hands over the range tombstones, and returns what
-  /// can't be read. Throws what `visit` throws.
+  /// Visits the entries that can be read, in order, then passes the range tombstones, and returns the unreadable parts.
+  ///
+  /// Throws what `visit` throws.
   func read(
     _ fileSystem: any FileSystem, family name: String, _ visit: TableSalvage.Visit,
     tombstones: (RangeTombstoneList) throws(EngineError) -> Void
@@ -88,7 +91,7 @@ struct DamagedTableReader {
       losses.append(lost)
     }
     if losses.isEmpty, let fault {
-      // Every block can be read, and yet the table contradicts itself or the MANIFEST.
+      // Every block can be read, but the table contradicts itself or the MANIFEST.
       var lost = DamagedPart(fault.message, file: path)
       lost.holdsEntries = false
       losses.append(lost)
@@ -106,7 +109,7 @@ struct DamagedTableReader {
   }
 }
 
-/// What the MANIFEST says of a table must be what the table says of itself.
+/// Checks that the entry of the MANIFEST for a table agrees with the properties of the table.
 enum TableAgreement {
   static func check(_ properties: TableProperties, _ table: TableMetadata, file: String) throws(EngineError) {
     func require(_ isSame: Bool, _ what: String) throws(EngineError) {

@@ -1,11 +1,13 @@
 extension DatabaseSurvey {
-  /// The tables that are live, as far as is known, missing and damaged ones included, and in words
-  /// what is not known. With `verifies` every byte of them is checked.
+  /// Returns the tables that are live as far as is known, missing and damaged ones included, and descriptions of the
+  /// doubts about them.
+  ///
+  /// With `verifies`, every byte of them is checked.
   func liveTables(verifies: Bool) throws(EngineError) -> (tables: [DamagedTableReader], doubts: [String]) {
     var tables: [DamagedTableReader] = []
     for number in candidateTables {
       let table = try DamagedTableReader(number, self, verifies: verifies)
-      // A later edit may have deleted it: what the MANIFEST lost.
+      // An edit that the MANIFEST lost may have deleted the table.
       if table.isMissing, !isSettled, isGone(number) { continue }
       if let family = table.family, evidence.isDropped(family) { continue }
       if table.isVolatile { continue }
@@ -29,8 +31,9 @@ extension DatabaseSurvey {
     return (tables, doubts)
   }
 
-  /// Whether a missing table was probably removed as obsolete by an edit that is lost: its number lies below
-  /// one that only lost edits can have given.
+  /// Returns whether a missing table was probably removed as obsolete by an edit that is lost.
+  ///
+  /// Its number is then below one that only lost edits can have assigned.
   private func isGone(_ number: FileNumber) -> Bool {
     tables.keys.contains { $0 > number && evidence.tables[$0] == nil && !evidence.deletedTables.contains($0) }
   }

@@ -1,23 +1,26 @@
-/// What is in the directory of a damaged database, and what its MANIFEST still says: the first look of a
-/// repair and of a salvage. Nothing is written.
+/// The files in the directory of a damaged database, and the readable content of its MANIFEST.
+///
+/// A repair and a salvage begin with it. It does not write to any file.
 struct DatabaseSurvey {
   let directory: String
   let fileSystem: any FileSystem
   private(set) var evidence = ManifestEvidence()
-  /// The MANIFEST that the evidence is from.
+  /// The MANIFEST from which the evidence was read.
   private(set) var manifest: FileNumber?
-  /// Whether CURRENT names it.
+  /// A Boolean value that indicates whether CURRENT names that MANIFEST.
   private(set) var hasCurrent = false
-  /// All tables in the directory, and the bytes of each.
+  /// The tables in the directory, with the size of each in bytes.
   private(set) var tables: [FileNumber: UInt64] = [:]
-  /// All segments of the log in the directory, ascending.
+  /// The log segments in the directory, ascending.
   private(set) var logs: [FileNumber] = []
   private(set) var files: [FileName] = []
-  /// What is wrong with CURRENT and the MANIFEST.
+  /// The damage of CURRENT and the MANIFEST.
   private(set) var losses: [DamagedPart] = []
 
-  /// Throws `.notFound` and `.notADatabase` where nothing of a database is there, and what keeps the
-  /// directory from being listed.
+  /// Reads the directory and the MANIFEST.
+  ///
+  /// Throws `.notFound` and `.notADatabase` if no file of a database is there, and errors that prevent the directory
+  /// from being listed.
   init(_ directory: String, _ fileSystem: any FileSystem) throws(EngineError) {
     self.directory = directory
     self.fileSystem = fileSystem
@@ -44,12 +47,12 @@ struct DatabaseSurvey {
 
   func path(_ name: FileName) -> String { directory + "/" + name.name }
 
-  /// Every number that a file of the directory has.
+  /// The highest number of a file in the directory.
   var numberMaximum: FileNumber { files.compactMap(\.number).max() ?? FileNumber(0) }
 
   // MARK: - CURRENT and MANIFEST
 
-  /// The one that CURRENT names, or else the newest of which anything can be read.
+  /// Reads the MANIFEST that CURRENT names, or otherwise the newest one of which any part can be read.
   private mutating func readManifest() throws(EngineError) {
     var named: FileNumber?
     do throws(EngineError) {
@@ -107,16 +110,21 @@ struct DatabaseSurvey {
 
   // MARK: - Tables
 
-  /// Whether the MANIFEST has the last word on tables and the log: nothing of it is missing. After a loss of
-  /// power its last mark may be gone; then it has where no table is there that it doesn't know.
+  /// A Boolean value that indicates whether the MANIFEST is authoritative about tables and the log, because no part of
+  /// it is missing.
+  ///
+  /// After a power loss its last mark may be missing. It is then authoritative if the directory has no table that it
+  /// doesn't know.
   var isSettled: Bool {
     if evidence.isComplete { return true }
     guard evidence.state != nil, evidence.parts.isEmpty else { return false }
     return tables.keys.allSatisfy { evidence.tables[$0] != nil || evidence.deletedTables.contains($0) }
   }
 
-  /// The numbers of tables that may be live: those that the MANIFEST names, and where it may have lost
-  /// edits, all others that it does not call obsolete. Ascending; some may be missing.
+  /// The numbers of tables that may be live, ascending; some of the tables may be missing.
+  ///
+  /// They are the tables that the MANIFEST names and, if it may have lost edits, all others that it does not mark as
+  /// obsolete.
   var candidateTables: [FileNumber] {
     var numbers = Set(evidence.tables.keys)
     if !isSettled { numbers.formUnion(tables.keys.filter { !evidence.deletedTables.contains($0) }) }
@@ -125,15 +133,15 @@ struct DatabaseSurvey {
 
   // MARK: - The log
 
-  /// The segments that may hold what no table has, ascending.
+  /// The segments that may have entries which no table has, ascending.
   var candidateLogs: [FileNumber] { logs.filter { $0 >= evidence.oldestLog ?? FileNumber(0) } }
 
-  /// What the MANIFEST and the headers of other segments say of each segment.
+  /// Returns the facts that the MANIFEST and the headers of other segments state about each segment.
   func logHints() throws(EngineError) -> [FileNumber: LogSalvage.Hints] {
     var hints: [FileNumber: LogSalvage.Hints] = [:]
     for number in logs {
       guard let header = try logHeader(number), let predecessor = header.predecessor else { continue }
-      // A header that was given up names an end that the segment has passed; the later one is right.
+      // A header that was given up names an end that the segment has passed, so the later end is right.
       let known = hints[predecessor.number]?.end ?? 0
       hints[predecessor.number] = LogSalvage.Hints(
         lifeID: predecessor.lifeID, end: max(known, predecessor.end))
@@ -144,12 +152,12 @@ struct DatabaseSurvey {
     return hints
   }
 
-  /// Segments that someone names and that are not there, ascending.
+  /// Returns the segments that the MANIFEST or a header names and that are not in the directory, ascending.
   func missingLogs(_ hints: [FileNumber: LogSalvage.Hints]) -> [FileNumber] {
     var named = Set(hints.keys)
     if let oldest = evidence.oldestLog { named.insert(oldest) }
-    // What comes before the oldest that is known was freed; where edits are lost, so may be what comes before
-    // the oldest that is there.
+    // Segments before the oldest known one were freed. If edits are lost, segments before the oldest existing one may
+    // have been freed as well.
     guard let oldest = isSettled ? evidence.oldestLog : logs.first else { return [] }
     return named.filter { $0 >= oldest && !logs.contains($0) }.sorted()
   }

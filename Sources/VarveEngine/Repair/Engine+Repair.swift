@@ -1,41 +1,43 @@
-/// What a repair kept of a database, and what is lost.
+/// The result of a repair: the parts of a database that were kept, and those that are lost.
 public struct RepairReport: Sendable {
   /// A table of the repaired database.
   public struct Table: Sendable, Hashable {
-    /// Its file.
+    /// The path of the table's file.
     public var file: String
-    /// The column family that it is of now.
+    /// The column family of the table in the repaired database.
     public var family: String
-    /// The level that it is on now.
+    /// The level of the table in the repaired database.
     public var level: Int
-    /// Versions and tombstones in it.
+    /// The number of versions and tombstones in the table.
     public var entryCount: UInt64
-    /// Its first key.
+    /// The first key of the table.
     public var smallestKey: [UInt8]
-    /// Its last key.
+    /// The last key of the table.
     public var largestKey: [UInt8]
-    /// The sequences of its entries.
+    /// The sequences of the table's entries.
     public var sequences: ClosedRange<SequenceNumber>
-    /// Whether the repair wrote it: of the log, of what a damaged table still held, or of several tables.
+    /// A Boolean value that indicates whether the repair wrote the table.
+    ///
+    /// It was then written from the log, from the readable entries of a damaged table, or from several tables.
     public var isNew: Bool
   }
 
-  /// Whether repair found a fault. If not, it wrote nothing.
+  /// A Boolean value that indicates whether the repair found a fault. If not, it wrote no file.
   public internal(set) var isChanged = false
   /// All tables of the repaired database, by family and level.
   public internal(set) var tables: [Table] = []
-  /// Entries of the log that were written to tables; 0 where the log was kept as it is.
+  /// The number of entries of the log that were written to tables, or 0 if the log was kept as it is.
   public internal(set) var logEntriesRead: UInt64 = 0
   /// The last commit that the repaired database has.
   public internal(set) var lastSequence = SequenceNumber.zero
-  /// What can't be read, file by file.
+  /// The unreadable parts, file by file.
   public internal(set) var losses: [DamagedPart] = []
-  /// What could not be found out: where keys that were deleted may be there again, and why.
+  /// Descriptions of facts that could not be determined: keys that were deleted and may exist again, and the reason.
   public internal(set) var doubts: [String] = []
-  /// Files that are in the directory `lost` of the database now.
+  /// Files that are now in the directory `lost` of the database.
   public internal(set) var movedAside: [String] = []
 
-  /// Whether every entry of the database was kept.
+  /// A Boolean value that indicates whether every entry of the database was kept.
   public var isComplete: Bool { !losses.contains(where: \.holdsEntries) && doubts.isEmpty }
 }
 
@@ -67,7 +69,7 @@ extension Engine {
     environment.fileSystem = try environment.fileSystem.anchored(at: path)
     let lock = try environment.fileSystem.lock(survey.path(.lock))
     defer { lock.release() }
-    // Again, under the lock.
+    // The survey is repeated under the lock.
     survey = try DatabaseSurvey(path, environment.fileSystem)
     return try RepairJob(survey, options, environment).run()
   }

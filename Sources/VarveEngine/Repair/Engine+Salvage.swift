@@ -1,25 +1,25 @@
-/// What a salvage copied, and what it could not.
+/// The result of a salvage: the parts of a database that were copied, and those that could not be.
 public struct SalvageReport: Sendable {
   /// A column family of the new database.
   public struct Family: Sendable, Hashable {
-    /// Its name there.
+    /// The name of the family in the new database.
     public var name: String
-    /// Its keys that have a value.
+    /// The number of the family's keys that have a value.
     public var rowCount: Int
   }
 
   /// All families of the new database, by name.
   public internal(set) var families: [Family] = []
-  /// Versions and tombstones that were read, in tables and in the log.
+  /// The number of versions and tombstones that were read, in tables and in the log.
   public internal(set) var entriesRead: UInt64 = 0
-  /// Tables that were read, damaged ones included.
+  /// The number of tables that were read, damaged ones included.
   public internal(set) var tablesRead = 0
-  /// What can't be read, file by file.
+  /// The unreadable parts, file by file.
   public internal(set) var losses: [DamagedPart] = []
-  /// What could not be found out: where keys that were deleted may be there again, and why.
+  /// Descriptions of facts that could not be determined: keys that were deleted and may exist again, and the reason.
   public internal(set) var doubts: [String] = []
 
-  /// Whether every entry of the database was read.
+  /// A Boolean value that indicates whether every entry of the database was read.
   public var isComplete: Bool { !losses.contains(where: \.holdsEntries) && doubts.isEmpty }
 }
 

@@ -1,13 +1,14 @@
-/// The directory `lost` in a database: what repairs replaced or could not read. Nothing in the engine reads
-/// it; it may be removed when no one wants to look at it any more.
+/// The directory `lost` in a database, with the files that repairs replaced or could not read.
+///
+/// The engine does not read it. It may be removed when its files are not needed any more.
 final class LostDirectory {
-  /// The name of the directory in a database's.
+  /// The name of the directory within that of the database.
   static let name = "lost"
 
   private let directory: String
   private let fileSystem: any FileSystem
   private var path: String { directory + "/" + Self.name }
-  /// Files that have a second name there.
+  /// Files that have a second name in the directory.
   private var linked: [(original: String, copy: String)] = []
 
   init(_ directory: String, _ fileSystem: any FileSystem) {
@@ -15,7 +16,8 @@ final class LostDirectory {
     self.fileSystem = fileSystem
   }
 
-  /// Where a new file is built, so that one that a crash cut short is never taken for a file of the database.
+  /// Returns the path at which a new file is built, so that an incomplete one left by a crash is never taken for a file
+  /// of the database.
   func workPath(_ name: FileName) throws(EngineError) -> String {
     try make()
     let path = "\(path)/\(name.name).new"
@@ -27,7 +29,7 @@ final class LostDirectory {
     if try fileSystem.attributes(path) == nil { try fileSystem.createDirectory(path) }
   }
 
-  /// Gives files a second name in the directory, durably; copies them where they can't be linked.
+  /// Gives files a second name in the directory, durably. Files that can't be linked are copied.
   func link(_ files: [String]) throws(EngineError) {
     guard !files.isEmpty else { return }
     try make()
@@ -43,7 +45,7 @@ final class LostDirectory {
     try fileSystem.syncDirectory(path)
   }
 
-  /// An earlier repair may have put a file of the same name there.
+  /// Returns a path for a copy that is not in use, because an earlier repair may have linked a file of that name.
   private func freeName(_ original: String) throws(EngineError) -> String {
     let name = original.split(separator: "/").last.map(String.init) ?? original
     var copy = path + "/" + name
@@ -55,7 +57,7 @@ final class LostDirectory {
     return copy
   }
 
-  /// Removes the first names, but for one, and returns the second ones.
+  /// Removes the original names except `kept`, and returns the second ones.
   func removeOriginals(but kept: String) throws(EngineError) -> [String] {
     for file in linked where file.original != kept { try fileSystem.remove(file.original) }
     if !linked.isEmpty { try fileSystem.syncDirectory(directory) }

@@ -1,25 +1,25 @@
-/// Tells tables that a compaction has replaced from live ones where no MANIFEST says it.
+/// Distinguishes tables that a compaction has replaced from live ones if no MANIFEST states which are which.
 ///
-/// Inputs of a finished compaction stay in the directory until no one reads them, and a crash may leave them
-/// beside the outputs. Both together hold the same rows as the outputs alone, with one exception: the outputs
-/// leave out tombstones that hid nothing any more, and if the input that has the tombstone was removed and the
-/// one with the older value was not, a deleted key would be reborn.
+/// Inputs of a finished compaction stay in the directory until no reader uses them, and a crash may leave them beside
+/// the outputs. Both together hold the same rows as the outputs alone, with one exception: the outputs omit tombstones
+/// that hid no entry any more. If the input that has the tombstone was removed and the one with the older value was
+/// not, a deleted key would reappear.
 ///
-/// # What tells them apart
-/// Sequences are given once, but for zero, which the last level gives: an entry with one key and one sequence
-/// above zero that is in two tables was copied from the one with the lower number into the other. So that
-/// other's compaction had the first as an input, and of all keys between its own first and last it has kept
-/// what was to be kept. A table whose every key lies within tables that were made of it is therefore not
-/// needed, whether the compaction's edit became durable or not.
+/// # The distinction
+/// A sequence is assigned only once, except for zero, which the last level assigns. So an entry with one key and one
+/// sequence above zero that is in two tables was copied from the one with the lower number into the other. The
+/// compaction that wrote the other table therefore had the first as an input, and of all keys between the first and the
+/// last key of the other table it has kept the entries that had to be kept. A table whose every key is within tables
+/// that were made from it is therefore not needed, whether the compaction's edit became durable or not.
 ///
-/// A table of which no entry is left in any output, or whose entries got sequence zero there, can't be distinguished from
-/// a live one. It is kept, and where it can be an input of a later compaction, that is said.
+/// A table of which no entry is left in any output, or whose entries got sequence zero there, can't be distinguished
+/// from a live one. It is kept, and it is listed as doubtful if it can be an input of a later compaction.
 struct ObsoleteInputs {
   private(set) var obsolete: Set<FileNumber> = []
-  /// Tables that are kept, and whose keys may be reborn.
+  /// Tables that are kept, although deleted keys in them may reappear.
   private(set) var doubtful: [FileNumber] = []
 
-  /// How many entries of a table are looked for in a later one.
+  /// The maximum number of entries of a table that are searched for in a later one.
   private static let probesMaximum = 4096
 
   private struct Candidate {
@@ -28,7 +28,7 @@ struct ObsoleteInputs {
     let properties: TableProperties
   }
 
-  /// `tables` may be of several families; damaged ones are left out of account.
+  /// Examines `tables`, which may be of several families. Damaged ones are ignored.
   init(_ tables: [DamagedTableReader], _ fileSystem: any FileSystem) throws(EngineError) {
     var candidates: [Candidate] = []
     for reader in tables where reader.fault == nil {
@@ -53,7 +53,8 @@ struct ObsoleteInputs {
   private static func canBeOutput(_ later: Candidate, of earlier: Candidate) -> Bool {
     later.reader.owner == earlier.reader.owner && later.properties.origin == TableOrigin.compaction.rawValue
       && later.table.overlaps(earlier.table)
-      // What is newer than all of an output was no input of it; sequence zero hides how new that is.
+      // A table that is newer than all entries of an output was not an input of it. Sequence zero hides how new the
+      // output's entries are.
       && (later.table.smallestSequence == .zero || earlier.table.smallestSequence <= later.table.largestSequence)
   }
 
@@ -88,7 +89,7 @@ struct ObsoleteInputs {
   private static func isCovered(
     _ candidate: Candidate, by derived: [TableMetadata], _ fileSystem: any FileSystem
   ) throws(EngineError) -> Bool {
-    // Where its range tombstones went can't be seen.
+    // The outputs do not show which of them received the table's range tombstones.
     guard candidate.table.rangeTombstoneCount == 0 else { return false }
     let iterator = try open(candidate, fileSystem).makeIterator(.compaction)
     try iterator.seekToFirst()

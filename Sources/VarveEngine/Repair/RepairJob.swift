@@ -1,16 +1,16 @@
-/// Rebuilds the MANIFEST of a damaged database from what is intact (`Engine.repair`).
+/// Rebuilds the MANIFEST of a damaged database from the intact parts (`Engine.repair`).
 ///
 /// # Steps
-/// 1. Every table that may be live is read, and the log.
-/// 2. What damaged tables still hold, and what the log holds where it can't be kept, goes to new tables.
-/// 3. Each family's tables are placed (`RepairPlacement`), or merged where that can't be done.
-/// 4. An empty segment of the log is made where the old ones are not kept.
-/// 5. Files that are replaced get a second name in `lost`.
-/// 6. A new MANIFEST, and CURRENT. From here the repaired database counts.
-/// 7. The old names of what is in `lost` go.
+/// 1. Read every table that may be live, and the log.
+/// 2. Write the readable entries of damaged tables to new tables, and those of the log if it can't be kept.
+/// 3. Assign each family's tables to levels (`RepairPlacement`), or merge them if that is not possible.
+/// 4. Create an empty log segment if the old ones are not kept.
+/// 5. Give files that are replaced a second name in `lost`.
+/// 6. Write a new MANIFEST, and CURRENT. From here on the repaired database counts.
+/// 7. Remove the old names of the files in `lost`.
 ///
-/// Each step is durable before the next one. A crash before 6 leaves the damaged database with a few files
-/// more, which the next repair finds to be orphans or copies.
+/// Each step is durable before the next one. A crash before step 6 leaves the damaged database with a few additional
+/// files, which the next repair identifies as orphans or copies.
 final class RepairJob {
   private let survey: DatabaseSurvey
   private let options: EngineOptions
@@ -76,7 +76,7 @@ final class RepairJob {
 
   // MARK: - 1 and 2. The log
 
-  /// Why the log can't be kept; nil where recovery reads all of it.
+  /// Returns the reason for which the log can't be kept, or `nil` if recovery reads all of it.
   private func findLogFault() throws(EngineError) -> EngineError? {
     guard let state = survey.evidence.state, state.oldestLog.value > 0 else {
       return survey.evidence.state == nil ? .corruption("MANIFEST is damaged") : nil
@@ -99,8 +99,10 @@ final class RepairJob {
     } catch { return try error.requireDamage() }
   }
 
-  /// Recovery cuts a log that was not synced at the first record that can't be read. What is readable after
-  /// it, a repair keeps.
+  /// Throws if the log has readable records after the position at which recovery would cut it.
+  ///
+  /// Recovery cuts a log that was not synced at the first record that can't be read. A repair keeps the readable
+  /// records after it.
   private func requireNothingBehind(_ outcome: LogRecovery.Outcome) throws(EngineError) {
     let hints = try survey.logHints()
     for number in outcome.dropped + [outcome.chain.last?.number].compactMap({ $0 }) {
@@ -114,12 +116,12 @@ final class RepairJob {
     }
   }
 
-  /// Writes what only the log has to tables of level 0.
+  /// Writes entries that only the log has to tables of level 0.
   private func takeLog() throws(EngineError) {
     var flushed = survey.evidence.flushed
     if !survey.isSettled {
-      // A flush takes all of a memtable: what is at or below a table's newest entry is in tables. Of a
-      // damaged one that says nothing, since other tables of its flush may be lost.
+      // A flush writes all of a memtable, so entries at or below a table's newest entry are in tables. A damaged table
+      // does not show that, because other tables of its flush may be lost.
       for (owner, tables) in placed {
         guard case .family(let id) = owner else { continue }
         let newest = tables.filter { !$0.isNew }.map(\.metadata.largestSequence).max() ?? .zero
@@ -141,7 +143,7 @@ final class RepairJob {
       sorted.sort(by: SalvagedEntry.isBefore)
       report.logEntriesRead += UInt64(sorted.count)
       try output.add(SalvagedEntry.takeRangeTombstones(&sorted))
-      // Entries that were logged again are there twice.
+      // Entries that were logged again are in the list twice.
       for entry in sorted {
         try entry.key.withByteView { (key) throws(EngineError) in
           try entry.value.withByteView { (value) throws(EngineError) in try output.add(key, entry.trailer, value) }
@@ -156,7 +158,7 @@ final class RepairJob {
 
   // MARK: - 3. Places
 
-  /// Where each table goes; tables that had to be merged are replaced.
+  /// Returns the level of each table. Tables that had to be merged are replaced.
   private func placeAll() throws(EngineError) -> [SalvageOwner: [RepairPlacement.Table]] {
     var result: [SalvageOwner: [RepairPlacement.Table]] = [:]
     for (owner, tables) in placed {
@@ -191,7 +193,7 @@ final class RepairJob {
       if case .manifest = file { aside.insert(survey.path(file)) }
       if case .current = file, !survey.hasCurrent { aside.insert(survey.path(file)) }
     }
-    // What the last CURRENT did not come to name is of no use to anybody.
+    // The replaced files get their second names before the new MANIFEST counts (step 5).
     try lost.link(aside.sorted())
     try fileSystem.syncDirectory(survey.directory)
     let manifest = try Manifest.create(
@@ -251,13 +253,13 @@ final class RepairJob {
   }
 }
 
-/// An entry of the log, copied.
+/// A copy of an entry of the log.
 struct SalvagedEntry {
   let key: [UInt8]
   let trailer: Trailer
   let value: [UInt8]
 
-  /// Takes the range tombstones out of a log's entries, and cuts them into fragments.
+  /// Removes the range tombstones from a log's entries, and returns them as fragments.
   static func takeRangeTombstones(_ entries: inout [SalvagedEntry]) -> RangeTombstoneList {
     var merge = RangeTombstoneMerge()
     for entry in entries where entry.trailer.kind == .rangeDelete {
@@ -275,7 +277,7 @@ struct SalvagedEntry {
   }
 }
 
-/// Two keys in memory of their own.
+/// Two keys in memory that the object owns.
 final class KeyPair {
   private var bytes: ByteWriter
   private let firstSize: Int
@@ -287,16 +289,16 @@ final class KeyPair {
     firstSize = first.count
   }
 
-  /// Valid while the object lives.
+  /// The first key, valid while the object lives.
   var first: ByteView { bytes.view.slice(0, firstSize) }
-  /// Valid while the object lives.
+  /// The second key, valid while the object lives.
   var second: ByteView { bytes.view.dropFirst(firstSize) }
 }
 
 extension RangeTombstoneMerge {
-  /// The fragments with the newest tombstone of each: for a database that no one reads yet.
+  /// Returns the fragments with the newest tombstone of each, for a database that has no readers yet.
   func newestFragments() -> RangeTombstoneList { fragments(interval: { _ in 0 }, unsettled: -1) }
 
-  /// The fragments with all their tombstones.
+  /// Returns the fragments with all their tombstones.
   func allFragments() -> RangeTombstoneList { fragments(interval: { _ in 0 }, unsettled: 0) }
 }

@@ -1,24 +1,25 @@
 /// Finds a level for each table of a family whose MANIFEST is lost or damaged.
 ///
-/// Reads take the first entry of a key that they find from level 0 downwards, so of two tables that have a key
-/// the one with the newer entry must lie above.
+/// Reads use the first entry of a key that they find from level 0 downwards, so of two tables that have a key the one
+/// with the newer entry must be on the level above.
 ///
-/// 1. Where the MANIFEST's last readable state knows all of them, they go where it had them.
-/// 2. Otherwise, where no two overlap, all go to the last level.
-/// 3. Otherwise, where of any two that overlap one is older in every entry, all go to level 0, which orders
-///    them by their sequences.
-/// 4. Otherwise they can't be assigned to levels without looking at each key: they have to be merged.
+/// 1. If the MANIFEST's last readable state has all of the tables, they keep their levels in it.
+/// 2. Otherwise, if no two overlap, all are assigned to the last level.
+/// 3. Otherwise, if of any two that overlap one is older in every entry, all are assigned to level 0, which orders them
+///    by their sequences.
+/// 4. Otherwise, they can't be assigned to levels without comparing each key, so they have to be merged.
 enum RepairPlacement {
   struct Table {
     var metadata: TableMetadata
-    /// Where the MANIFEST had it; nil where it doesn't know the table.
+    /// The level in the MANIFEST, or `nil` if it doesn't have the table.
     var level: Int?
-    /// Whether the repair wrote it.
+    /// A Boolean value that indicates whether the repair wrote the table.
     var isNew: Bool
   }
 
-  /// The tables with their levels; nil where they have to be merged. Levels are trusted where they are all
-  /// of one state.
+  /// Returns the tables with their levels, or `nil` if they have to be merged.
+  ///
+  /// With `trustsLevels`, the levels are those of a single state and are kept if possible.
   static func assignLevels(_ tables: [Table], trustsLevels: Bool) -> [Table]? {
     if trustsLevels, tables.allSatisfy({ $0.level != nil }), isVersion(tables) { return tables }
     let last = atLevel(Limits.levelCount - 1, tables)

@@ -1,22 +1,22 @@
-/// Copies what can be read of a damaged database into a new one (`Engine.salvage`).
+/// Copies the readable entries of a damaged database into a new one (`Engine.salvage`).
 ///
 /// # How the newest version wins
-/// Entries come in any order: table by table, then the log. The new database itself keeps, in a family beside
-/// each, which sequence a key has so far; an older entry is skipped. So memory stays within the budget of the
+/// Entries come in any order: table by table, then the log. The new database itself stores, in an additional family for
+/// each family, the sequence that a key has so far; an older entry is skipped. So memory stays within the budget of the
 /// new engine, however large the source is.
 ///
 /// # What is read
-/// - Tables that the MANIFEST names. Where it may have lost edits, also all others, but for those that it or
+/// - The tables that the MANIFEST names. If it may have lost edits, also all others, except those that the MANIFEST or
 ///   their content shows to be obsolete (`ObsoleteInputs`).
-/// - Records of the log, from the oldest segment that may be needed. Entries that are in tables for certain
-///   are skipped, unless a table of their family is damaged: then the log may have what is lost there.
+/// - The records of the log, from the oldest segment that may be needed. Entries that are certainly in tables are
+///   skipped, unless a table of their family is damaged: the log may then have the entries that are lost there.
 struct SalvageJob {
   let source: String
   let target: String
   let options: EngineOptions
   let environment: EngineEnvironment
 
-  /// Both directories are found by descriptors, that of the target by its parent's.
+  /// Runs the salvage. Both directories are found by descriptors, that of the target by its parent's.
   func run() throws(EngineError) -> SalvageReport {
     var anchored = environment
     if try environment.fileSystem.attributes(source)?.isDirectory == true {
@@ -31,7 +31,7 @@ struct SalvageJob {
   private func copy() throws(EngineError) -> SalvageReport {
     let fileSystem = environment.fileSystem
     let survey = try DatabaseSurvey(source, fileSystem)
-    // A directory without the file is open nowhere, and the source is not written to.
+    // A directory without the lock file is not open in any engine, and the source is not written to.
     let lock = survey.files.contains(.lock) ? try takeLock(survey) : nil
     defer { lock?.release() }
     let directory = DirectoryUnderConstruction(target, purpose: "a salvage", suffix: "salvage", fileSystem)
@@ -46,8 +46,9 @@ struct SalvageJob {
     }
   }
 
-  /// Nil where the lock can't be taken for another reason than that someone has it: a medium that can't be
-  /// written to, say.
+  /// Takes the lock of the source, and throws if another engine has it.
+  ///
+  /// Returns `nil` if the lock can't be taken for another reason, for example because the medium is not writable.
   private func takeLock(_ survey: DatabaseSurvey) throws(EngineError) -> (any FileLock)? {
     do throws(EngineError) { return try survey.fileSystem.lock(survey.path(.lock)) } catch {
       guard error.code != .locked, error.code != .notReadableNow else { throw error }
@@ -83,7 +84,7 @@ struct SalvageJob {
     let writer = SalvageWriter(engine, families)
     for id in families.known { try writer.begin(.family(id)) }
     var damaged: Set<SalvageOwner> = []
-    // The newest first: of equal entries (sequence zero, say) the first that comes stays.
+    // The newest tables come first: of entries with equal sequences (for example zero) the first one is kept.
     for table in tables.reversed() {
       let losses = try table.read(survey.fileSystem, family: families.name(table.owner)) {
         (key, trailer, value) throws(EngineError) in
@@ -102,7 +103,7 @@ struct SalvageJob {
     try log.run { (family, trailer, key, value) throws(EngineError) in
       guard !evidence.isDropped(family) else { return }
       let isInTables = trailer.sequence <= evidence.flushed[family] ?? .zero
-      // Operands may be folded there already: they count once.
+      // Operands may be folded in a table already, and must count only once.
       if isInTables, trailer.kind == .merge { return }
       guard !isInTables || !survey.isSettled || damaged.contains(.family(family)) else { return }
       report.entriesRead += 1

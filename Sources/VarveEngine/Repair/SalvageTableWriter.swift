@@ -1,4 +1,4 @@
-/// Writes the files that a repair makes: tables and an empty segment, under numbers that no one has.
+/// Writes the files that a repair creates: tables and an empty segment, under numbers that are not in use.
 final class SalvageTableWriter {
   private let directory: String
   private let lost: LostDirectory
@@ -27,7 +27,7 @@ final class SalvageTableWriter {
 
   // MARK: - Tables
 
-  /// A table that is being written; its file is made with the first entry.
+  /// A table that is being written. Its file is created with the first entry.
   final class Output {
     fileprivate var builder: TableBuilder?
     fileprivate var file: (any File)?
@@ -55,8 +55,9 @@ final class SalvageTableWriter {
       }
     }
 
-    /// Adds an entry, which is left out where it does not come after the one before: a block that verifies
-    /// and is out of order is of another position, and one that is there already adds nothing.
+    /// Adds an entry, unless it does not follow the previous one.
+    ///
+    /// A block that verifies and is out of order belongs to another position, and a duplicate is not needed.
     func add(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
       if builder.map({ $0.entryCount == 0 }) ?? true {
         try start()
@@ -85,7 +86,7 @@ final class SalvageTableWriter {
     }
   }
 
-  /// Syncs the table and gives it its name; nil where it got no entry. The directory is the caller's to sync.
+  /// Syncs the table and gives it its name. Returns `nil` if it got no entry. The caller must sync the directory.
   func finish(_ output: Output) throws(EngineError) -> TableMetadata? {
     guard let builder = output.builder, let file = output.file else { return nil }
     let summary = try builder.finish()
@@ -95,14 +96,15 @@ final class SalvageTableWriter {
     return TableMetadata(number: output.number, summary)
   }
 
-  /// Merges all tables of a family into tables of the last level: of each key the newest version is left, with
-  /// all operands above it; no tombstone.
+  /// Merges all tables of a family into tables of the last level.
+  ///
+  /// For each key, the newest version is kept with all operands above it, and no tombstone.
   func merge(
     _ tables: [TableMetadata], _ owner: SalvageOwner, _ families: SalvagedFamilies
   ) throws(EngineError) -> [TableMetadata] {
     var merge = MergingIterator<MergeSource>(capacity: tables.count)
     var tombstones = RangeTombstoneMerge()
-    // Of equal entries (sequence zero, say) the one of the newest table comes first.
+    // Of entries with equal sequences (for example zero), the one of the newest table comes first.
     for table in tables.sorted(by: { $0.number > $1.number }) {
       let file = try fileSystem.openFile(path(.table(table.number)), writable: false)
       let reader = try TableReader.open(
@@ -133,15 +135,15 @@ final class SalvageTableWriter {
     return result
   }
 
-  /// Which versions of a key a merge for the last level keeps.
+  /// Selects the versions of a key that a merge for the last level keeps.
   private struct MergeState: ~Copyable {
     private var key = ByteWriter()
     private var hasKey = false
-    /// Whether an older version is still needed.
+    /// A Boolean value that indicates whether an older version is still needed.
     private var isOpen = false
     private var last = Trailer(word: 0)
 
-    /// Notes the key of an entry; true where it is another one than before.
+    /// Notes the key of an entry. Returns true if it differs from the previous one.
     mutating func enter(_ next: ByteView) -> Bool {
       if hasKey, key.view == next { return false }
       key.removeAll()
@@ -152,7 +154,8 @@ final class SalvageTableWriter {
       return true
     }
 
-    /// Whether an entry of the key is kept, the newest first. `cover` is the newest range tombstone over it.
+    /// Returns whether an entry of the key is kept. Entries come newest first. `cover` is the newest range tombstone
+    /// over it.
     mutating func keeps(_ trailer: Trailer, below cover: SequenceNumber) -> Bool {
       guard isOpen, trailer != last else { return false }
       last = trailer
@@ -167,7 +170,8 @@ final class SalvageTableWriter {
 
   // MARK: - The log
 
-  /// A segment without records, as a clean close leaves one: what a repaired database begins its log after.
+  /// Writes a segment without records, like one that a clean close leaves, after which a repaired database begins its
+  /// log.
   func makeEmptySegment(databaseID: UInt64) throws(EngineError) -> VersionEdit.LogCut {
     let number = takeNumber()
     let lifeID = environment.random()

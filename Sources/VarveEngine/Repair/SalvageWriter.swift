@@ -1,12 +1,12 @@
-/// Writes entries that come in any order into a new database; the newest of each key wins.
+/// Writes entries that come in any order into a new database. The newest entry of each key wins.
 ///
-/// # What is kept beside each family until the end
+/// # Data kept for each family until the end
 /// - *trailers*: for each key the trailer of its newest put or delete so far, which the family has.
 /// - *operands*: for each key the merge operands so far, with their sequences.
 /// - the range tombstones, in memory.
 ///
-/// `finish` deletes what a newer range tombstone covers, and writes the operands that are newer than what they
-/// are folded over, in their order.
+/// `finish` deletes the keys that a newer range tombstone covers, and writes the operands that are newer than the entry
+/// that they are folded over, in their order.
 final class SalvageWriter {
   private struct Output {
     let family: ColumnFamily
@@ -20,7 +20,7 @@ final class SalvageWriter {
   private let families: SalvagedFamilies
   private var outputs: [SalvageOwner: Output] = [:]
   private var batch = WriteBatch()
-  /// Operands of families whose operator the new database does not have.
+  /// The number of operands of families whose operator the new database does not have, by name of the family.
   private(set) var lostOperands: [String: Int] = [:]
 
   init(_ engine: Engine, _ families: SalvagedFamilies) {
@@ -45,14 +45,12 @@ final class SalvageWriter {
 
   // MARK: - Entries
 
-  /// Adds range tombstones.
   func add(_ owner: SalvageOwner, _ list: RangeTombstoneList) throws(EngineError) {
     if list.isEmpty { return }
     _ = try output(owner)
     outputs[owner]?.tombstones.add(list)
   }
 
-  /// Adds an entry.
   func add(_ owner: SalvageOwner, _ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
     let output = try output(owner)
     switch trailer.kind {
@@ -75,7 +73,7 @@ final class SalvageWriter {
     word.append(integer: trailer.word)
     try batch.append(.put, output.trailers.id, key, word.view)
     try batch.append(isPut ? .put : .delete, output.family.id, key, isPut ? value : ByteView())
-    // Nothing needs it before the end, when all is in tables.
+    // The entry need not be durable before the end, when all entries are in tables.
     try engine.write(batch, durability: Durability.none)
   }
 
@@ -102,7 +100,8 @@ final class SalvageWriter {
 
   // MARK: - The end
 
-  /// Applies what had to wait, makes everything durable, and removes what only the copying needed.
+  /// Applies range tombstones and operands, makes all entries durable, and removes the families that only the copying
+  /// needed.
   func finish() throws(EngineError) -> [SalvageReport.Family] {
     var result: [SalvageReport.Family] = []
     for output in outputs.values.sorted(by: { $0.trailers.id < $1.trailers.id }) {

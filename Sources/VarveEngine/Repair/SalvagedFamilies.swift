@@ -1,11 +1,11 @@
-/// Whose entries are found: a column family by its number, or a table that does not say whose it is.
+/// The owner of entries that were found: a column family by its number, or a table that does not name its family.
 enum SalvageOwner: Hashable, Sendable {
   case family(FamilyID)
-  /// Of a build that did not write it into the table, and of a MANIFEST that is lost.
+  /// A table of a build that did not store the family in it, in a database whose MANIFEST is lost.
   case table(FileNumber)
 }
 
-/// What column families of a damaged database are called.
+/// The names and options of the column families of a damaged database.
 ///
 /// | known by | name |
 /// |---|---|
@@ -23,7 +23,7 @@ struct SalvagedFamilies {
       options[id] = family.options
     }
     if names[.default] == nil { names[.default] = "default" }
-    // The later of two families with one name has it: names are given again after a drop only.
+    // The later of two families with one name has it, because a name is assigned again only after a drop.
     var announced: [FamilyID: String] = [:]
     // The newest table of a family has its last options.
     for properties in tables.sorted(by: { $0.number < $1.number }).compactMap(\.properties) {
@@ -45,7 +45,7 @@ struct SalvagedFamilies {
     }
   }
 
-  /// The options as their coding; the defaults where they are not known.
+  /// Returns the encoded options, or the encoded defaults if the options are not known.
   func encodedOptions(_ owner: SalvageOwner) -> [UInt8] {
     guard case .family(let id) = owner, let found = options[id] else { return FamilyOptions().encoded }
     return found
@@ -57,14 +57,14 @@ struct SalvagedFamilies {
     } catch { return FamilyOptions() }
   }
 
-  /// The same for a new database, without a merge operator that `known` does not have.
+  /// Returns the options for a new database, without a merge operator that `known` does not have.
   func options(_ owner: SalvageOwner, known: EngineOptions) -> FamilyOptions {
     var found = options(owner)
     if known.mergeFunction(named: found.mergeOperator) == nil { found.mergeOperator = nil }
     return found
   }
 
-  /// Families that the MANIFEST knows, ascending, also those without an entry.
+  /// The families that the MANIFEST knows, ascending, including those without an entry.
   var known: [FamilyID] { names.keys.sorted() }
 }
 

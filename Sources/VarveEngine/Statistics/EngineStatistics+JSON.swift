@@ -5,8 +5,9 @@ extension EngineStatistics {
   /// The statistics as JSON.
   public var json: String { json(familyCountMaximum: .max) }
 
-  /// The statistics as JSON with at most `familyCountMaximum` families, those with the most bytes; `familyCount` is the
-  /// number of all families.
+  /// Returns the statistics as JSON with at most `familyCountMaximum` families, those with the most bytes.
+  ///
+  /// `familyCount` is the number of all families.
   func json(familyCountMaximum: Int) -> String {
     var writer = JSONWriter()
     writer.object { json in
@@ -53,7 +54,7 @@ extension EngineStatistics {
     return String(repeating: "0", count: 16 - digits.utf8.count) + digits
   }
 
-  /// The levels that have tables.
+  /// Writes the levels that have tables.
   fileprivate static func write(_ levels: [Level], to json: inout JSONWriter) {
     for (number, level) in levels.enumerated() where level.fileCount > 0 {
       json.object { json in

@@ -2,12 +2,13 @@
 extension EngineStatistics {
   /// The log.
   public struct Log: Sendable, Hashable {
-    /// Segments that are needed, including the current one. For a read-only engine and a follower: the segments of the
-    /// writer's log, as of the last step.
+    /// The number of segments that are needed, including the current one.
+    ///
+    /// For a read-only engine and a follower, they are the segments of the writer's log, as of the last step.
     public let segmentCount: Int
     /// The bytes of these segments.
     public let bytes: UInt64
-    /// Bytes of records appended since the engine opened.
+    /// The bytes of records appended since the engine opened.
     public let bytesAppended: UInt64
     /// Every logged commit up to this sequence survives a power loss.
     public let durableSequence: SequenceNumber
@@ -15,13 +16,13 @@ extension EngineStatistics {
     public let visibleSequence: SequenceNumber
 
     init(_ pipeline: CommitPipeline) {
-      // Loaded first: what is durable is visible.
+      // The durable sequence is loaded first, because every durable commit is visible.
       durableSequence = pipeline.log.durableSequence
       visibleSequence = pipeline.visible
       let extent = pipeline.log.extent
       segmentCount = extent.segmentCount
       bytes = UInt64(extent.bytes)
-      // The position past the first segment's header counts as zero bytes.
+      // The position after the first segment's header counts as zero bytes.
       let position = pipeline.log.appendedPosition.value
       bytesAppended = position - min(position, UInt64(LogFormat.headerBlockSize))
     }
@@ -29,23 +30,23 @@ extension EngineStatistics {
 
   /// The work of flushes and compactions since the engine opened.
   public struct Work: Sendable, Hashable {
-    /// Successful flushes.
+    /// The number of successful flushes.
     public let flushCount: UInt64
     /// Bytes of the memtables that they wrote to tables.
     public let bytesFlushRead: UInt64
     /// Bytes of tables written by flushes.
     public let bytesFlushed: UInt64
-    /// Successful compactions that wrote tables.
+    /// The number of successful compactions that wrote tables.
     public let compactionCount: UInt64
-    /// Compactions that moved tables to another level without reading them.
+    /// The number of compactions that moved tables to another level without reading them.
     public let moveCount: UInt64
     /// Bytes of tables that compactions read.
     public let bytesCompactionRead: UInt64
     /// Bytes of tables that compactions wrote.
     public let bytesCompactionWritten: UInt64
-    /// Tables that were dropped unread because range tombstones cover all of their entries.
+    /// The number of tables that were dropped without being read, because range tombstones cover all of their entries.
     public let droppedUnreadCount: UInt64
-    /// Range tombstones that the engine wrote over runs of dead keys.
+    /// The number of range tombstones that the engine wrote over runs of dead keys.
     public let coveredRunCount: UInt64
     /// The number of failed flushes, compactions and syncs of the log.
     public let failureCount: UInt64
@@ -70,13 +71,15 @@ extension EngineStatistics {
   /// The three costs of a log-structured merge-tree. Just after an open, the write amplification is meaningless until a
   /// few memtables were flushed.
   public struct Amplification: Sendable, Hashable {
-    /// Bytes written to the log and to tables for each committed byte since the engine opened; 0 if nothing was committed.
+    /// The bytes written to the log and to tables for each committed byte since the engine opened, or 0 without
+    /// commits.
+    ///
     /// Committed bytes are those of log records, or of memtables for entries that were not logged.
     public let write: Double
     /// The maximum number of tables that a read of one key searches, in the family with the most. Filters avoid nearly
     /// all that don't have the key.
     public let read: Int
-    /// Bytes of all tables per byte on the last level of its family; 0 without tables.
+    /// The bytes of all tables per byte on the last level of its family, or 0 without tables.
     public let space: Double
 
     init(families: [Family], work: Work, log: Log, unlogged: UInt64) {
@@ -105,26 +108,26 @@ extension EngineStatistics {
 
   /// The block cache, since the engine opened. Threads may lose a few hits and misses.
   public struct Cache: Sendable, Hashable {
-    /// Blocks that were found.
+    /// The number of lookups that found their block.
     public let hitCount: UInt64
-    /// Blocks that were not found, and were read.
+    /// The number of lookups that did not find their block, which was then read.
     public let missCount: UInt64
-    /// Blocks inserted.
+    /// The number of inserted blocks.
     public let insertedCount: UInt64
     /// Bytes of the inserted blocks.
     public let insertedBytes: UInt64
-    /// Blocks evicted.
+    /// The number of evicted blocks.
     public let evictedCount: UInt64
     /// Bytes of the evicted blocks.
     public let evictedBytes: UInt64
-    /// Blocks that were not inserted for lack of room.
+    /// The number of blocks that were not inserted for lack of room.
     public let refusedCount: UInt64
     /// The current size in bytes.
     public let bytes: Int
     /// The current capacity in bytes.
     public let capacity: Int
 
-    /// Hits per lookup, from 0 to 1; 0 without lookups.
+    /// The number of hits per lookup, from 0 to 1, or 0 without lookups.
     public var hitRatio: Double {
       hitCount + missCount == 0 ? 0 : Double(hitCount) / Double(hitCount + missCount)
     }
@@ -143,12 +146,13 @@ extension EngineStatistics {
     }
   }
 
-  /// Live snapshots and cursors, and lookups that retain something. Old ones retain overwritten entries, and a cursor
-  /// retains the files that it began with.
+  /// Live snapshots and cursors, and lookups that retain memtables or tables.
+  ///
+  /// Old ones retain overwritten entries, and a cursor retains the files that it began with.
   public struct Readers: Sendable, Hashable {
-    /// Live snapshots.
+    /// The number of live snapshots.
     public let snapshotCount: Int
-    /// Live cursors.
+    /// The number of live cursors.
     public let cursorCount: Int
     /// The oldest commit that any of them sees.
     public let oldestSequence: SequenceNumber?
@@ -156,14 +160,16 @@ extension EngineStatistics {
     public let oldestSnapshotAgeNanoseconds: UInt64?
     /// The age of the oldest cursor.
     public let oldestCursorAgeNanoseconds: UInt64?
-    /// The minimum time that the oldest lookup (`get`, `multiGet`, or the body of a `withValue`) has run, among those
-    /// that retain memtables or open tables which the engine has replaced since; nil if there is none.
+    /// The minimum time that the oldest lookup has run, or `nil` if there is none.
+    ///
+    /// Lookups are `get`, `multiGet`, and the body of a `withValue`. Only those count that retain memtables or open
+    /// tables which the engine has replaced since.
     public let oldestReadAgeNanoseconds: UInt64?
-    /// Flushed memtables that wait for such lookups to end.
+    /// The number of flushed memtables that wait for such lookups to end.
     public let keptMemTableCount: Int
     /// Bytes of memory that wait for such lookups to end: memtables, and open tables without their blocks.
     public let keptBytes: Int
-    /// Replaced tables that lookups, cursors or jobs still use: their files are removed later.
+    /// The number of replaced tables that lookups, cursors or jobs still use. Their files are removed later.
     public let keptFileCount: Int
     /// The bytes of these files.
     public let keptFileBytes: UInt64
@@ -184,12 +190,13 @@ extension EngineStatistics {
     }
   }
 
-  /// The durations of operations since the engine opened, as seen by their callers. One in 64 puts, writes, gets and
-  /// seeks is timed; syncs, flushes and compactions all are.
+  /// The durations of operations since the engine opened, as seen by their callers.
+  ///
+  /// One in 64 puts, writes, gets and seeks is timed; syncs, flushes and compactions all are.
   public struct Latencies: Sendable, Hashable {
     /// Puts and deletes, including all waits.
     public let put: LatencyHistogram
-    /// Batches.
+    /// Commits of batches.
     public let write: LatencyHistogram
     /// Commits of transactions, with the check of what they read, including those with a conflict.
     public let transaction: LatencyHistogram

@@ -23,22 +23,25 @@ public struct EngineStatistics: Sendable {
 
   /// One column family.
   public struct Family: Sendable, Hashable {
-    /// The name.
+    /// The name of the family.
     public let name: String
-    /// The number on disk.
+    /// The number of the family on disk.
     public let id: FamilyID
-    /// Whether it is emptied at each open (`FamilyOptions.isVolatile`).
+    /// A Boolean value that indicates whether the family is emptied at each open (`FamilyOptions.isVolatile`).
     public let isVolatile: Bool
-    /// Levels from 0.
+    /// The tables by level, from level 0.
     public let levels: [Level]
     /// The largest number of level 0 tables that cover one key.
     public let levelZeroDepth: Int
-    /// Entries in its memtables, which are not in tables yet.
+    /// The number of entries in its memtables, which are not in tables yet.
     public let memTableEntryCount: Int
-    /// Range tombstones that the engine wrote over runs of dead keys found by cursors, since it was opened: each is a
-    /// commit, with a sequence and a log record.
+    /// The number of range tombstones that the engine wrote over runs of dead keys found by cursors, since it was
+    /// opened.
+    ///
+    /// Each is a commit, with a sequence and a log record.
     public let coveredRunCount: UInt64
-    /// Tables with range tombstones. From `DeadRuns.tombstoneTablesMaximum` (64) on, cursors of the family add none.
+    /// The number of tables with range tombstones. From `DeadRuns.tombstoneTablesMaximum` (64) on, cursors of the
+    /// family add none.
     public let rangeTombstoneTableCount: Int
 
     init(_ family: ColumnFamily) {
@@ -84,8 +87,9 @@ public struct EngineStatistics: Sendable {
 
     /// The sum of all counted memory.
     public var used: Int { memTables + log + openTables + compaction + other + cache }
-    /// The bytes by which `used` exceeds the budget; 0 if it does not. A read-only engine holds all log entries that
-    /// the writer has not flushed: that is not bounded.
+    /// The bytes by which `used` exceeds the budget, or 0 if it does not.
+    ///
+    /// A read-only engine holds all log entries that the writer has not flushed, and their size is not bounded.
     public var excess: Int { max(used - limit, 0) }
 
     init(_ tree: Tree) {
@@ -110,7 +114,7 @@ public struct EngineStatistics: Sendable {
   public let databaseID: UInt64
   /// All families, in the order of their creation.
   public let families: [Family]
-  /// Levels from 0, over all families.
+  /// The tables by level, from level 0, over all families.
   public let levels: [Level]
   /// Bytes of all tables.
   public let tableBytes: UInt64
@@ -126,14 +130,14 @@ public struct EngineStatistics: Sendable {
   public let cache: Cache
   /// Live snapshots and cursors.
   public let readers: Readers
-  /// Keys that were looked up. Threads may lose a few counts.
+  /// The number of keys that were looked up. Threads may lose a few counts.
   public let readCount: UInt64
   /// Samples of the durations of operations.
   public let latencies: Latencies
   /// The damaged blocks that compactions found, ordered by table. Their tables stay out of compactions until
   /// `Engine.resume()` finds them intact or `Engine.giveUp(_:)` rewrites them.
   public let damagedBlocks: [DamagedBlock]
-  /// Events that were dropped because listeners were too slow.
+  /// The number of events that were dropped because listeners were too slow.
   public let eventsDroppedCount: UInt64
 
   /// Bytes of the log's live segments.

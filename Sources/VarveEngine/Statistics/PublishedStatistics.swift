@@ -1,5 +1,6 @@
-/// The statistics of an engine that has a database open for writing, as any process can read them from the file `STATS`
-/// in its directory.
+/// The statistics of an engine that has a database open for writing.
+///
+/// Any process can read them from the file `STATS` in the directory of the database.
 ///
 /// ```swift
 /// if let published = try PublishedStatistics.read(at: "/data/example.varve"), published.isRunning {
@@ -31,9 +32,11 @@
 public struct PublishedStatistics: Sendable {
   /// The process that has, or had, the database open.
   public let processID: UInt64
-  /// Whether it still has. If false, it ended without closing the database, and these are its last statistics.
+  /// A Boolean value that indicates whether the process still has the database open.
+  ///
+  /// If false, it ended without closing the database, and these are its last statistics.
   public let isRunning: Bool
-  /// The number of published updates: equal numbers from one process mean equal statistics.
+  /// The number of published updates. Equal numbers from one process mean equal statistics.
   public let updateCount: UInt64
   /// The random number assigned to the database at its creation.
   public let databaseID: UInt64
@@ -42,8 +45,9 @@ public struct PublishedStatistics: Sendable {
   /// The statistics: one object in one line, as `EngineStatistics.json`.
   public let json: String
 
-  /// Returns what was last published for a database; nil if no engine has it open for writing, or if that engine does not
-  /// publish.
+  /// Returns the statistics that were last published for a database.
+  ///
+  /// Returns `nil` if no engine has it open for writing, or if that engine does not publish.
   ///
   /// Throws `.notFound` if no database exists at the path, `.corruption` for a damaged file, and `.unsupportedFormat` for
   /// a later version of the format.
@@ -67,7 +71,7 @@ public struct PublishedStatistics: Sendable {
     }
   }
 
-  /// A write takes microseconds, and happens once a second.
+  /// The maximum number of attempts to read. A write takes microseconds, and occurs once a second.
   private static let attemptMaximum = 100
 
   private init(_ page: StatisticsPage, isRunning: Bool) {
@@ -79,8 +83,10 @@ public struct PublishedStatistics: Sendable {
     json = page.json
   }
 
-  /// The process may be in another container, where it is not visible, but its lock is. The lock is tried only if no
-  /// process is visible, since an engine that is opening at that moment would find it taken.
+  /// Returns whether the process still has the database open.
+  ///
+  /// It may be in another container, where it is not visible, but its lock is. The lock is tried only if no process is
+  /// visible, because an engine that is opening at that time would find it taken.
   private static func isRunning(
     _ page: StatisticsPage, _ path: String, _ fileSystem: any FileSystem
   ) throws(EngineError) -> Bool {
@@ -96,12 +102,12 @@ public struct PublishedStatistics: Sendable {
   }
 }
 
-/// The content of `STATS`: see `PublishedStatistics`.
+/// The content of the file `STATS`: see `PublishedStatistics`.
 struct StatisticsPage: Sendable, Equatable {
   static let magic: UInt64 = 0x5441_5453_5652_4156
   static let version: UInt32 = 1
   static let headerSize = 64
-  /// 64 families with all their levels take a quarter of it.
+  /// The maximum size of the text; 64 families with all their levels take a quarter of it.
   static let textSizeMaximum = 1 << 20
   private static let checkedFrom = 16
 
@@ -111,7 +117,7 @@ struct StatisticsPage: Sendable, Equatable {
   var nanoseconds: UInt64
   var json: String
 
-  /// The content of the file.
+  /// Returns the content of the file.
   func encode() -> [UInt8] {
     let text = Array(json.utf8)
     var writer = ByteWriter(capacity: Self.headerSize + text.count)
@@ -132,7 +138,7 @@ struct StatisticsPage: Sendable, Equatable {
 }
 
 extension StatisticsPage {
-  /// Reads the file; nil if there is none, or nothing was written to it yet.
+  /// Reads the file. Returns `nil` if there is none, or if it is still empty.
   init?(readingFrom path: String, _ fileSystem: any FileSystem) throws(EngineError) {
     let file: any File
     do throws(EngineError) { file = try fileSystem.openFile(path, writable: false) } catch {

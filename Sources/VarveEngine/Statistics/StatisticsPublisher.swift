@@ -2,7 +2,7 @@ internal import Synchronization
 
 /// Writes the statistics of an engine to its `STATS` (`PublishedStatistics`) when they have changed.
 ///
-/// Failures are ignored: the next turn retries, and the file is not part of the database.
+/// Failures are ignored, because the next call retries, and the file is not part of the database.
 ///
 /// # Concurrency
 /// Safe from any thread; one write runs at a time.
@@ -28,7 +28,7 @@ final class StatisticsPublisher: Sendable {
     path = background.tree.path(.statistics)
   }
 
-  /// Writes the page if something changed since the last one.
+  /// Writes the page if the statistics changed since the last one.
   func publishIfChanged() {
     let fingerprint = fingerprint
     guard state.withLock({ !$0.isRemoved && $0.fingerprint != fingerprint }) else { return }
@@ -65,7 +65,7 @@ final class StatisticsPublisher: Sendable {
     return try fileSystem.createFile(path)
   }
 
-  /// Numbers that change whenever any published value does.
+  /// Numbers by which a change of the published values is detected.
   private var fingerprint: [UInt64] {
     let counters = background.metrics.counters
     let cache = background.tree.cache.statistics

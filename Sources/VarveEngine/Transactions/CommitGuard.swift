@@ -1,5 +1,6 @@
-/// The keys and ranges that must be unchanged since a snapshot for a batch to be committed: the check of a serializable
-/// transaction, for callers that track their own reads and writes.
+/// The keys and ranges that must be unchanged since a snapshot for a batch to be committed.
+///
+/// It provides the check of a serializable transaction to callers that track their own reads and writes.
 ///
 /// ```swift
 /// var guarding = CommitGuard(snapshot)
@@ -20,7 +21,9 @@ public struct CommitGuard: ~Copyable {
     reads.note(key, in: family.id, named: family.name)
   }
 
-  /// Adds the range from `lower` (included) to `upper` (excluded; nil: to the end) to the ranges that were read.
+  /// Adds the range from `lower` (included) to `upper` (excluded) to the ranges that were read.
+  ///
+  /// An `upper` of `nil` means the end of the family.
   public func note(from lower: [UInt8], to upper: [UInt8]?, in family: ColumnFamily) {
     let range = reads.beginRange(in: family.id, named: family.name)
     lower.withByteView { range.setLower($0) }
@@ -29,9 +32,10 @@ public struct CommitGuard: ~Copyable {
 }
 
 extension Engine {
-  /// Commits a batch if the keys and ranges of `guarding` are unchanged since its snapshot, and returns when the batch is
-  /// visible. Otherwise throws `.conflict` and changes nothing. Throws the other errors of `submit`. The batch is not needed
-  /// afterwards.
+  /// Commits a batch if the keys and ranges of `guarding` are unchanged since its snapshot, and returns when the batch
+  /// is visible.
+  ///
+  /// Otherwise throws `.conflict` and changes nothing. Throws the other errors of `submit`. The batch is consumed.
   public func submit(
     once batch: consuming WriteBatch, guarding: borrowing CommitGuard, durability: Durability? = nil
   ) throws(EngineError) -> CommitTicket {

@@ -1,4 +1,5 @@
-/// The first entries of an indexed batch: a few puts and deletes, each of another key, encoded as the commit writes them.
+/// The first entries of an indexed batch: a few puts and deletes, each of another key, encoded as the commit writes
+/// them.
 ///
 /// Most transactions of a server write a handful of rows. A linear search of eight entries and a copy of their bytes
 /// cost less than a tree for each family. Operations that need order or history move the entries into trees: a cursor,
@@ -6,15 +7,15 @@
 struct FirstEntries: ~Copyable {
   static let countMaximum = 8
   static let byteCountMaximum = 4 << 10
-  /// Room for a row of usual size and the entries that its extensions write.
+  /// The initial capacity, which has room for a row of usual size and the entries that its extensions write.
   private static let initialCapacity = 512
 
-  /// Whether the batch has no trees yet.
+  /// A Boolean value that indicates whether the batch has no trees yet.
   private(set) var isOpen = true
   private(set) var count = 0
   /// The entries, in the order in which they were added (`BatchFormat`).
   private var payload = ByteWriter(capacity: 0)
-  /// One byte per entry, the first entry's lowest, derived from family and key: it excludes most keys that have no
+  /// One byte per entry, the first entry's lowest, derived from family and key. The tags exclude most keys that have no
   /// entry.
   private var tags: UInt64 = 0
 
@@ -32,14 +33,15 @@ struct FirstEntries: ~Copyable {
     count < Self.countMaximum && payload.count &+ size <= Self.byteCountMaximum
   }
 
-  /// The entry of a key; nil if the key has no entry. Valid until the next change.
+  /// Returns the entry of a key, or `nil` if the key has no entry. The result is valid until the next change.
   @inline(__always)
   func find(_ key: ByteView, in family: FamilyID) -> Found? {
     mayHave(Self.tag(key, family)) ? search(key, family) : nil
   }
 
-  /// Whether a tag is among those of the entries. All eight are compared at once; a byte after an equal one may be a
-  /// false match.
+  /// Returns whether a tag may be among those of the entries.
+  ///
+  /// All eight are compared at once; a byte after an equal one may be a false match.
   @inline(__always)
   private func mayHave(_ tag: UInt8) -> Bool {
     let lowBits: UInt64 = 0x0101_0101_0101_0101

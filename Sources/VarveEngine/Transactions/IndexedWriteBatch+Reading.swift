@@ -1,19 +1,22 @@
 /// Reads of an indexed batch over the committed entries.
 extension IndexedWriteBatch {
-  /// Returns the value of a key, with the batch over the committed entries, or nil. Throws the errors of `Engine.get`.
+  /// Returns the value of a key, with the batch over the committed entries, or `nil` if it has none.
+  ///
+  /// Throws the errors of `Engine.get`.
   public func get(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) -> [UInt8]? {
     var value: [UInt8]?
     try unsafe visit(key.span.bytes, family) { value = $0.bytes }
     return value
   }
 
-  /// Calls `body` with the value of a key, which is valid only inside of it, and returns its result; nil if the key has
-  /// no value. Throws the errors of `Engine.get`, and those of `body`.
+  /// Calls `body` with the value of a key, which is valid only inside of it, and returns its result.
+  ///
+  /// Returns `nil` if the key has no value. Throws the errors of `Engine.get`, and those of `body`.
   @inlinable
   public func withValue<R>(
     forKey key: RawSpan, in family: ColumnFamily? = nil, _ body: (RawSpan) throws -> R
   ) throws -> R? {
-    // Inlined for the same reason as `Engine.withValue`.
+    // The function is inlined for the reason given at `Engine.withValue`.
     var result: R?
     var failure: (any Error)?
     try visitSpan(key, family) { value in
@@ -28,7 +31,9 @@ extension IndexedWriteBatch {
     try visit(key, family) { unsafe body($0.rawSpan) }
   }
 
-  /// Whether a key has a value. Copies no value that is in memory. Throws the errors of `Engine.get`.
+  /// Returns whether a key has a value. Copies no value that is in memory.
+  ///
+  /// Throws the errors of `Engine.get`.
   public func contains(_ key: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) -> Bool {
     var isThere = false
     try visit(key, family) { _ in isThere = true }
@@ -53,7 +58,7 @@ extension IndexedWriteBatch {
     try engine.visitValue(key, family, snapshot, body)
   }
 
-  /// The state of a readable family. Throws `.closed` and `.familyDropped`.
+  /// Returns the state of a readable family. Throws `.closed` and `.familyDropped`.
   @inline(__always)
   private func readable(_ family: ColumnFamily?) throws(EngineError) -> FamilyState {
     try engine.requireOpen()
@@ -74,7 +79,7 @@ extension IndexedWriteBatch {
     }
   }
 
-  /// The batch's result for a key; nil if it has no entry of it.
+  /// Returns the batch's result for a key, or `nil` if the batch has no entry of it.
   private func newest(_ key: ByteView, _ family: FamilyID) -> Answer? {
     if first.isOpen {
       guard let found = first.find(key, in: family) else { return nil }
@@ -92,8 +97,9 @@ extension IndexedWriteBatch {
     return families[index].covers(key, at: last) ? .nothing : nil
   }
 
-  /// Folds the batch's operands of a key over what is below them, and calls `body` with the result. Returns false if
-  /// there are no operands.
+  /// Folds the batch's operands of a key over the older entries, and calls `body` with the result.
+  ///
+  /// Returns false if there are no operands.
   private func visitFolded(
     _ key: RawSpan, _ index: Int, _ column: ColumnFamily?, _ body: (ByteView) -> Void
   ) throws(EngineError) -> Bool {
@@ -137,7 +143,7 @@ extension IndexedWriteBatch {
     return true
   }
 
-  /// Whether the batch alone determines the value of a key: no committed entry contributes to it.
+  /// Returns whether the batch alone determines the value of a key, because no committed entry contributes to it.
   public func decides(_ key: [UInt8], in family: ColumnFamily? = nil) -> Bool {
     let id = engine.state(of: family).id
     return key.withByteView { newest($0, id)?.isFinal ?? false }
@@ -145,8 +151,9 @@ extension IndexedWriteBatch {
 
   // MARK: - Cursors
 
-  /// Returns a cursor over the keys of a family within `bounds`, with the batch over the entries committed now, or at
-  /// the batch's snapshot. Throws the errors of `Engine.cursor`.
+  /// Returns a cursor over the keys of a family within `bounds`, with the batch over the committed entries.
+  ///
+  /// These are the entries committed now, or at the batch's snapshot. Throws the errors of `Engine.cursor`.
   public mutating func cursor(
     in family: ColumnFamily? = nil, bounds: CursorBounds = .all
   ) throws(EngineError) -> EngineCursor {
@@ -154,22 +161,25 @@ extension IndexedWriteBatch {
     return try engine.cursor(in: family, bounds: bounds, snapshot: snapshot, own: own(engine.state(of: family)))
   }
 
-  /// Makes a cursor of this batch show the batch's current entries. The committed state that it shows does not change.
-  /// The cursor is not valid until its next seek.
+  /// Makes a cursor of this batch show the batch's current entries.
   ///
-  /// Cheaper than a new cursor: the committed state is not opened again. A cursor that threw `.cursorEnded` can be used
-  /// again. Stops the process if the cursor does not belong to this batch.
+  /// The committed state that it shows does not change. The cursor is not valid until its next seek.
+  ///
+  /// It is cheaper than a new cursor: the committed state is not opened again. A cursor that threw `.cursorEnded` can
+  /// be used again. Stops the process if the cursor does not belong to this batch.
   public mutating func refresh(_ cursor: inout EngineCursor) { cursor.refresh(own(cursor.family)) }
 
-  /// The current state of a family, with the batch over the committed entries, for cursors that are made later. Throws
-  /// `.noMemory`. Complexity: constant.
+  /// Returns the current state of a family, with the batch over the committed entries, for cursors that are made later.
+  ///
+  /// Throws `.noMemory`. Complexity: constant.
   public mutating func view(of family: ColumnFamily? = nil) throws(EngineError) -> BatchView {
     try plant()
     return BatchView(engine: engine, snapshot: snapshot, family: family, own: own(engine.state(of: family)))
   }
 
-  /// Calls `body` with the first key from `lower` (included) to `upper` (excluded; nil: to the end), and its value;
-  /// returns its result, or nil if the range is empty.
+  /// Calls `body` with the first key from `lower` (included) to `upper` (excluded), and its value.
+  ///
+  /// Returns the result of `body`, or `nil` if the range is empty. An `upper` of `nil` means the end of the family.
   ///
   /// The search ends at `upper`, whatever follows, and sees all entries of the batch. A batch with a snapshot keeps a
   /// cursor for the next call. Throws the errors of `cursor`, and those of `body`. Complexity: a seek.
@@ -196,9 +206,10 @@ extension IndexedWriteBatch {
     }
   }
 
-  /// Calls `body` with the keys from `lower` (included) to `upper` (excluded; nil: to the end), and their values, in
-  /// order, until it returns false. Like `withFirst`; `body` must not use the batch. Complexity: a seek, and a step for
-  /// each key.
+  /// Calls `body` with the keys from `lower` (included) to `upper` (excluded), and their values, in order, until it
+  /// returns false.
+  ///
+  /// It is like `withFirst`; `body` must not use the batch. Complexity: a seek, and a step for each key.
   public mutating func forEachEntry(
     from lower: RawSpan, to upper: RawSpan?, in family: ColumnFamily? = nil,
     _ body: (RawSpan, RawSpan) throws -> Bool
@@ -237,7 +248,9 @@ extension IndexedWriteBatch {
     }
   }
 
-  /// The first key from `lower` (included) to `upper` (excluded; nil: to the end), with its value; nil if there is none.
+  /// Returns the first key from `lower` (included) to `upper` (excluded), with its value, or `nil` if there is none.
+  ///
+  /// An `upper` of `nil` means the end of the family.
   public mutating func first(
     from lower: [UInt8], to upper: [UInt8]?, in family: ColumnFamily? = nil
   ) throws -> (key: [UInt8], value: [UInt8])? {
@@ -272,7 +285,7 @@ final class KeptCursor {
 }
 
 extension PendingFamily {
-  /// Whether a range delete of the batch covers a key.
+  /// Returns whether a range delete of the batch covers a key.
   func covers(_ key: ByteView, at last: SequenceNumber) -> Bool {
     table.hasTombstones && table.rangeTombstones.sequence(covering: key, at: last) != .zero
   }

@@ -7,8 +7,8 @@
 /// try engine.write(batch)
 /// ```
 ///
-/// The commit checks nothing: other commits may have changed the keys meanwhile. `OptimisticTransaction` is this batch
-/// with a snapshot and a check.
+/// The commit does not check for conflicts: other commits may have changed the keys meanwhile. `OptimisticTransaction`
+/// is this batch with a snapshot and a check.
 ///
 /// # Committed entries
 /// The commit writes the entries that count at that time: of each key the last put or delete, with merge operands
@@ -37,28 +37,30 @@
 public struct IndexedWriteBatch: ~Copyable {
   let engine: EngineCore
   let snapshot: EngineSnapshot?
-  /// Entries added before there were trees.
+  /// The entries added before there were trees.
   private(set) var first = FirstEntries()
-  /// While `first` is open, their tree is the empty memtable.
+  /// The entries by family. While `first` is open, the tree of each is the empty memtable.
   private(set) var families: [PendingFamily] = []
   private var indexes: [FamilyID: Int] = [:]
   private var lastIndex = 0
   private var savepoints: [Savepoint] = []
-  /// The number of the next entry. Zero is never used.
+  /// The number of the next entry. Zero is not used.
   private(set) var nextNumber: UInt64 = 1
   /// The numbers of entries that are in the trees and were undone.
   private(set) var undone = UndoneNumbers.none
   private(set) var stamps = PendingStamps()
   private var rangeDeleteCount = 0
-  /// The entries that count, and the part of them that the commit omits.
+  /// The size of the entries that count, and of the part of them that the commit omits.
   private var living = PendingSize()
   private var leftOut = PendingSize()
-  /// All entries of the trees or the list, including undone ones, and the sum of the families' `foldableCost`.
+  /// The size of all entries of the trees or the list, including undone ones, and the sum of the families'
+  /// `foldableCost`.
   private var stored = PendingSize()
   private var foldableCost = 0
-  /// The cost that the trees had beyond `living` after they were last rebuilt: entries that count only at a savepoint.
+  /// The cost that the trees had beyond `living` after they were last rebuilt, which is that of entries that count only
+  /// at a savepoint.
   private var heldCost = 0
-  /// Shared with the cursors; created for the first of them.
+  /// The marks that are shared with the cursors, created for the first of them.
   private var marks: BatchMarks?
   /// Cursors that `withFirst` reuses, by family.
   var kept: [FamilyID: KeptCursor] = [:]
@@ -84,7 +86,7 @@ public struct IndexedWriteBatch: ~Copyable {
   /// them.
   public var count: Int { living.count - leftOut.count }
 
-  /// Whether the commit writes nothing.
+  /// A Boolean value that indicates whether the commit writes nothing.
   public var isEmpty: Bool { count == 0 }
 
   /// The bytes in the log of the entries of `count`.
@@ -95,7 +97,7 @@ public struct IndexedWriteBatch: ~Copyable {
 
   // MARK: - Scratch families
 
-  /// Leaves the entries of a family out of the commit: only the batch ever sees them.
+  /// Leaves the entries of a family out of the commit, so that only the batch sees them.
   ///
   /// Reads and savepoints include them, and they count for the batch's limit. Throws `.invalidArgument` if the batch has
   /// entries of the family that were not undone, and `.noMemory`.
@@ -113,7 +115,7 @@ public struct IndexedWriteBatch: ~Copyable {
 
   // MARK: - Writing
 
-  /// Sets the value of a key. Throws `.limitExceeded` and `.noMemory`, without adding anything.
+  /// Sets the value of a key. Throws `.limitExceeded` and `.noMemory`, without adding any entry.
   public mutating func put(_ key: RawSpan, _ value: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
     try add(.put, key, value, family)
   }
@@ -177,8 +179,9 @@ public struct IndexedWriteBatch: ~Copyable {
     try unsafe add(.merge, key.span.bytes, operand.span.bytes, family)
   }
 
-  /// Sets the value of a key, with the commit's sequence in it: see `WriteBatch.putStamped`. Until the commit the eight
-  /// bytes read as `StampPosition.pending`, and a stamped key is found by them.
+  /// Sets the value of a key, with the commit's sequence in it: see `WriteBatch.putStamped`.
+  ///
+  /// Until the commit the eight bytes read as `StampPosition.pending`, and a stamped key is found by them.
   public mutating func putStamped(
     _ key: [UInt8], _ value: [UInt8], at location: StampPosition, in family: ColumnFamily? = nil
   ) throws(EngineError) {
@@ -201,7 +204,7 @@ public struct IndexedWriteBatch: ~Copyable {
   private mutating func add(
     _ kind: EntryKind, _ key: RawSpan, _ value: RawSpan, _ family: ColumnFamily?
   ) throws(EngineError) {
-    // Stops the process for a family of another engine, before anything is added.
+    // This stops the process for a family of another engine, before any entry is added.
     let state = engine.state(of: family)
     try key.withByteView { (key) throws(EngineError) in
       try value.withByteView { (value) throws(EngineError) in try addPoint(state, kind, key, value) }
@@ -213,13 +216,13 @@ public struct IndexedWriteBatch: ~Copyable {
   ) throws(EngineError) {
     if first.isOpen, try addFirst(state, kind, key, value) { return }
     try prepare(key, value)
-    // An operand may become a value of the folded size.
+    // The operand may be replaced by a value of the folded size.
     let valueSize = kind == .merge ? max(value.count, Self.foldedSizeMaximum) : value.count
     let index = try slot(state, keySize: key.count, valueSize: valueSize)
     if kind == .merge { return try addOperand(index, key, value) }
     if kind == .singleDelete { families[index].hasSingleDeletes = true }
     if families[index].hasSingleDeletes { return addCancelling(index, kind, key, value) }
-    // Loaded once: each access through the array would cost a retain.
+    // The table is loaded once, because each access through the array would cost a retain.
     let table = families[index].table
     let last = SequenceNumber.pending(nextNumber - 1)
     let isSimple = undone.isEmpty && !table.hasTombstones
@@ -235,7 +238,7 @@ public struct IndexedWriteBatch: ~Copyable {
     if families[index].isScratch { leftOut.add(size) }
   }
 
-  /// Adds an entry to the list. Returns false if it needs a tree; there are trees then.
+  /// Adds an entry to the list. Returns false if the entry needs a tree; the trees exist then.
   @inline(never)
   private mutating func addFirst(
     _ state: FamilyState, _ kind: EntryKind, _ key: ByteView, _ value: ByteView
@@ -349,7 +352,7 @@ public struct IndexedWriteBatch: ~Copyable {
         rangeDeleteCount: rangeDeleteCount))
   }
 
-  /// Undoes everything since the last savepoint, and removes the savepoint.
+  /// Undoes all changes since the last savepoint, and removes the savepoint.
   ///
   /// Throws `.invalidArgument` if none is set. Complexity: amortized O(1), for each range delete that is undone
   /// O(log n).
@@ -395,7 +398,7 @@ public struct IndexedWriteBatch: ~Copyable {
     var tables: [MemTable] = []
     for family in families { tables.append(try makeTable(family.state, least: 0)) }
     for index in families.indices { families[index].table = tables[index] }
-    // Assigns new numbers: without savepoints and cursors, no earlier number was ever visible.
+    // The entries get new numbers: without savepoints and cursors, no earlier number was ever visible.
     var number: UInt64 = 0
     first.forEach { kind, id, key, value in
       number += 1
@@ -404,24 +407,24 @@ public struct IndexedWriteBatch: ~Copyable {
     first.close()
   }
 
-  /// Fewer bytes that do not count are never worth rebuilding the trees.
+  /// The cost of entries that do not count up to which the trees are not rebuilt.
   private static let deadCostMinimum = 64 << 10
-  /// Values up to this size are folded as operands are added.
+  /// The maximum size of values that are folded as operands are added.
   private static let foldedSizeMaximum = 64
 
   private static let listedCountMaximum = 8
 
-  /// The index of a family in `families`; nil if the batch has no entry of it.
+  /// Returns the index of a family in `families`, or `nil` if the batch has no entry of it.
   @inline(__always)
   func index(of id: FamilyID) -> Int? {
     if lastIndex < families.count, families[lastIndex].id == id { return lastIndex }
-    // A few are found faster without the dictionary.
+    // The index among a few families is found faster without the dictionary.
     if families.count > Self.listedCountMaximum { return indexes[id] }
     for index in families.indices where families[index].id == id { return index }
     return nil
   }
 
-  /// Checks the limits, and drops what does not count if that is the larger part or the batch is full.
+  /// Checks the limits, and drops the entries that do not count if they are the larger part or the batch is full.
   @inline(__always)
   private mutating func prepare(_ key: ByteView, _ value: ByteView) throws(EngineError) {
     let isFull = living.byteCount &+ key.count &+ value.count &+ 32 > Limits.batchSizeMaximum
@@ -431,7 +434,7 @@ public struct IndexedWriteBatch: ~Copyable {
     try BatchFormat.checkLimits(key: key, value: value, batchSize: living.byteCount)
   }
 
-  /// The index of a family whose tree has room for an entry.
+  /// Returns the index of a family whose tree has room for an entry.
   @inline(__always)
   private mutating func slot(
     _ state: FamilyState, keySize: Int, valueSize: Int
@@ -460,7 +463,7 @@ public struct IndexedWriteBatch: ~Copyable {
   }
 
   private mutating func append(_ family: PendingFamily) {
-    // Most batches write to a few families: one allocation for all.
+    // Most batches write to a few families, so one allocation is enough for all.
     if families.isEmpty { families.reserveCapacity(Self.listedCountMaximum) }
     families.append(family)
     lastIndex = families.count - 1
@@ -470,8 +473,9 @@ public struct IndexedWriteBatch: ~Copyable {
     }
   }
 
-  /// The batch's entries in a family as readers see them; the family must have a tree. `isKept`: valid even after the
-  /// next savepoint is set or undone.
+  /// Returns the batch's entries in a family as readers see them. The family must have a tree.
+  ///
+  /// With `isKept`, they are valid even after the next savepoint is set or undone.
   mutating func own(_ family: FamilyState, isKept: Bool = true) -> UncommittedWrites {
     let table = index(of: family.id).map { families[$0].table } ?? engine.pipeline.memory.empty
     let marks = self.marks ?? BatchMarks()
@@ -493,7 +497,7 @@ public struct IndexedWriteBatch: ~Copyable {
     heldCost = min(heldCost, max(stored.cost - living.cost, 0))
   }
 
-  /// Drops what does not count. If there is no memory for that, everything stays as it is.
+  /// Drops the entries that do not count. If there is no memory for that, the trees stay as they are.
   @inline(never)
   private mutating func remakeAll() {
     var remade: [RemadeFamily] = []
@@ -534,7 +538,7 @@ public struct IndexedWriteBatch: ~Copyable {
     for (index, change) in zip(savepoints.indices, remade.changes) { savepoints[index].leftOut += change }
   }
 
-  /// The entries that count now or at a savepoint.
+  /// Returns the entries that count now or at a savepoint.
   private func remainingEntries(_ family: PendingFamily) -> LivingEntries {
     LivingEntries(
       family: family, last: nextNumber - 1, undone: undone, stamps: stamps, sections: savepoints.map(\.number),
@@ -543,12 +547,15 @@ public struct IndexedWriteBatch: ~Copyable {
 
   // MARK: - The commit
 
-  /// The entries that the commit writes, as a batch with room for `room` more bytes: entries that are not read before
-  /// the commit need not be in the trees. Throws `.noMemory`. Complexity: one pass over the trees.
+  /// Returns the entries that the commit writes, as a batch with room for `room` more bytes.
+  ///
+  /// The room is for entries that are not read before the commit and need not be in the trees. Throws `.noMemory`.
+  /// Complexity: one pass over the trees.
   public func packed(room: Int = 0) throws(EngineError) -> WriteBatch { try makeBatch(room: room) }
 
-  /// The entries that the commit writes; with `folding` none, the entries counted by `count`. Complexity: one pass over
-  /// the trees.
+  /// Returns the entries that the commit writes, or with `folding` none, the entries counted by `count`.
+  ///
+  /// Complexity: one pass over the trees.
   func makeBatch(folding: LivingEntries.Folding = .all, room: Int = 0) throws(EngineError) -> WriteBatch {
     var batch = WriteBatch(capacity: 0)
     try batch.reserve(byteCount + room)
@@ -558,7 +565,7 @@ public struct IndexedWriteBatch: ~Copyable {
     }
     for family in families where !family.isScratch {
       family.state.batchBytes = family.table.usedBytes
-      // All range deletes first: only entries that none of them covers are left.
+      // The range deletes come first, because only entries that none of them covers are left.
       if family.table.hasTombstones {
         var ranges: [(lower: ByteView, upper: ByteView)] = []
         family.table.rangeTombstones.forEachTombstone(above: .zero) { lower, upper, _ in ranges.append((lower, upper)) }
@@ -579,7 +586,8 @@ public struct IndexedWriteBatch: ~Copyable {
 }
 
 extension Engine {
-  /// Commits the entries of an indexed batch, like `write(_: WriteBatch)`. The batch keeps its entries.
+  /// Commits the entries of an indexed batch, like `write(_:durability:)` for a `WriteBatch`. The batch keeps its
+  /// entries.
   @discardableResult
   public func write(
     _ batch: borrowing IndexedWriteBatch, durability: Durability? = nil

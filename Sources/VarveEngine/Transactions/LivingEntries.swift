@@ -17,13 +17,13 @@ struct LivingEntries {
   let last: UInt64
   let undone: UndoneNumbers
   let stamps: PendingStamps
-  /// The numbers at which sections begin, ascending. Empty: everything is one section.
+  /// The numbers at which sections begin, ascending. If it is empty, all entries are one section.
   var sections: [UInt64] = []
   var folding = Folding.all
 
   enum Folding {
     case all
-    /// Only if the result is not larger than what it replaces.
+    /// Folds only if the result is not larger than the entries that it replaces.
     case notLarger
     case none
   }
@@ -42,8 +42,10 @@ struct LivingEntries {
     var kept: [Entry] = []
     var operands = OperandStack()
     var folded = MergeValue()
-    /// The change by folding in the size of what counts at the end of a section, relative to the previous section;
-    /// empty if there is none.
+    /// The changes by folding in the size of the entries that count at the end of a section, relative to the previous
+    /// section.
+    ///
+    /// Empty if there is no change.
     var steps: [PendingSize] = []
   }
 
@@ -55,11 +57,12 @@ struct LivingEntries {
     let change: PendingSize
   }
 
-  /// Calls `body` for each entry that counts: its number, its kind, key and value. Within a key and section the oldest
-  /// comes first. The views are valid during the call.
+  /// Calls `body` for each entry that counts, with its number, kind, key and value.
   ///
-  /// Returns the change by folding in the size of what counts at the end of each section, the last of which ends now;
-  /// empty if nothing was folded.
+  /// Within a key and section the oldest comes first. The views are valid during the call.
+  ///
+  /// Returns the change by folding in the size of the entries that count at the end of each section, the last of which
+  /// ends now. The array is empty if no operand was folded.
   @discardableResult
   func forEach(
     _ body: (UInt64, EntryKind, ByteView, ByteView) throws(EngineError) -> Void
@@ -96,7 +99,7 @@ struct LivingEntries {
     }
   }
 
-  /// The kind of an entry that was not undone; otherwise nil.
+  /// Returns the kind of an entry that was not undone, and otherwise `nil`.
   @inline(__always)
   private func counts(_ trailer: Trailer) -> EntryKind? {
     undone.isEmpty || !undone.contains(trailer.sequence) ? trailer.kind : nil
@@ -125,7 +128,7 @@ struct LivingEntries {
       var end = start + 1
       while end < space.group.count, space.group[end].number >= lower { end += 1 }
       let covered = covering(key, atEndOf: section)
-      // An entry of an older section may have entries above it.
+      // A range delete of an older section does not count, because older sections may have entries above it.
       let isCovered = covered >= .pending(lower)
       let hidesOlder = choose(start..<end, covered, &space)
       let fold = isFolding ? fold(key, hasNothingBelow: isCovered, &space) : nil
@@ -139,7 +142,7 @@ struct LivingEntries {
     }
   }
 
-  /// The index of the section that an entry is in.
+  /// Returns the index of the section that an entry is in.
   private func section(of number: UInt64) -> Int {
     var low = 0
     var high = sections.count
@@ -150,15 +153,16 @@ struct LivingEntries {
     return low
   }
 
-  /// The newest range delete over a key, of a section and earlier ones.
+  /// Returns the sequence of the newest range delete over a key, of a section and earlier ones.
   private func covering(_ key: ByteView, atEndOf section: Int) -> SequenceNumber {
     guard family.table.hasTombstones else { return .zero }
     let end = section < sections.count ? sections[section] : last + 1
     return family.table.rangeTombstones.sequence(covering: key, at: .pending(end - 1))
   }
 
-  /// The first section after one, and before `limit`, in which a range delete covers an entry; `limit` if there is
-  /// none.
+  /// Returns the first section after `section`, and before `limit`, in which a range delete covers an entry.
+  ///
+  /// Returns `limit` if there is none.
   private func firstSection(hiding key: ByteView, _ number: UInt64, _ section: Int, _ limit: Int) -> Int {
     guard family.table.hasTombstones else { return limit }
     var low = section + 1
@@ -170,15 +174,16 @@ struct LivingEntries {
     return low
   }
 
-  /// Records a change in the size of what counts at the ends of some sections.
+  /// Records a change in the size of the entries that count at the ends of some sections.
   private func note(_ change: PendingSize, from section: Int, to limit: Int, _ space: inout Workspace) {
     if space.steps.isEmpty { space.steps = Array(repeating: PendingSize(), count: sections.count + 2) }
     space.steps[section] += change
     space.steps[limit] -= change
   }
 
-  /// Stores in `kept` the entries of a key in a section that count. Returns whether they hide older entries, unless
-  /// there are single deletes among them.
+  /// Stores in `kept` the entries of a key in a section that count.
+  ///
+  /// Returns whether they hide older entries, unless there are single deletes among them.
   private func choose(_ range: Range<Int>, _ covered: SequenceNumber, _ space: inout Workspace) -> Bool {
     space.kept.removeAll(keepingCapacity: true)
     var chain = EntryChain(hasSingleDeletes: family.hasSingleDeletes)
@@ -206,8 +211,9 @@ struct LivingEntries {
     if let fold { try body(space.kept[0].number, fold.kind, key, space.folded.view) }
   }
 
-  /// Folds the operands at the start of `kept` into `folded`; nil if they stay. `hasNothingBelow`: a range delete of
-  /// the section covers all older entries.
+  /// Folds the operands at the start of `kept` into `folded`, and returns `nil` if they stay.
+  ///
+  /// `hasNothingBelow` means that a range delete of the section covers all older entries.
   private func fold(_ key: ByteView, hasNothingBelow: Bool, _ space: inout Workspace) -> Fold? {
     guard let newest = space.kept.first, newest.kind == .merge, let merge = family.state.merge else { return nil }
     space.operands.removeAll()

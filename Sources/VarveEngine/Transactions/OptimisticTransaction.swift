@@ -50,13 +50,14 @@ public struct OptimisticTransaction: ~Copyable {
     return try writes.get(key, in: family)
   }
 
-  /// Whether a key has a value, as the transaction sees it.
+  /// Returns whether a key has a value, as the transaction sees it.
   public func contains(_ key: [UInt8], in family: ColumnFamily? = nil) throws(EngineError) -> Bool {
     try get(key, in: family) != nil
   }
 
-  /// Returns a cursor over what the transaction sees now. In a serializable transaction, the ranges that the cursor
-  /// iterates count as read, including the gaps between keys.
+  /// Returns a cursor over the entries that the transaction sees now.
+  ///
+  /// In a serializable transaction, the ranges that the cursor iterates count as read, including the gaps between keys.
   public mutating func cursor(
     in family: ColumnFamily? = nil, bounds: CursorBounds = .all
   ) throws(EngineError) -> TransactionCursor {
@@ -112,11 +113,12 @@ public struct OptimisticTransaction: ~Copyable {
 
   // MARK: - Commit
 
-  /// Commits, or throws `.conflict` and changes nothing if another commit conflicts. A transaction that goes out of scope
-  /// without `commit` is rolled back.
+  /// Commits, or throws `.conflict` and changes nothing if another commit conflicts.
   ///
-  /// Returns the sequence number of its last entry; for a transaction that wrote nothing, that of its snapshot, because
-  /// its reads need no check. Throws the errors of `Engine.write`.
+  /// A transaction that goes out of scope without `commit` is rolled back.
+  ///
+  /// Returns the sequence number of its last entry. For a transaction without writes it is that of its snapshot,
+  /// because its reads need no check. Throws the errors of `Engine.write`.
   @discardableResult
   public consuming func commit(durability: Durability? = nil) throws(EngineError) -> SequenceNumber {
     let batch = try writes.makeBatch()

@@ -7,9 +7,10 @@ struct PendingFamily {
   let state: FamilyState
   let id: FamilyID
   var table: MemTable
-  /// Whether the entries are left out of the commit.
+  /// A Boolean value that indicates whether the entries are left out of the commit.
   var isScratch = false
-  /// Whether a single delete was added: then all entries of a key determine which ones a commit needs.
+  /// A Boolean value that indicates whether a single delete was added. Then all entries of a key determine which ones a
+  /// commit needs.
   var hasSingleDeletes = false
   /// The approximate bytes of operands that were added over an operand since the tree was last rebuilt, including those
   /// undone since.
@@ -21,13 +22,13 @@ struct PendingFamily {
     self.table = table
   }
 
-  /// The bytes of an entry in the log.
+  /// Returns the bytes of an entry in the log.
   @inline(__always)
   func size(_ kind: EntryKind, keySize: Int, valueSize: Int) -> Int {
     BatchFormat.entrySize(kind, id, keySize: keySize, valueSize: valueSize)
   }
 
-  /// The size of all entries of the tree. Complexity: one pass.
+  /// Returns the size of all entries of the tree. Complexity: one pass.
   func storedSize() -> PendingSize {
     var total = PendingSize()
     table.rangeTombstones.forEachTombstone(above: .zero) { lower, upper, _ in
@@ -43,7 +44,7 @@ struct PendingFamily {
     return total
   }
 
-  /// Whether there is an entry that was not undone.
+  /// Returns whether there is an entry that was not undone.
   func hasEntries(_ undone: UndoneNumbers) -> Bool {
     // Range deletes that were undone are removed.
     if !table.rangeTombstones.isEmpty { return true }
@@ -56,7 +57,7 @@ struct PendingFamily {
     return false
   }
 
-  /// The newest entry of a key that counts, among those up to `last`; nil if there is none.
+  /// Returns the newest entry of a key that counts, among those up to `last`, or `nil` if there is none.
   @inline(__always)
   func newest(_ key: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers) -> MemTableHit? {
     guard let hit = table.newest(key, at: last, undone) else { return nil }
@@ -77,7 +78,7 @@ struct PendingFamily {
     }
   }
 
-  /// The size of the entries of a key that a commit needs.
+  /// Returns the size of the entries of a key that a commit needs.
   func living(_ key: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers) -> PendingSize {
     var chain = EntryChain(hasSingleDeletes: hasSingleDeletes)
     var total = PendingSize()
@@ -92,7 +93,7 @@ struct PendingFamily {
     return total
   }
 
-  /// The size of the entries of the keys from `lower` (included) to `upper` (excluded) that a commit needs.
+  /// Returns the size of the entries of the keys from `lower` (included) to `upper` (excluded) that a commit needs.
   func living(
     from lower: ByteView, to upper: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers
   ) -> PendingSize {
@@ -147,19 +148,20 @@ struct PendingSize: Equatable, Sendable {
 /// - A single delete and the put before it leave nothing: no other reader ever saw the put. A single delete without a
 ///   put stays, even below a newer put, because it removes a put that was committed before.
 struct EntryChain {
-  /// Whether the entry added last is needed.
+  /// A Boolean value that indicates whether the entry added last is needed.
   private(set) var isNewestKept = false
-  /// Whether no older entry is needed.
+  /// A Boolean value that indicates whether no older entry is needed.
   private(set) var isEnded = false
-  /// Single deletes without a put so far: 0 or 1. It is needed if no entry is left.
+  /// The number of single deletes without a put so far, 0 or 1. The single delete is needed if no entry is left.
   private(set) var waitingCount = 0
   private var isShadowed = false
-  /// Whether the family has single deletes. Without them nothing older than a put matters.
+  /// A Boolean value that indicates whether the family has single deletes. Without them no entry older than a put
+  /// matters.
   private let hasSingleDeletes: Bool
 
   init(hasSingleDeletes: Bool) { self.hasSingleDeletes = hasSingleDeletes }
 
-  /// Whether no older entry counts. Requires: no single delete was added.
+  /// A Boolean value that indicates whether no older entry counts. Requires: no single delete was added.
   var hidesOlder: Bool { isShadowed || isEnded }
 
   mutating func add(_ kind: EntryKind) {
@@ -183,8 +185,9 @@ struct EntryChain {
 }
 
 extension MemTable {
-  /// The newest entry of a key that was not undone, among those up to a number. Complexity: a search for each interval
-  /// of undone numbers that has newer entries of the key.
+  /// Returns the newest entry of a key that was not undone, among those up to a number.
+  ///
+  /// Complexity: a search for each interval of undone numbers that has newer entries of the key.
   @inline(__always)
   func newest(_ key: ByteView, at last: SequenceNumber, _ undone: UndoneNumbers) -> MemTableHit? {
     var hit = get(key, at: last)

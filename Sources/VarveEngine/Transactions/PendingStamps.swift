@@ -1,6 +1,6 @@
 /// The positions of the commit's sequence in entries of an uncommitted batch, by the number of the entry.
 struct PendingStamps: Sendable {
-  /// Ascending by number.
+  /// The positions, ascending by number.
   private var entries: [(number: UInt64, location: StampPosition)] = []
 
   /// Adds the position in the newest entry.
@@ -14,7 +14,7 @@ struct PendingStamps: Sendable {
   /// Removes the entries that are not among `numbers`.
   mutating func keep(_ numbers: Set<UInt64>) { entries.removeAll { !numbers.contains($0.number) } }
 
-  /// The position in an entry; nil if the entry gets no sequence. Complexity: O(log n).
+  /// Returns the position in an entry, or `nil` if the entry gets no sequence. Complexity: O(log n).
   func location(of number: UInt64) -> StampPosition? {
     if entries.isEmpty { return nil }
     var low = 0

@@ -1,8 +1,9 @@
 /// A family's entries that count, now or at a savepoint, copied into a new tree, each with its number.
 struct RemadeFamily {
   private(set) var family: PendingFamily
-  /// The change by folding in the size of what counts at the end of each section (`LivingEntries`); empty if there is
-  /// none.
+  /// The changes by folding in the size of the entries that count at the end of each section (`LivingEntries`).
+  ///
+  /// Empty if there is no change.
   private(set) var changes: [PendingSize] = []
   /// The size of the entries.
   private(set) var stored = PendingSize()
@@ -24,7 +25,7 @@ struct RemadeFamily {
     } while try !fill(entries) || !family.table.hasRoom(keySize: keySize, valueSize: valueSize)
   }
 
-  /// The smallest tree; the other sizes for which the engine keeps arenas are 4, 16 and 64 times this.
+  /// The capacity of the smallest tree. The other sizes for which the engine keeps arenas are 4, 16 and 64 times this.
   private static let capacityMinimum = 32 << 10
   static let pooledCapacityMaximum = 64 * capacityMinimum
 
@@ -35,14 +36,14 @@ struct RemadeFamily {
     return try MemTable(reserving: size, pool: pool)
   }
 
-  /// Returns false if the tree has no room for all of them.
+  /// Copies the entries. Returns false if the tree has no room for all of them.
   private mutating func fill(_ entries: LivingEntries) throws(EngineError) -> Bool {
     let old = entries.family.table
     let table = family.table
     let id = family.id
     var stored = PendingSize()
     var stamped: Set<UInt64> = []
-    // Before the entries: which of them came after a range delete is not checked.
+    // Range deletes are inserted before the entries, because the memtable does not check which entries came after them.
     var ranges: [(lower: ByteView, upper: ByteView, sequence: SequenceNumber)] = []
     old.rangeTombstones.forEachTombstone(above: .zero) { ranges.append(($0, $1, $2)) }
     for range in ranges.reversed() {

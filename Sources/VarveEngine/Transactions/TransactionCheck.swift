@@ -1,4 +1,4 @@
-/// Whether another commit between a transaction's snapshot and its own commit conflicts.
+/// Checks whether another commit between a transaction's snapshot and its own commit conflicts.
 ///
 /// # Two steps
 /// 1. `look`, on the transaction's thread and without the lead, checks everything newer than the snapshot, in memtables
@@ -20,23 +20,23 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
   private let reads: TransactionReads
   /// The state that `look` saw of each family.
   private var looks: [FamilyID: Look] = [:]
-  /// Whether `check` failed only because a table would have to be read.
+  /// A Boolean value that indicates whether `check` failed only because a table would have to be read.
   private(set) var needsAnotherLook = false
 
   private struct Look {
     let view: ReadView
-    /// Everything up to this sequence was checked.
+    /// The sequence up to which all entries were checked.
     let sequence: SequenceNumber
   }
 
-  /// `reads` are checked as they are; nil: only the keys and ranges that `addWrites` adds.
+  /// Creates a check of `reads`, or, if it is `nil`, only of the keys and ranges that `addWrites` adds.
   init(_ engine: EngineCore, _ snapshot: EngineSnapshot, _ reads: TransactionReads?) {
     self.engine = engine
     self.snapshot = snapshot
     self.reads = reads ?? TransactionReads()
   }
 
-  /// Checks the keys and ranges that a batch writes, too.
+  /// Checks the keys and ranges that a batch writes, as well.
   func addWrites(_ batch: borrowing WriteBatch) throws(EngineError) {
     var reader = BatchReader(batch.payload.view)
     while let entry = try reader.next() {
@@ -52,12 +52,12 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
     }
   }
 
-  /// Checks for changes since the snapshot. On the transaction's thread, before it commits. Throws `.conflict`.
+  /// Checks for changes since the snapshot, on the transaction's thread, before it commits. Throws `.conflict`.
   func look() throws(EngineError) {
     needsAnotherLook = false
     for (id, reads) in reads.families {
       guard let family = engine.registry.find(id), !family.isDropped else { throw dropped(reads.name) }
-      // Loaded before the view: everything up to it is in the view.
+      // The sequence is loaded before the view, so that every entry up to it is in the view.
       let visible = engine.pipeline.visible
       let view = family.retainView()
       try find(ChangedSources(view, engine.tree, above: snapshot.sequence), family, reads)

@@ -1,11 +1,11 @@
-/// A conflicting change between a transaction's snapshot and its commit: the cause of an error with the code
+/// A conflicting change between a transaction's snapshot and its commit, as the cause of an error with the code
 /// `.conflict`.
 public struct TransactionConflict: Error, Hashable, Sendable, CustomStringConvertible {
   /// The name of the column family.
   public let family: String
-  /// The key that was changed; for a range delete, its start. Nil: the whole family was dropped.
+  /// The key that was changed, or the start of a range delete. It is `nil` if the whole family was dropped.
   public let key: [UInt8]?
-  /// The commit that changed it. Nil for a dropped family.
+  /// The commit that changed the key, or `nil` for a dropped family.
   public let sequence: SequenceNumber?
 
   /// The change as text.
@@ -14,7 +14,7 @@ public struct TransactionConflict: Error, Hashable, Sendable, CustomStringConver
     return "key \(key.withByteView { $0.printable }) of column family \"\(family)\" was changed at sequence \(sequence)"
   }
 
-  /// The error of a commit that has the conflict.
+  /// Returns the error of a commit that has the conflict.
   func error(snapshot: SequenceNumber) -> EngineError {
     EngineError(.conflict, "the transaction read at sequence \(snapshot), and a later commit conflicts", cause: self)
   }

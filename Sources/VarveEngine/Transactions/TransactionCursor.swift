@@ -1,4 +1,4 @@
-/// A cursor over what a transaction sees: see `EngineCursor`, and `OptimisticTransaction.cursor`.
+/// A cursor over the entries that a transaction sees: see `EngineCursor`, and `OptimisticTransaction.cursor`.
 ///
 /// It shows the transaction as it was when the cursor was created.
 public struct TransactionCursor: ~Copyable {
@@ -18,7 +18,7 @@ public struct TransactionCursor: ~Copyable {
     self.family = family
   }
 
-  /// Whether the cursor is at a key.
+  /// A Boolean value that indicates whether the cursor is at a key.
   public var isValid: Bool { cursor.isValid }
 
   /// The key, valid until the cursor moves. Requires: valid.
@@ -78,7 +78,7 @@ public struct TransactionCursor: ~Copyable {
     noteBackward()
   }
 
-  /// A failed seek counts as having read everything that it could have.
+  /// Begins a range for a seek. A failed seek counts as having read everything that it could have read.
   private mutating func begin(lower: [UInt8]?, upper: [UInt8]?) {
     guard let reads else { return }
     let range = reads.beginRange(in: family.id, named: family.name)
@@ -87,8 +87,9 @@ public struct TransactionCursor: ~Copyable {
     self.range = range
   }
 
-  /// Extends the range to the cursor's position, or to the end. The first step after a seek sets its end; later ones
-  /// only extend it.
+  /// Extends the range to the cursor's position, or to the end.
+  ///
+  /// The first step after a seek sets the range's end; later ones only extend it.
   private mutating func noteForward(isFirst: Bool = false) {
     guard let range else { return }
     if cursor.isValid {

@@ -17,7 +17,7 @@ final class TransactionReads {
     families[family, default: FamilyReads(name: name)].keys.insert(key)
   }
 
-  /// Adds a range that a cursor begins to iterate.
+  /// Adds and returns a range that a cursor begins to iterate.
   func beginRange(in family: FamilyID, named name: String) -> ReadRange {
     let range = ReadRange()
     families[family, default: FamilyReads(name: name)].ranges.append(range)

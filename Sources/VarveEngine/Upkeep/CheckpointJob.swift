@@ -1,14 +1,14 @@
 /// Creates a checkpoint of an engine in use (`Engine.checkpoint`).
 ///
 /// # Steps
-/// 1. Commits that are not logged are flushed.
-/// 2. The target must be free, and so must the name beside it under which the checkpoint is built; a lock in that
-///    directory keeps out a second checkpoint to the same target, and an engine.
-/// 3. The log is pinned. The state of the MANIFEST and the end of the log are taken together between two commits: that
-///    defines the checkpoint's commit. The state keeps its tables from being removed.
-/// 4. Tables are linked or copied, the segments of the log copied up to that end.
-/// 5. The MANIFEST is written: the state, and a cut of the log's last segment at the end. Then CURRENT.
-/// 6. The directory is renamed.
+/// 1. Flush commits that are not logged.
+/// 2. Check that the target is free, and so is the name in its directory under which the checkpoint is built. A lock in
+///    that directory excludes a second checkpoint to the same target, and an engine.
+/// 3. Pin the log. Take the state of the MANIFEST and the end of the log together between two commits, which defines
+///    the checkpoint's commit. The state keeps its tables from being removed.
+/// 4. Link or copy tables, and copy the segments of the log up to that end.
+/// 5. Write the MANIFEST: the state, and a cut of the log's last segment at the end. Then write CURRENT.
+/// 6. Rename the directory.
 ///
 /// Each step is durable before the next. Until the end of 6 the target is unchanged.
 ///
@@ -30,13 +30,13 @@ struct CheckpointJob {
   private var target: any FileSystem { directory.fileSystem }
   private var pipeline: CommitPipeline { engine.pipeline }
 
-  /// How often the log may continue in a new segment after a failed sync before the checkpoint gives up.
+  /// The number of times that the log may continue in a new segment after a failed sync before the checkpoint gives up.
   private static let attemptsMaximum = 4
 
-  /// Whether tables can be linked.
+  /// A Boolean value that indicates whether tables can be linked.
   private let isSameFileSystem: Bool
 
-  /// The target is found by the descriptor of its parent.
+  /// Prepares a job whose target is found by the descriptor of its parent.
   init(engine: EngineCore, target: String, on fileSystem: (any FileSystem)?) throws(EngineError) {
     self.engine = engine
     isSameFileSystem = fileSystem == nil
@@ -53,7 +53,7 @@ struct CheckpointJob {
     /// The segments to copy, oldest first, and the ends of their records.
     let segments: [(number: FileNumber, end: Int)]
     let sequence: SequenceNumber
-    /// Changes if the log is restarted.
+    /// The generation of the log, which changes if the log is restarted.
     let generation: UInt64
   }
 
@@ -86,7 +86,7 @@ struct CheckpointJob {
       var state = engine.tree.state
       let last = log.current(lead)
       var edit = VersionEdit()
-      // Includes sequences that left no entry.
+      // The edit includes sequences that left no entry.
       edit.lastSequence = pipeline.visible
       edit.incarnation = engine.environment.random()
       edit.logCuts = [.init(segment: last.number, lifeID: last.lifeID, endOffset: UInt64(last.tail))]
@@ -103,7 +103,7 @@ struct CheckpointJob {
     let pin = pipeline.log.pin()
     defer {
       pipeline.log.unpin(pin)
-      // Segments that a flush wanted to free meanwhile; one that can't be moved to the pool is an orphan.
+      // This releases segments that a flush wanted to free meanwhile. One that can't be moved to the pool is an orphan.
       pipeline.log.release(before: engine.tree.state.oldestLog)
     }
     for _ in 0..<Self.attemptsMaximum {
@@ -112,7 +112,7 @@ struct CheckpointJob {
       do throws(EngineError) { try copyLog(cut, &report) } catch {
         guard wasRestarted(since: cut) else { throw error }
       }
-      // After a failed sync the pages of a segment can't be trusted: the copy may be less than was written.
+      // After a failed sync the pages of a segment can't be trusted, and the copy may have less than was written.
       if wasRestarted(since: cut) {
         try remove(logsOf: cut)
         continue
@@ -178,7 +178,8 @@ struct CheckpointJob {
       return true
     } catch {
       switch error.code {
-      // Another device, no hard links at all, too many links of one file: the reason makes no difference.
+      // The codes stand for another device, no support of hard links, or too many links of one file. All are handled
+      // alike.
       case .inputOutput, .permissionDenied: return false
       default: throw error
       }

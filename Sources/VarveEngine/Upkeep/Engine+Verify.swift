@@ -6,16 +6,16 @@ public struct VerificationReport: Sendable {
     public let file: String?
     /// The offset in the file, if known.
     public let offset: UInt64?
-    /// The fault.
+    /// The description of the fault.
     public let message: String
 
-    /// `FILE:OFFSET: message`.
+    /// The text `FILE:OFFSET: message`.
     public var description: String {
       (file ?? "database") + (offset.map { ":\($0)" } ?? "") + ": " + message
     }
   }
 
-  /// Every fault, by file.
+  /// All faults, in the order in which the files were verified.
   public internal(set) var faults: [Fault] = []
   /// Bytes of all files that were read.
   public internal(set) var bytesVerified: UInt64 = 0
@@ -34,8 +34,9 @@ public struct VerificationProgress: Sendable, Hashable {
 }
 
 extension Engine {
-  /// Reads every live file and checks every checksum, order and count in it. A file in the directory that does not belong
-  /// to the database is also a fault.
+  /// Reads every live file and checks every checksum, order and count in it.
+  ///
+  /// A file in the directory that does not belong to the database is also a fault.
   ///
   /// The report contains the damage; the call throws only errors that prevent files from being read. Reads and writes
   /// continue. The log is checked up to what was written when the call reached it.
@@ -48,7 +49,7 @@ extension Engine {
 }
 
 extension EngineCore {
-  /// See `Engine.verify`.
+  /// The implementation of `Engine.verify`.
   fileprivate func verify(_ progress: ((VerificationProgress) -> Void)?) throws(EngineError) -> VerificationReport {
     var report = VerificationReport()
     let versions = registry.all.map { $0.state.retainView().version }
@@ -69,13 +70,15 @@ extension EngineCore {
     return report
   }
 
-  /// `named` are the tables of the MANIFEST as last read; nil before the first missing table. It is read again only if
-  /// a missing table is among them.
+  /// Verifies a table.
+  ///
+  /// `named` are the tables of the MANIFEST as last read, or `nil` before the first missing table. The MANIFEST is read
+  /// again only if a missing table is among them.
   private func verify(
     _ table: TableMetadata, _ named: inout Set<FileNumber>?, _ report: inout VerificationReport
   ) throws(EngineError) {
     do throws(EngineError) {
-      // Opened separately: an open reader's state in memory does not reflect the file.
+      // The file is opened separately, because an open reader's state in memory does not reflect the file.
       let file = try environment.fileSystem.openFile(tree.path(.table(table.number)), writable: false)
       defer { file.close() }
       let cache = BlockCache(capacity: 1 << 20)
@@ -93,7 +96,7 @@ extension EngineCore {
     }
   }
 
-  /// The tables that the MANIFEST names now.
+  /// Returns the tables that the MANIFEST names now.
   private func latestTables() -> Set<FileNumber> {
     var numbers: Set<FileNumber> = []
     for family in latestState.families.values {
@@ -118,7 +121,7 @@ extension EngineCore {
       report.bytesVerified += UInt64(bytes.count)
     } catch {
       guard error.code != .inputOutput, error.code != .notReadableNow else { throw error }
-      // A roll in the meantime has removed the file: this engine wrote and read the new one.
+      // A roll in the meantime has removed the file. The new one was written and read by this engine.
       if error.code == .notFound, try hasManifest() { return }
       report.add(error)
     }
@@ -132,11 +135,13 @@ extension EngineCore {
   /// The directory of `TaskInbox`.
   private static let inboxDirectory = "inbox"
 
-  /// Reports files that are not the engine's, and leaves them alone. The engine's own leftovers of a crash are not a
-  /// fault; the next open for writing removes them.
+  /// Reports files that are not the engine's, without changing them.
+  ///
+  /// The engine's own leftovers of a crash are not a fault; the next open for writing removes them.
   private func findStrangers(_ report: inout VerificationReport) throws(EngineError) {
     for name in try environment.fileSystem.list(path).sorted() where FileName(name) == nil {
-      // Files moved away by a repair, and requests of other processes to the program that has the database open.
+      // These are files moved away by a repair, and requests of other processes to the program that has the database
+      // open.
       if name == LostDirectory.name || name == Self.inboxDirectory { continue }
       report.faults.append(
         .init(file: path + "/" + name, offset: nil, message: "the file is not one of the database's"))

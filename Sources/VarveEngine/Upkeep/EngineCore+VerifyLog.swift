@@ -2,8 +2,8 @@
 extension EngineCore {
   /// Verifies every segment, record by record, and that each continues the previous one.
   ///
-  /// A read-only engine has the log as its recovery found it: that is repeated. A writing engine knows its segments,
-  /// and the minimum ends of their records.
+  /// A read-only engine has the log as its recovery found it, so the recovery is repeated. A writing engine knows its
+  /// segments, and the minimum ends of their records.
   func verifyLog(_ report: inout VerificationReport) throws(EngineError) {
     guard !options.readOnly else { return try verifyClosedLog(&report) }
     var previous: (number: FileNumber, location: LogSegmentHeader.Predecessor)?
@@ -18,7 +18,7 @@ extension EngineCore {
       } catch {
         previous = nil
         guard error.code != .inputOutput, error.code != .notReadableNow else { throw error }
-        // Released in the meantime: its file may be another segment by now.
+        // The segment was released in the meantime, and its file may be another segment by now.
         if number >= pipeline.log.oldestNumber { report.add(error) }
       }
     }
@@ -47,6 +47,8 @@ extension EngineCore {
     return reader.header
   }
 
+  /// Verifies the log of a read-only engine.
+  ///
   /// Another process may write the log meanwhile, free segments of it and reuse their files. So a fault counts only if
   /// a second check finds it as well, in the same segments according to the MANIFEST at that time.
   private func verifyClosedLog(_ report: inout VerificationReport) throws(EngineError) {
@@ -75,7 +77,7 @@ extension EngineCore {
     }
   }
 
-  /// Reads the log like a recovery. Returns the damage.
+  /// Reads the log like a recovery. Returns the error of the damage found, or `nil` if there is none.
   private func replayLog(
     of state: ManifestState, _ report: inout VerificationReport
   ) throws(EngineError) -> EngineError? {

@@ -7,12 +7,12 @@ internal import Synchronization
 struct CommitLead: ~Copyable {
   fileprivate init() {}
 
-  /// For periods and engines without concurrent writers: while an engine opens, and in an engine that is read-only or
-  /// follows another process.
+  /// The lead of a period or an engine without concurrent writers: while an engine opens, and in an engine that is
+  /// read-only or follows another process.
   static var beforeOpen: CommitLead { CommitLead() }
 }
 
-/// Tracks whether a thread leads and hands out the proof. `CommitQueue` has the only one of an engine.
+/// Tracks whether a thread leads, and hands out the proof. An engine has one, in its `CommitQueue`.
 ///
 /// Safe from any thread.
 struct LeadWord: ~Copyable {
@@ -29,7 +29,7 @@ struct LeadWord: ~Copyable {
     return CommitLead()
   }
 
-  /// The lead that the previous leader handed over to the calling thread.
+  /// Returns the lead that the previous leader handed over to the calling thread.
   func handedOver() -> CommitLead { CommitLead() }
 
   /// Releases the lead. Takes the caller's proof, which must not be used afterwards.

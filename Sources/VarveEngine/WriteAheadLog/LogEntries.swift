@@ -34,7 +34,7 @@ struct LogEntryReader {
 /// Builds the payload of a record of kind *entries* (`LogFormat`).
 struct LogEntriesBuilder: ~Copyable {
   private(set) var payload: ByteWriter
-  /// The sequence of the first entry, stored in the record header; nil while there are no entries.
+  /// The sequence of the first entry, stored in the record header, or `nil` while there are no entries.
   private(set) var first: SequenceNumber?
   private var last: UInt64 = 0
 

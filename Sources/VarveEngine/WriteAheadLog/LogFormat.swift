@@ -48,8 +48,8 @@
 ///   It continues the chain only where the MANIFEST cuts its predecessor, at the end that it names; the
 ///   segments between the two are dead. All other bits are zero.
 ///
-/// Where the header is not valid, or its number is not the file's, the segment is empty: it waits to
-/// be used (again).
+/// If the header is not valid, or its number is not that of the file, the segment is empty: it waits to be used, or to
+/// be used again.
 enum LogFormat {
   static let headerBlockSize = 4096
   static let headerSize = 84
@@ -68,7 +68,7 @@ enum LogFormat {
   enum RecordKind: UInt8, Sendable {
     /// A batch as committed.
     case batch = 1
-    /// No payload; carries only a durable mark.
+    /// A record without payload that carries only a durable mark.
     case end = 2
     /// Entries that are logged again, each with its own sequence.
     case entries = 3
@@ -88,7 +88,7 @@ struct LogSegmentHeader: Equatable, Sendable {
   var predecessor: Predecessor?
   var capacity: UInt64
   var databaseID: UInt64
-  /// Whether the segment counts only if the MANIFEST cuts its predecessor.
+  /// A Boolean value that indicates whether the segment counts only if the MANIFEST cuts its predecessor.
   var isRestart = false
 
   /// The preceding segment, and where its last record ended when this segment began.
@@ -125,9 +125,9 @@ struct LogSegmentHeader: Equatable, Sendable {
 
   /// The result of reading a header block.
   enum Reading: Equatable, Sendable {
-    /// No header of this number: the segment was prepared but not used in this life.
+    /// There is no header of this number: the segment was prepared but not used in this life.
     case none
-    /// `isIntact`: both copies and the zeros around them are as written.
+    /// There is a header. `isIntact` is true if both copies and the zeros around them are as written.
     case valid(LogSegmentHeader, isIntact: Bool)
   }
 

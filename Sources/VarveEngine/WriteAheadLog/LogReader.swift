@@ -3,14 +3,16 @@
 /// The whole segment is read into memory first: at most a few are read in the life of a process, each bounded by the
 /// log's size limit.
 ///
-/// # Where a segment ends At the first offset without a valid record of this life. What follows decides the cause: a
+/// # Where a segment ends
+/// A segment ends at the first offset without a valid record of this life. The bytes that follow decide the cause: a
 /// valid record whose durable mark is above that offset shows that the bytes there were durable and have been damaged
-/// since; without one they are the torn tail of a crash, which is cut silently.
+/// since. Without such a record they are the torn tail of a crash, which is cut silently.
 ///
 /// Belongs to one thread.
 struct LogReader: ~Copyable {
   let header: LogSegmentHeader
-  /// False if the header block was cut by a crash, or damaged. A durable mark in the segment decides which.
+  /// A Boolean value that is false if the header block was cut by a crash, or damaged. A durable mark in the segment
+  /// decides which.
   let isHeaderIntact: Bool
   let fileName: String
   private let content: BlockOfBytes
@@ -51,7 +53,7 @@ struct LogReader: ~Copyable {
     let payload: ByteView
   }
 
-  /// Returns the next record, or nil where the valid ones end, which is then `offset`.
+  /// Returns the next record, or `nil` at the end of the valid ones, which is then `offset`.
   mutating func next() -> Record? {
     guard let record = record(at: offset) else { return nil }
     offset += record.header.recordSize
@@ -89,9 +91,10 @@ struct LogReader: ~Copyable {
   }
 }
 
-/// A file's bytes, read whole into memory.
+/// The bytes of a file, read completely into memory.
 ///
-/// # Safety Sole owner of the memory; `view` is valid while it lives.
+/// # Safety
+/// The value is the sole owner of the memory; `view` is valid while it lives.
 @safe
 struct BlockOfBytes: ~Copyable {
   private let base: UnsafeMutableRawPointer

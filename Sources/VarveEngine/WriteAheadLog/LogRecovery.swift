@@ -13,7 +13,7 @@
 ///    dropped, unless a durable mark there shows that something before it was durable: then bytes were damaged after
 ///    they were written, which is an error, never a cut.
 ///
-/// Nothing is written here. The caller makes the outcome durable before the first new write.
+/// Recovery does not write. The caller makes the outcome durable before the first new write.
 struct LogRecovery {
   let directory: String
   let fileSystem: any FileSystem
@@ -23,7 +23,7 @@ struct LogRecovery {
   /// The cuts of earlier recoveries, by segment number.
   let cuts: [FileNumber: Cut]
 
-  /// An earlier recovery's decision: this life of the segment ends there, and everything before is durable.
+  /// A decision of an earlier recovery: this life of the segment ends there, and everything before is durable.
   struct Cut: Equatable, Sendable {
     let lifeID: UInt64
     let end: UInt64
@@ -99,12 +99,12 @@ struct LogRecovery {
     return nil
   }
 
-  /// How a file relates to the chain.
+  /// The relation of a file to the chain.
   private enum Location {
     case continues(Link)
-    /// Prepared and never used: it has no header of its own, or an abandoned one.
+    /// The segment was prepared and never used: it has no header of its own, or an abandoned one.
     case isEmpty
-    /// It names another predecessor, or another end of it.
+    /// The segment names another predecessor, or another end of it.
     case endsBefore
   }
 
@@ -173,7 +173,8 @@ struct LogRecovery {
     return reader.offset
   }
 
-  /// Throws if a segment past the end of the chain shows that something in it was durable: then all before it was, too.
+  /// Throws if a segment past the end of the chain shows that a record in it was durable, because all before it was
+  /// then, too.
   private func requireNoDurableMarks(_ rest: ArraySlice<FileNumber>, after last: Link?) throws(EngineError) {
     for number in rest {
       let file = try fileSystem.openFile(path(number), writable: false)

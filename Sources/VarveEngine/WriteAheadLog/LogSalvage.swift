@@ -4,22 +4,23 @@
 /// damaged record every multiple of 8 is tried. If the header block is lost, the life id comes from the successor's
 /// header or the MANIFEST.
 ///
-/// # What counts as lost Bytes without a record that precede a readable one, and those before a known end: a durable
-/// mark, the successor's header, or a cut of the MANIFEST. Bytes past the last record may be the torn tail of a crash,
-/// or nothing; if there are any, they are reported as doubtful.
+/// # What counts as lost
+/// Bytes are lost if they are without a record and precede a readable one, or lie before a known end: a durable mark,
+/// the successor's header, or a cut of the MANIFEST. Bytes past the last record may be the torn tail of a crash, or
+/// meaningless; if there are any, they are reported as doubtful.
 enum LogSalvage {
-  /// What other files say about a segment.
+  /// The facts that other files state about a segment.
   struct Hints: Sendable {
     var lifeID: UInt64?
     /// The offset at which the records end, if known.
     var end: UInt64?
-    /// Whether records past `end` no longer belong to the database.
+    /// A Boolean value that indicates whether records past `end` no longer belong to the database.
     var isCut = false
   }
 
   struct Outcome {
     var header: LogSegmentHeader?
-    /// Nil if nothing of the segment is known: it is empty, or lost.
+    /// The life id, or `nil` if no file states one: the segment is empty, or lost.
     var lifeID: UInt64?
     var recordCount = 0
     /// The offset after the last record.

@@ -3,9 +3,9 @@ internal import Synchronization
 /// One segment of the log that is open for appending.
 ///
 /// # Two ways to write
-/// If the file system overwrites blocks without copying, records are stored through a mapping of the file: no
-/// system call, and what is stored survives the death of the process at once. Elsewhere the same
-/// bytes go through `write`. Readers see no difference.
+/// If the file system overwrites blocks without copying, records are stored through a mapping of the file: without a
+/// system call, and every stored byte survives the death of the process at once. Elsewhere the same bytes are written
+/// by `write`. Readers see no difference.
 ///
 /// # Invariants
 /// 1. Bytes below `tail` are whole records; nothing valid of this life lies above it.
@@ -25,9 +25,9 @@ final class LogSegment: @unchecked Sendable {
   let lifeID: UInt64
   let capacity: Int
   let file: any File
-  /// The log position of the segment's first byte: the sum of what came before.
+  /// The log position of the segment's first byte: the sum of the sizes of the log before it.
   let logBase: LogPosition
-  /// Nil if records are written by `File.write`.
+  /// The mapping through which records are stored, or `nil` if they are written by `File.write`.
   let mapping: MappedFile?
   /// The first byte of `mapping`, if records may be encoded directly in it.
   private let recordTarget: UnsafeMutableRawPointer?
@@ -101,7 +101,7 @@ final class LogSegment: @unchecked Sendable {
     publishedTail.store(tail, ordering: .releasing)  // partner: `published`
   }
 
-  /// Encodes in memory, then passes the whole record to the mapping's observer or to the file.
+  /// Encodes a record in memory, then passes it as a whole to the mapping's observer or to the file.
   @inline(never)
   private func appendByCopy(
     _ kind: LogFormat.RecordKind, _ sequence: SequenceNumber, _ durableMark: UInt64, _ payloadChecksum: UInt32,
@@ -137,7 +137,7 @@ final class LogSegment: @unchecked Sendable {
     _ kind: LogFormat.RecordKind, _ sequence: SequenceNumber, _ durableMark: UInt64, _ payloadChecksum: UInt32,
     seed: UInt32, payload: ByteView, at target: UnsafeMutableRawPointer, size: Int
   ) {
-    // The last eight bytes first: those that the payload does not cover are padding.
+    // The last eight bytes are zeroed first: those that the payload does not cover are padding.
     if size > LogFormat.recordHeaderSize {
       unsafe target.storeBytes(of: UInt64(0), toByteOffset: size &- 8, as: UInt64.self)
     }

@@ -1,8 +1,8 @@
 /// Reads complete records of a log while another engine appends to it, and continues when there are more.
 ///
-/// Bytes at the end that do not form a valid record mean "not yet": the record may be half-written. They are read again
-/// each time. The segment under the cursor may be freed and its file reused: then no record of this life is found there
-/// any more, and `isOverwritten` returns true.
+/// Bytes at the end that do not form a valid record are not an error, because the record may be half-written. They are
+/// read again each time. The segment under the cursor may be freed and its file reused. No record of this life is then
+/// found there any more, and `isOverwritten` returns true.
 ///
 /// Reads with `File.read`, never through a mapping: a segment is truncated when its engine closes.
 ///
@@ -32,7 +32,7 @@ struct LogTail: ~Copyable {
 
   private func path(_ number: FileNumber) -> String { directory + "/" + FileName.log(number).name }
 
-  /// The segment under the cursor; nil before `begin`.
+  /// The number of the segment under the cursor, or `nil` before `begin`.
   var number: FileNumber? { header?.number }
   var lifeID: UInt64? { header?.lifeID }
   /// The size of the segment under the cursor in bytes.
@@ -112,8 +112,9 @@ struct LogTail: ~Copyable {
 
   // MARK: - Records
 
-  /// Returns the record at the cursor; nil if there is none yet, and at `end`, where the MANIFEST cuts the segment. It
-  /// is valid until the next call.
+  /// Returns the record at the cursor, which is valid until the next call.
+  ///
+  /// Returns `nil` if there is none yet, and at `end`, where the MANIFEST cuts the segment.
   mutating func record(before end: UInt64?) throws(EngineError) -> LogReader.Record? {
     guard let header, end.map({ UInt64(offset) < $0 }) ?? true else { return nil }
     if let record = decode(header) { return record }
@@ -179,7 +180,9 @@ struct LogTail: ~Copyable {
   // MARK: - Damage
 
   /// Searches shortly past the cursor, where there is no record, for one whose durable mark covers the bytes at the
-  /// cursor. Two reads must agree: the first may have met a record that was just being written.
+  /// cursor.
+  ///
+  /// Two reads must agree, because the first may have met a record that was just being written.
   ///
   /// Complexity: O(`largestRead`).
   mutating func findDamage() throws(EngineError) -> EngineError? {

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// How the log continues after a failed sync: in a new segment, with everything that is not durable.
+/// The continuation of the log after a failed sync: in a new segment, with everything that is not durable.
 ///
 /// # Steps
 /// 1. A new segment, a *restart* (`LogFormat`), names as its predecessor the position up to which the log is durable.
@@ -73,15 +73,15 @@ extension LogWriter {
     prepareNext()
   }
 
-  /// The restart failed, but its segments may count after a crash.
+  /// Lists the segments of a restart that failed, because they may count after a crash.
   private func abandon(_ written: [LogSegment]) {
     for segment in written { segment.file.close() }
     abandoned += written.map(\.number)
-    // No segment was removed.
+    // The generation becomes even again, because no segment was removed.
     generationWord.add(1, ordering: .sequentiallyConsistent)
   }
 
-  /// Removes the segments of failed restarts: none of their cuts can count any more.
+  /// Removes the segments of failed restarts. None of their cuts can count any more.
   private func removeAbandoned() throws(EngineError) {
     guard !abandoned.isEmpty else { return }
     while let number = abandoned.last {
@@ -99,7 +99,7 @@ extension LogWriter {
     _ fill: (inout LogEntriesBuilder) -> Bool
   ) throws(EngineError) {
     var builder = LogEntriesBuilder(capacity: 64 << 10)
-    // Positions only need to grow.
+    // The new positions may skip some numbers: positions only need to grow.
     var base = current(lead).publishedInLog
     while fill(&builder), let first = builder.first {
       let payload = builder.payload.view
@@ -121,7 +121,7 @@ extension LogWriter {
     var predecessor = cut
     if let last = written.last {
       do throws(EngineError) { try last.append(.end, sequence: .zero, payload: ByteView()) } catch {
-        // Without a header it counts as an empty segment.
+        // Without a header the prepared file counts as an empty segment.
         abandoned.append(prepared.number)
         prepared.file.close()
         throw error
@@ -131,7 +131,7 @@ extension LogWriter {
     }
     let segment = LogSegment(number: prepared.number, lifeID: environment.random(), logBase: base, prepared: prepared)
     let isRestart = written.isEmpty
-    // First, so that it is listed even if the write fails.
+    // The segment is appended before its header is written, so that it is listed even if the write fails.
     written.append(segment)
     try segment.writeHeader(
       LogSegmentHeader(

@@ -1,4 +1,4 @@
-/// Changes of the log's lists. Pure: no input or output.
+/// Changes of the log's lists. They are pure functions, without input or output.
 extension LogWriter.State {
   /// Moves the current segment to the sealed ones, and chooses the size of the segment after `next`.
   mutating func seal(
@@ -18,7 +18,7 @@ extension LogWriter.State {
     return prepared
   }
 
-  /// Records that preparation ended; nil if it failed.
+  /// Records that preparation ended, with the prepared segment, or `nil` if it failed.
   mutating func finishPreparation(_ segment: PreparedSegment?) {
     prepared = segment
     isPreparing = false

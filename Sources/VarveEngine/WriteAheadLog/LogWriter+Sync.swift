@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// How the log becomes durable, and how a failed sync is isolated from later writes.
+/// Makes the log durable, and isolates a failed sync from later writes.
 ///
 /// A failed sync is never retried: the system may have dropped the pages that it could not write and marked them clean,
 /// so that a second sync succeeds without having written anything. The log is then broken until `restart` has written
@@ -9,13 +9,13 @@ extension LogWriter {
   /// The outcome of a sync.
   enum SyncOutcome {
     case durable
-    /// This call's own sync failed; the log is broken.
+    /// The sync of this call failed, and the log is broken.
     case failed(EngineError)
     /// An earlier sync failed, and this call did not try one.
     case broken
   }
 
-  /// What a sync makes durable.
+  /// The part of the log that a sync makes durable.
   enum SyncTarget {
     /// Every record before a position.
     case position(LogPosition)
@@ -34,13 +34,13 @@ extension LogWriter {
   /// Every logged commit up to this one survives a loss of power; later ones may, too.
   var durableSequence: SequenceNumber { SequenceNumber(durableSequenceWord.load(ordering: .acquiring)) }
 
-  /// Whether a sync failed and the log has not continued in a new segment since.
+  /// A Boolean value that indicates whether a sync failed and the log has not continued in a new segment since.
   var isBroken: Bool { broken.load(ordering: .acquiring) }  // with the releasing stores of `broken`
 
-  /// Why the log is broken, if it is.
+  /// The error because of which the log is broken, or `nil` if it is not.
   var syncError: EngineError? { state.withLock { $0.syncError } }
 
-  /// Changes whenever a restart removes segments; odd while it does.
+  /// A number that changes whenever a restart removes segments, and that is odd while it does.
   var generation: UInt64 { generationWord.load(ordering: .sequentiallyConsistent) }
 
   /// Makes the log durable up to `target`. One thread syncs for all waiting threads; a sync that began before a record
@@ -80,7 +80,7 @@ extension LogWriter {
     return .durable
   }
 
-  /// Like `trySync`, but throws if the log is not durable afterwards.
+  /// Makes the log durable like `trySync`, and throws if it is not durable afterwards.
   func sync(through position: LogPosition, visible: () -> SequenceNumber) throws(EngineError) {
     switch trySync(.position(position), visible: visible) {
     case .durable: return
@@ -91,7 +91,7 @@ extension LogWriter {
 
   /// Syncs everything published, oldest segment first. Called only by the thread that holds `syncWord`.
   private func performSync(_ visible: () -> SequenceNumber) throws(EngineError) {
-    // Read before the ends are: everything visible now is in the log below them.
+    // The sequence is read before the ends are, so that every commit it includes is in the log below them.
     let sequence = visible()
     let (sealed, segment) = state.withLock { state in
       (state.live.filter { !$0.isDurable }, state.current)
@@ -104,8 +104,9 @@ extension LogWriter {
     syncCounter.add(1, ordering: .relaxed)
   }
 
-  /// Syncs the segments up to `number`, and only the header of the current one. Called only by the thread that holds
-  /// `syncWord`.
+  /// Syncs the segments up to `number`. Of the current one, only the header is synced.
+  ///
+  /// Called only by the thread that holds `syncWord`.
   private func performSync(upTo number: FileNumber) throws(EngineError) {
     let (sealed, segment) = state.withLock { state in
       (state.live.filter { !$0.isDurable && $0.number <= number }, state.current)

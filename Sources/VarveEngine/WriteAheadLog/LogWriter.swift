@@ -3,8 +3,9 @@ internal import Synchronization
 /// The write-ahead log while the engine is open: the segment being appended to, the one being prepared, and older ones
 /// with entries not yet in tables.
 ///
-/// # Positions A `LogPosition` is a number that only grows (`LogSegment.logBase` plus an offset). `sync` takes one; the
-/// log is durable up to `durablePosition`.
+/// # Positions
+/// A `LogPosition` is a number that only grows (`LogSegment.logBase` plus an offset). `sync` takes one; the log is
+/// durable up to `durablePosition`.
 ///
 /// # Invariants
 /// 1. Segments are chained: each header names its predecessor and where that one ended.
@@ -14,9 +15,10 @@ internal import Synchronization
 /// 5. After a failed sync the segment is dead past its durable part, and so are the segments after it: no sync is
 ///    retried. `restart` continues in a new segment.
 ///
-/// # Concurrency Functions that take a `CommitLead`, and the state that only they read, belong to the commit leader.
-/// `sync` may be called by any thread: one syncs for all waiting threads, and none while the log is broken. `state`
-/// guards the lists; no input or output happens under it.
+/// # Concurrency
+/// Functions that take a `CommitLead`, and the state that only they read, belong to the commit leader. `sync` may be
+/// called by any thread: one syncs for all waiting threads, and none while the log is broken. `state` guards the lists;
+/// no input or output happens under it.
 final class LogWriter: @unchecked Sendable {
   // Sendable: `currentSegment` belongs to the commit leader, all else is immutable, atomic or in `state`.
   let environment: EngineEnvironment
@@ -27,16 +29,16 @@ final class LogWriter: @unchecked Sendable {
   let allocateNumber: @Sendable () -> FileNumber
   let metrics: EngineMetrics
   let state: Mutex<State>
-  /// The value of `current`. Belongs to the leader.
+  /// The value of `current`, which belongs to the leader.
   private var currentSegment: LogSegment
 
   let durable = Atomic<UInt64>(0)
   let durableSequenceWord: Atomic<UInt64>
-  /// The sync epoch in the upper bits, and whether a sync is running in the lowest. Waiters sleep on it.
+  /// The sync epoch in the upper bits, and in the lowest whether a sync is running. Waiting threads sleep on it.
   let syncWord = Futex()
   let waitingSyncs = Atomic<Int>(0)
   let syncCounter = Atomic<UInt64>(0)
-  /// Whether a sync failed and the log has not continued in a new segment since.
+  /// A Boolean value that indicates whether a sync failed and the log has not continued in a new segment since.
   let broken = Atomic<Bool>(false)
   /// Odd while `restart` changes the set of segments.
   let generationWord = Atomic<UInt64>(0)
@@ -58,10 +60,10 @@ final class LogWriter: @unchecked Sendable {
     let number: FileNumber
     let lifeID: UInt64
     let capacity: Int
-    /// Nil for a segment that recovery replayed, which is durable already.
+    /// The file, or `nil` for a segment that recovery replayed, which is durable already.
     let file: (any File)?
     let logBase: LogPosition
-    /// The end of its records; nil while it is the current one.
+    /// The end of the segment's records, or `nil` while it is the current one.
     var end: Int?
     var isDurable: Bool
   }
@@ -73,7 +75,7 @@ final class LogWriter: @unchecked Sendable {
     var current: LogSegment
     /// The end of the durable part of the log.
     var durableEnd: LogSegmentHeader.Predecessor
-    /// Why the log is broken.
+    /// The error because of which the log is broken.
     var syncError: EngineError?
     var prepared: PreparedSegment?
     var isPreparing = false
@@ -86,7 +88,7 @@ final class LogWriter: @unchecked Sendable {
     var followed: LogExtent?
   }
 
-  /// Begins a log after `predecessor` with a segment whose header is durable.
+  /// Begins a log after `predecessor`, with a segment whose header is durable.
   init(
     environment: EngineEnvironment, executor: any BackgroundExecutor, directory: String, databaseID: UInt64,
     options: Options, replayed: [LiveSegment], predecessor: LogSegmentHeader.Predecessor?,
@@ -131,9 +133,10 @@ final class LogWriter: @unchecked Sendable {
   /// Continues in another segment, which `state` names.
   func setCurrent(_ segment: LogSegment, _ lead: borrowing CommitLead) { currentSegment = segment }
 
-  /// Makes sure that a record with this payload fits in the current segment, switching segments if it does not. Throws
-  /// before anything is written. A background job that leads must not wait for another one (`waits` is false): it makes
-  /// a segment itself.
+  /// Makes sure that a record with this payload fits in the current segment, and switches segments if it does not.
+  ///
+  /// Throws before anything is written. A background job that leads must not wait for another one (`waits` is false):
+  /// it makes a segment itself.
   @inline(__always)
   func makeRoom(payloadSize: Int, waits: Bool = true, _ lead: borrowing CommitLead) throws(EngineError) {
     if !currentSegment.hasRoom(payloadSize: payloadSize) {
@@ -146,7 +149,7 @@ final class LogWriter: @unchecked Sendable {
   func append(
     _ kind: LogFormat.RecordKind = .batch, sequence: SequenceNumber, payload: ByteView, _ lead: borrowing CommitLead
   ) throws(EngineError) -> LogPosition {
-    // Without counting a reference: only the leader, which runs here, replaces it.
+    // No reference is counted, because only the leader, which runs here, replaces the segment.
     try unsafe Unmanaged.passUnretained(currentSegment).withGuaranteed { (segment) throws(EngineError) in
       try segment.append(kind, sequence: sequence, payload: payload)
       return segment.logBase + segment.tail
@@ -181,7 +184,7 @@ final class LogWriter: @unchecked Sendable {
     let next = LogSegment(
       number: prepared.number, lifeID: environment.random(), logBase: old.logBase + old.tail,
       prepared: prepared)
-    // The header first: it names the end that `old` has once sealed, and a seal cannot be undone.
+    // The header is written first: it names the end that `old` has once sealed, and a seal cannot be undone.
     let end = old.tail + LogFormat.recordSize(payloadSize: 0)
     do throws(EngineError) {
       try next.writeHeader(
@@ -241,7 +244,7 @@ final class LogWriter: @unchecked Sendable {
     onSwitch?(currentSegment.number)
   }
 
-  /// Returns the prepared segment, waiting if preparation is running; otherwise makes one.
+  /// Returns the prepared segment, or makes one. Waits if preparation is running and `waits` is true.
   private func takePrepared(capacity: Int, waits: Bool) throws(EngineError) -> PreparedSegment {
     let number = currentSegment.number
     if state.withLock({ $0.prepared != nil }) { return try takeReady(capacity: capacity, above: number) }
@@ -253,7 +256,7 @@ final class LogWriter: @unchecked Sendable {
     }
   }
 
-  /// Returns the prepared segment if it fits and its number is above `number`; otherwise makes one.
+  /// Returns the prepared segment if it fits and its number is above `number`; otherwise makes another one.
   func takeReady(capacity: Int, above number: FileNumber) throws(EngineError) -> PreparedSegment {
     let ready = state.withLock { $0.takePrepared() }
     if let ready, ready.capacity >= capacity, ready.number > number { return ready }
@@ -285,7 +288,7 @@ final class LogWriter: @unchecked Sendable {
   /// Removes a prepared segment that is too small, or older than the current one.
   private func discard(_ prepared: PreparedSegment) {
     prepared.file.close()
-    // It has no header of this life, so if it remains it is a harmless empty segment.
+    // The file has no header of this life, so if it remains it is a harmless empty segment.
     try? environment.fileSystem.remove(directory + "/" + FileName.log(prepared.number).name)
   }
 
@@ -332,7 +335,7 @@ final class LogWriter: @unchecked Sendable {
   var liveBytes: Int { extent.bytes }
   /// Records the extent of the log that another engine writes.
   func noteFollowed(_ extent: LogExtent) { state.withLock { $0.followed = extent } }
-  /// Whether records are stored through a mapping.
+  /// A Boolean value that indicates whether records are stored through a mapping.
   var usesMapping: Bool { options.usesMapping }
   /// The segments that are kept, oldest first, and the current end of the records of each.
   var segmentEnds: [(number: FileNumber, end: Int)] {
@@ -353,7 +356,7 @@ final class LogWriter: @unchecked Sendable {
       var (pool, keep) = state.withLock { state in
         (
           state.pool,
-          // Only files that this engine made: a replayed segment may have holes, for example after a copy.
+          // Only files that this engine made are kept: a replayed segment may have holes, for example after a copy.
           segment.file != nil && state.pool.waitingBytes + segment.capacity <= options.poolBytes
             && segment.capacity >= state.targetCapacity && !state.isClosing
         )
@@ -362,7 +365,8 @@ final class LogWriter: @unchecked Sendable {
       do throws(EngineError) {
         try pool.recycle(segment.number, capacity: segment.capacity, keep: keep)
       } catch {
-        // Nothing names it any more. If it cannot be removed either, it is an orphan, which the next open removes.
+        // No segment names the file any more. If it cannot be removed either, it is an orphan, which the next open
+        // removes.
         try? environment.fileSystem.remove(directory + "/" + FileName.log(segment.number).name)
       }
       let isKept = pool.waiting.count > count
@@ -373,15 +377,17 @@ final class LogWriter: @unchecked Sendable {
 
   // MARK: - Closing
 
-  /// Removes the segments before `number` of a log that was closed. The edit that frees them must be durable. A segment
-  /// that cannot be removed is an orphan, which the next open removes.
+  /// Removes the segments before `number` of a log that was closed.
+  ///
+  /// The edit that frees them must be durable. A segment that cannot be removed is an orphan, which the next open
+  /// removes.
   func removeClosed(before number: FileNumber) {
     for segment in state.withLock({ $0.removeLive(before: number) }) {
       try? environment.fileSystem.remove(directory + "/" + FileName.log(segment.number).name)
     }
   }
 
-  /// Syncs, writes an end record with that durable mark, and syncs that. Nothing may be appended later.
+  /// Syncs the log, writes an end record with that durable mark, and syncs again. Nothing may be appended later.
   func close(nextSequence: SequenceNumber, _ lead: borrowing CommitLead) throws(EngineError) {
     state.withLock { $0.isClosing = true }
     executor.wait(until: { [self] in state.withLock { !$0.isPreparing } })

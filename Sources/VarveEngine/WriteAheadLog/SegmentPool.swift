@@ -1,11 +1,13 @@
-/// A segment's file before its first use in a new life: allocated, written with zeros or with the records of an earlier
-/// life, mapped, named by its number, its directory entry durable.
+/// A segment's file before its first use in a new life.
+///
+/// Its space is allocated and written, with zeros or with the records of an earlier life. It is mapped and named by its
+/// number, and its directory entry is durable.
 struct PreparedSegment: Sendable {
   let number: FileNumber
   let capacity: Int
   let file: any File
   let mapping: MappedFile?
-  /// The charge for the mapping, whose pages soon are all resident.
+  /// The charge for the mapping, whose pages are soon all resident.
   let charge: MemoryCharge?
 
   /// The event that listeners receive for this segment.
@@ -21,7 +23,7 @@ struct PreparedSegment: Sendable {
 /// of the size that was written, and after larger pieces every small sync would write as much. A used file is mapped
 /// again each time for the same reason.
 ///
-/// Not safe for concurrent use: guarded by the log's state, or used by its single preparing job.
+/// It is not safe for concurrent use: the log's state guards it, or its single preparing job uses it.
 struct SegmentPool: Sendable {
   let directory: String
   let fileSystem: any FileSystem
@@ -70,8 +72,8 @@ struct SegmentPool: Sendable {
 
   /// Prepares `taken`, or a new file, under `number`.
   ///
-  /// `populate`: make the pages of the mapping present and writable now, so that stores do not fault. That dirties them
-  /// all, so a log that is synced often is better off without.
+  /// If `populate` is true, the pages of the mapping are made present and writable now, so that stores do not fault.
+  /// That dirties them all, so a log that is synced often is faster without.
   func prepare(
     _ number: FileNumber, capacity: Int, reusing taken: (number: FileNumber, capacity: Int)?, populate: Bool
   ) throws(EngineError) -> PreparedSegment {
@@ -85,7 +87,7 @@ struct SegmentPool: Sendable {
       return try open(
         target, number, capacity: taken?.capacity ?? capacity, populate: populate, isReused: taken != nil)
     } catch {
-      // It would never be used; if it cannot be removed now, the next open does so.
+      // The file would never be used. If it cannot be removed now, the next open removes it.
       try? fileSystem.remove(target)
       throw error
     }
@@ -98,7 +100,7 @@ struct SegmentPool: Sendable {
     do throws(EngineError) {
       try fileSystem.syncDirectory(directory)
       let mapping = usesMapping ? try file.map(size: capacity) : nil
-      // The pages of a used file may have been evicted: read them here, not in a commit.
+      // The pages of a used file may have been evicted; they are read here, not in a commit.
       if isReused { try mapping?.load(path: path) }
       if populate { mapping?.populate() }
       return PreparedSegment(

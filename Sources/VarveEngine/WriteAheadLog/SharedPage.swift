@@ -68,7 +68,7 @@ final class SharedPage: @unchecked Sendable {
   }
 
   private let mapping: MappedFile
-  /// Whether this process may store: a follower without that permission polls.
+  /// A Boolean value that indicates whether this process may store. A follower without that permission polls.
   let isWritable: Bool
 
   private init(mapping: MappedFile, isWritable: Bool) {
@@ -103,7 +103,7 @@ final class SharedPage: @unchecked Sendable {
     let isThere = try fileSystem.attributes(path) != nil
     let file = isThere ? try fileSystem.openFile(path, writable: true) : try fileSystem.createFile(path)
     defer { file.close() }
-    // The same file is kept even if its size is wrong: followers that have it mapped must see what follows.
+    // The file is kept even if its size is wrong: followers that have it mapped must see later changes.
     if try file.size() != UInt64(size) {
       try file.write([UInt8](repeating: 0, count: size), at: 0)
       try file.truncate(to: UInt64(size))
@@ -111,7 +111,7 @@ final class SharedPage: @unchecked Sendable {
     return SharedPage(mapping: try file.map(size: size), isWritable: true)
   }
 
-  /// Marks an existing page as unused: the engine that owns the database cannot map it.
+  /// Marks an existing page as unused, because the engine that owns the database cannot map it.
   static func invalidate(at path: String, _ fileSystem: any FileSystem) throws(EngineError) {
     guard try fileSystem.attributes(path) != nil else { return }
     let file = try fileSystem.openFile(path, writable: true)
@@ -152,7 +152,7 @@ final class SharedPage: @unchecked Sendable {
 
   // MARK: - The follower's side
 
-  /// Opens an existing page. Returns nil if there is none, or none of this size.
+  /// Opens an existing page. Returns `nil` if there is none, or none of this size.
   static func open(at path: String, _ fileSystem: any FileSystem) throws(EngineError) -> SharedPage? {
     guard try fileSystem.attributes(path)?.size == UInt64(size) else { return nil }
     var isWritable = true
@@ -174,7 +174,7 @@ final class SharedPage: @unchecked Sendable {
     var announced: SequenceNumber
   }
 
-  /// Returns the page's content; nil if it is of another session or database, or an engine is just opening.
+  /// Returns the page's content, or `nil` if it is of another session or database, or if an engine is just opening.
   func read(session: MachineSession, databaseID: UInt64) -> Reading? {
     let lifeID = load(Offset.lifeID)
     guard lifeID != 0, load(Offset.magic) == Self.magic, load(Offset.version) == Self.version,
@@ -186,7 +186,9 @@ final class SharedPage: @unchecked Sendable {
   }
 
   /// Returns the process of the engine with this life, if its number means the same in `namespace`, which is the
-  /// caller's. Nil if it is in another container, or another life has begun.
+  /// caller's.
+  ///
+  /// Returns `nil` if it is in another container, or if another life has begun.
   func writer(life lifeID: UInt64, namespace: UInt64) -> ProcessIdentity? {
     let found = load(Offset.processNamespace)
     let process = ProcessIdentity(number: load(Offset.process), start: load(Offset.processStart))
@@ -197,7 +199,9 @@ final class SharedPage: @unchecked Sendable {
   /// The segment being appended to. Loaded after `announced`: that commit is in it or before it.
   var segment: FileNumber { FileNumber(load(Offset.segment)) }
 
-  /// Sleeps until a commit other than `announced` is announced, a wake-up arrives, or the time passes. Requires: writable.
+  /// Sleeps until a commit other than `announced` is announced, a wake-up arrives, or the time passes.
+  ///
+  /// Requires: `isWritable`.
   func rest(while announced: SequenceNumber, nanoseconds: UInt64) {
     unsafe waitersWord.pointee.add(1, ordering: .sequentiallyConsistent)  // partner: `CommitAnnouncer.wakeIfAwaited`
     guard unsafe word(Offset.announced).pointee.load(ordering: .sequentiallyConsistent) == announced.value else {
