@@ -18,7 +18,7 @@ public struct DatabaseOptions: Sendable {
   public var slowTransaction: Duration = .seconds(1)
   /// The coder of collections without a definition. Default `.binary`.
   public var coder: CoderKind = .binary
-  /// What `open` does with a database that is too damaged to be opened. Default `.fail`.
+  /// The policy of `open` for a database that is too damaged to be opened. Default `.fail`.
   public var onCorruption: CorruptionPolicy = .fail
   /// The limits of the feed of changes, from which subscriptions resume; `nil` keeps no feed. Default 64 MiB and 24 h.
   public var feed: FeedOptions? = FeedOptions()
@@ -86,7 +86,7 @@ public enum FileProtection: Hashable, Sendable, CaseIterable {
   case none
 }
 
-/// What `open` does with a database that can't be opened because it is damaged.
+/// The policy of `open` for a database that can't be opened because it is damaged.
 ///
 /// If the database is opened read-only or followed, `open` throws in any case. A crash during the replacement leaves
 /// the damaged database or the new one, but never neither.

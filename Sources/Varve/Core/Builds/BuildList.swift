@@ -35,7 +35,7 @@ final class BuildList: Sendable {
     for waiter in waiters { waiter.signal() }
   }
 
-  // MARK: - Work beside transactions
+  // MARK: - Workers
 
   /// Whether long work should end.
   var isPausing: Bool { state.withLock { $0.pauses > 0 || $0.isClosed } }

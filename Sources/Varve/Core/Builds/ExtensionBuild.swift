@@ -24,7 +24,7 @@ struct ExtensionBuild {
   private let core: DatabaseCore
   private let registered: RegisteredExtension
 
-  // What `IngestedBuild` uses is not private.
+  // Members that `IngestedBuild` uses are not private.
 
   init(_ core: DatabaseCore, _ registered: RegisteredExtension) {
     self.core = core

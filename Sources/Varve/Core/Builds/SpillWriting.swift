@@ -1,4 +1,4 @@
-/// What a build by tables has collected of an extension's writes to its parts.
+/// The writes of an extension to its parts that a build by tables has collected.
 ///
 /// It belongs to one thread at a time: that of the build.
 final class Spill {

@@ -16,7 +16,7 @@ package final class CollectionInfo: Sendable {
   /// The key of the collection's count of rows.
   let countKey: [UInt8]
   let definition: CollectionDefinition?
-  /// What is needed from the definition for each row.
+  /// The properties of the definition that are needed for each row.
   let reading: RowReading
   /// The name under which the extension of the collection's indexes is registered, if it has indexes.
   let indexesName: String
@@ -114,8 +114,8 @@ package final class CollectionInfo: Sendable {
   }
 }
 
-/// What is needed from a definition for each row. It is stored separately, because accessing the definition copies all
-/// of it.
+/// The properties of a definition that are needed for each row. They are stored separately, because accessing the
+/// definition copies all of it.
 struct RowReading: Sendable {
   let isDefined: Bool
   /// The type of the objects, or `nil` if any type is allowed.

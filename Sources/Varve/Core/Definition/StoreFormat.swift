@@ -66,7 +66,7 @@ public protocol StoreFormat<Instance, Identifier>: RowFormat {
   /// If false, the default, another `currentVersion` makes the indexes be reviewed in the background, row by row. If
   /// true, nothing is reviewed; if that is wrong, ``Store/verifyIndexes(sample:)`` detects it.
   static var indexesSurvive: Bool { get }
-  /// What happens to the build of an index if it encounters a row that can't be decoded, or whose value can't be a key.
+  /// The treatment of rows that the build of an index can't decode, or whose value can't be a key.
   /// Default: the row is listed, and the build continues.
   static var unindexableRows: UnindexableRows { get }
   /// A Boolean value that indicates whether queries may compare fields as they are stored, without decoding the row.
@@ -77,7 +77,7 @@ public protocol StoreFormat<Instance, Identifier>: RowFormat {
   static var readsStoredFields: Bool { get }
 }
 
-/// What happens to the build of an index if it encounters a row that can't be decoded, or whose value can't be a key.
+/// The treatment of rows that the build of an index can't decode, or whose value can't be a key.
 public enum UnindexableRows: Sendable {
   /// The row is in no index, and ``Store/unindexedRows(in:)`` returns it; the build continues.
   case listed
@@ -119,6 +119,6 @@ extension StoreFormat {
 extension StoreFormat where Instance: Identifiable, Instance.ID: KeyCodable {
   /// Returns the instance's `id`. This also infers the type of the identifiers of such a format.
   public static func identifier(of instance: Instance) -> Instance.ID { instance.id }
-  /// True if the identifier has the type of the instance's `id`.
+  /// The default: true if the identifier has the type of the instance's `id`.
   public static var isIdentifiedByID: Bool { Identifier.self == Instance.ID.self }
 }

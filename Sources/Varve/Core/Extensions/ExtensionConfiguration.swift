@@ -11,7 +11,7 @@ public struct ExtensionConfiguration: Sendable {
   public var scope: CollectionScope = .all
   /// The events that the extension receives. Default inserts, updates and removals.
   public var hears: RowEvents = [.inserts, .updates, .removals]
-  /// What the extension needs in addition to the events. Default nothing.
+  /// The needs of the extension in addition to the events. Default none.
   public var needs: Needs = []
   /// When the extension receives the events. Default `.afterCurrent`.
   public var delivery: Delivery = .afterCurrent
@@ -82,7 +82,7 @@ public struct ExtensionConfiguration: Sendable {
     case afterCurrent
   }
 
-  /// What happens to rows that exist already.
+  /// The treatment of rows that exist already.
   public enum Build: Sendable {
     /// The extension does not receive them.
     case none
@@ -112,7 +112,7 @@ public struct RowEvents: OptionSet, Hashable, Sendable {
   public static let all: RowEvents = [.inserts, .updates, .metadata, .removals, .touches]
 }
 
-/// What an extension needs in addition to the changes that it receives.
+/// The needs of an extension in addition to the changes that it receives.
 public struct Needs: OptionSet, Hashable, Sendable {
   /// The raw bits.
   public let rawValue: UInt8

@@ -2,7 +2,7 @@
 ///
 /// ```
 ///  byte 0        format of this record, 5
-///  bytes 1–4     number, big-endian: never given twice; order of first registration
+///  bytes 1–4     number, big-endian: never assigned twice; the order of first registration
 ///  byte 5        state: 1 building, 2 ready, 3 stale, 4 failed, 5 ingesting
 ///  bytes 6–9     layout, big-endian
 ///  bytes 10–13   generation, big-endian: which set of families has its parts
@@ -18,8 +18,8 @@
 ///    4 + n bytes only while it is built: its watermark
 ///  4 + n bytes   the record of what is built to replace it, which has none; without one no byte
 ///  4 + n bytes   only in the state building: the lowest watermark of the parts
-///  4 + n bytes   only where failed: what the extension threw, as text: size big-endian, UTF-8
-///  16 bytes      only where stale, and where it is known: what it has received (`FeedPosition`)
+///  4 + n bytes   only if failed: the error of the extension, as text: size big-endian, UTF-8
+///  16 bytes      only if stale, and only if known: what it has received (`FeedPosition`)
 ///  16 bytes      only in the state ingesting: the position in the feed after which changes are delivered to it
 ///  4 bytes       only in the state ingesting: how many runs have what it was given, big-endian, at least 1
 ///  4 + n bytes   only in the state ingesting: the watermark of the last run

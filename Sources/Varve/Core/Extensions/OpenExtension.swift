@@ -5,7 +5,7 @@ internal import Synchronization
 /// It belongs to the thread of its transaction.
 final class OpenExtension {
   let registered: RegisteredExtension
-  /// What the extension keeps at the transaction's snapshot, if another program writes the database.
+  /// The content of the extension at the transaction's snapshot, if another program writes the database.
   let content: ExtensionContent?
   /// The object that the extension made for the transaction, or `nil` before that and after the transaction's end.
   private(set) var hearer: (any ExtensionTransaction)?
@@ -18,7 +18,7 @@ final class OpenExtension {
     didSet { if isReplaced != oldValue { writer = isReplaced ? nil : reader as? WriteTransaction } }
   }
   private let pending: (any StorageWriting)?
-  /// Where writes to observed parts are noted, or `nil` if no part is observed.
+  /// The object that notes writes to observed parts, or `nil` if no part is observed.
   let partWrites: PartWrites?
   let limits: StorageLimits
   /// The families by the index of the part; `nil` for one that is not made yet, or was not used.

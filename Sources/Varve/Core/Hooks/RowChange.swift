@@ -4,7 +4,7 @@
 /// for, once for all hooks. They are the row after and before this change, whatever the transaction changed later; the
 /// transaction itself reads the current row.
 public struct RowChange: ~Copyable {
-  /// What happened to a row.
+  /// The kind of change of a row.
   public enum Event: UInt8, Hashable, Sendable {
     /// The row was set, and did not exist before.
     case inserted

@@ -7,7 +7,7 @@ final class IndexPlan: Sendable {
       _ instance: InstanceAddress, _ row: IndexedRow, _ index: Int, _ keys: inout IndexKeys
     ) throws -> Void
 
-  /// What the write path does with a value in addition to storing it.
+  /// The work of the write path with a value in addition to storing it.
   struct Kind: OptionSet, Sendable {
     let rawValue: UInt8
 

@@ -5,7 +5,7 @@ internal import Synchronization
 enum ObservedTarget: Sendable {
   case row(RowKey)
   case collection(String)
-  /// Whatever a watcher decides: with a collection, which of its changed rows concern the observation; without one,
+  /// A target that a watcher decides: with a collection, which of its changed rows concern the observation; without one,
   /// whether the whole commit does.
   case watched(any RowWatcher, collection: String?)
 

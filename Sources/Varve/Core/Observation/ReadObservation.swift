@@ -115,7 +115,7 @@ private final class ReadWatcher: RowWatcher {
   private let state = FutexLock(State())
 
   private struct State {
-    /// What the closure has read, or `nil` while it runs: its reads are not known then, and every commit counts.
+    /// The reads of the closure, or `nil` while it runs: they are not known then, and every commit counts.
     var reads: RecordedReads?
     /// The families that are registered as observed for this watcher.
     var partFamilies: Set<UInt32> = []

@@ -1,7 +1,7 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// What a closure has read. It determines which commits concern the closure.
+/// The reads of a closure, which determine the commits that concern it.
 struct RecordedReads: Sendable {
   /// The names of the collections that were looked up, whether they exist or not.
   var collections: Set<String> = []
@@ -114,7 +114,7 @@ final class RecordingSnapshot: StorageSnapshot {
   ) throws -> StoragePage {
     let page = try snapshot.page(
       range, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: byteLimit, rowLimit: rowLimit)
-    // What lies beyond the page was not read.
+    // Keys beyond the page were not read.
     var read = range
     if !page.isLast, page.count > 0 {
       let last = page.key(page.count - 1)

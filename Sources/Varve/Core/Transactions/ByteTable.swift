@@ -12,7 +12,7 @@ internal import Foundation
 ///  slots   open addressing, a power of two:  upper half of the hash (32) │ index of the entry + 1 (32); 0: free
 ///  bytes   the keys, one after the other
 ///  ends    where the key of each entry ends in them
-///  values  nil: the key was removed, and its entry waits for the key to come again
+///  values  nil if the key was removed; its entry is reused if the key is added again
 /// ```
 ///
 /// # Invariants

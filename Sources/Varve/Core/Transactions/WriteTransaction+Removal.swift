@@ -70,7 +70,7 @@ extension WriteTransaction {
         try clear(info, count)
         sum += count
       }
-      // What hooks write meanwhile stays.
+      // Rows that hooks write meanwhile stay.
       for (info, _, plan) in planned where plan.events.contains(.removals) { sum += try removeAndTell(info, plan) }
       try notifyAll(in: nil, answers.whole)
       return sum
