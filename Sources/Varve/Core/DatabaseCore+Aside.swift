@@ -1,21 +1,21 @@
 internal import Synchronization
 
-/// The second lane: commits of independent parts alone, which never wait for the writer.
+/// The aside lane: commits of independent parts alone, which never wait for the writer.
 ///
 /// ```
 ///  writer's lane   ─ closure ────────────────┐ commit lock ┌─ durable ─▶ acknowledged
 ///  aside           ─ closure ┐ commit lock ┌─ durable ─▶ acknowledged
 /// ```
-/// The closure runs on the storage's snapshot, and what it reads is checked by the storage at its commit. The commit lock
-/// (`DatabaseCore.commitLock`) puts the commits of both lanes in one order: under it, and nowhere else, the snapshot before
-/// a commit is taken, its number in the publication is given, its batch is submitted, and with that the last commit that
-/// has to survive a loss of power is noted. So an aside commit waits for the one batch that is being inserted, and is
-/// acknowledged after the syncs that commits before it wait for.
+/// The closure runs on the storage's snapshot, and the storage checks at the commit what the closure has read. The
+/// commit lock (`DatabaseCore.commitLock`) puts the commits of both lanes in one order: only while it is held is the
+/// snapshot before a commit taken, the commit's number assigned by the publication, and the commit's batch submitted,
+/// which also records the last commit that has to survive a loss of power. An aside commit therefore waits for the one
+/// batch that is being inserted, and is acknowledged after the syncs that the commits before it wait for.
 ///
-/// Nothing of rows happens here: no hook, no entry of the feed, no change set. Extensions with shared state receive the
-/// commit without a delta.
+/// An aside commit changes no rows: it calls no hook, adds no entry to the feed, and has no change set. Extensions with
+/// shared state receive the commit without a delta.
 extension DatabaseCore {
-  /// How often the closure runs, at most.
+  /// The maximum number of times that the closure runs.
   static let asideAttempts = 64
 
   func commitAside<Result: Sendable>(
@@ -39,7 +39,8 @@ extension DatabaseCore {
     }
   }
 
-  /// Nil: something that was read has changed, or an extension has.
+  /// Makes one attempt to commit. Returns `nil` if something that the closure has read was changed by another commit,
+  /// or if the extensions have changed.
   private func attemptAside<Result>(
     _ terms: WriteTerms, _ body: (AsideParts) throws -> Result
   ) throws -> (Result, AppliedCommit)? {
@@ -60,7 +61,7 @@ extension DatabaseCore {
     }
   }
 
-  /// The commit lock is held.
+  /// Gives the batch to the storage, with the commit lock held. Returns `nil` if the extensions have changed.
   private func giveAside(_ parts: AsideParts, _ terms: WriteTerms) throws -> AppliedCommit? {
     guard parts.isCurrent else { return nil }
     let transaction = parts.transaction

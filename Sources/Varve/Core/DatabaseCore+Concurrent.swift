@@ -1,15 +1,16 @@
 internal import Synchronization
 
-/// Writers side by side.
+/// Concurrent writes.
 ///
-/// The closure runs without the writer, on a snapshot of its own, and what it reads is noted. Then it takes the
-/// writer for the commit alone, which the storage checks: nothing that was read, keys and ranges alike, may have
-/// changed since. So a transaction that holds the writer throughout never meets one of these inside.
+/// The closure runs without the writer, on a snapshot of its own, and its reads are recorded. The writer is then
+/// acquired for the commit alone, which the storage checks: no key and no range that was read may have changed since
+/// the snapshot. A transaction that holds the writer throughout is therefore never interleaved with the commit of a
+/// concurrent one.
 ///
-/// An extension that does not work side by side ends the attempt with the first change that it receives. Then the closure
-/// runs again with the writer held.
+/// An extension that does not support concurrent writes ends the attempt with the first change that it receives. The
+/// closure then runs again with the writer held.
 extension DatabaseCore {
-  /// How often it is tried side by side before it joins the writer's line.
+  /// The number of concurrent attempts before the closure runs with the writer held.
   static let concurrentAttempts = 8
 
   func writeConcurrently<Result>(
@@ -40,7 +41,8 @@ extension DatabaseCore {
     return result
   }
 
-  /// The same for tasks: the writer and the commit are waited for without a thread.
+  /// Writes concurrently like `writeConcurrently(_:_:)`, but suspends the caller's task while it waits for the writer
+  /// and for the commit.
   func writeConcurrentlySuspended<Result: Sendable>(
     _ terms: WriteTerms, _ body: @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result {
@@ -70,33 +72,36 @@ extension DatabaseCore {
     return try await writeInLine(terms, body)
   }
 
-  /// A transaction whose closure has run, on its way to the writer.
+  /// A transaction whose closure has run, and which is to be committed once it has the writer.
   private struct Attempt<Result>: @unchecked Sendable {
-    // Sendable: it goes from one thread to the next, and is never used by two.
+    // Sendable: the transaction is passed from one thread to the next, and never used by two at once.
     let transaction: WriteTransaction
     let result: Swift.Result<Result, any Error>
   }
 
-  /// Counts an attempt that ended because the writer is needed.
+  /// Counts an attempt that ended because it needs the writer, and returns whether it did.
   private func noteNeedsWriter(_ transaction: WriteTransaction) -> Bool {
     if transaction.needsWriter { counts.writesThatTookTheWriter.add(1, ordering: .relaxed) }
     return transaction.needsWriter
   }
 
-  /// Nil: its snapshot was overtaken while it ran. A transaction that needs the writer has ended.
+  /// Runs the closure in a concurrent transaction.
+  ///
+  /// Returns `nil` if it threw after its snapshot had become too old or the extensions had changed. A transaction that
+  /// needs the writer has been rolled back.
   private func begun<Result>(
     _ terms: WriteTerms, _ body: (WriteTransaction) throws -> Result
   ) throws -> Attempt<Result>? {
     let transaction = try beginConcurrent(terms)
     do {
       let result = try ThreadFrame.run(transaction, body)
-      // Also where the closure has caught the error.
+      // The writer may be needed even though the closure has caught the error.
       if noteNeedsWriter(transaction) { rollBack(transaction) }
       return Attempt(transaction: transaction, result: .success(result))
     } catch {
       rollBack(transaction)
       if noteNeedsWriter(transaction) { return Attempt(transaction: transaction, result: .failure(error)) }
-      // An extension that came, went or was built further meanwhile is the cause, or may be.
+      // The error may be due to an extension that was registered, removed or built further in the meantime.
       if let error = error as? DatabaseError,
         error.code == .snapshotTooOld || transaction.extensionEdition != extensions.edition
       {
@@ -113,10 +118,12 @@ extension DatabaseCore {
     return transaction
   }
 
-  /// Nil: something that was read has changed. The writer is free when this returns or throws.
+  /// Commits a concurrent transaction. Returns `nil` if something that it has read has changed. The writer has been
+  /// released when this returns or throws.
   func applyHoldingWriter(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit? {
     defer { releaseWriter() }
-    // An extension that came, went or was built further meanwhile was notified of too little, or too much.
+    // An extension that was registered, removed or built further in the meantime has received too few or too many
+    // changes.
     guard transaction.extensionEdition == extensions.edition else {
       rollBack(transaction)
       return nil
@@ -137,8 +144,8 @@ extension DatabaseCore {
     }
   }
 
-  /// Whether every collection that it has written to is still there. One that it has made itself has nothing in it that
-  /// a drop would have met.
+  /// Whether every collection that the transaction has written to still exists. A collection that the transaction
+  /// itself has made had nothing in it that a drop would have removed.
   private func hasItsCollections(_ transaction: WriteTransaction) -> Bool {
     transaction.changes.collections.ordered.allSatisfy { catalog.collection($0.info.record.id) != nil }
   }

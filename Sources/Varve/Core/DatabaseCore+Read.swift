@@ -1,9 +1,9 @@
-/// How a read runs.
+/// The read path.
 extension DatabaseCore {
   /// Runs `body` at the current snapshot, on this thread.
   ///
-  /// Inside of a transaction of the same database on this thread it joins that one: inside of a write it sees
-  /// what that has written.
+  /// If a transaction of the same database runs on this thread, `body` joins it: inside a write it sees what that write
+  /// has written.
   func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
     if let outer = ThreadFrame.transaction(of: self) {
       try outer.check()
@@ -16,10 +16,12 @@ extension DatabaseCore {
     return try read(at: snapshot, body)
   }
 
-  /// Runs `body`, a read of this module's that may be run twice, if it needs to wait for nothing; nil where it would
-  /// have to, and then it is to be run where waiting is allowed.
+  /// Runs `body` on this thread if it can be read without waiting, and returns `nil` otherwise; the caller then runs it
+  /// where waiting is allowed.
+  ///
+  /// `body` is a read of this module that may be run twice.
   func readAtOnce<Result>(_ collection: String, _ body: (ReadTransaction) throws -> Result) throws -> Result? {
-    // A collection that has no definition yet may be given one by its first use, which is a write.
+    // The first use of a collection without a definition may give it one, which is a write.
     guard !backend.isInMemory, AsyncTransaction.living(of: self) == nil,
       catalog.collection(collection)?.definition != nil
     else { return nil }
@@ -27,7 +29,6 @@ extension DatabaseCore {
     return try backend.withoutWaiting { result = try read(body) } ? result : nil
   }
 
-  /// Runs `body` at a snapshot.
   func read<Result>(
     at snapshot: any StorageSnapshot, _ body: (ReadTransaction) throws -> Result
   ) throws -> Result {

@@ -1,15 +1,15 @@
 internal import Synchronization
 
-/// The write path, on one screen: take the writer, run the closure, let extensions write what they have pending,
-/// give the batch to the storage (*applied*: the next writer may begin), wait until it is durable
-/// (*acknowledged*: readers see it), notify.
+/// The write path, on one screen: acquire the writer, run the closure, let extensions write their pending changes, give
+/// the batch to the storage (*applied*: the next writer may begin), wait until it is durable (*acknowledged*: readers
+/// see it), notify.
 extension DatabaseCore {
-  /// Runs `body` in a write transaction, on this thread.
+  /// Runs `body` in a write transaction on this thread, and returns when the commit is acknowledged.
   package func write<Result>(
     _ terms: WriteTerms, _ body: (WriteTransaction) throws -> Result
   ) throws -> Result {
     if let outer = ThreadFrame.transaction(of: self) { return try nest(outer, body) }
-    // A build is waited for by `close` in another way.
+    // `close` waits for builds separately, by `builds.pausingWork`.
     if !terms.isOfBuild { try enter() }
     defer { if !terms.isOfBuild { leave() } }
     try requireWritable()
@@ -19,7 +19,8 @@ extension DatabaseCore {
     return result
   }
 
-  /// A write inside of a transaction on the same thread: a savepoint in a write, a mistake in a read.
+  /// Runs a write inside a transaction of the same thread: as a savepoint in a write transaction. Throws
+  /// `.writeInsideRead` in a read transaction.
   func nest<Result>(_ outer: ReadTransaction, _ body: (WriteTransaction) throws -> Result) throws -> Result {
     try outer.check()
     guard let writing = outer as? WriteTransaction else {
@@ -33,7 +34,7 @@ extension DatabaseCore {
     if backend.isReadOnly { throw DatabaseError(.readOnly, "the database was opened read-only") }
   }
 
-  /// Runs `body` and applies what it did. The writer is free when this returns or throws.
+  /// Runs `body` in a transaction and applies its changes. The writer has been released when this returns or throws.
   func runHoldingWriter<Result>(
     _ terms: WriteTerms, _ body: (WriteTransaction) throws -> Result
   ) throws -> (Result, AppliedCommit) {
@@ -49,7 +50,7 @@ extension DatabaseCore {
     }
   }
 
-  /// Gives a transaction to the storage.
+  /// Lets extensions flush, and gives the transaction's changes to the storage.
   func apply(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
     try ThreadFrame.run(transaction) { transaction in
       try transaction.check()
@@ -69,9 +70,9 @@ extension DatabaseCore {
     return commit
   }
 
-  /// The writer and the commit lock are held: commits are given one at a time.
+  /// Gives the changes to the storage. The writer and the commit lock are held, so commits are submitted one at a time.
   private func give(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
-    // Never the transaction's own snapshot: others may have committed beside it.
+    // The snapshot before the commit is never the transaction's own: other transactions may have committed since.
     let (number, before) = try publication.begin(unlessChanged: transaction.snapshot)
     let announced: PendingChangeSet
     let ticket: any StorageTicket
@@ -79,7 +80,7 @@ extension DatabaseCore {
     var added: ChangeFeed.Addition?
     do {
       if !transaction.changes.isEmpty { missed = try markMissedStale(transaction, after: before.version) }
-      // What the transaction never reads itself: its counts and its entry of the feed.
+      // The transaction itself never reads its counts and its entry of the feed.
       var batch = StorageBatch(capacity: 256)
       transaction.writeCounts(to: &batch)
       announced = PendingChangeSet(transaction, time: feed.now, isObserved: isObserved)
@@ -88,7 +89,7 @@ extension DatabaseCore {
         transaction.pending, then: batch, check: transaction.reads ?? transaction.independentUses,
         durability: terms.durability ?? options.durability)
     } catch {
-      // Whether it happened can't be known: no one may build on it, and readers stay where they are.
+      // Whether the commit happened can't be known: no later commit may build on it, and readers keep their snapshot.
       if let error = error as? DatabaseError, error.code == .outcomeUnknown { throw publication.fail(error) }
       publication.refused(number)
       feed.didNotCommit(added)
@@ -103,16 +104,17 @@ extension DatabaseCore {
     return AppliedCommit(number: number, ticket: ticket, completions: transaction.completions)
   }
 
-  /// An extension that is on disk, and misses a change of rows because no one registered it, is stale from then on.
-  /// It has heard of every commit up to `last`.
+  /// Marks as stale each extension that is on disk and misses a change of rows because it is not registered.
+  ///
+  /// Such an extension has received every commit up to `last`.
   private func markMissedStale(
     _ transaction: WriteTransaction, after last: CommitVersion
   ) throws -> [(name: String, record: ExtensionRecord)] {
     try extensionCatalog.missed().map { name, record in
       var record = record
-      // What was built to replace it is not whole any more.
+      // The extension that was being built to replace it is no longer complete either.
       record.shadow = nil
-      // Of one whose build was cut short, only rows before its watermark count as heard of.
+      // An extension whose build was interrupted has received only the rows before its watermark.
       record.state = .stale(record.state == .ready ? FeedPosition(after: last) : nil)
       try transaction.pending.put(CatalogKey.databaseExtension(name), record.bytes, in: catalog.families.catalog)
       DatabaseLog.staleExtension(path: path, name: name)
@@ -122,20 +124,20 @@ extension DatabaseCore {
 
   func rollBack(_ transaction: WriteTransaction) { transaction.end() }
 
-  /// Lets the next writer begin, and logs one that held the writer for long.
+  /// Releases the writer, and logs a transaction that held it for longer than `slowTransaction`.
   func releaseWriter() {
     guard let (label, taken) = writer.release(), taken > options.slowTransaction else { return }
     DatabaseLog.slowTransaction(path: path, label: label, taken: taken)
   }
 }
 
-/// How a write is to be done.
+/// The options of a write.
 package struct WriteTerms: Sendable {
   var label: String?
   var durability: StorageDurability?
-  /// However long it takes.
+  /// Whether the write waits for the writer without a timeout.
   var waitsForWriter = false
-  /// Whether it is a chunk of a build.
+  /// Whether the write is a chunk of a build.
   var isOfBuild = false
 
   package init(
@@ -152,14 +154,14 @@ package struct WriteTerms: Sendable {
   }
 }
 
-/// A commit that is applied, and not acknowledged yet.
+/// A commit that is applied, but not acknowledged yet.
 struct AppliedCommit: Sendable {
-  /// Nil: there was nothing to commit.
+  /// The commit's number, or `nil` if the transaction changed nothing.
   let number: UInt64?
   let ticket: (any StorageTicket)?
   let completions: [@Sendable () -> Void]
 
-  /// Waits until it is acknowledged, on this thread.
+  /// Waits on this thread until the commit is acknowledged, and then runs the completions.
   func wait(in database: DatabaseCore) throws {
     if let number, let ticket {
       do { try ticket.wait() } catch { throw database.publication.fail(error) }
@@ -168,7 +170,7 @@ struct AppliedCommit: Sendable {
     for completion in completions { completion() }
   }
 
-  /// The same, suspended. The task's cancellation does not matter any more.
+  /// Waits like `wait(in:)`, but suspends the caller's task. Cancelling the task no longer has an effect.
   func waitSuspended(in database: DatabaseCore) async throws {
     if let number, let ticket {
       if !ticket.isDurable {

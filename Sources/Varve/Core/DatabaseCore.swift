@@ -2,7 +2,7 @@ internal import Dispatch
 internal import FutexLocks
 internal import Synchronization
 
-/// What an open database is made of; `Database` is its API.
+/// The components of an open database. `Database` is its API.
 package final class DatabaseCore: Sendable {
   let path: String
   let options: DatabaseOptions
@@ -15,14 +15,17 @@ package final class DatabaseCore: Sendable {
   let builds = BuildList()
   let writer = WriterQueue()
   let publication: Publication
-  /// Orders the commits of both lanes: see `DatabaseCore+Aside.swift`. After the writer, before everything else.
+  /// Orders the commits of both lanes: see `DatabaseCore+Aside.swift`. In the lock order it comes after the writer and
+  /// before everything else.
   let commitLock = Mutex(())
   let counts = DatabaseCounts()
-  /// For what may wait for the disk.
+  /// Runs work that may wait for the disk.
   let executor = DatabaseExecutor()
-  /// For what waits for the writer or has it, which reads must not keep from a thread: asynchronous writes with their
-  /// commits, the closure of a `perform`, and the building of extensions. It has no limit, because a job of it may wait
-  /// on its thread for the writer; most wait suspended, and need no thread of their own.
+  /// Runs work that waits for the writer or holds it: asynchronous writes with their commits, the closure of a
+  /// `perform`, and the building of extensions.
+  ///
+  /// It is separate so that this work never takes a thread that a read needs. It has no limit, because a job of it may
+  /// wait for the writer on its thread; most jobs wait suspended, and need no thread of their own.
   let writerExecutor = DatabaseExecutor(limit: .max, readyLimit: DatabaseExecutor.usualReadyLimit)
   let feed: ChangeFeed
   let changes: ChangeHub
@@ -30,20 +33,21 @@ package final class DatabaseCore: Sendable {
   let connections: ConnectionList
   let checkedDefinitions = CheckedDefinitions()
   let longLivedReads = LongLivedReadList()
-  /// Held while the map from numbers to rows, or an extension that asks for it, comes or goes. Before the writer.
+  /// Held while the map from numbers to rows, or an extension that asks for it, is added or removed. In the lock order
+  /// it comes before the writer.
   let rowIDMapLock = Mutex(())
-  /// Whether what is left over of replaced definitions is being dropped.
+  /// Whether the remains of replaced definitions are being dropped.
   let isSweeping = Atomic<Bool>(false)
-  /// Held while families of extensions that nothing uses are looked for and dropped. Before the writer.
+  /// Held while unused families of extensions are looked up and dropped. In the lock order it comes before the writer.
   let droppingLock = Mutex(())
   private let openness = FutexLock(Openness())
-  /// Entered from when the database is closed until its storage is.
+  /// Entered when the database is closed, and left when its storage is closed.
   private let closing = DispatchGroup()
 
   private struct Openness {
     var isClosed = false
     var transactionCount = 0
-    /// A caller that waits for the last transaction.
+    /// Continuations of callers that wait for the last transaction to end.
     var waiters: [CheckedContinuation<Void, Never>] = []
   }
 
@@ -71,19 +75,19 @@ package final class DatabaseCore: Sendable {
         changes.deliverGap(version)
         return connections.loseAll()
       }
-      // Made only if there is an observer, and once for all of them.
+      // The change set is made only if there is an observer, and once for all observers.
       lazy var changeSet = pending.changeSet(version, coding)
       changes.deliver(version) { changeSet }
       connections.deliver { changeSet }
     }
   }
 
-  /// Whether an observer or a connection receives change sets, as of now.
+  /// Whether an observer or a connection currently receives change sets.
   var isObserved: Bool { changes.subscriptionCount > 0 || connections.count > 0 }
 
   // MARK: - Collections
 
-  /// A collection that no definition names, with its first key.
+  /// Makes a collection that has no definition, at the write of its first key.
   func makeCollection(_ name: String, keyType: String) throws -> CollectionInfo {
     guard !name.isEmpty else { throw DatabaseError(.invalidArgument, "a collection's name is empty") }
     let info = try catalog.collection(name, definition: nil, keyType: keyType, coder: options.coder)
@@ -96,7 +100,7 @@ package final class DatabaseCore: Sendable {
   /// Whether a close has begun.
   var isClosing: Bool { openness.withLock { $0.isClosed } }
 
-  /// A transaction begins. Throws `.closed`.
+  /// Registers a transaction that begins. Throws `.closed`.
   func enter() throws {
     try openness.withLock { state in
       if state.isClosed { throw WriterQueue.closedError }
@@ -115,11 +119,13 @@ package final class DatabaseCore: Sendable {
     if extensions.hasLeftovers { sweepWhereDue() }
   }
 
-  /// Ends the database. Throws `.writerBusy` where transactions run. A second call waits for the first, but not for
-  /// ever: this thread may be one that the transactions need.
+  /// Closes the database.
+  ///
+  /// Throws `.writerBusy` if transactions run. A second call waits for the first, but at most for the writer's timeout:
+  /// this thread may be one that the transactions need.
   func close() throws {
     try requireOutside()
-    // Its transactions are none that the caller knows.
+    // The transactions of builds are paused first, because the caller does not know of them.
     let isFirst = try builds.pausingWork { try beginClosing() }
     if isFirst { return try finish() }
     guard closing.wait(timeout: .now() + options.writerTimeout.dispatchInterval) == .success else {
@@ -127,7 +133,8 @@ package final class DatabaseCore: Sendable {
     }
   }
 
-  /// Lets no transaction begin any more. False: another call has done so. Throws `.writerBusy` where transactions run.
+  /// Prevents new transactions. Returns false if another call has already done so. Throws `.writerBusy` if transactions
+  /// run.
   private func beginClosing() throws -> Bool {
     try openness.withLock { state in
       if state.isClosed { return false }
@@ -140,8 +147,7 @@ package final class DatabaseCore: Sendable {
     }
   }
 
-  /// Lets no transaction begin any more, waits for those that run, and ends the database. A second call waits for the
-  /// first.
+  /// Prevents new transactions, waits for those that run, and closes the database. A second call waits for the first.
   func closeWhenIdle() async throws {
     try requireOutside()
     let isFirst = openness.withLock { state in
@@ -169,10 +175,10 @@ package final class DatabaseCore: Sendable {
     await withCheckedContinuation { waiter in closing.notify(queue: .global()) { waiter.resume() } }
   }
 
-  /// Throws inside of a transaction, which the caller that closes would wait for.
+  /// Throws inside a transaction, because closing would wait for that transaction.
   private func requireOutside() throws {
     try requireNoBuild("the database is closed")
-    // Decoding an object for an observation does not count as a transaction, which would be waited for.
+    // The transaction count alone does not suffice: decoding an object for an observation is not counted as one.
     guard ThreadFrame.transaction(of: self) == nil, AsyncTransaction.living(of: self) == nil else {
       throw DatabaseError(.writerBusy, "the database is closed inside a transaction; close it after the transaction")
     }

@@ -2,50 +2,52 @@ internal import Dispatch
 internal import Foundation
 internal import Synchronization
 
-/// Threads that may wait for a disk: where asynchronous doors run what could block, so that no thread of Swift's
-/// concurrency is kept from others.
+/// A task executor whose threads may wait for a disk.
 ///
-/// As a task executor it takes the caller's task along, with its task-locals and its cancellation; a hop there and back
+/// Asynchronous calls run on it whatever could block, so that no thread of Swift's cooperative pool is occupied.
+///
+/// It runs the caller's own task, with its task-local values and its cancellation. Switching to the executor and back
 /// costs some 40 µs.
 ///
-/// The threads are its own, and none of Dispatch's: those are as many as processors, and the tasks of the program run on
-/// them. A job takes the thread that was idle last, or a new one while there are fewer than `readyLimit`, or waits: first
-/// those of tasks whose priority is high (`TaskPriority.userInitiated` and above), each kind in order of arrival. A thread
-/// that has had nothing to do for `keptIdle` ends.
+/// The threads are its own and not Dispatch's: there are only as many of those as processors, and the tasks of the
+/// program run on them. A job takes the thread that became idle last; if none is idle, it starts a new thread while
+/// there are fewer than `readyLimit`, or else waits. Among waiting jobs, those of tasks with a high priority
+/// (`TaskPriority.userInitiated` and above) come first, and each kind runs in order of arrival. A thread that has had
+/// no job for `keptIdle` ends.
 ///
-/// # More threads than are ready
+/// # Threads beyond `readyLimit`
 /// Most jobs are short: a task that comes to wait for the writer takes microseconds, and a thread for each of thousands
-/// that come at once would cost more than all of them. So beyond `readyLimit`, and up to `limit`, threads are added only
-/// where those that there are do not go on. As long as jobs wait one thread is *watching*: it looks every
-/// `stallDuration`, and if no job was begun in between, each thread waits for something, and the watching one starts
-/// another, then two, four, until jobs are begun again. With no job left it becomes a thread like any other. A thread that
-/// is still starting counts from the call that starts it.
+/// that arrive at once would cost more than all of those tasks. Beyond `readyLimit`, and up to `limit`, threads are
+/// therefore added only if the existing ones are stalled. While jobs wait, one thread is *watching*: it checks every
+/// `stallDuration` whether a job was begun. If none was, every thread is blocked, and the watching thread starts
+/// another one, then two, four and so on, until jobs are begun again. When no job waits any more, it becomes a thread
+/// like any other. A thread counts from the call that starts it.
 ///
-/// # What may run on it
-/// With a limit: nothing that waits for something another job does, or the limit is a deadlock. So the writer, turns and
-/// commits are awaited by suspending, between jobs. What does wait on its thread, the building of an extension, runs
-/// on an executor without a limit.
+/// # What may run on the executor
+/// On an executor with a limit, no job may wait for something that another job does, because that could be a deadlock.
+/// The writer, turns and commits are therefore awaited by suspending, between jobs. Work that does wait on its thread,
+/// such as the building of an extension, runs on an executor without a limit.
 final class DatabaseExecutor: TaskExecutor {
-  /// A thread that is idle, and how it gets its next job.
+  /// A thread that can be idle, and the means to give it its next job.
   private final class Worker: @unchecked Sendable {
-    // Sendable: `job` is touched under the lock of `state`, and by the thread that waits for the signal.
+    // Sendable: `job` is accessed under the lock of `state`, or by the thread that waits for the signal.
     let wake = DispatchSemaphore(value: 0)
     var job: UnownedJob?
   }
 
   private struct State {
-    /// The last to become idle is the last here.
+    /// The idle threads, in the order in which they became idle.
     var idle: [Worker] = []
     var jobs = WaitingJobs()
-    /// Those that are starting or watching too.
+    /// The number of threads, including those that are starting or watching.
     var threadCount = 0
     var mostThreads = 0
     var stallThreads = 0
     var isWatched = false
-    /// How many waiting jobs were begun.
+    /// The number of jobs from `jobs` that were begun.
     var begunCount: UInt64 = 0
 
-    /// The next job that waits; nil: the thread is idle from now on.
+    /// Takes the next waiting job. Returns `nil` if none waits; the worker is then registered as idle.
     mutating func takeJob(_ worker: Worker) -> UnownedJob? {
       let job = jobs.popFirst()
       if job == nil { idle.append(worker) } else { begunCount &+= 1 }
@@ -58,10 +60,11 @@ final class DatabaseExecutor: TaskExecutor {
     }
   }
 
-  /// More than processors: most of them wait for a disk.
+  /// The default for `limit`: more than the number of processors, because most threads wait for a disk.
   static var usualLimit: Int { max(16, 4 * ProcessInfo.processInfo.activeProcessorCount) }
 
-  /// More than processors: of those that wait for the writer on their threads, a few may do so for long.
+  /// A `readyLimit` for threads that wait for the writer: more than the number of processors, because a few of them may
+  /// wait for long.
   static var usualReadyLimit: Int { max(8, 2 * ProcessInfo.processInfo.activeProcessorCount) }
   private static let stallDuration = DispatchTimeInterval.milliseconds(5)
 
@@ -70,24 +73,24 @@ final class DatabaseExecutor: TaskExecutor {
   private let keptIdle: DispatchTimeInterval
   private let state = Mutex(State())
 
-  /// Up to `limit` threads; each job gets one of its own at once while there are fewer than `readyLimit`, which is
-  /// `limit` where it isn't said.
+  /// Creates an executor with up to `limit` threads. While there are fewer than `readyLimit` of them, which defaults to
+  /// `limit`, each job gets a thread at once.
   init(limit: Int = usualLimit, readyLimit: Int? = nil, keptIdle: DispatchTimeInterval = .seconds(5)) {
     self.limit = limit
     self.readyLimit = min(readyLimit ?? limit, limit)
     self.keptIdle = keptIdle
   }
 
-  /// How many threads there are.
+  /// The number of threads that exist.
   var threadCount: Int { state.withLock { $0.threadCount } }
 
-  /// How many threads there ever were at a time.
+  /// The highest number of threads that have existed at a time.
   var mostThreads: Int { state.withLock { $0.mostThreads } }
 
-  /// How many threads were started to watch jobs that wait, or because none of those was begun.
+  /// The number of threads that were started to watch waiting jobs, or because none of those jobs was begun.
   var stallThreads: Int { state.withLock { $0.stallThreads } }
 
-  /// How many jobs wait for a thread.
+  /// The number of jobs that wait for a thread.
   var waitingCount: Int { state.withLock { $0.jobs.count } }
 
   // MARK: - Jobs
@@ -140,7 +143,7 @@ final class DatabaseExecutor: TaskExecutor {
 
   // MARK: - Threads
 
-  /// Starts a thread that begins with a job; nil: that watches.
+  /// Starts a thread that begins with the job `first`, or by watching if that is `nil`.
   private func startThread(_ first: UnownedJob?) {
     let thread = Thread { [self] in
       let worker = Worker()
@@ -151,15 +154,15 @@ final class DatabaseExecutor: TaskExecutor {
       }
     }
     thread.name = "varve-wait"
-    // Values may be nested deeply, and their coders call themselves.
+    // Values may be nested deeply, and their coders are recursive.
     thread.stackSize = 8 << 20
-    // Someone waits for what runs here, on a thread that may be the main one.
+    // A caller waits for what runs here, perhaps on the main thread.
     thread.qualityOfService = .userInitiated
     thread.start()
   }
 
-  /// Starts threads as long as jobs wait and none is begun. When none waits any more, or there are as many threads as
-  /// there may be, it is `nextJob`.
+  /// Starts threads as long as jobs wait and none is begun. Once no job waits, or `limit` is reached, returns what
+  /// `nextJob` would return.
   private func watch(_ worker: Worker) -> UnownedJob? {
     let pause = DispatchSemaphore(value: 0)
     var growth = 1
@@ -198,12 +201,12 @@ final class DatabaseExecutor: TaskExecutor {
     #endif
   }
 
-  /// Waits for a job; nil where none has come for a while: the thread ends.
+  /// Waits for the next job. Returns `nil` if none has arrived within `keptIdle`; the thread then ends.
   private func nextJob(_ worker: Worker) -> UnownedJob? {
     state.withLock { $0.takeJob(worker) } ?? waitForJob(worker)
   }
 
-  /// The same for a thread that is idle.
+  /// Waits like `nextJob(_:)`, for a worker that is registered as idle.
   private func waitForJob(_ worker: Worker) -> UnownedJob? {
     if worker.wake.wait(timeout: .now() + keptIdle) == .timedOut {
       let isUnused = state.withLock { state in
@@ -213,17 +216,17 @@ final class DatabaseExecutor: TaskExecutor {
         return true
       }
       if isUnused { return nil }
-      // It was given one at the last moment.
+      // The worker was given a job at the last moment.
       worker.wake.wait()
     }
     return state.withLock { _ in worker.job.take() }
   }
 }
 
-/// Jobs that no thread has yet: the urgent ones before the others, but for one in so many, so that those come to their
-/// turn.
+/// The jobs that have no thread yet: urgent ones come first, except that one of the others is taken after every eight
+/// urgent ones, so that none starves.
 private struct WaitingJobs {
-  /// So many urgent jobs are taken while others wait, and then one of the others.
+  /// The number of urgent jobs that are taken before one of the others is.
   private static let urgentInTurn = 8
 
   private var urgent = JobLine()
@@ -246,10 +249,10 @@ private struct WaitingJobs {
   }
 }
 
-/// Jobs in order of arrival.
+/// A queue of jobs in order of arrival.
 private struct JobLine {
   private var incoming: [UnownedJob] = []
-  /// Those before `incoming`, the oldest last.
+  /// The jobs that arrived before those in `incoming`, the oldest last.
   private var outgoing: [UnownedJob] = []
 
   var count: Int { incoming.count + outgoing.count }
@@ -265,8 +268,8 @@ private struct JobLine {
   }
 }
 
-/// Whether code that was called with this isolation runs on an actor.
+/// Whether code with the given isolation runs on an actor.
 ///
-/// A function of its own, because Swift 6.3 emits broken code for `#isolation == nil` in a function that inherits its
-/// isolation.
+/// This is a separate function because Swift 6.3 emits broken code for `#isolation == nil` in a function that inherits
+/// its isolation.
 func isActor(_ isolation: (any Actor)?) -> Bool { isolation != nil }

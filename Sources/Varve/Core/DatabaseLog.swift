@@ -11,7 +11,7 @@ enum DatabaseLog {
       metadata: ["database": "\(path)", "label": "\(label ?? "none")", "taken": "\(taken)"])
   }
 
-  /// Hooks make many changes in one transaction: perhaps they write to each other without end.
+  /// Hooks make many changes in one transaction, perhaps because they write to each other without end.
   static func manyHookChanges(path: String, label: String?, count: Int) {
     logger.warning(
       "hooks make many changes in one transaction",
@@ -25,40 +25,40 @@ enum DatabaseLog {
       metadata: ["database": "\(path)", "aside": "\(aside)", "error": "\(error)"])
   }
 
-  /// A salvage has kept rows that can't be shown.
+  /// A salvage has kept rows whose collections are unknown, so that they can't be read.
   static func rowsWithoutCollection(count: Int64) {
     logger.error(
       "the catalog has lost collections that have rows; the damaged database still has what can be found of them",
       metadata: ["rows": "\(count)"])
   }
 
-  /// The feed of changes can't be read, and restarts empty.
+  /// The feed of changes can't be read, and is restarted empty.
   static func damagedFeed(_ error: any Error) {
     logger.error("the feed of changes is damaged; it starts again", metadata: ["error": "\(error)"])
   }
 
-  /// A range of the feed can't be read: its readers receive a gap.
+  /// A range of the feed can't be read, and its readers receive a gap.
   static func feedGap(_ error: any Error, path: String, from: CommitVersion, to: CommitVersion) {
     logger.error(
       "the feed of changes is damaged; the unreadable part is reported as a gap",
       metadata: ["database": "\(path)", "from": "\(from)", "to": "\(to)", "error": "\(error)"])
   }
 
-  /// Blocks of the catalog are gone.
+  /// Blocks of the catalog were given up.
   static func catalogGivenUp(path: String) {
     logger.warning(
       "blocks of the catalog were given up: collections may be unknown now, and look empty",
       metadata: ["database": "\(path)"])
   }
 
-  /// What an extension missed can't be read in the feed.
+  /// The changes that an extension missed can't be read from the feed.
   static func unreadableFeed(_ error: any Error, name: String) {
     logger.error(
       "the feed of changes is damaged; the extension is rebuilt",
       metadata: ["extension": "\(name)", "error": "\(error)"])
   }
 
-  /// An extension does in its build what can't be done by tables.
+  /// An extension does something in its build that a build by tables does not support.
   static func builtByPuts(name: String, reason: String) {
     logger.info(
       "an extension can't be built by tables, and is built by puts",
@@ -79,14 +79,15 @@ enum DatabaseLog {
       metadata: ["database": "\(path)", "collection": "\(collection)"])
   }
 
-  /// An extension keeps nothing any more, and its shared state could not follow.
+  /// The shared state of an extension whose build has failed could not be emptied.
   static func sharedStateFailure(_ error: any Error, name: String) {
     logger.error(
       "the shared state of an extension whose build has failed could not be emptied",
       metadata: ["extension": "\(name)", "error": "\(error)"])
   }
 
-  /// The shared state of an extension took long to receive a commit: by the clock, which runs while the thread does not.
+  /// The shared state of an extension took long to receive a commit. The time is wall-clock time, which also passes
+  /// while the thread is not running.
   static func slowAcknowledge(name: String, taken: Duration) {
     logger.warning(
       "more than 20 milliseconds passed until an extension had received an acknowledged commit, for which other commits wait",

@@ -1,47 +1,54 @@
 public import VarveEngine
 
-/// How a database is opened. Each option has a default that suits most programs.
+/// The options with which a database is opened. Each has a default that suits most programs.
 public struct DatabaseOptions: Sendable {
-  /// Makes a database where there is none. Default true.
+  /// A Boolean value that indicates whether a missing database is created. Default true.
   public var createsIfMissing = true
-  /// Opens for reading only. Another process may write meanwhile: see `follows`. Default false.
+  /// A Boolean value that indicates whether the database is opened for reading only. Another process may write
+  /// meanwhile: see `follows`. Default false.
   public var isReadOnly = false
-  /// Read-only, and each transaction sees what the process that writes has committed by then. Default false.
+  /// A Boolean value that indicates whether the database is opened for reading only and follows the process that writes
+  /// it: each transaction sees what that process has committed by then. Default false.
   public var follows = false
-  /// What a commit survives that does not say so itself. Default `.process`.
+  /// The durability of commits that do not specify their own. Default `.process`.
   public var durability: StorageDurability = .process
-  /// How long a transaction waits for the writer until it throws `.writerBusy`. Default 30 s.
+  /// The time that a transaction waits for the writer before it throws `.writerBusy`. Default 30 s.
   public var writerTimeout: Duration = .seconds(30)
-  /// A transaction that holds the writer longer is logged. Default 1 s.
+  /// The time after which a transaction that holds the writer is logged. Default 1 s.
   public var slowTransaction: Duration = .seconds(1)
-  /// The coder of collections that no definition names. Default `.binary`.
+  /// The coder of collections without a definition. Default `.binary`.
   public var coder: CoderKind = .binary
-  /// What happens where the database is damaged so that it can't be opened. Default `.fail`.
+  /// The policy of `open` for a database that is too damaged to be opened. Default `.fail`.
   public var onCorruption: CorruptionPolicy = .fail
-  /// What is kept of changes, for subscriptions that resume. Nil: nothing. Default 64 MiB and 24 h.
+  /// The limits of the feed of changes, from which subscriptions resume; `nil` keeps no feed. Default 64 MiB and 24 h.
   public var feed: FeedOptions? = FeedOptions()
-  /// All memory of the storage that grows with use, in bytes. Nil: the engine's default. From 1 MiB.
+  /// The memory, in bytes, that all parts of the storage that grow with use may take together: at least 1 MiB, or `nil`
+  /// for the engine's default.
   public var memoryBudget: Int?
-  /// How values are compressed. Default LZ4.
+  /// The compression of values. Default LZ4.
   public var compression: CompressionKind = .lz4
-  /// On iOS, tvOS, watchOS and visionOS: when the files of the database can be read. The directory and all its files get the
-  /// class when the database is opened for writing, and files that are made later get it from the directory. Elsewhere
-  /// without an effect. Nil: as the system does by default. Default nil.
+  /// The data protection class of the database's files on iOS, tvOS, watchOS and visionOS, or `nil` for the system's
+  /// default.
   ///
-  /// Where a file can't be read because the device is locked, calls throw `.notReadableNow`. A program that works in the
+  /// The directory and all its files get the class when the database is opened for writing; files that are made later
+  /// inherit it from the directory. On other systems the option has no effect. Default nil.
+  ///
+  /// If a file can't be read because the device is locked, calls throw `.notReadableNow`. A program that works in the
   /// background needs `.completeUntilFirstAuthentication`, the default of iOS, or a weaker class: files under
-  /// `.complete` can't be read 10 seconds after the device was locked, also those that are open.
+  /// `.complete`, including open ones, can't be read from 10 seconds after the device was locked.
   public var fileProtection: FileProtection?
-  /// On the systems of Apple: keeps the directory and all its files out of backups of the device, for what can be made
-  /// again. False leaves them as they are. Elsewhere without an effect. Default false.
+  /// A Boolean value that indicates whether the directory and all its files are excluded from backups of the device.
+  ///
+  /// Use it on Apple's systems for data that can be made again. False leaves the files as they are. On other systems
+  /// the option has no effect. Default false.
   public var isExcludedFromBackup = false
-  /// The time of day: the date of change sets, and what the feed's age is measured by. Default `.system`.
+  /// The clock that dates change sets and measures the age of the feed. Default `.system`.
   public var clock = WallClock.system
 
-  /// The defaults.
+  /// Creates options with the defaults.
   public init() {}
 
-  /// Throws `.invalidArgument` with the option that has no meaning.
+  /// Throws `.invalidArgument` with the first option whose value is invalid.
   func validate() throws {
     func require(_ condition: Bool, _ message: String) throws {
       if !condition { throw DatabaseError(.invalidArgument, message) }
@@ -66,36 +73,39 @@ public struct DatabaseOptions: Sendable {
   }
 }
 
-/// When the system can read the files of a database: its class of data protection.
+/// The data protection class of a database's files: when the system can read them.
 public enum FileProtection: Hashable, Sendable, CaseIterable {
-  /// While the device is unlocked.
+  /// The files can be read while the device is unlocked.
   case complete
-  /// While the device is unlocked; a file that is open can be read after that, too.
+  /// The files can be read while the device is unlocked; a file that is open can also be read after the device is
+  /// locked.
   case completeUnlessOpen
-  /// Since the device was unlocked for the first time after it was started.
+  /// The files can be read once the device has been unlocked for the first time after it was started.
   case completeUntilFirstAuthentication
-  /// Always.
+  /// The files can always be read.
   case none
 }
 
-/// What happens where a database can't be opened because it is damaged. Of one that is opened read-only or followed,
-/// `open` throws in any case. A crash on the way leaves the damaged database, or the new one, never neither.
+/// The policy of `open` for a database that can't be opened because it is damaged.
+///
+/// If the database is opened read-only or followed, `open` throws in any case. A crash during the replacement leaves
+/// the damaged database or the new one, but never neither.
 public enum CorruptionPolicy: Hashable, Sendable {
   /// `open` throws `.corruption`.
   case fail
   /// The damaged database is renamed to `<name>.<n>.corrupt`, and an empty one replaces it.
   case renameAside
-  /// The damaged database is renamed so, and what can be read of it is copied into a new one.
+  /// The damaged database is renamed likewise, and what can be read of it is copied into a new one.
   case salvage
 }
 
-/// How much the feed of changes keeps.
+/// The limits of the feed of changes.
 public struct FeedOptions: Hashable, Sendable {
-  /// The bytes that it may take. Default 64 MiB.
+  /// The maximum number of bytes of the feed. Default 64 MiB.
   public var sizeMaximum = 64 << 20
-  /// How old it may grow. Default 24 h.
+  /// The maximum age of an entry of the feed. Default 24 h.
   public var ageMaximum: Duration = .seconds(24 * 60 * 60)
 
-  /// The defaults.
+  /// Creates options with the defaults.
   public init() {}
 }

@@ -1,16 +1,17 @@
 internal import Synchronization
 
-/// What a database has done since it was opened.
+/// Counts of what a database has done since it was opened.
 public struct DatabaseStatistics: Sendable, Hashable {
-  /// Concurrent writes that ended at a change which a non-concurrent extension receives, and ran again holding the writer.
+  /// The number of concurrent writes that ended at a change which a non-concurrent extension receives, and ran again
+  /// holding the writer.
   public let writesThatTookTheWriter: UInt64
-  /// Commits beside the writer that were acknowledged.
+  /// The number of aside commits that were acknowledged.
   public let asideCommits: UInt64
-  /// How often the closure of one ran again, because something that it had read was changed.
+  /// The number of times that the closure of an aside commit ran again, because something that it had read was changed.
   public let asideConflicts: UInt64
 }
 
-/// The same, as it is counted.
+/// The counters of `DatabaseStatistics`.
 struct DatabaseCounts: ~Copyable, Sendable {
   let writesThatTookTheWriter = Atomic<UInt64>(0)
   let asideCommits = Atomic<UInt64>(0)

@@ -1,22 +1,23 @@
 internal import Dispatch
 internal import Synchronization
 
-/// How many extensions of a database are being built, and how many work beside transactions, so that it can be closed.
+/// The number of running builds of a database's extensions, and of workers outside transactions, so that the database
+/// can be closed.
 final class BuildList: Sendable {
   private struct State {
     var count = 0
     var isClosed = false
     var waiters: [DispatchSemaphore] = []
-    /// Those that work beside transactions, and have some of their own.
+    /// The number of workers that run outside the caller's transactions and begin transactions of their own.
     var workerCount = 0
-    /// How many calls that close the database wait for them.
+    /// The number of calls that close the database and wait for the workers.
     var pauses = 0
     var pausing: [DispatchSemaphore] = []
   }
 
   private let state = Mutex(State())
 
-  /// A build begins. False where the database is being closed.
+  /// Registers a build. Returns false if the database is being closed.
   func begin() -> Bool {
     state.withLock { state in
       if !state.isClosed { state.count += 1 }
@@ -34,12 +35,12 @@ final class BuildList: Sendable {
     for waiter in waiters { waiter.signal() }
   }
 
-  // MARK: - Work beside transactions
+  // MARK: - Workers
 
-  /// Whether work that continues should end.
+  /// Whether long work should end.
   var isPausing: Bool { state.withLock { $0.pauses > 0 || $0.isClosed } }
 
-  /// Work begins. False where the database is being closed.
+  /// Registers a worker. Returns false if the database is being closed.
   func beginWork() -> Bool {
     state.withLock { state in
       if state.isClosed || state.pauses > 0 { return false }
@@ -58,7 +59,7 @@ final class BuildList: Sendable {
     for waiter in waiters { waiter.signal() }
   }
 
-  /// Runs `body` while nothing works beside transactions: what does has ended before.
+  /// Waits until all workers have ended, and runs `body` while none can begin.
   func pausingWork<Result>(_ body: () throws -> Result) rethrows -> Result {
     let idle = DispatchSemaphore(value: 0)
     state.withLock { state in
@@ -70,7 +71,7 @@ final class BuildList: Sendable {
     return try body()
   }
 
-  /// Lets none begin any more, and returns when those that run have ended: after the chunk that each is at.
+  /// Prevents new builds, and returns when the running ones have ended, each after its current chunk.
   func close() {
     let idle = DispatchSemaphore(value: 0)
     state.withLock { state in
@@ -81,13 +82,14 @@ final class BuildList: Sendable {
   }
 }
 
-/// The database whose build calls a closure of the program's: it would wait for itself.
+/// The database whose build runs the current code. A closure of the program that a build calls would wait for itself if
+/// it waited for a build.
 enum BuildFrame {
   @TaskLocal static var database: ObjectIdentifier?
 }
 
 extension DatabaseCore {
-  /// Throws where a build of this database calls.
+  /// Throws if the caller is run by a build of this database.
   func requireNoBuild(_ what: @autoclosure () -> String) throws {
     guard BuildFrame.database == ObjectIdentifier(self) else { return }
     throw DatabaseError(.invalidArgument, "\(what()) by a closure that a build calls, and that the build waits for")

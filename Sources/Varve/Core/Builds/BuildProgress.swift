@@ -1,16 +1,16 @@
-/// How far the building of an extension is.
+/// The progress of the build of an extension.
 public struct BuildProgress: Hashable, Sendable {
-  /// The rows that it was given.
+  /// The number of rows that were passed to the extension.
   public var rowsDone: Int
-  /// The rows that there were when it began.
+  /// The number of rows when the build began.
   public var rowsTotal: Int
 
-  /// So many of so many.
+  /// Creates a progress.
   public init(rowsDone: Int, rowsTotal: Int) {
     self.rowsDone = rowsDone
     self.rowsTotal = rowsTotal
   }
 
-  /// From 0 to 1.
+  /// The completed fraction, from 0 to 1.
   public var fraction: Double { rowsTotal == 0 ? 1 : min(1, Double(rowsDone) / Double(rowsTotal)) }
 }

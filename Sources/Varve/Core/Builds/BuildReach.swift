@@ -1,34 +1,34 @@
-/// How far an extension is built, part by part: which of its parts a row counts for.
+/// How far an extension is built, part by part. It determines for which parts a row counts.
 struct BuildReach: Sendable {
-  /// Whether it has all rows.
+  /// Whether the extension covers all rows.
   let isWhole: Bool
-  /// Parts, and the last row that they were given; nil: they have all. Nothing here: it receives nothing, because it is
-  /// stale.
+  /// Sets of parts, each with the last row that they were given, or `nil` if they have all rows. It is empty for an
+  /// extension that is not being built, which receives nothing unless `isWhole` is true.
   private var marks: [(parts: PartSet, watermark: [UInt8]?)] = []
 
-  /// What a record says.
+  /// Creates the reach that a record describes.
   init(_ record: ExtensionRecord) {
     isWhole = record.state == .ready
     guard case .building(let watermark) = record.state else { return }
     if record.keepsNoPart { marks = [(.all, watermark)] }
-    // Scratch parts are never built, and those that are not made of rows have all.
+    // Scratch parts are never built, and parts that are not derived from rows have no watermark.
     for (index, part) in record.parts.enumerated() where part.form != .scratch {
       add(PartSet(part: index), part.watermark)
     }
   }
 
-  /// Some parts have all rows; others were never given one.
+  /// Creates a reach in which some parts have all rows, and the others were never given one.
   init(whole parts: PartSet) {
     isWhole = false
     marks = [(parts, nil)]
   }
 
-  /// The parts that were at `watermark` have come to `position`.
+  /// Moves the parts that are at `watermark` to `position`.
   mutating func move(from watermark: [UInt8], to position: [UInt8]) {
     for index in marks.indices where marks[index].watermark == watermark { marks[index].watermark = position }
   }
 
-  /// The parts that were given a row, or have all: the others have nothing yet, and may have no family.
+  /// The parts that were given a row or have all rows. The others are empty, and may have no family.
   var startedParts: PartSet {
     if isWhole { return .all }
     return marks.reduce(into: []) { parts, mark in if mark.watermark != [] { parts.formUnion(mark.parts) } }
@@ -42,7 +42,7 @@ struct BuildReach: Sendable {
     }
   }
 
-  /// The parts that a row counts for, by its position among the rows of all collections.
+  /// Returns the parts for which a row counts, by its position among the rows of all collections.
   func parts(at position: [UInt8]) -> PartSet {
     var parts: PartSet = []
     for mark in marks where mark.watermark.map({ !ByteOrder.precedes($0, position) }) ?? true {
@@ -53,13 +53,13 @@ struct BuildReach: Sendable {
 }
 
 extension ExtensionRecord {
-  /// Whether none of its parts is made of rows: the state alone says how far it is built then.
+  /// Whether no part is derived from rows. The state alone then determines how far the extension is built.
   var keepsNoPart: Bool { !parts.contains(where: \.isBuilt) }
 
   /// A watermark after all rows.
   static var end: [UInt8] { [UInt8](repeating: 0xFF, count: 5) }
 
-  /// The lowest watermark, and the parts that have it; nil where nothing is being built.
+  /// The lowest watermark, and the parts that have it, or `nil` if nothing is being built.
   var frontier: (watermark: [UInt8], parts: PartSet)? {
     guard case .building(let watermark) = state else { return nil }
     if keepsNoPart { return (watermark, .all) }
@@ -68,19 +68,19 @@ extension ExtensionRecord {
     return (watermark, group)
   }
 
-  /// The last row that was given to it; nil where nothing is being built.
+  /// The last row that was passed to the extension, or `nil` if nothing is being built.
   var lastGiven: [UInt8]? {
     if case .ingesting(let mark) = state { return mark.watermark }
     return frontier?.watermark
   }
 
-  /// The watermark of those that are next to them; nil where there are none.
+  /// The lowest watermark above the frontier, or `nil` if there is none.
   var nextFrontier: [UInt8]? {
     guard let frontier else { return nil }
     return parts.compactMap(\.watermark).filter { $0 != frontier.watermark }.min(by: ByteOrder.precedes)
   }
 
-  /// Moves the parts that have the lowest watermark; nil: they have all rows.
+  /// Moves the parts that have the lowest watermark. With `nil` they have all rows.
   mutating func advance(to watermark: [UInt8]?) {
     guard let frontier else { return }
     for index in parts.indices where frontier.parts.contains(PartSet(part: index)) {
@@ -93,13 +93,13 @@ extension ExtensionRecord {
     }
   }
 
-  /// Brings the state in line with the parts.
+  /// Updates the state to match the watermarks of the parts.
   mutating func settle() {
     let lowest = parts.compactMap(\.watermark).min(by: ByteOrder.precedes)
     state = lowest.map { .building(watermark: $0) } ?? .ready
   }
 
-  /// Nothing was given to it, or only to those of its parts that are kept.
+  /// Resets the record to a build of all built parts from the first row.
   mutating func beginAnew() {
     for index in parts.indices where parts[index].isBuilt { parts[index].watermark = [] }
     state = .building(watermark: [])

@@ -1,4 +1,4 @@
-/// Iterates the rows of all collections by the ids of those, and then by key.
+/// An iterator over the rows of all collections, ordered by the ids of the collections and then by key.
 struct BuildScan {
   private let transaction: WriteTransaction
   private var infos: [CollectionInfo]
@@ -22,7 +22,7 @@ struct BuildScan {
     return nil
   }
 
-  /// The rows of a collection up to a watermark that is among them; nil where it is not.
+  /// Returns the range of a collection's rows up to a watermark, or `nil` if the watermark is in another collection.
   static func range(of info: CollectionInfo, through watermark: [UInt8]) -> StorageRange? {
     guard watermark.starts(with: BigEndian.bytes(info.record.id)) else { return nil }
     let key = info.record.isOwn ? Array(watermark.dropFirst(4)) : watermark

@@ -1,14 +1,15 @@
 internal import Dispatch
 internal import Synchronization
 
-/// Work that another thread does for a build meanwhile. The build waits for its end in any case, also where it fails itself.
+/// Work that another thread does for a build. The build waits for the end of the work in any case, even if the build
+/// itself fails.
 ///
-/// Safe from any thread.
+/// It is safe to use from any thread.
 final class BuildThread: Sendable {
   private let end = DispatchSemaphore(value: 0)
   private let failure = Mutex<(any Error)?>(nil)
 
-  /// Begins at once. `executor` has a thread for each job.
+  /// Starts the work at once. `executor` must have a thread for each job.
   init(on executor: DatabaseExecutor, _ body: @escaping @Sendable () throws -> Void) {
     Task.detached(executorPreference: executor) { [self] in
       do { try body() } catch { failure.withLock { $0 = error } }
@@ -16,14 +17,14 @@ final class BuildThread: Sendable {
     }
   }
 
-  /// Waits for the end, once. Throws what the work threw.
+  /// Waits for the end of the work, and throws its error. It may be called once.
   func wait() throws {
     end.wait()
     if let error = failure.withLock({ $0 }) { throw error }
   }
 
-  /// Calls `body` with each index below a count, on this thread and on another one. Throws the first error, after both have
-  /// ended; the rest is left out then.
+  /// Calls `body` with each index below a count, on this thread and on another one. Throws the first error, after both
+  /// threads have ended; the remaining indexes are skipped in that case.
   static func forEach(
     below count: Int, on executor: DatabaseExecutor, _ body: @escaping @Sendable (Int) throws -> Void
   ) throws {

@@ -1,21 +1,23 @@
-/// Brings an extension up to date that missed changes, by what the feed says of them.
+/// Brings an extension that missed changes up to date from the feed.
 ///
-/// Its record says from where on. Chunk by chunk, each an ordinary write, what was changed there is delivered to it, every
-/// row as it is now, and the position moves with the same commit. While it lags it is notified of no change of others: the
-/// feed has those, too, and the chunk that comes to the end of the feed, which no one can be adding to meanwhile, makes
-/// it ready. So a crash, or a program that does not register it, only leaves more to be delivered.
+/// The extension's record contains the position in the feed from which it continues. Chunk by chunk, each in an
+/// ordinary write, the rows that changed after that position are delivered to it in their current state, and the
+/// position moves in the same commit. Until it has caught up, it is not notified of other changes: the feed contains
+/// these, too. The chunk that reaches the end of the feed, to which no commit can be adding meanwhile, makes it ready.
+/// A crash, or a program that does not register the extension, therefore only leaves more to be delivered.
 ///
-/// A row that was changed several times may be passed several times, always as it is. Where a removal of all rows takes away a row
-/// that has been added since and was passed before, the feed passes that row again.
+/// A row that was changed several times may be passed several times, always in its current state. If a removal of all
+/// rows removes a row that was added since and was passed before, the feed passes that row again.
 struct CatchingUp {
   let core: DatabaseCore
   let registered: RegisteredExtension
 
-  /// The feed has not all of it, or the extension can't do with what it says: it has to be built again.
+  /// Thrown if the feed does not contain all missed changes, or the extension can't process one of them: it has to be
+  /// built again.
   private struct Impossible: Error {}
 
-  /// One chunk, as much as the pace says, for the caller to commit: how many changes it gave, and the extension's state
-  /// after it. Nil where it can't catch up: then nothing was done.
+  /// Delivers one chunk, as large as the pace allows, for the caller to commit. Returns the extension's state after it
+  /// and the number of delivered changes, or `nil` if the extension can't catch up; nothing was changed in that case.
   func step(
     from position: FeedPosition, _ pace: CatchingUpPace, _ transaction: WriteTransaction
   ) throws -> (state: ExtensionRecord.State, count: Int)? {
@@ -37,9 +39,9 @@ struct CatchingUp {
     var count = 0
     while !pace.isEnough(count) {
       guard let change = try readable({ .some(try missed.next()) }) else {
-        // What it has written to rows itself it has not heard of: that is in the feed after this commit.
+        // The extension has not received its own changes of rows: they will be in the feed after this commit.
         guard transaction.changes.isEmpty else { break }
-        // From here on, and in what is flushed, as one that is ready.
+        // From here on, including the flush, the extension receives changes like one that is ready.
         transaction.setReach(BuildReach(whole: parts), of: registered)
         return (.ready, count)
       }
@@ -49,7 +51,8 @@ struct CatchingUp {
     return (.stale(missed.position), count)
   }
 
-  /// What the feed has. Objects are more than it: where it is damaged, the extension is built from those.
+  /// Returns what `body` reads from the feed. If the feed is damaged, the extension is built from the objects instead,
+  /// which contain everything.
   private func readable<Result>(_ body: () throws -> Result?) throws -> Result {
     do {
       if let found = try body() { return found }
@@ -59,7 +62,7 @@ struct CatchingUp {
     throw Impossible()
   }
 
-  /// False where the extension can't do with that.
+  /// Delivers one change. Returns false if the extension can't process it.
   private func receive(
     _ change: CatchUpChanges.Change, to open: OpenExtension, _ parts: PartSet, _ announced: inout Set<[UInt8]>,
     _ transaction: WriteTransaction

@@ -1,30 +1,31 @@
 internal import Synchronization
 
-/// How much of what an extension missed one chunk of its catching up gives it.
+/// The pace of catching up: it determines how many missed changes one chunk delivers to an extension.
 ///
-/// A chunk holds the writer, so it is short. But where others write more between two chunks than a short one reads, short
-/// chunks never come to the end of the feed. So a chunk gives at least three times as many rows as others have changed since
-/// the one before: what is left shrinks by twice what others add, and a writer waits for a time in proportion to what
-/// the writers did.
+/// A chunk holds the writer, so it should be short. But if others write more between two chunks than a short chunk
+/// reads, short chunks never reach the end of the feed. A chunk therefore delivers at least three times as many rows as
+/// others have changed since the previous one: the remainder shrinks by twice what others add, and a writer waits for a
+/// time in proportion to what the writers did.
 struct CatchingUpPace {
-  /// What a chunk takes in memory is bounded, whatever others write.
+  /// The maximum number of rows in a chunk, which bounds its memory whatever others write.
   private static var rowMaximum: Int { 200_000 }
 
   private let core: DatabaseCore
   private var begin = ContinuousClock.now
-  /// What had been added to the feed when the chunk before began, and what that has added itself.
+  /// The number of rows that had been added to the feed when the previous chunk began, and the number that the chunk
+  /// itself has added.
   private var addedBefore: UInt64?
   private var ownRows: UInt64 = 0
   private var rowsDue = 0
   private var first: UInt64 = 0
   private var head: UInt64 = 0
-  /// What all chunks have passed.
+  /// The numbers of commits and rows that all chunks have passed.
   private var commitsPassed: UInt64 = 0
   private var rowsPassed = 0
 
   init(_ core: DatabaseCore) { self.core = core }
 
-  /// A chunk begins, with the writer held.
+  /// Begins a chunk, with the writer held.
   mutating func begin(at position: FeedPosition, head: CommitVersion) {
     let added = core.feed.addedRowCount.load(ordering: .relaxed)
     let others = addedBefore.map { added - min($0 + ownRows, added) } ?? 0
@@ -35,7 +36,7 @@ struct CatchingUpPace {
     begin = .now
   }
 
-  /// Whether a chunk that has given `count` rows ends.
+  /// Returns whether a chunk that has delivered `count` rows ends.
   func isEnough(_ count: Int) -> Bool {
     guard count > 0, count % 64 == 0 || count == ExtensionBuild.chunkRows else { return false }
     if count >= Self.rowMaximum { return true }
@@ -43,15 +44,17 @@ struct CatchingUpPace {
     return count >= ExtensionBuild.chunkRows || ContinuousClock.now - begin >= ExtensionBuild.chunkDuration
   }
 
-  /// The chunk has ended, and is to be committed, with changes of rows that the extension has made.
+  /// Ends a chunk that is to be committed. `ownRows` is the number of rows that the extension has changed in it.
   mutating func end(_ count: Int, changing ownRows: UInt64, at position: FeedPosition) {
     self.ownRows = ownRows
     commitsPassed += position.version - min(first, position.version)
     rowsPassed += count
   }
 
-  /// How many rows are probably left: of those that were added since the database was opened, or where it has missed more, by
-  /// how many a commit had so far. At least one: it is not ready.
+  /// Returns an estimate of the number of rows that are left.
+  ///
+  /// If the position is after the opening of the database, the rows that were added since are counted; otherwise the
+  /// average number of rows in a commit so far is used. It is at least one, because the extension is not ready.
   func rowsLeft(at position: FeedPosition) -> Int {
     if position.version > core.feed.openVersion.number {
       return max(1, Int(clamping: addedBefore ?? 0) - rowsPassed)

@@ -1,8 +1,8 @@
 internal import Synchronization
 
-/// Dropping the families of definitions that were replaced, and of those that never came in force.
+/// The dropping of families of definitions that were replaced, or that never came into force.
 extension DatabaseCore {
-  /// Drops what is left over, in the background, where no reader needs it any more.
+  /// Starts dropping unused families in the background, if no reader needs them any more.
   func sweepWhereDue() {
     guard extensions.hasLeftovers, !isClosing, !backend.isReadOnly else { return }
     guard extensions.isSweepDue((try? backend.oldestVersion()) ?? nil), builds.begin() else { return }
@@ -16,12 +16,13 @@ extension DatabaseCore {
     }
   }
 
-  /// Drops what no record names and no reader needs. The next open does the same, of what a crash leaves.
+  /// Drops the families that no record names and no reader needs. The next open does the same with what a crash has
+  /// left.
   func sweepExtensions() throws { try droppingLock.withLock { _ in try sweep() } }
 
   private func sweep() throws {
     var dead: [StorageFamily] = []
-    // Families are gone for certain once they are dropped, and so must the records be that named them.
+    // A dropped family is gone for certain, so the records that named it must be durably replaced before.
     try write(ExtensionBuild.termsBeforeDrop("without what was replaced", isOfBuild: true)) { transaction in
       let needed = extensions.sweep(try backend.oldestVersion())
       var numbers: Set<UInt32> = []

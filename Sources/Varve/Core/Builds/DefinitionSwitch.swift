@@ -5,10 +5,10 @@ struct DefinitionSwitch {
   private let transaction: WriteTransaction
   private let registered: RegisteredExtension
   private let record: ExtensionRecord
-  /// Whether it keeps what the old one kept.
+  /// Whether the new definition keeps the content of the old one.
   private let keepsContent: Bool
 
-  /// `record` is what the catalog is to say of it.
+  /// Creates a switch to a definition. `record` is its record in the catalog after the switch.
   init(
     _ transaction: WriteTransaction, to registered: RegisteredExtension, _ record: ExtensionRecord,
     keepsContent: Bool = false
@@ -22,7 +22,7 @@ struct DefinitionSwitch {
   private var name: String { registered.name }
   private var core: DatabaseCore { transaction.database }
 
-  /// `build` gives it what it is to keep, in this transaction.
+  /// Puts the definition in force. `build` fills it with content in this transaction.
   func run(_ build: (RegisteredExtension) throws -> Void = { _ in }) throws {
     guard let old = transaction.registered[name] else {
       throw DatabaseError(.unknownExtension, "no extension is registered as \"\(name)\"")
@@ -46,8 +46,8 @@ struct DefinitionSwitch {
 
   // MARK: - Dependents
 
-  /// Notifies what depends on it. What does not say that it has dealt with that is built again; and so is what depends on
-  /// such a one.
+  /// Notifies the extensions that depend on this one. An extension that does not confirm that it has dealt with the
+  /// replacement is built again, and so is every extension that depends on such a one.
   private func renewDependents() throws {
     var changed: Set<String> = [name]
     var rebuilt: Set<String> = record.state == .ready ? [] : [name]
@@ -67,33 +67,33 @@ struct DefinitionSwitch {
   }
 }
 
-/// What `dependencyDidChange` receives where another definition was put in force for a dependency
-/// (`WriteTransaction.replaceDefinition`): what that keeps is another as a whole.
+/// The change that `dependencyDidChange` receives if another definition was put in force for a dependency
+/// (`WriteTransaction.replaceDefinition`): all of the dependency's content may have changed.
 ///
-/// An extension that has brought what it keeps itself in line with that calls `keep`. Without that it is built again, and
-/// throws `.notReady` until it is.
+/// An extension that has brought its own content in line with the new definition calls `keep`. Otherwise it is built
+/// again, and throws `.notReady` until it is.
 public final class ReplacedDependency: Sendable {
   private let kept = Atomic<Bool>(false)
 
   init() {}
 
-  /// What the extension keeps is right.
+  /// Confirms that the extension's content is up to date.
   public func keep() { kept.store(true, ordering: .sequentiallyConsistent) }
 
   var isKept: Bool { kept.load(ordering: .sequentiallyConsistent) }
 }
 
-/// The extensions as a transaction sees them that has replaced some.
+/// The extensions as seen by a transaction that has replaced some of them.
 final class ReplacedDefinitions {
   let list: ExtensionList
-  /// Those that are in force, and have all rows.
+  /// The extensions that the transaction has put in force and that have all rows.
   private(set) var ready: [RegisteredExtension]
-  /// Those that begin again.
+  /// The extensions that begin again.
   private(set) var emptied: [RegisteredExtension]
-  /// What keeps another content.
+  /// The names of the extensions whose content has changed.
   private(set) var names: Set<String>
 
-  /// After `before`.
+  /// Creates the view that follows `before`.
   init(_ list: ExtensionList, _ before: ReplacedDefinitions?) {
     self.list = list
     ready = before?.ready ?? []

@@ -1,29 +1,30 @@
-/// Builds an extension in the background, on a thread of the database.
+/// The build of an extension in the background, on a thread of the database.
 ///
 /// # Steps
-/// 1. The families of parts that begin again are dropped: they were emptied by the commit of the registration.
-/// 2. Chunk by chunk, each an ordinary write: the next rows as they are now are given to it as inserted, and the
-///    watermark of its parts moves with the same commit. Other writers come in between. From the registration on it
-///    receives the changes of rows up to the watermark.
-/// 3. One commit says *ready*.
+/// 1. The families of parts that begin again are dropped; the commit of the registration has emptied them.
+/// 2. Chunk by chunk, each in an ordinary write, the next rows are passed to the extension in their current state as
+///    inserted, and the watermark of its parts moves in the same commit. Other writers run in between. From the
+///    registration on, the extension receives the changes of rows up to the watermark.
+/// 3. One commit marks the extension as *ready*.
 ///
-/// No snapshot is held, so a build may take as long as it wants, and no row can be missed: a writer that changes a row
-/// after the watermark leaves it to the build, and before it notifies the extension. A chunk ends after a row whose
-/// hooks changed rows: the next one reads again what lies ahead. Parts with different watermarks are built up to the
-/// next one, and then together.
+/// No snapshot is held, so a build may take any time, and no row can be missed: a change of a row after the watermark
+/// is left to the build, and a change of a row before it is received by the extension. A chunk ends after a row whose
+/// hooks changed rows, and the next one reads the following rows again. Parts with different watermarks are built up to
+/// the next watermark, and from there on together.
 ///
 /// # How a build ends
-/// - An error of the extension empties its parts. The record says *failed*, until `retry` or another version.
+/// - An error of the extension empties its parts. The record is marked *failed*, until `retry` or another version.
 /// - A crash, `close` and a failure of the storage leave the watermark; `retry` and the next registration continue.
-/// - A dependency that is being built is waited for; one that failed keeps it waiting until that is ready.
+/// - The build waits for a dependency that is being built, and, if a dependency has failed, until that one is ready.
 ///
-/// One that is stale and catches up goes by the feed instead (`CatchingUp`); where that can't be done it begins again. The
-/// first build of one that catches up, over many rows, goes by tables (`IngestedBuild`) instead of the chunks above.
+/// A stale extension that catches up is updated from the feed instead (`CatchingUp`); if that is not possible, it is
+/// built again. The first build of an extension that catches up, over many rows, uses tables (`IngestedBuild`) instead
+/// of the chunks above.
 struct ExtensionBuild {
   private let core: DatabaseCore
   private let registered: RegisteredExtension
 
-  // What `IngestedBuild` uses is not private.
+  // Members that `IngestedBuild` uses are not private.
 
   init(_ core: DatabaseCore, _ registered: RegisteredExtension) {
     self.core = core
@@ -32,23 +33,24 @@ struct ExtensionBuild {
 
   private var name: String { registered.name }
 
-  /// The most rows, and the longest, that a chunk holds the writer.
+  /// The maximum number of rows of a chunk, and the maximum time that it holds the writer.
   static var chunkRows: Int { 1_000 }
   static var chunkDuration: Duration { .milliseconds(5) }
 
-  /// A build waits for the writer as long as it takes: giving up would throw away what was built.
+  /// The terms of a build's writes. A build waits for the writer without a timeout, because giving up would discard
+  /// what was built.
   var terms: WriteTerms { WriteTerms(label: label, waitsForWriter: true, isOfBuild: true) }
   var label: String { "build \(name)" }
 
-  /// For a commit after which families are dropped: those are gone for certain then, also after a loss of power, and
-  /// the record that says so must be there.
+  /// Returns the terms for a commit after which families are dropped. The commit has to survive a loss of power,
+  /// because the families are gone for certain afterwards, and the record must say so.
   static func termsBeforeDrop(_ name: String, isOfBuild: Bool = false) -> WriteTerms {
     WriteTerms(label: "register \(name)", durability: .power, waitsForWriter: true, isOfBuild: isOfBuild)
   }
 
   // MARK: - The thread
 
-  /// Begins, unless it runs already or the database is being closed.
+  /// Starts the build, unless it runs already or the database is being closed.
   func start() {
     guard registered.build.take() else { return }
     guard core.builds.begin() else { return registered.build.end(WriterQueue.closedError) }
@@ -62,17 +64,18 @@ struct ExtensionBuild {
     do {
       repeat {
         try complete()
-        // Before its own end: those that wait for both find the second running.
+        // Dependent builds are continued before this one ends, so that a caller that waits for both finds the second
+        // one running.
         for other in core.extensions.list.ordered where other.traits.predecessors.contains(name) {
           continueBuild(other)
         }
       } while !registered.build.endUnlessAskedAgain()
-      // A replaced dependency may have begun it again in between.
+      // A replaced dependency may have made the build begin again in between.
       if case .building = registered.record.state, core.extensions.list.contains(registered) { start() }
       core.sweepWhereDue()
     } catch {
       registered.build.end(error)
-      // What it waited for may have become ready in between.
+      // The dependency that the build waits for may have become ready in between.
       if error is WaitsForDependency, dependenciesAreReady { start() }
     }
   }
@@ -84,7 +87,7 @@ struct ExtensionBuild {
   private func complete() throws {
     var wasIngested = false
     do {
-      // It failed, and is asked for again.
+      // A build that had failed was requested again.
       if registered.record.state.isFailed { try beginAnew() }
       try dropDeadFamilies()
       try waitForDependencies()
@@ -97,7 +100,8 @@ struct ExtensionBuild {
     }
   }
 
-  /// Runs a chunk of a build in a write. An error of the extension comes as `ExtensionFailure`, every other one as it is.
+  /// Runs a chunk of the build in a write. An error of the extension is thrown as `ExtensionFailure`, and every other
+  /// one unchanged.
   private func chunk<Result>(attempt count: Int = 1, _ body: (WriteTransaction) throws -> Result) throws -> Result {
     if core.isClosing { throw WriterQueue.closedError }
     var running: WriteTransaction?
@@ -109,15 +113,16 @@ struct ExtensionBuild {
     } catch let error as DatabaseError
       where error.code == .conflict && running?.doom == nil && count < Self.chunkAttempts
     {
-      // A hook has used an independent part beside a commit of the other lane.
+      // A hook has used an independent part that an aside commit has changed.
       return try chunk(attempt: count + 1, body)
     } catch {
-      // Hooks and flushes doom their transaction.
+      // Errors of hooks and flushes doom their transaction.
       throw running?.doom == nil ? error : Self.failure(error)
     }
   }
 
-  /// The error of a transaction that is doomed: that of the extension, unless it has met one of the storage.
+  /// Returns the error to throw for a doomed transaction: the extension's error as `ExtensionFailure`, or an error of
+  /// the storage unchanged.
   static func failure(_ error: any Error) -> any Error {
     isOfStorage(error) ? error : ExtensionFailure(cause: error)
   }
@@ -132,7 +137,8 @@ struct ExtensionBuild {
     return codes.contains(error.code)
   }
 
-  /// It may have been unregistered between two chunks, and another registered by its name. With the writer held.
+  /// Throws if the extension was unregistered between two chunks, perhaps with another one registered under its name.
+  /// Must be called with the writer held.
   func requireRegistered() throws {
     guard core.extensions.list.contains(registered) else {
       throw DatabaseError(
@@ -146,12 +152,12 @@ struct ExtensionBuild {
     registered.traits.predecessors.allSatisfy { core.extensions.list[$0]?.record.state == .ready }
   }
 
-  /// Whether one of them is being built.
+  /// Whether a dependency is being built.
   var dependencyIsRunning: Bool {
     registered.traits.predecessors.contains { core.extensions.list[$0]?.build.isRunning == true }
   }
 
-  /// A dependency that is being built is built first.
+  /// Waits until all dependencies are ready.
   private func waitForDependencies() throws {
     for dependency in registered.traits.predecessors {
       var isSettled = false
@@ -163,7 +169,7 @@ struct ExtensionBuild {
         }
         if other.record.state == .ready { break }
         if other.build.waitForEnd() || other.record.state == .ready { continue }
-        // A commit that lets it begin again starts its build before the next writer begins.
+        // A commit that makes the dependency begin again starts its build before the next writer begins.
         if isSettled { throw WaitsForDependency(name: name, dependency: dependency) }
         try core.write(terms) { _ in isSettled = true }
       }
@@ -172,9 +178,11 @@ struct ExtensionBuild {
 
   // MARK: - Parts that begin again
 
-  /// Drops the families of parts that begin again, which may be of another form, and of parts that the definition does not
-  /// have any more. They were emptied by the commit that said so: a crash leaves them whole with the old record, or empty
-  /// with the new one.
+  /// Drops the families of parts that begin again, which may have another form, and of parts that the definition no
+  /// longer has.
+  ///
+  /// The commit that recorded this has emptied them: a crash leaves them complete with the old record, or empty with
+  /// the new one.
   func dropDeadFamilies() throws {
     if registered.number == 0 { return }
     if registered.awaitsDrop {
@@ -183,14 +191,14 @@ struct ExtensionBuild {
         if let stored = try registered.storedRecord(transaction) { try registered.rewrite(stored, transaction) }
         return registered.dropsAsked
       }
-      // Durable now, and with it the commit that has emptied them.
+      // This commit is durable, and so is the earlier one that has emptied the families.
       registered.noteDrops(asked)
     }
-    // No other writer writes to them meanwhile.
+    // No other transaction writes to the families while the writer is held.
     try core.write(terms) { _ in try registered.drop(try registered.deadFamilies()) }
   }
 
-  /// It can't catch up, or is asked for again after a failure.
+  /// Restarts a build that can't catch up, or that is requested again after a failure.
   private func beginAnew() throws {
     do { try empty { $0.beginAnew() } } catch let failure as SharedStateFailure {
       throw ExtensionFailure(cause: failure.cause)
@@ -198,7 +206,8 @@ struct ExtensionBuild {
     registered.set(BuildProgress(rowsDone: 0, rowsTotal: 0))
   }
 
-  /// Throws `SharedStateFailure` where it has no content any more, and its shared state could not follow.
+  /// Empties the extension's parts and changes its record. Throws `SharedStateFailure` if the parts are emptied but the
+  /// shared state could not follow.
   private func empty(_ change: (inout ExtensionRecord) -> Void) throws {
     let failure = try core.write(Self.termsBeforeDrop(name, isOfBuild: true)) { transaction in
       try requireRegistered()
@@ -216,7 +225,8 @@ struct ExtensionBuild {
     if let error = failure.error { throw SharedStateFailure(cause: error) }
   }
 
-  /// Moves the shared state to a commit after which the extension keeps something else; what that throws is in the box.
+  /// Moves the shared state to a commit that changes the extension's content. The error of that move is stored in the
+  /// returned box.
   func sharing(_ registered: RegisteredExtension, _ transaction: WriteTransaction) -> SharedStateFailure.Box {
     let failure = SharedStateFailure.Box()
     transaction.onApplied { [core] _ in
@@ -225,8 +235,11 @@ struct ExtensionBuild {
     return failure
   }
 
-  /// Leaves nothing of a build that failed. What was catching up stays where it came to, unless that belongs to the build.
-  /// Returns what `ready` is to throw: the error of the build, and in it also that of a shared state which could not follow.
+  /// Empties the parts after a failed build.
+  ///
+  /// An extension that was catching up keeps its position and content, unless `leavesNothing` is true because the
+  /// content belongs to the failed build. Returns the error that `ready` is to throw: that of the build, combined with
+  /// that of a shared state which could not follow.
   private func fail(_ error: any Error, leavesNothing: Bool) -> any Error {
     if registered.record.state.isStale, !leavesNothing { return error }
     do {
@@ -241,18 +254,18 @@ struct ExtensionBuild {
         "the build of extension \"\(name)\" has failed: \(error); and its shared state could not be emptied: "
           + "\(failure.cause)", cause: error)
     } catch {
-      // The storage fails: the record says what it said, and the next build meets the error of this one.
+      // The storage has failed: the record is unchanged, and the next build will encounter the extension's error again.
     }
     return error
   }
 
-  /// How many characters of an error the record keeps.
+  /// The maximum number of characters of an error in the record.
   private static let messageMaximum = 1_000
 
   // MARK: - By tables
 
-  /// Gives it all rows by tables where that can be done, and leaves it to catch up: true. What was begun and can't go on is
-  /// gone.
+  /// Passes all rows to the extension by tables if possible, and leaves it to catch up. Returns false if that is not
+  /// possible; an ingestion that was begun and can't continue is discarded.
   private func ingest() throws -> Bool {
     if var ingestion = try IngestedBuild(core, registered, self) {
       try measure { registered.traits.scope.contains($0.name) }
@@ -266,7 +279,7 @@ struct ExtensionBuild {
 
   // MARK: - Catching up
 
-  /// Brings it what it missed; where that can't be done it is to be built again afterwards.
+  /// Delivers the changes that the extension missed, or lets its build begin again if that is not possible.
   private func catchUp() throws {
     var pace = CatchingUpPace(core)
     while case .stale(let position?) = registered.record.state {
@@ -276,7 +289,7 @@ struct ExtensionBuild {
     }
   }
 
-  /// One chunk. False where it can't: nothing was done.
+  /// Delivers one chunk of missed changes. Returns false if that is not possible; nothing was changed in that case.
   private func catchUp(
     from position: FeedPosition, _ pace: inout CatchingUpPace, _ transaction: WriteTransaction
   ) throws -> Bool {
@@ -287,7 +300,7 @@ struct ExtensionBuild {
     pace.begin(at: position, head: transaction.snapshot.version)
     guard let step = try catching.step(from: position, pace, transaction) else { return false }
     record.state = step.state
-    // Parts that are new are built now.
+    // New parts are built now.
     if record.state == .ready, !record.keepsNoPart { record.settle() }
     progress.rowsDone += step.count
     progress.rowsTotal = progress.rowsDone
@@ -301,7 +314,7 @@ struct ExtensionBuild {
     return true
   }
 
-  /// What the extension does in the transaction that says *ready*.
+  /// Lets the extension finish in the transaction that marks it as ready.
   private func finish(_ transaction: WriteTransaction) throws {
     try transaction.dooming {
       try transaction.flushExtensions()
@@ -311,8 +324,10 @@ struct ExtensionBuild {
 
   // MARK: - The chunks
 
-  /// How many rows it was given before, of how many: what the watermark says. Without the writer; the rows up to the
-  /// watermark are scanned by their keys, which costs little beside what building them did.
+  /// Determines the progress from the watermark: how many rows were passed to the extension, and how many there are.
+  ///
+  /// It runs without the writer. The keys of the rows up to the watermark are iterated, which costs little compared to
+  /// building them.
   private func measure(_ counts: (CollectionInfo) -> Bool = { _ in true }) throws {
     guard let watermark = registered.record.lastGiven else { return }
     let snapshot = try core.backend.snapshot()
@@ -334,20 +349,20 @@ struct ExtensionBuild {
     registered.set(progress)
   }
 
-  /// Gives it the next rows. True: it is ready.
+  /// Passes the next rows to the extension. Returns true if it is ready.
   private func step() throws -> Bool {
     guard registered.record.frontier != nil else { return true }
-    // Parts were emptied since the chunk before.
+    // Parts may have been emptied since the previous chunk.
     if registered.awaitsDrop { try dropDeadFamilies() }
     let isReady = try chunk { transaction in try give(transaction) }
     registered.reportProgress()
     return isReady
   }
 
-  /// Returns whether it is ready.
+  /// Passes the rows of one chunk. Returns whether the extension is ready.
   private func give(_ transaction: WriteTransaction) throws -> Bool {
     try requireRegistered()
-    // One may have begun again between two chunks: what this would read of it is not whole.
+    // A dependency may have begun again between two chunks, and would be incomplete for the extension.
     guard dependenciesAreReady else { return false }
     var record = registered.record
     guard let frontier = record.frontier else { return true }
@@ -373,16 +388,16 @@ struct ExtensionBuild {
     {
       let position = info.scanKey(key)
       if let limit, ByteOrder.precedes(limit, position) {
-        // From here on the parts that were ahead need the rows, too.
+        // From here on the parts with the higher watermark need the rows, too.
         isAtLimit = true
         break
       }
-      // The record follows after the last row of the chunk.
+      // The record itself is updated after the last row of the chunk.
       if let slot { transaction.moveReach(of: slot, from: reached ?? frontier.watermark, to: position) }
       if scope?.collection != info.record.id {
         scope = (info.record.id, registered.traits.scope.contains(info.name))
       }
-      // A hook may change rows ahead, which the cursor does not see: the next chunk begins after this row.
+      // A hook may change following rows, which the cursor does not see: the next chunk then begins after this row.
       if scope?.isInside == true {
         try transaction.give(row, key, info, to: open, parts: frontier.parts, reviewed: reviewed)
       }
@@ -390,10 +405,10 @@ struct ExtensionBuild {
       count += 1
     }
     if let reached { record.advance(to: reached) }
-    // After the last row, or where the next parts are.
+    // The parts have all rows after the last one, or join those with the next watermark.
     if isAtLimit || reached == nil { record.advance(to: limit) }
     let isReady = record.state == .ready
-    // What is flushed in the commit that says "ready" may change any row.
+    // A flush in the commit that marks the extension as ready may change any row.
     transaction.setReach(isReady ? BuildReach(whole: record.wholeParts) : BuildReach(record), of: registered)
     if isReady { try finish(transaction) }
     if !core.extensions.list.isShadow(registered) {
@@ -410,22 +425,23 @@ struct ExtensionBuild {
   }
 }
 
-/// An error of the extension that is built.
+/// An error of the extension that is being built.
 struct ExtensionFailure: Error {
   let cause: any Error
 }
 
-/// The shared state of an extension could not follow a commit after which the extension keeps something else.
+/// The error of a shared state that could not follow a commit which changed its extension's content.
 struct SharedStateFailure: Error {
   let cause: any Error
 
-  /// Where it is left by what can't throw.
+  /// A holder for the error in a closure that can't throw.
   final class Box {
     var error: (any Error)?
   }
 }
 
-/// A build that can't begin because a dependency is not ready and is not being built: it begins when that becomes ready.
+/// The error of a build that can't begin because a dependency is not ready and not being built. The build begins when
+/// the dependency becomes ready.
 struct WaitsForDependency: Error {
   let name: String
   let dependency: String

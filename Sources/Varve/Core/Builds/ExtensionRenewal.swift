@@ -1,10 +1,11 @@
-/// Lets an extension that is registered begin again, in a transaction: because what it was built from has changed.
+/// Restarts a registered extension within a transaction, because what it was built from has changed.
 struct ExtensionRenewal {
   private let transaction: WriteTransaction
 
   init(_ transaction: WriteTransaction) { self.transaction = transaction }
 
-  /// Writes its record again. Unless `isKept` what it keeps is emptied, and it is built again after the commit.
+  /// Writes the extension's record with the current versions of its dependencies. Unless `isKept` is true, its content
+  /// is emptied and built again after the commit.
   func run(_ other: RegisteredExtension, isShadow: Bool, isKept: Bool) throws {
     let stored = try other.storedRecord(transaction)
     guard var record = isShadow ? stored?.shadow : stored, !record.state.isFailed else { return }

@@ -1,6 +1,7 @@
 internal import Synchronization
 
-/// Builds an extension of many rows by tables, without the writer: the first build of one that catches up by the feed.
+/// Builds an extension of many rows by tables, without the writer: the first build of an extension that catches up from
+/// the feed.
 ///
 /// ```
 ///  rows at a snapshot ─▶ hooks ─▶ Spill, in memory ─┬─ full ─▶ sorted ─▶ families of a run, and the record says so
@@ -8,21 +9,22 @@ internal import Synchronization
 ///          └───────────────────────────────┘        └─ all rows given ─▶ merged ─▶ tables ─▶ the empty families
 ///                                                                (two threads, a part each)
 ///                                                                                            │
-///                                    ready ◀─ the feed tells what changed (`CatchingUp`) ◀─ stale since the beginning
+///                                    ready ◀─ the feed's changes received (`CatchingUp`) ◀─ stale since the beginning
 /// ```
-/// From the beginning on the extension receives no change of others: the feed has them. So rows may be read at one
-/// snapshot after the other, and a row that changes before or after it was read is delivered again, as it is.
+/// From the beginning of the build on, the extension receives no changes, because the feed contains them. Rows may
+/// therefore be read at several snapshots one after the other, and a row that changes before or after it was read is
+/// delivered again in its current state.
 ///
-/// # What stands on disk
-/// While everything fits into memory, nothing: the record says *building*, with no row given. With the first run it says
-/// *ingesting*: where in the feed it began, how many runs there are, and the last row that is in them. Runs are families,
-/// which an ingestion makes durable before the record names them; those that no record names are dropped. Where the
-/// process ends before the last commit, tables that are in the families of the parts already are dropped with them, and
-/// the runs are merged again.
+/// # State on disk
+/// While everything fits into memory, there is none: the record is in the state *building*, without a row. With the
+/// first run it changes to *ingesting*, with the position in the feed at which the build began, the number of runs, and
+/// the last row in them. Runs are families, which an ingestion makes durable before the record names them; runs that no
+/// record names are dropped. If the process ends before the last commit, tables that are in the families of the parts
+/// already are dropped with these families, and the runs are merged again.
 ///
-/// # What it can't do
-/// An extension may put and add to its parts. Where it does more (`Spill.refusal`), or the feed was trimmed, everything
-/// that was collected is thrown away, and the build goes by puts.
+/// # Limits
+/// An extension may put to its parts and add to their counters. If it does anything else (`Spill.refusal`), or the feed
+/// was trimmed, everything that was collected is discarded, and the extension is built by puts.
 struct IngestedBuild {
   private let core: DatabaseCore
   private let registered: RegisteredExtension
@@ -32,25 +34,25 @@ struct IngestedBuild {
   private var position: FeedPosition
   private var runCount: UInt32 = 0
   private var watermark: [UInt8] = []
-  /// A run that is being written.
+  /// The run that is being written.
   private var writing: WrittenRun?
-  /// The memory of one that was.
+  /// The memory of a written run, for reuse.
   private var emptied: [SpillRun]?
 
   private struct WrittenRun {
     let thread: BuildThread
     let runs: SealedRuns
-    /// What the record says once it is written.
+    /// The mark for the record once the run is written.
     let mark: ExtensionRecord.IngestionMark
   }
 
-  /// Runs that nothing is added to any more.
+  /// Runs to which no more entries are added.
   private struct SealedRuns: @unchecked Sendable {
-    // Sendable: one thread at a time has them, and gives each to one other, whose end it waits for.
+    // Sendable: one thread at a time has the runs, and gives each of them to one other thread, whose end it waits for.
     let list: [SpillRun]
   }
 
-  /// Nil where the build goes by puts.
+  /// Creates the build. Returns `nil` if the extension has to be built by puts.
   init?(_ core: DatabaseCore, _ registered: RegisteredExtension, _ build: ExtensionBuild) throws {
     guard registered.traits.canBeIngested, core.backend.offersIngestion, core.feed.isOn,
       !core.extensions.list.isShadow(registered)
@@ -87,7 +89,8 @@ struct IngestedBuild {
     }
   }
 
-  /// Whether the feed still has what changed since the beginning. Where it is damaged it has not.
+  /// Returns whether the feed still contains the changes since the beginning of the build. If it is damaged, it does
+  /// not.
   private static func hasFeed(
     _ core: DatabaseCore, _ position: FeedPosition, _ snapshot: any StorageSnapshot
   ) throws -> Bool {
@@ -98,9 +101,10 @@ struct IngestedBuild {
 
   // MARK: - Steps
 
-  /// Gives it all rows, and leaves it to catch up. False: the build goes by puts, and nothing that was collected counts.
+  /// Passes all rows to the extension, and leaves it to catch up. Returns false if it has to be built by puts;
+  /// everything that was collected is discarded then.
   mutating func run() throws -> Bool {
-    // However it ends, the other thread has ended before: what it writes would be dropped under it.
+    // The other thread must have ended in any case, because the families that it writes may be dropped.
     defer { try? writing?.thread.wait() }
     while let isLast = try give() {
       registered.reportProgress()
@@ -114,7 +118,7 @@ struct IngestedBuild {
 
   private var bound: Int { core.extensions.spillSize.load(ordering: .relaxed) }
 
-  /// An error is that of the registration, where that has ended.
+  /// Runs `body`. If it throws because the extension was unregistered, throws the error for that instead.
   private func whileRegistered<Result>(_ body: () throws -> Result) throws -> Result {
     do { return try body() } catch {
       try build.requireRegistered()
@@ -122,7 +126,8 @@ struct IngestedBuild {
     }
   }
 
-  /// Gives it the next rows. True: those were the last. Nil: it does what can't be collected.
+  /// Passes the next rows. Returns true if they were the last, and `nil` if the extension does something that can't be
+  /// collected.
   private mutating func give() throws -> Bool? {
     if core.isClosing { throw WriterQueue.closedError }
     try build.requireRegistered()
@@ -175,7 +180,7 @@ struct IngestedBuild {
     chunk.reached = last.map { $0.info.scanKey($0.key) }
     try transaction.flushExtensions()
     try transaction.check()
-    // What a commit would do besides.
+    // The transaction must not contain anything else that a commit would do.
     let hasMore = !transaction.changes.isEmpty || transaction.custom != nil || !transaction.completions.isEmpty
     if hasMore || !transaction.appliedHandlers.isEmpty { _ = spill.refuse("wants more than its parts of a commit") }
     return chunk
@@ -183,12 +188,12 @@ struct IngestedBuild {
 
   // MARK: - Runs
 
-  /// Begins to write what is in memory into families. The next rows are collected meanwhile.
+  /// Begins to write the collected entries into families of a run, while the next rows are collected.
   private mutating func writeRun() throws {
     try settleRun()
     let record = registered.record
     let written = spill.runs.indices.filter { !spill.runs[$0].isEmpty }
-    // With the writer held: who unregisters the extension drops the families that there are then.
+    // The writer is held so that a concurrent unregistration drops these families, too.
     let families = try core.write(build.terms) { _ in
       try build.requireRegistered()
       return try written.map { part in
@@ -205,7 +210,7 @@ struct IngestedBuild {
     writing = WrittenRun(thread: thread, runs: runs, mark: mark)
   }
 
-  /// Waits until the families of a run are durable, and then says in the record that they are there.
+  /// Waits until the families of the run are durable, and then adds the run to the record.
   private mutating func settleRun() throws {
     guard let run = writing else { return }
     writing = nil
@@ -221,7 +226,7 @@ struct IngestedBuild {
     emptied = run.runs.list
   }
 
-  /// Writes what runs and memory have of a part into a family.
+  /// Merges the entries of runs and memory for a part into a family.
   private static func write(
     _ runs: [StorageFamily], _ run: SpillRun, into family: StorageFamily, _ core: DatabaseCore
   ) throws {
@@ -238,7 +243,8 @@ struct IngestedBuild {
 
   // MARK: - The end
 
-  /// Puts what was collected into the families of the parts, and says so in the record. False: the feed is trimmed.
+  /// Puts the collected entries into the families of the parts, and updates the record. Returns false if the feed was
+  /// trimmed.
   private mutating func finish() throws -> Bool {
     try settleRun()
     emptied = nil
@@ -247,7 +253,7 @@ struct IngestedBuild {
     let runs = try runFamilies(record)
     let written = record.parts.indices.filter { !spill.runs[$0].isEmpty || !runs[$0].isEmpty }
     try dropUnfinished()
-    // With the writer held, as those of runs.
+    // The writer is held for the same reason as in `writeRun`.
     let families = try core.write(build.terms) { _ in
       try build.requireRegistered()
       return try written.map { try registered.makeFamily($0) }
@@ -274,21 +280,21 @@ struct IngestedBuild {
     return true
   }
 
-  /// By the index of the part, the earliest first.
+  /// Returns the families of the runs by the index of the part, the earliest run first.
   private func runFamilies(_ record: ExtensionRecord) throws -> [[StorageFamily]] {
     if runCount == 0 { return record.parts.map { _ in [] } }
     var known: [String: StorageFamily] = [:]
     for family in try core.backend.families() { known[family.name] = family }
     return record.parts.map { part in
-      // A part without a run has no entries.
+      // A run without a family for a part has no entries of it.
       (0..<runCount).compactMap { known[record.spillFamilyName(part, run: $0)] }
     }
   }
 
-  /// Drops the families of parts where an earlier attempt of this session has not come to its commit.
+  /// Drops the families of parts that an earlier attempt in this session has written without reaching its commit.
   private func dropUnfinished() throws {
     guard !registered.families.allSatisfy({ $0 == nil }) else { return }
-    // That commit may have happened, where its outcome is not known: then this one throws.
+    // If the outcome of that commit is unknown, it may have happened; this write throws then.
     try core.write(ExtensionBuild.termsBeforeDrop(registered.name, isOfBuild: true)) { transaction in
       try build.requireRegistered()
       try registered.save(registered.record, transaction)

@@ -1,7 +1,9 @@
 extension DatabaseCore {
-  /// Empties some parts of an extension, by their indexes, and builds them again in the background. `body` runs in the same
-  /// transaction. Throws `.unknownExtension`, `.notReady` where the extension is not in use at all, and `.invalidArgument`
-  /// inside of a transaction.
+  /// Empties some parts of an extension, by their indexes, and builds them again in the background. `body` runs in the
+  /// same transaction.
+  ///
+  /// Throws `.unknownExtension`, `.notReady` if the extension is not in use at all, and `.invalidArgument` inside a
+  /// transaction.
   func rebuild(_ parts: [Int], of name: String, _ body: (WriteTransaction) throws -> Void) throws {
     try requireNoTransaction("parts of extension \"\(name)\" are built again")
     try requireWritable()
@@ -17,7 +19,8 @@ extension DatabaseCore {
       case .stale, .ingesting, .failed: throw registered.notReadyError
       }
       for part in parts {
-        // Empty until the build drops them: a table that is damaged goes with its family, and no later build meets it.
+        // The families stay empty until the build drops them. A damaged table is dropped with its family, so that no
+        // later build encounters it.
         if let family = registered.families[part] {
           try transaction.pending.deleteRange(StorageRange(), in: family)
         }

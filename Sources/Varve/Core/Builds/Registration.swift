@@ -1,17 +1,17 @@
 internal import Synchronization
 
-/// Registers an extension: one commit makes sure that what it keeps is that of all rows, or will become that.
+/// Registers an extension: one commit ensures that the extension's content covers all rows, or will do so.
 ///
-/// It writes the record of the extension, says in it how far each part is built, and empties what is of no use any more:
-/// parts of another version or form, and parts that the definition does not have. From then on no commit passes the
-/// extension. What is left to be built is built in the background (`ExtensionBuild`).
+/// The commit writes the extension's record with the watermark of each part, and empties what can't be used any more:
+/// parts of another version or form, and parts that the definition no longer has. From then on the extension misses no
+/// commit. Whatever has to be built is built in the background (`ExtensionBuild`).
 struct Registration<Definition: DatabaseExtension> {
   let core: DatabaseCore
   let definition: Definition
   let traits: ExtensionTraits
   let name: String
   let progress: (@Sendable (BuildProgress) -> Void)?
-  /// What may be built already to replace it.
+  /// The definition that may be being built already to replace this one.
   var successor: Definition?
 
   init(
@@ -24,7 +24,7 @@ struct Registration<Definition: DatabaseExtension> {
     self.progress = progress
   }
 
-  /// Returns when the extension is registered. It is ready, or its build has begun.
+  /// Registers the extension. When it returns, the extension is ready or its build has begun.
   func run() throws -> ExtensionHandle<Definition> {
     try core.requireNoTransaction("extension \"\(name)\" is registered")
     try core.enter()
@@ -43,7 +43,8 @@ struct Registration<Definition: DatabaseExtension> {
 
   // MARK: - The first commit
 
-  /// The map has to be there, and of all rows that are asked for, before one that asks is given the first.
+  /// Registers an extension that uses a map of row numbers. The map must exist, for all rows of the scope, before the
+  /// extension is given the first row.
   private func begin(withRowIDMap map: String) throws -> RegisteredExtension {
     try core.rowIDMapLock.withLock { _ in
       try core.provideRowIDMap(map, traits.scope)
@@ -63,7 +64,8 @@ struct Registration<Definition: DatabaseExtension> {
       }
       let present = list[name]
       if let present {
-        // One whose build was interrupted continues; one whose build failed makes room for another version.
+        // An extension whose build was interrupted continues; one whose build failed can be replaced by another
+        // version.
         if try isInterrupted(present, list) {
           present.setProgressed(progress)
           return (present, Outcome())
@@ -81,7 +83,7 @@ struct Registration<Definition: DatabaseExtension> {
       let (registered, shadow) = try record(transaction, list)
       let outcome = Outcome()
       transaction.onApplied { _ in
-        // No commit is made meanwhile: the next one's delta is the first that it receives.
+        // No commit is made meanwhile, so the delta of the next commit is the first that the state receives.
         do { try registered.share(core) } catch { return outcome.error = error }
         core.extensions.change { members in
           members.inForce.removeAll { $0 === present }
@@ -103,21 +105,21 @@ struct Registration<Definition: DatabaseExtension> {
     return present.definition is Definition && isSame(record, fullTag(list))
   }
 
-  /// Whether a record is of this definition.
+  /// Returns whether a record matches this definition.
   private func isSame(_ record: ExtensionRecord, _ tag: String) -> Bool { record.isOf(traits, tag) }
 
-  /// Whether the disk has what this definition keeps.
+  /// Returns whether the record on disk matches this definition.
   func isInForce() throws -> Bool {
     guard let known = core.extensionCatalog.record(name) else { return false }
     return isSame(known, fullTag(core.extensions.list))
   }
 
-  /// Why the shared state could not be made, where nothing can be thrown.
+  /// Holds the error of making the shared state, because the handler can't throw.
   private final class Outcome {
     var error: (any Error)?
   }
 
-  /// Finds what it kept of use, and begins again with the rest.
+  /// Makes the record: keeps what can be used of the previous content, and begins again with the rest.
   private func record(
     _ transaction: WriteTransaction, _ list: ExtensionList
   ) throws -> (RegisteredExtension, shadow: RegisteredExtension?) {
@@ -125,16 +127,17 @@ struct Registration<Definition: DatabaseExtension> {
     if let stored { try requireSameExtension(stored) }
     let tag = fullTag(list)
     var known = stored?.alone
-    // What was built to replace another is registered without that: nothing keeps the other up any more.
+    // A shadow that is registered itself takes the record over, because nothing keeps the definition that it was to
+    // replace up to date any more.
     if let stored, let shadow = stored.shadow, !isSame(stored, tag), isSame(shadow, tag) { known = shadow }
-    // Zero: it needs no record.
+    // An extension without a record has the number zero.
     let isRecorded = traits.isRecorded || known != nil
     let number = isRecorded ? known?.number ?? core.extensionCatalog.nextNumber : 0
     var record = ExtensionRecord(number: number, state: .ready, traits, versionTag: tag)
     record.generation = known?.generation ?? 0
     let kept = known.flatMap { canGoOn($0, tag, list) ? $0 : nil }
     let isAnew = !begin(&record, with: kept, known: known) && isRecorded
-    // In a database without rows there is nothing to build, and it can be used at once.
+    // In a database without rows there is nothing to build, and the extension can be used at once.
     if known == nil, isRecorded, try transaction.count() == 0 {
       while record.frontier != nil { record.advance(to: nil) }
     }
@@ -144,7 +147,7 @@ struct Registration<Definition: DatabaseExtension> {
       catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil,
       beganAnew: isAnew, progressed: progress)
     if !isRecorded { return (registered, nil) }
-    // What is kept may be kept in another way: another size of memtables does not let it be built again.
+    // Options of the storage may change without a rebuild, for example the size of memtables.
     for (family, part) in zip(registered.families, traits.parts) {
       if let family { try core.backend.setOptions(part.storageOptions, of: family) }
     }
@@ -153,7 +156,7 @@ struct Registration<Definition: DatabaseExtension> {
       try transaction.pending.deleteRange(StorageRange(), in: family)
     }
     let shadow = isAnew ? nil : try keptShadow(of: stored, registered, list)
-    // Where all are kept, their bytes stand already.
+    // If everything is kept, the record on disk has the same bytes already.
     var whole = record
     whole.shadow = shadow?.record
     if whole != stored { try registered.save(record, transaction, as: shadow == nil ? .alone : .inForce) }
@@ -166,7 +169,8 @@ struct Registration<Definition: DatabaseExtension> {
     return (registered, shadow)
   }
 
-  /// What an earlier start has begun to build to replace this one, where it is what is to replace it now.
+  /// Returns the shadow that an earlier session has begun to build, if it matches the definition that is to replace
+  /// this one now.
   private func keptShadow(
     of stored: ExtensionRecord?, _ registered: RegisteredExtension, _ list: ExtensionList
   ) throws -> RegisteredExtension? {
@@ -180,13 +184,13 @@ struct Registration<Definition: DatabaseExtension> {
       replacing: registered)
   }
 
-  /// Says in a new record how far each part is, by the record whose content is of use. Returns whether all of it is
-  /// kept; false: something begins again.
+  /// Sets the watermarks of a new record by the record whose content is kept. Returns whether all content is kept;
+  /// false means that something begins again.
   private func begin(
     _ record: inout ExtensionRecord, with kept: ExtensionRecord?, known former: ExtensionRecord?
   ) -> Bool {
-    // One that is given no rows is built, too, in no time, where it may have old families: those have to be dropped
-    // before anything is written.
+    // An extension that is given no rows also gets a build, which ends at once, if it may have old families: they have
+    // to be dropped before anything is written.
     let isBuilt = traits.configuration.build != .none || former != nil
     var isFailed = false
     if case .failed? = kept?.state { isFailed = true }
@@ -194,12 +198,12 @@ struct Registration<Definition: DatabaseExtension> {
     for index in record.parts.indices {
       let part = record.parts[index]
       if part.form == .scratch { continue }
-      // What the program has written stays, whatever was missed.
+      // Data that the program has written stays, whatever was missed.
       if !part.isDerived, former?.parts.contains(where: { $0.name == part.name && !$0.isSame(as: part) }) != true {
         continue
       }
       let known = kept?.parts.first { $0.isSame(as: part) }
-      // What is kept in memory is empty since the database was opened, whatever it missed.
+      // A volatile part is empty since the database was opened, whatever it missed.
       if let known, !part.isVolatile {
         record.parts[index].watermark = isFailed ? [] : known.watermark
       } else if known != nil, traits.configuration.build == .none {
@@ -211,13 +215,13 @@ struct Registration<Definition: DatabaseExtension> {
     }
     let isSame = keepsAll && kept?.parts.count == record.parts.count
     if case .failed? = kept?.state, let kept, isSame {
-      // It fails again until another version is registered, or it is asked for.
+      // The extension stays failed until another version is registered, or a build is requested.
       record = kept
     } else if case .ingesting? = kept?.state, let state = kept?.state, isSame {
-      // What runs have is of use if they have it of all parts.
+      // Runs can be kept only if they contain entries of all parts.
       record.state = state
     } else if case .stale? = kept?.state, let state = kept?.state {
-      // It catches up first: new parts are built after that.
+      // The extension catches up first; new parts are built afterwards.
       record.state = state
     } else if record.keepsNoPart {
       record.state = isFailed ? .building(watermark: []) : kept?.state ?? (isBuilt ? .building(watermark: []) : .ready)
@@ -227,25 +231,25 @@ struct Registration<Definition: DatabaseExtension> {
     return keepsAll
   }
 
-  /// Whether what is on disk is of this definition, and whole, or can be made so.
+  /// Returns whether the content on disk matches this definition and is complete, or can be completed.
   private func canGoOn(_ known: ExtensionRecord, _ tag: String, _ list: ExtensionList) -> Bool {
     guard known.versionTag == tag, known.layout == traits.configuration.layout,
       known.scope == traits.scope.recordText
     else { return false }
-    // What it made of another is gone with that one's content.
+    // Content that was made from a dependency is invalid if the dependency's content is gone.
     for dependency in traits.dependencies.compactMap({ list[$0] }) {
       if dependency.beganAnew || dependency.record.state != .ready { return false }
     }
     switch known.state {
     case .building, .ready, .failed: return true
     case .ingesting: return traits.canBeIngested
-    // Another extension may have been built again since, with other content than it has looked at.
+    // A dependency may have been built again since, with other content than this extension has read.
     case .stale(let position):
       return position != nil && traits.configuration.catchesUp && traits.dependencies.isEmpty
     }
   }
 
-  /// Throws where the record is of another kind, or of a newer program.
+  /// Throws if the record is of another kind, or of a newer program.
   private func requireSameExtension(_ known: ExtensionRecord) throws {
     try known.requireKind(traits.kind, name)
     guard known.layout <= traits.configuration.layout else {
@@ -256,14 +260,15 @@ struct Registration<Definition: DatabaseExtension> {
     }
   }
 
-  /// What it is built from: its own version, and those of what it depends on, so that it is built again with them.
+  /// Returns the version tag: the extension's own version, and those of its dependencies, so that it is built again
+  /// with them.
   private func fullTag(_ list: ExtensionList) -> String {
     traits.fullTag { list[$0]?.record }
   }
 }
 
 extension ExtensionTraits {
-  /// The version of a definition, and what it depends on, as records have them.
+  /// Returns the version of the definition and the identities of its dependencies, as records contain them.
   func fullTag(_ record: (String) throws -> ExtensionRecord?) rethrows -> String {
     let tags = try dependencies.sorted().compactMap { name in try record(name).map { "\(name)=\($0.identity)" } }
     return ([configuration.version] + tags).joined(separator: String(ExtensionRecord.tagSeparator))
@@ -271,7 +276,7 @@ extension ExtensionTraits {
 }
 
 extension ExtensionRecord {
-  /// Whether it is of a definition.
+  /// Returns whether the record matches a definition.
   func isOf(_ traits: ExtensionTraits, _ tag: String) -> Bool {
     let parts = traits.parts.map { Part($0) }
     return versionTag == tag && layout == traits.configuration.layout && scope == traits.scope.recordText

@@ -2,8 +2,8 @@ internal import Synchronization
 
 /// Puts another definition in force for an extension, in a write transaction.
 ///
-/// What the new definition keeps is built into a *generation* of families of its own, so that nothing has to be undone
-/// where the transaction is not committed, and readers of earlier commits have what they had.
+/// The content of the new definition is built into a *generation* of families of its own, so that nothing has to be
+/// undone if the transaction is not committed, and readers of earlier commits keep the old content.
 ///
 /// ```
 ///  nothing to build, or what is kept stays:  switch in this transaction
@@ -11,7 +11,8 @@ internal import Synchronization
 ///  more:                                     record names the shadow ─▶ chunks of a build ─▶ one commit switches
 ///  more, and the old one is not whole:       switch in this transaction, build as after a registration
 /// ```
-/// While a shadow is built both definitions receive each change, and each writes to its own parts; the old one answers.
+/// While a shadow is built, both definitions receive each change and write to their own parts, and the old one serves
+/// reads.
 struct Replacement<Definition: DatabaseExtension> {
   private let transaction: WriteTransaction
   private let definition: Definition
@@ -41,7 +42,7 @@ struct Replacement<Definition: DatabaseExtension> {
       throw DatabaseError(.definitionDiffers, "the extension that is registered as \"\(name)\" is of another type")
     }
     try check(list)
-    // The families of what is not committed, or undone, are dropped later.
+    // The families of a replacement that is not committed, or is undone, are dropped later.
     core.extensions.noteLeftovers()
     let tag = try traits.fullTag { dependency in
       try list[dependency].map { try $0.storedRecord(transaction)?.alone ?? $0.record }
@@ -115,7 +116,8 @@ struct Replacement<Definition: DatabaseExtension> {
 
   private func rowCount() throws -> Int { try infos.reduce(0) { try $0 + transaction.count($1) } }
 
-  /// Gives it all rows. What hooks change meanwhile in rows that come later it is given with those.
+  /// Passes all rows to the definition. Changes that its hooks make to later rows are included when these rows are
+  /// passed.
   private func build(_ registered: RegisteredExtension, _ record: ExtensionRecord) throws {
     var reached = record
     reached.beginAnew()
@@ -160,8 +162,8 @@ struct Replacement<Definition: DatabaseExtension> {
 }
 
 extension WriteTransaction {
-  /// Gives a row to an extension that is built, as inserted. It counts for `parts`, and what the extension writes goes to
-  /// those and to `reviewed`.
+  /// Passes a row to an extension that is being built, as inserted. The row counts for `parts`, and the extension's
+  /// writes are applied to these and to `reviewed`.
   func give(
     _ row: StoredRow, _ key: [UInt8], _ info: CollectionInfo, to open: OpenExtension, parts: PartSet,
     reviewed: PartSet = []
@@ -173,23 +175,25 @@ extension WriteTransaction {
     try dooming { try notify(facts, to: open, parts: parts, reviewed: reviewed) }
   }
 
-  /// Puts another definition in force for an extension: other closures, another version of what it keeps.
+  /// Replaces the definition of an extension by another one, with other closures or another version of what it keeps.
   ///
-  /// It counts from this call on, and for others with the commit; where the transaction or a savepoint around the call
-  /// is undone, the old one is in force again. Other transactions that began before the commit keep the old definition and
-  /// what it kept. Where version, layout, scope, parts and dependencies are those of the old one, what it keeps stays.
-  /// Otherwise at most 10,000 rows of its scope are given to it in this transaction. With more of them it is built in the
-  /// background, beside the old one, which answers and is kept up until one commit puts the new one in force:
-  /// `Database.ready` waits for that. Another replacement ends such a build. Where the old one was not ready, the new one
-  /// is in force at once, and throws `.notReady` until it is built.
+  /// The new definition is in force for this transaction from this call on, and for others with the commit; if the
+  /// transaction or a savepoint around the call is undone, the old one is in force again. Transactions that began
+  /// before the commit keep the old definition and its content. If version, layout, scope, parts and dependencies are
+  /// those of the old definition, the content stays. Otherwise, if its scope has at most 10,000 rows, they are passed
+  /// to the new definition in this transaction. If it has more, the new definition is built in the background while the
+  /// old one serves reads and is kept up to date, until one commit puts the new one in force: `Database.ready` waits
+  /// for that. Another replacement ends such a build. If the old definition was not ready, the new one is in force at
+  /// once, and throws `.notReady` until it is built.
   ///
-  /// Extensions that depend on it receive `ReplacedDependency`. Settings stay. What `Shared` is moves by `didSkip`.
-  /// A program that is started again before the build has ended registers one of the two, or both by
-  /// `Database.register(_:as:replacing:)`.
+  /// Extensions that depend on this one receive `ReplacedDependency`. Settings stay. The shared state moves by
+  /// `didSkip`. A program that is started again before the build has ended registers one of the two definitions, or
+  /// both by `Database.register(_:as:replacing:)`.
   ///
-  /// Not inside of hooks, and not in writes side by side: `.invalidArgument`. Throws `.unknownExtension`,
-  /// `.invalidDefinition`, `.definitionDiffers` for a handle of another type, and what the extension throws: an error of
-  /// its hooks dooms the transaction, one of `didFinishBuild` has changed nothing.
+  /// Must not be called inside hooks or in concurrent writes: throws `.invalidArgument`. Also throws
+  /// `.unknownExtension`, `.invalidDefinition`, `.definitionDiffers` for a handle of another type, and what the
+  /// extension throws: an error of its hooks dooms the transaction, whereas after an error of `didFinishBuild` nothing
+  /// has changed.
   public func replaceDefinition<Definition: DatabaseExtension>(
     of handle: ExtensionHandle<Definition>, by new: Definition, progress: (@Sendable (BuildProgress) -> Void)? = nil
   ) throws {
@@ -202,7 +206,7 @@ extension WriteTransaction {
       throw DatabaseError(
         .invalidArgument, "a definition is replaced by a hook; replace it in the closure of the write")
     }
-    // What is pending was received by the definitions as they are.
+    // The pending changes were received by the current definitions.
     try flushExtensions()
     try savepoint { try Replacement(self, of: handle.name, by: new, progress: progress).run() }
   }

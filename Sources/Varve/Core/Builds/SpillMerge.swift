@@ -1,27 +1,28 @@
-/// Merges what a build has collected of one part: the runs that families have, and the one in memory, in the order of
-/// their keys. Of a key that several have the latest counts; counters are taken together by their rule.
+/// Merges what a build has collected for one part, the runs in families and the one in memory, in the order of the
+/// keys. If several runs have a key, the latest entry counts; counters are combined by their rule.
 ///
 /// ```
 ///  run 0 ─┐
 ///  run 1 ─┼─▶ heap: the least key first, of equal ones the latest run ─▶ table
 ///  memory ┘
 /// ```
-/// Complexity: O(n log r) for n entries in r runs. An entry of a run is copied once; with nothing but memory none is.
+/// Complexity: O(n log r) for n entries in r runs. An entry of a run in a family is copied once; if there is only the
+/// run in memory, no entry is copied.
 struct SpillMerge {
   private let rule: CounterRule?
-  /// A heap.
+  /// The sources as a binary heap, by `SpillSource.precedes`.
   private var sources: [SpillSource] = []
   private let memory: SpillRun
   private let cursors: [FamilyCursor]
 
-  /// The families of the runs, the earliest first, and what is in memory, sorted.
+  /// Creates a merge of the families of the runs, the earliest first, and the sorted run in memory.
   init(_ families: [StorageFamily], of snapshot: any StorageSnapshot, _ memory: SpillRun) {
     rule = memory.rule
     self.memory = memory
     cursors = families.map { FamilyCursor(StorageRange(), in: $0, of: snapshot, isReverse: false) }
   }
 
-  /// Calls `body` with every key, in order, and `pause` now and then.
+  /// Calls `body` with every key, in order, and `pause` about every 4,096 entries.
   mutating func forEach(
     pause: () throws -> Void, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws {
@@ -43,7 +44,7 @@ struct SpillMerge {
       unsafe try body(source.key.span.bytes, source.value.span.bytes)
       count += 1
       if count % 4_096 == 0 { try pause() }
-      // Often the next entry is of the same source: then the heap stays as it is.
+      // The next entry is often of the same source; the heap then stays as it is.
       let hasMore = try source.advance()
       if hasMore, sources.first.map(source.precedes) ?? true { continue }
       if hasMore { insert(source) }
@@ -52,7 +53,7 @@ struct SpillMerge {
     }
   }
 
-  /// Takes the entries of earlier runs that have the same key.
+  /// Consumes the entries of earlier runs that have the same key.
   private mutating func takeOthers(into first: SpillSource) throws {
     while let other = sources.first, ByteOrder.areEqual(other.key, first.key) {
       if let rule {
@@ -69,7 +70,7 @@ struct SpillMerge {
 
   // MARK: - The heap
 
-  /// Moves a source to its next entry, and puts it into the heap if it has one.
+  /// Moves a source to its next entry, and inserts it into the heap if it has one.
   private mutating func add(_ source: SpillSource) throws {
     if try source.advance() { insert(source) }
   }
@@ -100,14 +101,14 @@ struct SpillMerge {
   }
 }
 
-/// A run, at one of its entries.
+/// A run, positioned at one of its entries.
 private final class SpillSource {
-  /// Later runs have greater ones.
+  /// The order of the run: later runs have greater values.
   private let order: Int
-  /// Nil: it is the one in memory.
+  /// The cursor of a run in a family, or `nil` for the run in memory.
   private var cursor: FamilyCursor?
   private let memory: SpillRun
-  /// In memory: where it continues.
+  /// The index of the next entry of the run in memory.
   private var index = 0
   private(set) var key: [UInt8] = []
   var value: [UInt8] = []
@@ -118,7 +119,7 @@ private final class SpillSource {
     self.memory = memory
   }
 
-  /// False after the last entry.
+  /// Moves to the next entry. Returns false after the last.
   func advance() throws -> Bool {
     if cursor != nil { return try cursor?.withNext { [self] in set($0, $1) } != nil }
     guard let next = memory.withEntry(at: index, { set($0, $1) }) else { return false }

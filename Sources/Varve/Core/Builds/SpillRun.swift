@@ -1,40 +1,42 @@
 internal import Foundation
 
-/// What a build has collected of one part: entries in the order in which they came, which are then sorted.
+/// The entries that a build has collected for one part, in the order of their arrival until they are sorted.
 ///
 /// ```
 ///  entry   size of the key (4) │ size of the value (4) │ key │ value
 /// ```
-/// In memory only. The value of an addition to a counter is its number, eight bytes. Of several entries of a key the last
-/// counts; of a counter they are taken together by its rule.
+/// The format is used in memory only. The value of an addition to a counter is its number, eight bytes. If a key has
+/// several entries, the last one counts; those of a counter are combined by its rule.
 ///
 /// It belongs to one thread at a time.
 @safe
 final class SpillRun {
   private struct Slot {
-    /// The eight bytes of the key after those that all keys begin with, as a number in the order of the bytes.
+    /// The eight bytes of the key that follow the prefix common to all keys, as a number with the same order as the
+    /// bytes.
     let head: UInt64
     let offset: UInt32
   }
 
-  /// How many entries there were, and how many bytes, at a moment.
+  /// The number of entries and bytes at a point in time.
   struct Mark {
     fileprivate let count: Int
     fileprivate let size: Int
   }
 
-  /// How the part's counters take a number; nil where it has none.
+  /// The rule of the part's counters, or `nil` if it has none.
   let rule: CounterRule?
-  // Safety: the first `size` bytes are whole entries, at `offsets`; it has `capacity` bytes and is this object's alone.
+  // Safety: the first `size` bytes are whole entries, at `offsets`. The buffer has `capacity` bytes and is owned by
+  // this object alone.
   private var base: UnsafeMutableRawPointer
   private var capacity: Int
   private var size = 0
   private var offsets: [UInt32] = []
-  /// After `sort`, in order.
+  /// The entries in order, after `sort`.
   private var slots: [Slot] = []
 
   private static let headerSize = 8
-  /// What an entry takes beside its key and its value, with what it takes to sort it.
+  /// The bytes that an entry takes in addition to its key and value, including those for sorting.
   static let overhead = headerSize + MemoryLayout<UInt32>.stride + MemoryLayout<Slot>.stride
 
   init(_ rule: CounterRule?) {
@@ -48,13 +50,13 @@ final class SpillRun {
   var isEmpty: Bool { offsets.isEmpty }
   var mark: Mark { Mark(count: offsets.count, size: size) }
 
-  /// Forgets what came after a mark.
+  /// Removes the entries after a mark.
   func cut(to mark: Mark) {
     offsets.removeSubrange(mark.count...)
     size = mark.size
   }
 
-  /// Forgets everything, and keeps the memory for what comes next.
+  /// Removes all entries, and keeps the memory for later ones.
   func removeAll() {
     offsets.removeAll(keepingCapacity: true)
     slots.removeAll(keepingCapacity: true)
@@ -68,7 +70,7 @@ final class SpillRun {
     unsafe key.withUnsafeBytes { key in unsafe value.withUnsafeBytes { value in unsafe append(key, value) } }
   }
 
-  /// Adds a number that a counter takes.
+  /// Adds a number for a counter.
   func append(_ key: [UInt8], _ number: Int64) {
     unsafe key.withUnsafeBytes { key in
       unsafe withUnsafeBytes(of: number) { value in unsafe append(key, value) }
@@ -93,8 +95,9 @@ final class SpillRun {
     size = end
   }
 
-  /// A chunk of a build ends at the bound of what is collected, so one row alone, whose writes are bounded by the limit of
-  /// a commit, comes to more than that, and offsets have room for both.
+  /// Makes room up to `end`. A chunk of a build ends once the bound on collected bytes is reached, so only the writes
+  /// of a single row, which are bounded by the size limit of a commit, can exceed that bound; offsets have room for
+  /// both.
   private func grow(to end: Int) {
     precondition(end <= Int(UInt32.max), "a build has collected \(end) bytes of a part, more than an offset can say")
     let capacity = max(end, 2 * self.capacity)
@@ -107,7 +110,7 @@ final class SpillRun {
 
   // MARK: - Entries
 
-  // Safety, of all: offsets are those of whole entries, and a pointer is not used after the next change.
+  // Safety of the following methods: offsets are those of whole entries, and no pointer is used after the next change.
 
   @inline(__always)
   private func key(at offset: UInt32) -> UnsafeRawBufferPointer {
@@ -125,7 +128,7 @@ final class SpillRun {
 
   // MARK: - Order
 
-  /// Brings the entries in order: by key, and those of one key as they came. Complexity: O(n log n).
+  /// Sorts the entries by key, and those of one key by arrival. Complexity: O(n log n).
   func sort() {
     let shared = sharedSize
     slots.removeAll(keepingCapacity: true)
@@ -138,7 +141,7 @@ final class SpillRun {
     }
   }
 
-  /// How many bytes all keys have in common at their beginning.
+  /// The number of bytes of the prefix that is common to all keys.
   private var sharedSize: Int {
     guard let first = offsets.first else { return 0 }
     let key = unsafe key(at: first)
@@ -172,8 +175,8 @@ final class SpillRun {
     return order != 0 ? order : left.count - right.count
   }
 
-  /// Calls `body` with the key at an index of the order, with the value that counts, and returns the index of the next key;
-  /// nil after the last. Neither key nor value may be kept.
+  /// Calls `body` with the key at an index of the order and the value that counts. Returns the index of the next key,
+  /// or `nil` after the last. `body` must not keep the key and the value.
   func withEntry(at index: Int, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void) rethrows -> Int? {
     guard index < slots.count else { return nil }
     let first = slots[index]

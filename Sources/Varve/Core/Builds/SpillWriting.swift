@@ -1,19 +1,19 @@
-/// What a build by tables has collected of what an extension writes to its parts.
+/// The writes of an extension to its parts that a build by tables has collected.
 ///
-/// It belongs to one thread at a time, that of the build.
+/// It belongs to one thread at a time: that of the build.
 final class Spill {
   let registered: RegisteredExtension
-  /// A part is known to the transactions of the build by a family that no storage has: the number of the last family that
-  /// there can be, less the index of the part.
+  /// The families by which the transactions of the build address the parts. They do not exist in the storage: their
+  /// numbers are the highest possible family number minus the index of the part.
   let families: [StorageFamily?]
-  /// By the index of the part.
+  /// The runs, by the index of the part.
   private(set) var runs: [SpillRun]
-  /// The memory that entries take.
+  /// The memory of the entries, in bytes.
   private(set) var byteCount = 0
-  /// What the extension has done that is not collected; nil: nothing.
+  /// The first operation of the extension that can't be collected, or `nil` if there was none.
   private(set) var refusal: String?
 
-  /// How much there was at a moment.
+  /// The amount that was collected at a point in time.
   struct Mark {
     fileprivate let runs: [SpillRun.Mark]
     fileprivate let byteCount: Int
@@ -29,13 +29,13 @@ final class Spill {
 
   var mark: Mark { Mark(runs: runs.map { $0.mark }, byteCount: byteCount) }
 
-  /// Forgets what came after a mark.
+  /// Removes the entries after a mark.
   func cut(to mark: Mark) {
     for (run, mark) in zip(runs, mark.runs) { run.cut(to: mark) }
     byteCount = mark.byteCount
   }
 
-  /// Gives away what was collected, to be written by another thread, and continues in empty runs.
+  /// Returns the collected runs, to be written by another thread, and continues with empty ones.
   func takeRuns(leaving emptied: [SpillRun]?) -> [SpillRun] {
     defer {
       runs = emptied ?? runs.map { SpillRun($0.rule) }
@@ -44,14 +44,15 @@ final class Spill {
     return runs
   }
 
-  /// The extension does what is not collected: the build goes by puts, whatever the extension makes of the error.
+  /// Notes that the extension does something that can't be collected, so that it is built by puts, however it handles
+  /// the returned error.
   func refuse(_ what: String) -> DatabaseError {
     if refusal == nil { refusal = what }
     return DatabaseError(
       .invalidArgument, "extension \"\(registered.name)\" \(what) while its build collects; it will be built by puts")
   }
 
-  /// The index of a part; nil for a family of others.
+  /// Returns the index of a part, or `nil` for any other family.
   @inline(__always)
   fileprivate func part(_ family: StorageFamily) -> Int? {
     let part = Int(UInt32.max - family.number)
@@ -70,8 +71,8 @@ final class Spill {
   }
 }
 
-/// What the transactions of a build by tables write: puts and additions to parts of the extension, which go into its
-/// spill. Everything else is refused. Rows are read at the snapshot.
+/// The writes of the transactions of a build by tables: puts and additions to parts of the extension are added to its
+/// spill, and everything else is refused. Rows are read at the snapshot.
 final class SpillWriting: StorageWriting {
   private let spill: Spill
   private let snapshot: any StorageSnapshot
@@ -83,9 +84,9 @@ final class SpillWriting: StorageWriting {
     bytesBefore = spill.byteCount
   }
 
-  /// Nothing is ever committed.
+  /// Always true, because nothing is ever committed.
   var isEmpty: Bool { true }
-  /// Of this transaction.
+  /// The number of bytes of this transaction.
   var byteCount: Int { spill.byteCount - bytesBefore }
 
   // MARK: - Collected
@@ -127,7 +128,7 @@ final class SpillWriting: StorageWriting {
   func leaveOut(_ family: StorageFamily) throws { throw spill.refuse("uses a scratch part") }
   func leavesOut(_ family: StorageFamily) -> Bool { false }
 
-  /// What is undone was collected already, so all of it goes.
+  /// Entries can't be undone once they are collected, so a savepoint is refused and everything collected is discarded.
   func setSavepoint() { _ = spill.refuse("sets a savepoint") }
   func releaseSavepoint() {}
   func rollBack() {}

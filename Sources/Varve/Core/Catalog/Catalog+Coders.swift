@@ -1,8 +1,8 @@
 internal import FutexLocks
 
-/// The numbers of coders, and which of them writes a collection.
+/// The numbers of coders, and the coder that writes a collection.
 extension Catalog {
-  /// Notes the coders that a definition names, also for collections that were read without them. Throws
+  /// Adds the coders that a definition names to the table, and updates collections that were read without them. Throws
   /// `.invalidDefinition`.
   func addCoders(of definition: CollectionDefinition, _ state: inout CatalogState) throws {
     try state.add(codersOf: definition)
@@ -11,7 +11,8 @@ extension Catalog {
     }
   }
 
-  /// The number of a coder, given to it now where it has none. Throws `.invalidDefinition` where all are given.
+  /// Returns the number of a coder, and assigns one if it has none. Throws `.invalidDefinition` if all numbers are
+  /// assigned.
   func number(ofCoder kind: CoderKind, _ state: inout CatalogState) throws -> UInt8 {
     if let number = kind.number { return number }
     guard case .own(let type) = kind, !kind.isUnnamed else {
@@ -21,7 +22,7 @@ extension Catalog {
     return try number(ofCoderNamed: try CoderTable.checkedName(of: type), &state)
   }
 
-  /// The same by its name, without its type.
+  /// Returns the number of a coder by its name, without its type, and assigns one if it has none.
   func number(ofCoderNamed name: String, _ state: inout CatalogState) throws -> UInt8 {
     if let number = CoderKind.allCases.first(where: { $0.description == name })?.number { return number }
     if let number = state.coders.number(of: name) { return number }
@@ -47,17 +48,19 @@ extension Catalog {
     return number
   }
 
-  /// The same, for rows that come as bytes.
+  /// Returns the number of a coder by its name, for rows that are given as bytes.
   package func number(ofCoderNamed name: String) throws -> UInt8 {
     try state.withLock { state in try number(ofCoderNamed: name, &state) }
   }
 
-  /// The name of a coder by its number.
+  /// Returns the name of the coder with a number.
   package func coderName(_ number: UInt8) -> String { state.withLock { $0.coders.name(number) } }
 
-  /// The record of a collection whose definition names this coder. Where another one writes, this one takes over, in a commit
-  /// of its own: rows that were written before say what wrote them, or it is the first one's. A database that is only read
-  /// stays as it is.
+  /// Returns the record of a collection whose definition names a coder.
+  ///
+  /// If another coder writes the collection so far, this one takes over, in a commit of its own. Rows that were written
+  /// before name their coder, or were written by the collection's first coder. The record of a read-only database stays
+  /// as it is.
   func record(
     _ info: CollectionInfo, writtenBy kind: CoderKind, _ state: inout CatalogState
   ) throws -> CollectionRecord {

@@ -1,9 +1,9 @@
 internal import FutexLocks
 
-/// Other names of collections.
+/// The renaming of collections.
 extension Catalog {
-  /// Checks that a collection may get a name, and notes in the catalog that it changes. Returns how often it has changed then,
-  /// for the commit that renames.
+  /// Checks that a collection may get a name, and notes that the catalog changes. Returns the resulting generation of
+  /// the catalog, for the commit that renames.
   func beginRenaming(_ info: CollectionInfo, to name: String) throws -> UInt32 {
     try state.withLock { state in
       if let definition = state.definitions[info.name], !definition.isProvisional {
@@ -18,20 +18,20 @@ extension Catalog {
     }
   }
 
-  /// Adds to a batch what gives a collection another name, without its extensions.
+  /// Adds to a batch the changes that rename a collection, without its extensions.
   func rename(_ info: CollectionInfo, to name: String, generation: UInt32, _ batch: inout StorageBatch) {
     batch.delete(CatalogKey.collection(info.name), in: families.catalog)
     batch.put(CatalogKey.collection(name), info.record.bytes, in: families.catalog)
     batch.put(CatalogKey.generation, BigEndian.bytes(generation), in: families.catalog)
   }
 
-  /// The commit that renames was made. With the writer held.
+  /// Updates the catalog after the commit that renames. Must be called with the writer held.
   func didRename(_ info: CollectionInfo, to name: String, generation: UInt32, at version: CommitVersion) throws {
     try state.withLock { state in
       let known = state.collections[info.name] ?? info
       state.end(known, at: version)
       state.collections[info.name] = nil
-      // What a typed store has said of it was about its former name.
+      // A provisional definition, made by a typed store, described the former name.
       if state.definitions[info.name]?.isProvisional == true { state.definitions[info.name] = nil }
       state.names[info.record.id] = name
       state.begins[name] = version
@@ -42,7 +42,7 @@ extension Catalog {
         state.collections[name] = try intern(definition.codec.versions, renamed, definition, &state)
       }
       guard state.generation != generation else { return }
-      // Something else has changed meanwhile, and its commit may have been the first.
+      // Something else has changed meanwhile, and its commit may have come first.
       var batch = StorageBatch()
       noteChange(&batch, &state)
       _ = try backend.commit(batch, check: nil, durability: .process)
@@ -51,16 +51,17 @@ extension Catalog {
 
   // MARK: - Former names
 
-  /// Throws where a collection that a definition would make, or find, is there by a former name.
+  /// Throws if a collection that a definition would make or find exists under a former name.
   ///
-  /// `.invalidDefinition` where it is there by both, or by the former name alone and the database was opened without the
-  /// definition; `.readOnly` where it was opened with it, and only reads.
+  /// Throws `.invalidDefinition` if the collection exists under both names, or if it exists under the former name alone
+  /// and the database was opened without the definition; `.readOnly` if the database was opened with it, but is
+  /// read-only.
   func requireNoFormer(_ formerKeys: [String], of name: String, at version: CommitVersion? = nil) throws {
     if formerKeys.isEmpty { return }
     try state.withLock { state in try requireNoFormer(formerKeys, of: name, at: version, state) }
   }
 
-  /// The same of the definition that the database was opened with.
+  /// Throws likewise for the former names in the definition with which the database was opened.
   func requireNoFormer(of name: String, at version: CommitVersion) throws {
     try state.withLock { state in
       guard let definition = state.definitions[name], !definition.formerKeys.isEmpty else { return }

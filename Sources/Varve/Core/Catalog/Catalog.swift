@@ -1,16 +1,17 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// What the database knows of itself: collections, shapes, versions, row ids. Written through, kept in memory.
+/// The catalog of the database: collections, shapes, versions and row ids. It is kept in memory, and changes are
+/// written through.
 ///
 /// # Commits of its own
-/// A name, a shape or a range of row ids is given a number in a small commit of its own, before the transaction
-/// that needs it commits. So numbers never depend on whether that transaction does, concurrent writers can't
-/// give one number to two things, and the log has the number before the first row that uses it. What a
-/// rolled back transaction asked for stays: a name without rows, which no one is shown.
+/// A name, a shape or a range of row ids gets its number in a small separate commit, before the commit of the
+/// transaction that needs it. Numbers therefore never depend on whether that transaction commits, concurrent writers
+/// can't assign one number to two things, and the log contains the number before the first row that uses it. What a
+/// rolled-back transaction has requested stays: for example a collection without rows, which is not shown.
 ///
 /// # Concurrency
-/// Safe from any thread. The lock is held during those commits, which do not wait for a sync.
+/// The catalog is safe to use from any thread. The lock is held during these commits, which do not wait for a sync.
 package final class Catalog: Sendable {
   struct Families: Sendable {
     let catalog: StorageFamily
@@ -26,16 +27,16 @@ package final class Catalog: Sendable {
   let state: FutexLock<CatalogState>
   private let currentEdition = CatalogEdition()
 
-  /// Another number after each change of a collection, here and in memory: as long as it is the same, who has asked for
-  /// a collection need not ask again.
+  /// A number that changes with each change of a collection in this process's memory. As long as it is the same, a
+  /// caller that has looked up a collection need not look it up again.
   var edition: UInt64 { currentEdition.number }
 
-  /// How many row ids one commit reserves.
+  /// The number of row ids that one commit reserves.
   static let rowIDRange: UInt64 = 1 << 16
-  /// None is reserved from here on: what says so is damaged.
+  /// The limit of reserved row ids. A catalog that has reserved more is damaged.
   static let rowIDMaximum = UInt64.max - 4 * rowIDRange
 
-  /// `coder` is that of collections that no definition names.
+  /// Creates an empty catalog. `coder` is the coder of collections without a definition.
   init(
     backend: any StorageBackend, families: Families, definitions: [String: CollectionDefinition],
     coder: CoderKind = .binary
@@ -48,23 +49,23 @@ package final class Catalog: Sendable {
 
   // MARK: - Opening
 
-  /// Reads the catalog again where another process has added or dropped collections, or added versions of a format,
-  /// since it was read. Shapes are looked for when a row has one: see `shape(_:)`.
+  /// Reads the catalog again if another process has added or dropped collections, or added versions of a format, since
+  /// it was read. Shapes are read when a row needs one: see `shape(_:)`.
   func refresh(_ snapshot: any StorageSnapshot) throws {
     let (generation, names) = state.withLock { ($0.generation, $0.names(changedAfter: snapshot.version)) }
     if generation < (try number(CatalogKey.generation, snapshot) ?? 0) { return try load(snapshot) }
     for name in names { try lookBack(name, snapshot) }
   }
 
-  /// Corrects when a name passed from one collection to the next, at a version before the one that the catalog was read
-  /// at: another thread, with a later snapshot, has read it first.
+  /// Corrects the version at which a name passed from one collection to the next, by a snapshot that is older than the
+  /// one from which another thread has read the catalog already.
   private func lookBack(_ name: String, _ snapshot: any StorageSnapshot) throws {
     guard let bytes = try snapshot.value(of: CatalogKey.collection(name), in: families.catalog) else { return }
     let record = try CollectionRecord(bytes, name: name)
     state.withLock { $0.notePresent(name, record, at: snapshot.version) }
     let versions = try loadVersions(snapshot)[record.id] ?? [:]
     try state.withLock { state in
-      // Later collections have larger numbers.
+      // Later collections have higher numbers.
       guard var former = state.dropped[name], let given = state.collection(name, at: snapshot.version),
         given.record.id < record.id, let location = former.firstIndex(where: { snapshot.version < $0.end })
       else { return }
@@ -83,7 +84,7 @@ package final class Catalog: Sendable {
     }
   }
 
-  /// A number that the catalog keeps; nil where it has none.
+  /// Returns a number that the catalog stores, or `nil` if it has none.
   private func number(_ key: [UInt8], _ snapshot: any StorageSnapshot) throws -> UInt32? {
     try snapshot.value(of: key, in: families.catalog).flatMap { BigEndian.number($0) }
   }
@@ -113,24 +114,24 @@ package final class Catalog: Sendable {
     let nextCollection = try number(CatalogKey.nextCollection, snapshot) ?? 1
     let generation = try number(CatalogKey.generation, snapshot) ?? 0
     let rowIDsReserved: UInt64 = reserved.flatMap { BigEndian.number($0) } ?? 1
-    // Each has a next one.
+    // Each of these numbers must have a successor.
     let numbers = [firstVersion, nextCollection, generation] + names.keys + versions.values.flatMap(\.keys)
     guard !numbers.contains(.max), rowIDsReserved < Self.rowIDMaximum else {
       throw Self.damaged("a number is the largest that there can be")
     }
     try state.withLock { state in
-      // Of two who read it again, the one that saw less may come last.
+      // If two threads read the catalog again, the one with the older snapshot may finish last.
       guard generation >= state.generation else { return }
       state.coders.load(coders.names, next: coders.next)
       try state.coders.add(defaultCoder)
       for definition in state.definitions.values { try state.add(codersOf: definition) }
-      // A definition may have come while the records were read.
+      // A definition may have been added while the records were read.
       var collections: [String: CollectionInfo] = [:]
       for (name, record) in records {
         let definition = state.definition(of: name, record)
         collections[name] = try makeInfo(name, record, definition, versions[record.id] ?? [:], state.coders)
       }
-      // Another process has dropped them, or given them other names.
+      // Another process has dropped or renamed these collections.
       let gone = state.collections.filter { name, info in records[name]?.id != info.record.id }
       for info in gone.values { state.end(info, at: snapshot.version) }
       for info in gone.values { if let new = names[info.record.id] { state.begins[new] = snapshot.version } }
@@ -189,7 +190,7 @@ package final class Catalog: Sendable {
     return names
   }
 
-  /// All entries whose keys begin with a tag, without it.
+  /// Returns all entries whose keys begin with a tag, with the tag removed from the keys.
   private func entries(
     _ tag: [UInt8], _ snapshot: any StorageSnapshot
   ) throws -> [(suffix: [UInt8], value: [UInt8])] {
@@ -211,21 +212,21 @@ package final class Catalog: Sendable {
     state.withLock { state in state.names[id].flatMap { state.collections[$0] } }
   }
 
-  /// The collection that had the name at a version.
+  /// Returns the collection that had a name at a version.
   func collection(_ name: String, at version: CommitVersion) -> CollectionInfo? {
     state.withLock { $0.collection(name, at: version) }
   }
 
-  /// The name that a collection has, or had before it was dropped.
+  /// Returns the name that a collection has, or had before it was dropped.
   func name(of id: UInt32) -> String? { state.withLock { $0.names[id] ?? $0.droppedNames[id] } }
 
-  /// The numbers of all that were ever dropped.
+  /// The numbers of all collections that were ever dropped.
   var droppedNumbers: Set<UInt32> { state.withLock { Set($0.droppedNames.keys) } }
 
-  /// All that there are, in no order.
+  /// All collections, in no particular order.
   var collections: [CollectionInfo] { state.withLock { Array($0.collections.values) } }
 
-  /// All collections that existed at a version, in no order.
+  /// Returns all collections that existed at a version, in no particular order.
   func collections(at version: CommitVersion) -> [CollectionInfo] {
     state.withLock { state in
       if state.dropped.isEmpty { return Array(state.collections.values) }
@@ -233,8 +234,8 @@ package final class Catalog: Sendable {
     }
   }
 
-  /// The collection with a name; made by the definition, or with `coder`, `storage` and the type of its first key,
-  /// where there is none. Throws `.definitionDiffers` where the definition is not what is on disk.
+  /// Returns the collection with a name. If there is none, it is made by the definition, or with `coder`, `storage` and
+  /// the type of its first key. Throws `.definitionDiffers` if the definition differs from what is on disk.
   package func collection(
     _ name: String, definition: CollectionDefinition?, keyType: String, coder: CoderKind,
     storage: CollectionStorage = .shared
@@ -245,14 +246,15 @@ package final class Catalog: Sendable {
       if backend.isReadOnly {
         throw DatabaseError(.readOnly, "the collection is not there, and the database is read-only", collection: name)
       }
-      // One that was dropped is made again as the program has defined it.
+      // A collection that was dropped is made again as the program has defined it.
       let definition = state.definitions[name] ?? definition
       let number = try number(ofCoder: definition?.coder ?? coder, &state)
       return try make(name, definition, keyType, number, definition?.storage ?? storage, &state)
     }
   }
 
-  /// The same by the name of a coder, whose type the program need not have: for rows that come as bytes.
+  /// Returns or makes a collection by the name of a coder, whose type the program need not have, for rows that are
+  /// given as bytes.
   package func collection(
     _ name: String, keyType: String, coderName: String, storage: CollectionStorage
   ) throws -> CollectionInfo {
@@ -262,7 +264,8 @@ package final class Catalog: Sendable {
     }
   }
 
-  /// Gives a collection a definition. Makes none: throws `.snapshotTooOld` where this one was dropped.
+  /// Sets the definition of a collection. It never makes a collection: it throws `.snapshotTooOld` if this one was
+  /// dropped.
   func define(_ found: CollectionInfo, _ definition: CollectionDefinition) throws -> CollectionInfo {
     try state.withLock { state in
       guard let known = state.collections[found.name], known.record.id == found.record.id else {
@@ -274,7 +277,8 @@ package final class Catalog: Sendable {
     }
   }
 
-  /// Adds a definition that comes late. Throws `.alreadyDefined`: of two that come at the same time to one of them.
+  /// Adds a definition after the opening of the database. Throws `.alreadyDefined` if the collection has one; if two
+  /// are added at the same time, one of the calls throws.
   func define(_ definition: CollectionDefinition) throws {
     let name = definition.name
     try state.withLock { state in
@@ -286,7 +290,7 @@ package final class Catalog: Sendable {
       if let found {
         _ = try define(found, definition, &state)
       } else if backend.isReadOnly {
-        // Of a database that another program writes: it may come.
+        // The program that writes the database may still make the collection.
         state.definitions[name] = definition
       } else {
         let number = try number(ofCoder: definition.coder, &state)
@@ -298,8 +302,8 @@ package final class Catalog: Sendable {
   private func define(
     _ found: CollectionInfo, _ definition: CollectionDefinition?, _ state: inout CatalogState
   ) throws -> CollectionInfo {
-    // A definition that was there when the catalog was read may have versions that the catalog does not number, and
-    // another coder than the one that writes.
+    // A definition that was known when the catalog was read may have versions that the catalog has not numbered, and a
+    // coder other than the one that writes.
     guard let given = definition else { return found }
     let isNew = found.definition.map { $0.isProvisional && !given.isProvisional } ?? true
     let definition = isNew ? given : found.definition ?? given
@@ -339,7 +343,8 @@ package final class Catalog: Sendable {
     }
     let record = CollectionRecord(
       id: state.nextCollection, coder: coder, isOwn: isOwn, keyType: definition?.keyTypeName ?? keyType)
-    // Also where what follows throws: it may have happened all the same, and no id is given twice.
+    // The id is used up even if the following calls throw, because the commit may have happened all the same, and no id
+    // is given twice.
     state.nextCollection += 1
     if isOwn {
       for part in ["objects", "metadata"] {
@@ -355,8 +360,8 @@ package final class Catalog: Sendable {
     return try definition.map { try intern($0.codec.versions, info, $0, &state) } ?? info
   }
 
-  /// Forgets a collection that has no rows any more. What its name is used for next is another one, with another number.
-  /// With the writer held.
+  /// Removes a collection that has no rows left. If its name is used again, that is another collection, with another
+  /// number. Must be called with the writer held.
   func drop(_ info: CollectionInfo) throws {
     try state.withLock { state in
       let id = info.record.id
@@ -367,7 +372,7 @@ package final class Catalog: Sendable {
       batch.delete(info.countKey, in: families.counts)
       noteChange(&batch, &state)
       let end = try backend.commit(batch, check: nil, durability: .process).version
-      // Another thread may have defined it since it was looked up.
+      // Another thread may have defined the collection since it was looked up.
       let known = state.collections[info.name] ?? info
       state.end(known, at: end)
       state.droppedNames[id] = info.name
@@ -378,7 +383,7 @@ package final class Catalog: Sendable {
     }
   }
 
-  /// A crash may have left one without a record.
+  /// Creates a family, unless a crash has left one without a record.
   private func makeFamily(_ name: String, options: StorageFamilyOptions) throws {
     if try backend.families().contains(where: { $0.name == name }) { return }
     _ = try backend.createFamily(name, options: options)
@@ -406,7 +411,7 @@ package final class Catalog: Sendable {
       versions: VersionNumbers(current: current ?? 0, names: versions))
   }
 
-  /// The number of a version of a collection's format, given to it now where it has none.
+  /// Returns the number of a version of a collection's format, and assigns one if it has none.
   package func number(ofVersion version: String, in collection: String) throws -> UInt32 {
     try state.withLock { state in
       guard var info = state.collections[collection] else {
@@ -420,7 +425,7 @@ package final class Catalog: Sendable {
     }
   }
 
-  /// Numbers the versions of a format that have none yet.
+  /// Assigns numbers to the versions of a format that have none.
   func intern(
     _ versions: [String], _ info: CollectionInfo, _ definition: CollectionDefinition?, _ state: inout CatalogState
   ) throws -> CollectionInfo {
@@ -438,16 +443,16 @@ package final class Catalog: Sendable {
     return try makeInfo(info.name, info.record, definition, names, state.coders)
   }
 
-  /// Notifies processes that follow this one, in the commit that adds or drops it, that the catalog has changed.
+  /// Notifies the processes that follow this one that the catalog has changed, in the commit of the change.
   func noteChange(_ batch: inout StorageBatch, _ state: inout CatalogState) {
-    // Also where the commit throws: it may have happened all the same.
+    // The number changes even if the commit throws, because it may have happened all the same.
     state.generation += 1
     batch.put(CatalogKey.generation, BigEndian.bytes(state.generation), in: families.catalog)
   }
 
   // MARK: - Numbers
 
-  /// A row id that was never given.
+  /// Returns a row id that was never given before.
   func nextRowID() throws -> RowID {
     try state.withLock { state in
       if state.nextRowID >= state.rowIDsReserved {
@@ -464,7 +469,7 @@ package final class Catalog: Sendable {
 }
 
 extension Catalog: ShapeRegistry {
-  /// The number of a shape, given to it now where it has none.
+  /// Returns the number of a shape, and assigns one if it has none.
   package func number(of shape: Shape) throws -> UInt32 {
     try state.withLock { state in
       if let number = state.shapes.number(of: shape) { return number }
@@ -477,10 +482,10 @@ extension Catalog: ShapeRegistry {
     }
   }
 
-  /// The shape with a number.
+  /// Returns the shape with a number.
   package func shape(_ number: UInt32) throws -> Shape {
     if let shape = state.withLock({ $0.shapes.shape(number) }) { return shape }
-    // Another process may have written it since.
+    // Another process may have written the shape since the catalog was read.
     let bytes = try backend.snapshot().value(of: CatalogKey.shape(number), in: families.catalog)
     guard let bytes else { throw DatabaseError(.corruption, "the catalog has no shape \(number)") }
     return try state.withLock { state in

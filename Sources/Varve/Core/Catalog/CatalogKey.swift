@@ -1,4 +1,4 @@
-/// The keys of the family `catalog`: a tag, and what it names.
+/// The keys of the family `catalog`: a tag, followed by the name or number of the entry.
 ///
 /// ```
 ///  'f'                                → format of the object floor, 4 bytes big-endian
@@ -18,8 +18,8 @@
 ///  'q'                                → damaged blocks were given up, and what follows from that is not done: empty
 ///  'x' extension number (4) name      → a setting of an extension, see ExtensionSettings
 /// ```
-/// On disk: never change. Names are UTF-8 in normal form C. Only a salvage writes 'p', 't' and 'w', where there may be rows with numbers
-/// that the catalog has lost.
+/// The format is on disk and must never change. Names are UTF-8 in normalization form C. Only a salvage writes 'p', 't'
+/// and 'w', because there may be rows with numbers that the catalog has lost.
 package enum CatalogKey {
   package static let format: [UInt8] = Array("f".utf8)
   package static let generation: [UInt8] = Array("g".utf8)
@@ -38,7 +38,7 @@ package enum CatalogKey {
   package static let versions: [UInt8] = Array("v".utf8)
   package static let settings: [UInt8] = Array("x".utf8)
 
-  /// The format that this version writes, and the highest that it reads.
+  /// The format that this version writes, and the highest format that it reads.
   package static let currentFormat: UInt32 = 1
 
   package static func collection(_ name: String) -> [UInt8] { collections + Array(Name.composed(name).utf8) }
@@ -53,13 +53,13 @@ package enum CatalogKey {
   static func settings(of number: UInt32) -> [UInt8] { settings + BigEndian.bytes(number) }
 }
 
-/// Numbers whose bytes are in their order.
+/// The big-endian encoding of numbers, whose bytes have the same order as the numbers.
 package enum BigEndian {
   package static func bytes<Number: FixedWidthInteger>(_ number: Number) -> [UInt8] {
     unsafe withUnsafeBytes(of: number.bigEndian) { unsafe [UInt8]($0) }
   }
 
-  /// The number at an offset; nil where there are too few bytes.
+  /// Returns the number at an offset, or `nil` if there are too few bytes.
   package static func number<Number: FixedWidthInteger>(
     _ bytes: [UInt8], at offset: Int = 0, as type: Number.Type = Number.self
   ) -> Number? {
@@ -70,7 +70,7 @@ package enum BigEndian {
 }
 
 extension CatalogKey {
-  /// The name after the tag of a key. Throws `.corruption` where it is not text.
+  /// Returns the name after the tag of a key. Throws `.corruption` if it is not text.
   package static func name(in key: [UInt8], after size: Int = 1) throws -> String {
     guard let name = String(validating: key.dropFirst(size), as: UTF8.self) else {
       throw DatabaseError(.corruption, "a name in the catalog is not UTF-8: \(KeyText.text(of: key))")

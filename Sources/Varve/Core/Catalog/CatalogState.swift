@@ -1,34 +1,37 @@
 internal import Synchronization
 
-/// What the catalog keeps in memory. A value; the catalog has it under its lock.
+/// The state of the catalog in memory. It is a value that the catalog guards by its lock.
 struct CatalogState {
   var collections: [String: CollectionInfo] = [:] { didSet { edition.advance() } }
   let edition: CatalogEdition
   var names: [UInt32: String] = [:]
-  /// Those that lost their names while this process had them, by a drop or by another name: earlier snapshots still have
-  /// their rows by these names.
+  /// The collections that have lost a name in this process, by being dropped or renamed. Earlier snapshots still
+  /// contain their rows under these names.
   var dropped: [String: [Dropped]] = [:] { didSet { edition.advance() } }
-  /// Since when names belong to their collections that these had not from the beginning.
+  /// The versions since which names belong to their collections, for collections that did not have their name from the
+  /// beginning.
   var begins: [String: CommitVersion] = [:] { didSet { edition.advance() } }
-  /// The names of all that ever were.
+  /// The names of all collections that were dropped.
   var droppedNames: [UInt32: String] = [:]
-  /// Those of the open, and those that came later.
+  /// The definitions that were given at the opening, and those that were added later.
   var definitions: [String: CollectionDefinition]
   var coders = CoderTable()
   var nextCollection: UInt32 = 1
-  /// How often collections, versions or coders were added, dropped or named, by this process or another.
+  /// The number of times that collections, versions or coders were added, dropped or renamed, by this process or
+  /// another.
   var generation: UInt32 = 0
   var shapes = ShapeTable()
-  /// Of a version that has no number yet: at least this.
+  /// The lowest number for a version that has no number yet.
   var firstVersion: UInt32 = 1
   var nextRowID: UInt64 = 1
   var rowIDsReserved: UInt64 = 1
 
   struct Dropped {
     let info: CollectionInfo
-    /// The first version that has the name for it.
+    /// The first version at which the collection has the name.
     var begin = CommitVersion.zero
-    /// The first version that has not; later, where another process has dropped it.
+    /// The first version at which the collection no longer has the name, or a later one if another process has dropped
+    /// it.
     var end: CommitVersion
   }
 
@@ -48,21 +51,21 @@ struct CatalogState {
     return collections[name]
   }
 
-  /// The names of collections that were dropped or given after a version, as far as is known.
+  /// Returns the names of collections that were dropped or renamed after a version, as far as is known.
   func names(changedAfter version: CommitVersion) -> [String] {
     if dropped.isEmpty, begins.isEmpty { return [] }
     let gone = dropped.compactMap { name, former in former.last.map { version < $0.end } == true ? name : nil }
     return Array(Set(gone + begins.filter { version < $0.value }.keys))
   }
 
-  /// A collection loses its name.
+  /// Removes the name of a collection.
   mutating func end(_ info: CollectionInfo, at version: CommitVersion) {
     let begin = begins.removeValue(forKey: info.name) ?? .zero
     dropped[info.name, default: []].append(Dropped(info: info, begin: begin, end: version))
   }
 
-  /// A version, earlier than that at which the catalog was read, has a collection by a name: so it had lost its former name by
-  /// then.
+  /// Notes that a collection had a name at a version earlier than the one at which the catalog was read, so that it had
+  /// lost its former name by then.
   mutating func notePresent(_ name: String, _ record: CollectionRecord, at version: CommitVersion) {
     if let begin = begins[name], version < begin, collections[name]?.record.id == record.id { begins[name] = version }
     for (other, former) in dropped {
@@ -75,9 +78,9 @@ struct CatalogState {
 
   // MARK: - Definitions
 
-  /// What the program says of a collection as it is read from the catalog. Where another process has dropped the one
-  /// that it knew, and made another of that name, what was said may not hold for this: then the caller that uses it gets an
-  /// error.
+  /// Returns the program's definition for a collection that is read from the catalog. If another process has dropped
+  /// the collection that was defined and made another with its name, the definition may not match this one: it is then
+  /// left out, and the caller that uses it gets an error.
   mutating func definition(of name: String, _ record: CollectionRecord) -> CollectionDefinition? {
     guard let definition = definitions[name], let known = collections[name], known.record.id != record.id else {
       return definitions[name]
@@ -88,14 +91,14 @@ struct CatalogState {
     return definition
   }
 
-  /// Notes the coders that a definition names. Throws `.invalidDefinition`.
+  /// Adds the coders that a definition names. Throws `.invalidDefinition`.
   mutating func add(codersOf definition: CollectionDefinition) throws {
     try coders.add(definition.coder)
     for coder in definition.formerCoders { try coders.add(coder) }
   }
 }
 
-/// Another number after each change of a collection.
+/// A number that changes with each change of a collection.
 final class CatalogEdition: Sendable {
   private let count = Atomic<UInt64>(0)
   var number: UInt64 { count.load(ordering: .acquiring) }

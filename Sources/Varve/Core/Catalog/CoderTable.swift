@@ -1,19 +1,19 @@
-/// The coders of programs that a database knows: by number those of its catalog, by name those of the program.
+/// The programs' own coders that a database knows: those of its catalog by number, and those of the program by name.
 package struct CoderTable: Sendable {
-  /// The numbers of Varve's own coders are below.
+  /// The lowest number of a program's own coder. Varve's own coders have lower numbers.
   package static let firstNumber: UInt8 = 16
-  /// How long a stored name may be, in bytes.
+  /// The maximum size of a stored name, in bytes.
   static let nameSizeMaximum = 255
 
   private(set) var names: [UInt8: String] = [:]
   private var types: [String: any ObjectCoder.Type] = [:]
-  /// At least this is the next number.
+  /// The lowest possible next number.
   private var next = Self.firstNumber
 
   // MARK: - Of the program
 
-  /// Adds what a definition or the options name. Throws `.invalidDefinition` for a name that is not possible, or that
-  /// another type has.
+  /// Adds the coder that a definition or the options name. Throws `.invalidDefinition` for a name that is not allowed,
+  /// or that another type has.
   mutating func add(_ kind: CoderKind) throws {
     guard case .own(let type) = kind, !kind.isUnnamed else { return }
     let name = try Self.checkedName(of: type)
@@ -23,7 +23,7 @@ package struct CoderTable: Sendable {
     types[name] = type
   }
 
-  /// Throws `.invalidDefinition`.
+  /// Returns the stored name of a coder. Throws `.invalidDefinition` if it is not allowed.
   static func checkedName(of type: any ObjectCoder.Type) throws -> String {
     let name = Name.composed(type.storedName)
     func refused(_ what: String) -> DatabaseError {
@@ -41,7 +41,7 @@ package struct CoderTable: Sendable {
 
   // MARK: - Of the catalog
 
-  /// What the catalog has.
+  /// Sets the names and the next number that the catalog has.
   mutating func load(_ names: [UInt8: String], next: UInt8) {
     self.names = names
     self.next = max(next, Self.firstNumber)
@@ -49,10 +49,10 @@ package struct CoderTable: Sendable {
 
   mutating func set(_ name: String, for number: UInt8) { names[number] = name }
 
-  /// The number of a stored name; nil where it has none.
+  /// Returns the number of a stored name, or `nil` if it has none.
   func number(of name: String) -> UInt8? { names.first { $0.value == Name.composed(name) }?.key }
 
-  /// The next that is free, if collections use these; nil where none is left.
+  /// Returns the next free number, given the numbers that collections use, or `nil` if none is left.
   func nextNumber(beside used: some Sequence<UInt8>) -> UInt8? {
     let highest = (names.keys.max() ?? 0, used.max() ?? 0)
     let last = max(highest.0, highest.1)
@@ -62,18 +62,19 @@ package struct CoderTable: Sendable {
 
   // MARK: - Both
 
-  /// The coder with a number: `.own(UnnamedCoder.self)` where the program has not named it. Nil for one of a newer Varve.
+  /// Returns the coder with a number: `.own(UnnamedCoder.self)` if the program has not named it, and `nil` for a coder
+  /// of a newer Varve.
   func kind(_ number: UInt8) -> CoderKind? {
     if number < Self.firstNumber { return CoderKind(number: number) }
     return .own(names[number].flatMap { types[$0] } ?? UnnamedCoder.self)
   }
 
-  /// What a coder is called.
+  /// Returns the name of a coder for messages.
   func name(_ number: UInt8) -> String {
     CoderKind(number: number)?.description ?? names[number] ?? "number \(number)"
   }
 
-  /// Why rows of a coder can't be read or written.
+  /// Returns the error for rows of a coder that can't be read or written.
   func unknown(_ number: UInt8) -> DatabaseError {
     let what = names[number].map { "\"\($0)\"" } ?? "with the number \(number), whose name the catalog does not have"
     return DatabaseError(

@@ -1,30 +1,30 @@
-/// One collection, as an open database knows it: never changed, but replaced when it gets a definition.
+/// A collection of an open database. It is immutable, and is replaced when the collection gets a definition.
 package final class CollectionInfo: Sendable {
   package let name: String
   package let record: CollectionRecord
-  /// How its objects are written.
+  /// The coder that writes the collection's objects.
   package let coder: CoderKind
-  /// The coder that it was made with: that of rows that name none.
+  /// The coder with which the collection was made: that of rows that name none.
   let firstCoder: CoderKind
-  /// What rows say of their coder that are written now; nil: nothing, it is the first one.
+  /// The coder number in rows that are written now, or `nil` if they have none because the first coder writes them.
   package let coderMark: UInt8?
   private let coders: CoderTable
-  /// Where its objects and metadata are, and what their keys begin with there.
+  /// The families with the collection's objects and metadata, and the prefix of the keys there.
   let objects: StorageFamily
   let metadata: StorageFamily
   package let prefix: [UInt8]
-  /// Where the collection's count of rows is kept.
+  /// The key of the collection's count of rows.
   let countKey: [UInt8]
   let definition: CollectionDefinition?
-  /// What each row asks of the definition.
+  /// The properties of the definition that are needed for each row.
   let reading: RowReading
-  /// What the extension of its indexes is registered as, where it has some.
+  /// The name under which the extension of the collection's indexes is registered, if it has indexes.
   let indexesName: String
-  /// The catalog's numbers of the format's versions, and where each stands in the definition.
+  /// The catalog's numbers of the format's versions.
   let versions: VersionNumbers
-  /// Whether some of them are not the definition's, so that there may be rows of a newer program.
+  /// Whether some numbered versions are not in the definition, so that rows of a newer program may exist.
   let hasForeignVersions: Bool
-  /// The Swift type whose keys were found to be the collection's: a shortcut before comparing names.
+  /// The Swift key type that is known to match the collection: a shortcut for comparing names.
   private let keyTypeID: ObjectIdentifier?
 
   init(
@@ -51,35 +51,35 @@ package final class CollectionInfo: Sendable {
     keyTypeID = definition?.keyTypeID
   }
 
-  /// Whether its definition has versions without a number.
+  /// Whether the definition has versions without a number.
   var lacksVersions: Bool {
     let numbered = Set(versions.names.values)
     return definition?.codec.versions.contains { !numbered.contains($0) } ?? false
   }
 
-  /// Whether a row of it may need a coder that the program had not named when this was made.
+  /// Whether a row of the collection may need a coder that the program had not named when this object was made.
   var lacksCoder: Bool { firstCoder.isUnnamed || coder.isUnnamed }
 
-  /// The coder of a row, by what its header says. Throws `.unsupportedVersion` for a number that no coder has.
+  /// Returns the coder of a row, according to its header. Throws `.unsupportedVersion` for a number that no coder has.
   @inline(__always)
   func coder(marked mark: UInt8?) throws -> CoderKind {
     guard let mark else { return firstCoder }
     return try coders.known(mark, name)
   }
 
-  /// The name of the coder of a row.
+  /// Returns the name of the coder of a row.
   package func coderName(marked mark: UInt8?) -> String { coders.name(mark ?? record.coder) }
 
-  /// Why a row with a coder that the program has not named can't be read.
+  /// Returns the error for reading a row whose coder the program has not named.
   func unknownCoder(marked mark: UInt8?) -> DatabaseError {
     let error = coders.unknown(mark ?? record.coder)
     return DatabaseError(error.code, error.message, collection: name)
   }
 
-  /// All of its keys in its families.
+  /// The range of the collection's keys in its families.
   var range: StorageRange { StorageRange(prefix: prefix) }
 
-  /// The key of a row in the collection's families. Throws `.keyTypeDiffers`, `.invalidKey`, `.keyTooLong`.
+  /// Returns the key of a row in the collection's families. Throws `.keyTypeDiffers`, `.invalidKey`, `.keyTooLong`.
   func storageKey<Key: KeyCodable>(_ key: Key, limit: Int) throws -> [UInt8] {
     if keyTypeID != ObjectIdentifier(Key.self), Key.keyType.description != record.keyType {
       throw DatabaseError(
@@ -102,31 +102,33 @@ package final class CollectionInfo: Sendable {
     return bytes
   }
 
-  /// The position of a row among those of all collections: by id, and then by key.
+  /// Returns the position of a row among the rows of all collections, ordered by the id of the collection and then by
+  /// key.
   func scanKey(_ storageKey: [UInt8]) -> [UInt8] {
     record.isOwn ? BigEndian.bytes(record.id) + storageKey : storageKey
   }
 
-  /// The key without what the family demands.
+  /// Returns the row key for a key in the collection's families, without the prefix.
   func key(of storageKey: [UInt8]) -> RowKey {
     RowKey(collection: name, stored: storageKey, start: prefix.count)
   }
 }
 
-/// What a definition says of each row. By itself: to look into the definition copies all of it.
+/// The properties of a definition that are needed for each row. They are stored separately, because accessing the
+/// definition copies all of it.
 struct RowReading: Sendable {
   let isDefined: Bool
-  /// The type of the objects; nil: any.
+  /// The type of the objects, or `nil` if any type is allowed.
   let type: ObjectIdentifier?
-  /// The format that made the definition; nil: none.
+  /// The format that made the definition, or `nil` if none did.
   let formatID: ObjectIdentifier?
-  /// Whether nothing stands between bytes and type.
+  /// Whether objects are decoded without conversion between bytes and type.
   let isPlain: Bool
-  /// What makes objects of rows; nil: the type that is asked for.
+  /// The function that makes objects of rows, or `nil` if they are decoded as the requested type.
   let decoder: ObjectDecoder?
-  /// Whether objects go through a rule before they are written.
+  /// Whether a rule is applied to objects before they are written.
   let sanitizes: Bool
-  /// Whether objects are given to a rule after they were written.
+  /// Whether a rule receives objects after they were written.
   let reports: Bool
 
   init(_ definition: CollectionDefinition?) {
@@ -140,16 +142,16 @@ struct RowReading: Sendable {
   }
 }
 
-/// How the versions of a format are numbered in rows.
+/// The numbers of the versions of a format in rows.
 struct VersionNumbers: Sendable {
-  /// What rows are written with; 0 where the collection has no format.
+  /// The version with which rows are written, or 0 if the collection has no format.
   var current: UInt32 = 0
-  /// The raw value of each version that rows may have, as text.
+  /// The raw values of the versions that rows may have, as text, by number.
   var names: [UInt32: String] = [:]
 }
 
 extension CoderTable {
-  /// The coder with a number. Throws `.unsupportedVersion` for one of a newer Varve.
+  /// Returns the coder with a number. Throws `.unsupportedVersion` for a coder of a newer Varve.
   func known(_ number: UInt8, _ collection: String) throws -> CoderKind {
     if let kind = kind(number) { return kind }
     throw DatabaseError(.unsupportedVersion, "its coder has the number \(number)", collection: collection)
@@ -157,6 +159,7 @@ extension CoderTable {
 }
 
 extension CollectionRecord {
-  /// What a row says that the coder with a number writes; nil: nothing.
+  /// Returns the coder number that a row contains if the coder with that number writes it, or `nil` if it contains
+  /// none.
   package func mark(_ number: UInt8) -> UInt8? { number == coder ? nil : number }
 }

@@ -1,5 +1,5 @@
-/// What the catalog says of a collection: written when it is made, when it gets another name, and when another coder takes
-/// over.
+/// The catalog's record of a collection. It is written when the collection is made or renamed, and when another coder
+/// takes over.
 ///
 /// ```
 ///  byte 0        format of this record: 1, or 2 where another coder has taken over
@@ -9,13 +9,14 @@
 ///  byte 7        only in format 2: number of the coder that writes, another than that of byte 5
 ///  to the end    the type of its keys, UTF-8
 /// ```
-/// Coders are numbered by `CoderKind`, and those of programs by the catalog (`CatalogKey`).
-/// On disk: never change. The families of its own are named `c.<id>.objects` and `c.<id>.metadata`.
+/// The numbers of coders are those of `CoderKind`, and for programs' own coders those of the catalog (`CatalogKey`).
+/// The format is on disk and must never change. Families of the collection's own are named `c.<id>.objects` and
+/// `c.<id>.metadata`.
 package struct CollectionRecord: Hashable {
   package var id: UInt32
-  /// The coder that it was made with.
+  /// The coder with which the collection was made.
   package var coder: UInt8
-  /// The coder that writes.
+  /// The coder that writes the collection.
   package var writer: UInt8
   package var isOwn: Bool
   package var keyType: String
@@ -50,10 +51,10 @@ package struct CollectionRecord: Hashable {
     self.init(id: id, coder: bytes[5], writer: writer, isOwn: bytes[6] == 1, keyType: keyType)
   }
 
-  /// The name of the family of its own that holds `part`.
+  /// Returns the name of the collection's own family for `part`.
   package func familyName(_ part: String) -> String { "c.\(id).\(part)" }
 
-  /// The number of the collection that a family belongs to; nil for a family of none.
+  /// Returns the number of the collection that a family belongs to, or `nil` if it belongs to none.
   static func number(ofFamily name: String) -> UInt32? {
     let parts = name.split(separator: ".", omittingEmptySubsequences: false)
     guard parts.count == 3, parts[0] == "c" else { return nil }

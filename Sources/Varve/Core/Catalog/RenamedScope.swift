@@ -1,4 +1,4 @@
-/// What another name of a collection means for what extensions keep, by their records in the catalog.
+/// The effect of renaming a collection on extensions, according to their records in the catalog.
 ///
 /// ```
 ///  indexes of the collection            their record moves to the name that belongs to the new one
@@ -12,14 +12,15 @@ struct RenamedScope {
 
   enum Outcome {
     case stays
-    /// The record, and the name that it belongs to now.
+    /// The record moves to another name.
     case moves(ExtensionRecord, to: String)
-    /// Others are on disk by the name that it would get: those are built again.
+    /// The record is removed, because the catalog has other extensions with the name that it would get. Those are built
+    /// again.
     case goes
     case isBuiltAgain(ExtensionRecord)
   }
 
-  /// `isTaken` says whether the catalog has an extension by a name.
+  /// Returns the effect on an extension. `isTaken` returns whether the catalog has an extension with a name.
   func outcome(_ name: String, _ record: ExtensionRecord, isTaken: (String) -> Bool) -> Outcome {
     if name == IndexesName.name(for: old) {
       let target = IndexesName.name(for: new)
@@ -32,7 +33,7 @@ struct RenamedScope {
     return .isBuiltAgain(record)
   }
 
-  /// Whether an extension with this record keeps something of rows of the collection by either name.
+  /// Returns whether an extension with this record keeps data of rows of the collection under either name.
   private func receives(_ record: ExtensionRecord) -> Bool {
     guard let scope = CollectionScope(recordText: record.scope) else { return true }
     let (before, after) = (scope.contains(old), scope.contains(new))

@@ -1,10 +1,10 @@
-/// Shapes by number, and numbers by shape.
+/// A table of shapes by number, and of numbers by shape.
 struct ShapeTable {
   private var shapes: [UInt32: Shape] = [:]
   private var numbers: [Shape: UInt32] = [:]
   private(set) var next: UInt32
 
-  /// Without shapes. No number below `next` is ever given.
+  /// Creates a table without shapes. No number below `next` is ever assigned.
   init(next: UInt32 = 1) { self.next = next }
 
   func number(of shape: Shape) -> UInt32? { numbers[shape] }

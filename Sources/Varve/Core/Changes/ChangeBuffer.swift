@@ -1,15 +1,17 @@
-/// The events that a subscription has for its consumer, in commit order, each commit once.
+/// The events that a subscription holds for its consumer, in commit order, each commit once.
 ///
 /// # States
-/// *Live*: what commits report is kept as it comes. *After*: it was too much, or the subscription begins in the past;
-/// what comes is left out, because the feed has it. When the consumer has taken what is kept, a page of the feed is
-/// read; from before that on it is kept again, so that between the page's snapshot and the present nothing is
-/// missed. What comes twice so is left out by its version. A page that is not the last leads back to *after*.
+/// *Live*: the events of commits are kept as they arrive. *Lagging* (`isBehind`): there were too many events, or the
+/// subscription begins in the past; arriving events are dropped, because the feed contains them. When the consumer has
+/// taken the kept events, a page of the feed is read. Events are kept again from before that read on, so that none
+/// between the page's snapshot and the present is missed; duplicates are recognized by their version. A page that is
+/// not the last one leads back to *lagging*.
 ///
 /// # Bounds
-/// `capacity` events and `ChangeLimits.bufferedRows` rows, but for one event that is larger; and one page of the feed.
+/// `capacity` events and `ChangeLimits.bufferedRows` rows, except for a single event that is larger, and one page of
+/// the feed.
 struct ChangeBuffer {
-  /// What the consumer is to do.
+  /// The next step of the consumer.
   enum Step {
     case give(ChangeEvent)
     /// Read the feed after this version, and report it with `didRead`.
@@ -23,7 +25,7 @@ struct ChangeBuffer {
   private let capacity: Int
   /// Whether omitted events are read from the feed; otherwise the consumer receives a gap.
   private let readsFeed: Bool
-  /// Up to here the consumer knows everything.
+  /// The version up to which the consumer has received everything.
   private var position: CommitVersion
   private var page = EventQueue()
   private var live = EventQueue()
@@ -53,16 +55,16 @@ struct ChangeBuffer {
     if isFull { isBehind = true } else { live.append(event) }
   }
 
-  /// Ends the buffer: no event is added any more; those kept are still delivered.
+  /// Ends the buffer: no event is added any more, and those kept are still delivered.
   mutating func end() { isEnded = true }
 
-  /// Nothing comes any more, and this is why.
+  /// Ends the buffer with an error, which the consumer receives after the kept events.
   mutating func fail(_ error: any Error) {
     if !isEnded, failure == nil { failure = error }
     isEnded = true
   }
 
-  /// What the consumer is to do next.
+  /// Returns the next step of the consumer.
   mutating func next() -> Step {
     if let event = page.popFirst() {
       position = event.version
@@ -86,17 +88,17 @@ struct ChangeBuffer {
     return .give(.gap(from: position, to: newest))
   }
 
-  /// Takes a page of the feed, read from the position that `next` gave.
+  /// Takes a page of the feed, read from the position that `next` returned.
   mutating func didRead(_ read: FeedPage) {
     for event in read.events { page.append(event) }
     guard !read.isComplete else { return }
-    // What has arrived meanwhile comes after what is still to be read.
+    // Events that have arrived meanwhile come after those that are still to be read from the feed.
     live = EventQueue()
     isBehind = true
   }
 }
 
-/// Events, the first one first.
+/// A queue of events, the oldest first.
 private struct EventQueue {
   private var events: [ChangeEvent] = []
   private var first = 0
@@ -112,7 +114,7 @@ private struct EventQueue {
   mutating func popFirst() -> ChangeEvent? {
     guard first < events.count else { return nil }
     let event = events[first]
-    // The slot must not keep the taken event alive.
+    // The slot must not keep the removed event alive.
     events[first] = .gap(from: .zero, to: .zero)
     first += 1
     rowCount -= event.rowCount

@@ -1,15 +1,16 @@
-/// What a subscription hears.
+/// An event that a subscription receives.
 public enum ChangeEvent: Sendable {
   /// A commit.
   case changes(ChangeSet)
-  /// What was committed after `from` up to `to` is not known any more: because the feed was trimmed before it was
-  /// read, nothing was recorded, or the feed is damaged there. Who follows along reads again what it needs, and continues with what comes.
+  /// The commits after `from` up to `to` are not known any more: the feed was trimmed before it was read, nothing was
+  /// recorded, or the feed is damaged there. A consumer that maintains derived data reads again what it needs, and
+  /// continues with the events that follow.
   ///
-  /// Where `to` is before `from`, the database does not know the resume point: it was put back by a loss of power or
-  /// from a backup, or is another one.
+  /// If `to` is before `from`, the database does not know the resume point: it was set back by a loss of power or a
+  /// restored backup, or is another database.
   case gap(from: CommitVersion, to: CommitVersion)
 
-  /// Where a subscription resumes that has dealt with this.
+  /// The version from which a subscription resumes once this event is processed.
   public var version: CommitVersion {
     switch self {
     case .changes(let changeSet): changeSet.version
@@ -17,7 +18,7 @@ public enum ChangeEvent: Sendable {
     }
   }
 
-  /// What of it lies after a version; nil where nothing does.
+  /// Returns the part of the event after a version, or `nil` if there is none.
   func part(after version: CommitVersion) -> ChangeEvent? {
     guard self.version > version else { return nil }
     if case .gap(let from, let to) = self { return .gap(from: max(from, version), to: to) }
@@ -32,14 +33,14 @@ public enum ChangeEvent: Sendable {
   }
 }
 
-/// A resume point is kept as its number.
+/// A version is encoded as its number, so that a resume point can be stored.
 extension CommitVersion: Codable {
-  /// Reads the number.
+  /// Decodes a version from its number.
   public init(from decoder: any Decoder) throws {
     self.init(try decoder.singleValueContainer().decode(UInt64.self))
   }
 
-  /// Writes the number.
+  /// Encodes the version as its number.
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
     try container.encode(number)

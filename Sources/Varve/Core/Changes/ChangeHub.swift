@@ -8,12 +8,12 @@ internal import Synchronization
 ///  Publication ─▶ deliver ─▶ buffer of each subscription ─▶ its consumer, at its own pace
 ///                    └─────▶ one subscription for all observations (ObservationRegistry)
 /// ```
-/// A commit costs a lock and an append a subscription, whatever the consumers do. In a database that other processes
-/// write, a task reads the feed and delivers for the committing call (`FeedFollowing`), as long as there is
-/// a subscription.
+/// A commit costs a lock, and an append for each subscription, whatever the consumers do. In a database that other
+/// processes write, a task reads the feed and delivers in place of the committing call (`FeedFollowing`), as long as
+/// there is a subscription.
 ///
 /// # Concurrency
-/// One lock, never held while a consumer is woken or anything is read. Deliveries come one at a time.
+/// There is one lock, which is never held while a consumer is woken or anything is read. Deliveries come one at a time.
 final class ChangeHub: Sendable {
   fileprivate struct State {
     var subscriptions: [UInt64: ChangeSubscription] = [:]
@@ -23,31 +23,32 @@ final class ChangeHub: Sendable {
     var isClosed = false
     /// The task that delivers the commits of other processes; the number distinguishes it from earlier ones.
     var following: (number: UInt64, task: Task<Void, Never>)?
-    /// How many read the storage for subscriptions and observations.
+    /// The number of reads of the storage for subscriptions and observations.
     var readCount = 0
-    /// Callers that wait for the last of these.
+    /// Semaphores of the callers that wait for the last of these reads.
     var waiters: [DispatchSemaphore] = []
   }
 
   private let state: FutexLock<State>
 
-  /// `last` is the last commit that needs no delivery.
+  /// Creates a hub. `last` is the last commit that needs no delivery.
   init(after last: CommitVersion) { state = FutexLock(State(last: last)) }
 
   /// The last commit that was delivered.
   var last: CommitVersion { state.withLock { $0.last } }
 
-  /// How many subscriptions there are.
+  /// The number of subscriptions.
   var subscriptionCount: Int { state.withLock { $0.subscriptions.count } }
 
-  // MARK: - Telling
+  // MARK: - Delivering
 
-  /// A commit was acknowledged. Calls come in commit order. `changeSet` is called where there is a subscription.
+  /// Delivers an acknowledged commit. Calls come in commit order. `changeSet` is called only if there is a
+  /// subscription.
   func deliver(_ version: CommitVersion, _ changeSet: () -> ChangeSet) {
     notify(state.withLock { $0.add(version) { .changes(changeSet()) } })
   }
 
-  /// The same of a commit after which earlier changes mean nothing.
+  /// Delivers a gap for a commit that makes earlier changes meaningless.
   func deliverGap(_ version: CommitVersion) {
     notify(
       state.withLock { state in
@@ -56,12 +57,12 @@ final class ChangeHub: Sendable {
       })
   }
 
-  /// The same, from what follows another process; left out where that was ended meanwhile.
+  /// Delivers an event of another process, unless the task that follows the process has been ended.
   func deliver(_ event: ChangeEvent, fromFollowing number: UInt64) {
     notify(state.withLock { state in state.following?.number == number ? state.add(event.version) { event } : [] })
   }
 
-  /// What follows another process can't go on.
+  /// Ends all subscriptions with an error, because the task that follows another process can't continue.
   func fail(_ error: any Error, fromFollowing number: UInt64) {
     notify(
       state.withLock { state in
@@ -77,7 +78,7 @@ final class ChangeHub: Sendable {
 
   // MARK: - Subscribing
 
-  /// Where a subscription begins.
+  /// The position at which a subscription begins.
   enum Start {
     /// With the next commit.
     case now
@@ -85,20 +86,20 @@ final class ChangeHub: Sendable {
     case after(CommitVersion, isKnown: Bool)
   }
 
-  /// What delivers the commits of other processes.
+  /// The task that delivers the commits of other processes.
   struct Following {
     let version: CommitVersion
     let begin: (UInt64) -> Task<Void, Never>
 
-    /// `begin` starts the task after `version`, with the number that its deliveries carry.
+    /// Creates a description of the task. `begin` starts it after `version`, with the number that its deliveries carry.
     init(after version: CommitVersion, begin: @escaping (UInt64) -> Task<Void, Never>) {
       self.version = version
       self.begin = begin
     }
   }
 
-  /// Adds a subscription, and begins to follow other processes if that is not running yet. Returns the subscription's
-  /// number, and where it begins.
+  /// Adds a subscription, and starts following other processes if that is not running yet. Returns the subscription's
+  /// number, and the position at which it begins.
   func add(
     _ start: Start, capacity: Int, readsFeed: Bool, following: Following? = nil
   ) -> (subscription: ChangeSubscription, number: UInt64, position: CommitVersion) {
@@ -129,9 +130,9 @@ final class ChangeHub: Sendable {
     }
   }
 
-  /// A subscription is not wanted any more.
+  /// Removes a subscription.
   func remove(_ number: UInt64) {
-    // What it held goes outside of the lock: there may be values of the program's in it.
+    // The subscription is released outside of the lock, because it may contain values of the program.
     let (gone, task) = state.withLock { state in
       let gone = state.subscriptions.removeValue(forKey: number)
       guard state.subscriptions.isEmpty else { return (gone, nil as Task<Void, Never>?) }
@@ -144,7 +145,7 @@ final class ChangeHub: Sendable {
 
   // MARK: - Reading, and the end
 
-  /// Runs `body`, which reads the storage, unless the database is closed; then it returns nil. Closing waits for it.
+  /// Runs `body`, which reads the storage, or returns `nil` if the database is closed. `close` waits for it.
   func whileOpen<Result>(_ body: () throws -> Result) rethrows -> Result? {
     let isOpen = state.withLock { state in
       if !state.isClosed { state.readCount += 1 }
@@ -165,7 +166,7 @@ final class ChangeHub: Sendable {
     for waiter in waiters { waiter.signal() }
   }
 
-  /// Ends all subscriptions after the events they have, and returns when none of them reads the storage any more.
+  /// Ends all subscriptions after their current events, and returns when no reads of the storage run any longer.
   func close() {
     let idle = DispatchSemaphore(value: 0)
     let (ended, task) = state.withLock { state in
@@ -181,7 +182,7 @@ final class ChangeHub: Sendable {
 }
 
 extension ChangeHub.State {
-  /// Returns who has to be woken.
+  /// Adds an event to all subscriptions. Returns those to wake.
   fileprivate mutating func add(_ version: CommitVersion, _ event: () -> ChangeEvent) -> [ChangeSubscription] {
     last = max(last, version)
     if subscriptions.isEmpty { return [] }

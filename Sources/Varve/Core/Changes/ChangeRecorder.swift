@@ -1,16 +1,17 @@
-/// What a transaction has changed so far, as its change set will say it.
+/// The changes of a transaction so far, in the form of its change set.
 ///
-/// Each change notes what it replaced as long as a savepoint is set: going back undoes them from the last.
+/// While a savepoint is set, each change also records what it replaced, and a rollback undoes the changes from the last
+/// one.
 struct ChangeRecorder {
   private(set) var collections = ChangedCollections()
   private(set) var isEverythingRemoved = false
   private var undo: [Undo] = []
   private var savepointCount = 0
-  /// How many changes were noted, undone ones too: it differs where anything was changed in between.
+  /// The number of changes that were recorded, including undone ones. It differs if anything was changed in between.
   private(set) var changeCount: UInt64 = 0
 
   private enum Undo {
-    /// With the index of its entry.
+    /// The change of a row, with the index of its entry.
     case row(UInt32, Int, previous: RowState?)
     case collection(UInt32, previous: CollectionChanges)
     case everything(previous: ChangedCollections, wasRemoved: Bool)
@@ -18,7 +19,7 @@ struct ChangeRecorder {
 
   var isEmpty: Bool { collections.isEmpty && !isEverythingRemoved }
 
-  /// A change of one row; `key` is that of the collection's families.
+  /// Records a change of one row. `key` is the key in the collection's families.
   mutating func note(_ change: RowChange.Event, _ key: [UInt8], _ info: CollectionInfo) {
     changeCount &+= 1
     let id = info.record.id
@@ -26,7 +27,7 @@ struct ChangeRecorder {
     if savepointCount > 0 { undo.append(.row(id, index, previous: previous)) }
   }
 
-  /// All rows of a collection are gone.
+  /// Records that all rows of a collection are removed.
   mutating func noteCleared(_ info: CollectionInfo) {
     changeCount &+= 1
     let previous = collections.change(info) { changes in
@@ -36,13 +37,13 @@ struct ChangeRecorder {
     if savepointCount > 0 { undo.append(.collection(info.record.id, previous: previous)) }
   }
 
-  /// A row is gone with all of its collection. Nothing is said of it but where something was since: by a hook that
-  /// wrote it while rows went.
+  /// Records that a row is removed together with all rows of its collection. An entry is made only if a hook has
+  /// written the row during the removal.
   mutating func noteCleared(_ key: [UInt8], _ info: CollectionInfo) {
     if collections.find(info.record.id)?.rows[key] != nil { note(.removed, key, info) }
   }
 
-  /// All rows are gone.
+  /// Records that all rows of all collections are removed.
   mutating func noteEverythingRemoved(_ infos: [CollectionInfo]) {
     changeCount &+= 1
     if savepointCount > 0 { undo.append(.everything(previous: collections, wasRemoved: isEverythingRemoved)) }

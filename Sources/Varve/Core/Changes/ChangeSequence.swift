@@ -1,15 +1,15 @@
 internal import Synchronization
 
-/// What commits change, in commit order, each once: see `Database.changes`.
+/// The changes of commits, in commit order, each commit once: see `Database.changes`.
 ///
-/// Each iteration begins where the sequence was made to begin. What is between has to be in memory or in the feed; if
-/// it isn't, a gap says so. An iteration ends when the database is closed; it throws `CancellationError` when its task
-/// is cancelled, and what reading the feed throws: then another one may begin after the last event that was dealt
-/// with.
+/// Each iteration begins at the position with which the sequence was made. The commits in between must be in memory or
+/// in the feed; otherwise the iteration reports a gap. An iteration ends when the database is closed. It throws
+/// `CancellationError` when its task is cancelled, and errors of reading the feed: another iteration may then begin
+/// after the last event that was processed.
 ///
-/// Safe from any thread; an iterator belongs to one task.
+/// It is safe to use from any thread; an iterator belongs to one task.
 public struct ChangeSequence: AsyncSequence, Sendable {
-  /// What is heard.
+  /// The event that an iteration receives.
   public typealias Element = ChangeEvent
 
   private let database: DatabaseCore
@@ -22,7 +22,7 @@ public struct ChangeSequence: AsyncSequence, Sendable {
     first = FirstSubscription(Result { try database.subscribe(after: version, capacity: capacity) }, version)
   }
 
-  /// Begins an iteration.
+  /// Creates an iterator.
   public func makeAsyncIterator() -> Iterator {
     Iterator(
       subscription: Result {
@@ -30,17 +30,17 @@ public struct ChangeSequence: AsyncSequence, Sendable {
       })
   }
 
-  /// A position among the commits.
+  /// An iterator over the events of commits.
   public struct Iterator: AsyncIteratorProtocol {
     fileprivate var subscription: Result<HeldSubscription, any Error>?
 
-    /// The next event; nil when the database was closed.
+    /// Waits for the next event and returns it, or `nil` when the database has been closed.
     public mutating func next() async throws -> ChangeEvent? {
       guard let subscription else { return nil }
       do {
         if let event = try await subscription.get().next() { return event }
       } catch let error as CancellationError {
-        // The position stays.
+        // A cancelled call keeps the iterator's position.
         throw error
       } catch {
         self.subscription = nil
@@ -55,8 +55,8 @@ public struct ChangeSequence: AsyncSequence, Sendable {
 @available(*, unavailable)
 extension ChangeSequence.Iterator: Sendable {}
 
-/// The subscription that a sequence was made with: for its first iteration, so that without a feed nothing is missed
-/// between the two. Where the sequence began is kept for later ones.
+/// The subscription with which a sequence was made, used by its first iteration so that nothing is missed between the
+/// two if there is no feed. The sequence's start is kept for later iterations.
 private final class FirstSubscription: Sendable {
   let start: CommitVersion?
   private let subscription: Mutex<Result<HeldSubscription, any Error>?>
@@ -66,7 +66,7 @@ private final class FirstSubscription: Sendable {
     subscription = Mutex(made.map(\.0))
   }
 
-  /// Nil where it was taken before. Throws why there is none.
+  /// Returns the subscription, or `nil` if it was taken before. Throws the error with which subscribing failed.
   func take() throws -> HeldSubscription? {
     let taken = subscription.withLock { subscription in
       defer { subscription = nil }

@@ -1,13 +1,13 @@
 public import Foundation
 
-/// What one commit changed: made at the commit, sent to observers after it, the same for all.
+/// The changes of one commit. It is made at the commit, sent to observers after it, and the same for all of them.
 ///
-/// A row that was set and removed again in one transaction is among the removed; one that was removed and set
-/// again among the changed. After all rows of a collection were removed, those that were set after that are
-/// among the inserted, and the collection among the cleared: who follows along takes away first, and then adds.
+/// A row that was set and removed again in one transaction counts as removed; one that was removed and set again counts
+/// as changed. If all rows of a collection were removed, rows that were set after that count as inserted, and the
+/// collection counts as cleared: a consumer that maintains derived data first removes, and then adds.
 ///
-/// A value that is shared, not copied: however many subscriptions get it, its rows are in memory once. Safe from any
-/// thread.
+/// It is a value whose content is shared instead of copied: its rows are in memory once, however many subscriptions
+/// receive it. It is safe to use from any thread.
 public struct ChangeSet: Sendable {
   private let content: Content
 
@@ -24,7 +24,7 @@ public struct ChangeSet: Sendable {
     let extensions: ExtensionReports
     let parts: PartWrites.Noted?
 
-    /// Of a change set without rows, and of a collection in it, its name included.
+    /// The sizes of a change set without rows, and of a collection in it, including its name.
     private static let fixedByteCount = 256
     private static let collectionByteCount = 192
 
@@ -52,18 +52,18 @@ public struct ChangeSet: Sendable {
   /// The rows of one collection.
   struct Rows: Sendable {
     var isCleared = false
-    /// What the keys below begin with, and keys of the program don't: so what the transaction noted is taken over
-    /// as it is.
+    /// The prefix with which the keys below begin, and the program's keys don't, so that the rows which the transaction
+    /// has recorded can be used as they are.
     var prefix: [UInt8] = []
     var states = ByteTable<RowState>()
-    /// Of a collection whose rows observers compared when the transaction began: what it replaced, by the same keys.
+    /// The replaced rows, by the same keys, if observers compared the collection's rows when the transaction began.
     var replaced: ByteTable<[UInt8]>?
 
     func state(_ key: [UInt8]) -> RowState? { states[storedKey(key)] }
     func key(_ stored: [UInt8]) -> [UInt8] { prefix.isEmpty ? stored : Array(stored.dropFirst(prefix.count)) }
     func storedKey(_ key: [UInt8]) -> [UInt8] { prefix.isEmpty ? key : prefix + key }
 
-    /// What an observer gets of a row.
+    /// Returns the change of a row for an observer.
     func observed(_ key: [UInt8]) -> ObservedChange.Row {
       let stored = storedKey(key)
       return ObservedChange.Row(isRemoved: states[stored]?.isRemoved ?? false, before: replaced?[stored])
@@ -77,7 +77,7 @@ public struct ChangeSet: Sendable {
     }
   }
 
-  /// An object of the program's, encoded.
+  /// An encoded object of the program.
   struct StoredCustom: Sendable {
     let bytes: [UInt8]
     let coding: ObjectCoding
@@ -92,40 +92,44 @@ public struct ChangeSet: Sendable {
       collections: collections, custom: custom, extensions: extensions, parts: parts)
   }
 
-  /// What was written to parts that were observed when its transaction began; nil: none was, or that is not known.
+  /// The writes to parts that were observed when the transaction began, or `nil` if none was observed or the writes are
+  /// not known.
   var parts: PartWrites.Noted? { content.parts }
 
   // MARK: - The commit
 
-  /// The position of the commit in the order of all commits: where a subscription resumes that has dealt with this.
+  /// The position of the commit in the order of all commits, from which a subscription resumes once this change set is
+  /// processed.
   public var version: CommitVersion { content.version }
 
-  /// When it was committed, by the clock of the process that did, in whole seconds.
+  /// The time of the commit, by the clock of the committing process, in whole seconds.
   public var date: Date { Date(timeIntervalSince1970: Double(content.time)) }
 
-  /// What the transaction was called.
+  /// The label of the transaction.
   public var label: String? { content.label }
 
-  /// Whether all rows of all collections were removed.
+  /// A Boolean value that indicates whether all rows of all collections were removed.
   public var isEverythingCleared: Bool { content.isEverythingCleared }
 
-  /// Whether it was read from the feed: late, after a restart, or in another process. It has everything then but
-  /// the changes of extensions.
+  /// A Boolean value that indicates whether the change set was read from the feed: late, after a restart, or in another
+  /// process. It then contains everything except the changes of extensions.
   public var isFromFeed: Bool { content.isFromFeed }
 
-  /// The object that the transaction gave it; nil where it gave none. Throws `.decodingFailed`.
+  /// Returns the custom object that the transaction has set, or `nil` if it has set none. Throws `.decodingFailed`.
   public func customObject<Object: Decodable>(as type: Object.Type = Object.self) throws -> Object? {
     try content.custom.map { try $0.coding.decodeStandalone(type, $0.bytes) }
   }
 
   // MARK: - Extensions
 
-  /// The names of the extensions that reported changes of their own, in order. Empty where that is not known
-  /// (`changes(of:)`).
+  /// The names of the extensions that reported changes of their own, in ascending order. It is empty if they are not
+  /// known (`changes(of:)`).
   public var changedExtensions: [String] { content.extensions.byName.keys.sorted() }
 
-  /// What the commit means for an extension, as that says. `.reload` where it is not known: for a change set that was read
-  /// from the feed, for one of a commit that was not observed when it was made, and for a handle of another type.
+  /// Returns the changes that an extension has reported for the commit.
+  ///
+  /// The result is `.reload` if they are not known: for a change set that was read from the feed, for one of a commit
+  /// that was not observed when it was made, and for a handle of another type.
   public func changes<Definition: DatabaseExtension>(
     of handle: ExtensionHandle<Definition>
   ) -> ExtensionChanges<Definition.Changes> {
@@ -134,10 +138,11 @@ public struct ChangeSet: Sendable {
 
   // MARK: - Inside
 
-  /// By name.
+  /// The changed rows, by the name of the collection.
   var collections: [String: Rows] { content.collections }
-  /// How many rows it names.
+  /// The number of rows in the change set.
   var rowCount: Int { content.rowCount }
-  /// The memory that it takes, to within what allocators round up. Complexity: O(1), counted when it was made.
+  /// The memory that the change set takes, in bytes, except for rounding by allocators. Complexity: O(1), because it is
+  /// calculated when the change set is made.
   var byteCount: Int { content.byteCount }
 }

@@ -1,9 +1,9 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// One consumer of commits: its position, its buffer, and where it waits.
+/// A consumer of commits: its position, its buffer, and the signal on which it waits.
 ///
-/// Safe from any thread. One task at a time should take from it: two would each get a part.
+/// It is safe to use from any thread. Only one task at a time should take events: each of two would get a part of them.
 final class ChangeSubscription: Sendable {
   private let buffer: FutexLock<ChangeBuffer>
   private let signal = Signal()
@@ -12,10 +12,11 @@ final class ChangeSubscription: Sendable {
 
   // MARK: - For the hub
 
-  /// Fills the buffer. `wake` has to follow, outside of locks.
+  /// Adds an event to the buffer. The caller must call `wake` afterwards, outside of locks.
   func add(_ event: ChangeEvent) { buffer.withLock { $0.add(event) } }
 
-  /// Nothing comes any more; `error` says why where it is not that the database was closed. `wake` has to follow.
+  /// Ends the subscription; `error` is the reason unless the database was closed. The caller must call `wake`
+  /// afterwards.
   func end(_ error: (any Error)?) {
     buffer.withLock { buffer in
       if let error { buffer.fail(error) } else { buffer.end() }
@@ -26,8 +27,8 @@ final class ChangeSubscription: Sendable {
 
   // MARK: - For the consumer
 
-  /// The next event; nil when the database was closed. Throws what the reading of the feed throws, once, and
-  /// `CancellationError`.
+  /// Waits for the next event and returns it, or `nil` when the database has been closed. Throws the error of reading
+  /// the feed, once, and `CancellationError`.
   func next(in database: DatabaseCore) async throws -> ChangeEvent? {
     while true {
       try Task.checkCancellation()
@@ -54,7 +55,7 @@ final class ChangeSubscription: Sendable {
   }
 }
 
-/// A subscription as long as someone holds this: with the last reference the hub forgets it, and its buffer goes.
+/// A subscription that ends when this object is released: the hub then removes it, and its buffer is released.
 final class HeldSubscription: Sendable {
   private let subscription: ChangeSubscription
   private let database: DatabaseCore
@@ -68,6 +69,6 @@ final class HeldSubscription: Sendable {
 
   deinit { database.changes.remove(number) }
 
-  /// See `ChangeSubscription`.
+  /// Waits for the next event: see `ChangeSubscription.next(in:)`.
   func next() async throws -> ChangeEvent? { try await subscription.next(in: database) }
 }

@@ -1,12 +1,12 @@
 /// The collections that a transaction has changed, by their numbers.
 ///
-/// Nearly every transaction changes one collection or two: those are found by looking. One that changes thousands gets a
-/// dictionary. A collection whose changes were all undone keeps its entry, with nothing in it.
+/// Nearly every transaction changes one or two collections, which are found by a linear search. If there are many, a
+/// dictionary is used. A collection whose changes were all undone keeps its empty entry.
 struct ChangedCollections {
   private var list: [CollectionChanges] = []
-  /// The index of each in the list, once there are many.
+  /// The index of each collection in the list, once there are more than `searchedMaximum`.
   private var indexes: [UInt32: Int] = [:]
-  /// The index that was asked for last.
+  /// The index of the collection that was looked up last.
   private var last = 0
 
   private static let searchedMaximum = 8
@@ -14,23 +14,23 @@ struct ChangedCollections {
   /// Whether no collection is changed. Complexity: O(collections).
   var isEmpty: Bool { list.allSatisfy(\.isEmpty) }
 
-  /// Those that are changed, in the order of their numbers.
+  /// The changed collections, in the order of their numbers.
   var ordered: [CollectionChanges] {
     if list.count == 1 { return isEmpty ? [] : list }
     return list.filter { !$0.isEmpty }.sorted { $0.info.record.id < $1.info.record.id }
   }
 
-  /// What was changed in a collection; nil where it was never changed.
+  /// Returns the changes of a collection, or `nil` if it was never changed.
   func find(_ id: UInt32) -> CollectionChanges? { index(of: id).map { list[$0] } }
 
-  /// Changes what is noted of a collection.
+  /// Updates the recorded changes of a collection.
   @inline(__always) @discardableResult
   mutating func change<Result>(_ info: CollectionInfo, _ body: (inout CollectionChanges) -> Result) -> Result {
     last = index(of: info.record.id) ?? add(info)
     return body(&list[last])
   }
 
-  /// Changes what is noted of a collection that was changed before.
+  /// Updates the recorded changes of a collection that was changed before.
   mutating func change(_ id: UInt32, _ body: (inout CollectionChanges) -> Void) {
     if let index = index(of: id) { body(&list[index]) }
   }
@@ -53,11 +53,11 @@ struct ChangedCollections {
   }
 }
 
-/// What a transaction has changed in one collection.
+/// The changes of a transaction in one collection.
 struct CollectionChanges {
   let info: CollectionInfo
   let isCleared: Bool
-  /// By the key in the collection's families.
+  /// The states of the changed rows, by the key in the collection's families.
   private(set) var rows = ByteTable<RowState>()
 
   init(_ info: CollectionInfo, isCleared: Bool = false) {
@@ -67,7 +67,7 @@ struct CollectionChanges {
 
   var isEmpty: Bool { rows.isEmpty && !isCleared }
 
-  /// Returns what was noted of the row before, and the index of its entry.
+  /// Records a change of a row. Returns the row's previous state, and the index of its entry.
   mutating func note(_ change: RowChange.Event, _ key: [UInt8]) -> (previous: RowState?, index: Int) {
     rows.update(key) { RowState(change, before: $0) }
   }

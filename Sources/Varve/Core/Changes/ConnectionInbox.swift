@@ -1,13 +1,13 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// Change sets that a connection has not looked at yet.
+/// The change sets that a connection has not processed yet.
 ///
 /// # Bounds
-/// `ChangeLimits.heldChangeSets`, and `ChangeLimits.heldBytes` of what they hold. With one more than that it holds none,
-/// and only knows that there were too many.
+/// `ChangeLimits.heldChangeSets` change sets, and `ChangeLimits.heldBytes` bytes for their content. Once a bound is
+/// exceeded, the inbox drops all of them and only records that there were too many.
 ///
-/// Safe from any thread.
+/// It is safe to use from any thread.
 final class ConnectionInbox: Sendable {
   private struct State {
     var changeSets: [ChangeSet] = []
@@ -28,15 +28,15 @@ final class ConnectionInbox: Sendable {
     }
   }
 
-  /// From now on it is not known what has arrived, until the next `take`.
+  /// Marks the content as unknown until the next `take`.
   func lose() {
     state.withLock { $0 = State(hasOverflowed: true) }
   }
 
-  /// How many are held, and the bytes that they take.
+  /// The number of held change sets, and the number of bytes that they take.
   var held: (count: Int, bytes: Int) { state.withLock { ($0.changeSets.count, $0.byteCount) } }
 
-  /// What has arrived since the last call; nil: too much.
+  /// Removes and returns the change sets that have arrived since the last call, or `nil` if there were too many.
   func take() -> [ChangeSet]? {
     state.withLock { state in
       defer { state = State() }
@@ -53,10 +53,10 @@ final class ConnectionList: Sendable {
   func add(_ inbox: ConnectionInbox) { inboxes.withLock { $0[ObjectIdentifier(inbox)] = inbox } }
   func remove(_ inbox: ConnectionInbox) { inboxes.withLock { $0[ObjectIdentifier(inbox)] = nil } }
 
-  /// No connection knows from now on what has arrived.
+  /// Marks the content of all inboxes as unknown.
   func loseAll() { for inbox in inboxes.withLock({ Array($0.values) }) { inbox.lose() } }
 
-  /// Adds a change set to each inbox. `changeSet` is called where there is one.
+  /// Adds a change set to each inbox. `changeSet` is called only if there is an inbox.
   func deliver(_ changeSet: () -> ChangeSet) {
     for inbox in inboxes.withLock({ Array($0.values) }) { inbox.add(changeSet()) }
   }

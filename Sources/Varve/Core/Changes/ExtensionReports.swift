@@ -1,31 +1,31 @@
-/// What one commit means for those who observe an extension.
+/// The changes of an extension in one commit, for observers of the extension.
 public enum ExtensionChanges<Changes: Sendable>: Sendable {
-  /// The commit changed nothing of it.
+  /// The commit did not change the extension.
   case none
-  /// What it says of the commit.
+  /// The changes that the extension has reported.
   case exact(Changes)
-  /// That is not known: read again what the extension keeps.
+  /// The changes are not known: what the extension keeps has to be read again.
   case reload
 }
 
-/// What extensions say of one commit.
+/// The changes that extensions have reported for one commit.
 struct ExtensionReports: Sendable {
-  /// By the name of the extension.
+  /// The changes, by the name of the extension.
   private(set) var byName: [String: any Sendable] = [:]
-  /// The memory of those whose extensions say it.
+  /// The memory of the changes whose extensions report it.
   private var knownByteCount = 0
-  /// How many do not.
+  /// The number of changes whose extensions do not report their memory.
   private var unknownCount = 0
-  /// Whether those that say something were asked.
+  /// Whether the extensions that report changes were asked for them.
   var isComplete = true
-  /// Those whose definition was replaced: what they keep is another.
+  /// The names of the extensions whose definition was replaced, so that their content is different.
   private(set) var replaced: Set<String> = []
 
   init() {}
 
   var isEmpty: Bool { byName.isEmpty && replaced.isEmpty }
 
-  /// Asks the extensions of a transaction, where someone observes.
+  /// Collects the changes of a transaction's extensions, if they are observed.
   init(_ transaction: WriteTransaction, isObserved: @autoclosure () -> Bool) {
     replaced = transaction.replaced?.names ?? []
     let reporting = transaction.opened.filter { open in
@@ -46,11 +46,11 @@ struct ExtensionReports: Sendable {
     }
   }
 
-  /// The memory that they take, beside rows that take so much: an extension that does not say how much its changes
-  /// take counts as much as the rows.
+  /// Returns the memory that the changes take, given that of the rows: the changes of an extension that does not report
+  /// their memory count as much as the rows.
   func byteCount(rows: Int) -> Int { knownByteCount + unknownCount * rows }
 
-  /// Of a commit that was read from the feed, which does not have them.
+  /// The value for a commit that was read from the feed, which does not contain these changes.
   static var unknown: ExtensionReports {
     var reports = ExtensionReports()
     reports.isComplete = false

@@ -1,5 +1,5 @@
 extension CollectionDefinition {
-  /// The collection of a format, with rules for example:
+  /// Creates the definition of a format's collection, for example to add rules:
   ///
   /// ```swift
   /// let database = try Database.open(at: path) {
@@ -8,13 +8,13 @@ extension CollectionDefinition {
   /// }
   /// ```
   ///
-  /// Throws `.invalidDefinition` where the format contradicts itself.
+  /// Throws `.invalidDefinition` if the format is inconsistent.
   public init<Format: StoreFormat>(_ format: Format.Type) throws {
     try self.init(format, collection: Format.collection)
   }
 
-  /// The collection of a format, by another name than its own, or of a format that has none. Throws `.invalidDefinition`
-  /// where the format contradicts itself.
+  /// Creates the definition of a format's collection under another name than the format's own, or of a format without a
+  /// name. Throws `.invalidDefinition` if the format is inconsistent.
   public init<Format: RowFormat>(_ format: Format.Type, collection: String) throws {
     try self.init(
       format, name: collection, coder: Format.coder, formerCoders: Format.formerCoders, storage: Format.storage)
@@ -35,7 +35,8 @@ extension CollectionDefinition {
       codec.versions = FormatVersions<Format>.names
       codec.currentVersion = Format.currentVersion.rawValue.description
     }
-    // Whether a format has a `decode` of its own, no one can ask: so only those that are known to have none.
+    // It can't be determined whether a format has a `decode` of its own, so only formats that are known to have none
+    // are plain.
     codec.isPlain = format is any AdoptingFormat.Type
     codec.setDecoder(FormatVersions<Format>.decoder)
     self.init(
@@ -44,7 +45,7 @@ extension CollectionDefinition {
     indexing = try (format as? any StoreFormat.Type).flatMap { try Self.indexing(of: $0) }
   }
 
-  /// Formats of types that know nothing of formats have no indexes.
+  /// Returns the indexes of a format. A format that adopts another type has none.
   private static func indexing<Format: StoreFormat>(of format: Format.Type) throws -> (any CollectionIndexing)? {
     format is any AdoptingFormat.Type ? nil : try FormatIndexing(format)
   }

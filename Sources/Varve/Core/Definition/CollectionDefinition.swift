@@ -1,36 +1,39 @@
 public import VarveEngine
 
-/// Where the rows of a collection are kept. Chosen when it is made.
+/// The storage of a collection's rows. It is chosen when the collection is made.
 public enum CollectionStorage: Hashable, Sendable {
-  /// With those of others.
+  /// The rows are stored with those of other collections.
   case shared
-  /// In families of its own, compressed as it says; nil: as the database's others.
+  /// The rows are stored in families of their own, with the given compression, or that of the database's other families
+  /// if it is `nil`.
   case own(compression: CompressionKind? = nil)
 }
 
-/// What a collection holds.
+/// The definition of a collection.
 public struct CollectionDefinition: Sendable {
-  /// Its name.
+  /// The name of the collection.
   public let name: String
-  /// How its objects are encoded.
+  /// The coder that encodes the collection's objects.
   public let coder: CoderKind
-  /// How rows may be encoded that were written before `coder` was chosen, where that was another.
+  /// The coders of rows that were written before `coder` was chosen, if they were others.
   public let formerCoders: [CoderKind]
-  /// The names that the collection had before: see ``formerly(_:)``.
+  /// The former names of the collection: see ``formerly(_:)``.
   public internal(set) var formerKeys: [String] = []
-  /// Where it is kept.
+  /// The storage of the collection's rows.
   public let storage: CollectionStorage
-  /// Made by the first use of a type that has a collection and nothing else: a format may replace it.
+  /// Whether the definition was made by the first use of a type that declares only a collection. A format may replace
+  /// it.
   var isProvisional = false
   let keyTypeID: ObjectIdentifier
   let keyTypeName: String
   var codec: ObjectCodec
-  /// Its indexes; nil where its definition says nothing of any: what the database has of them stays.
+  /// The indexes of the collection, or `nil` if the definition does not mention any, so that those in the database
+  /// stay.
   var indexing: (any CollectionIndexing)?
-  /// What indexes of its rows are added to; nil where it has a format.
+  /// The indexing to which indexes of rows are added, or `nil` if the collection has a format.
   var indexable: (any CollectionIndexing)?
 
-  /// A collection of objects of one type, with keys of one type.
+  /// Creates the definition of a collection with objects of one type and keys of one type.
   public init<Object: Codable & Sendable, Key: KeyCodable>(
     _ name: String, _ object: Object.Type, key: Key.Type, coder: CoderKind = .binary,
     formerCoders: [CoderKind] = [], storage: CollectionStorage = .shared
@@ -53,24 +56,25 @@ public struct CollectionDefinition: Sendable {
     keyTypeName = key.keyType.description
   }
 
-  /// The same, of a collection that had other names in earlier versions of the program: the newest first.
+  /// Returns the definition with the names that the collection had in earlier versions of the program, the newest
+  /// first.
   ///
   /// ```swift
   /// CollectionDefinition("letters", Letter.self, key: UUID.self).formerly("mails", "messages")
   /// ```
   ///
-  /// Where the database has a collection by one of these names, and none by the present one, opening it gives that one the
-  /// present name, in one commit: see `Database.renameCollection`. Where it has both, or two by former
-  /// names, opening throws `.invalidDefinition`: nothing shows which rows are meant. A database that is only read stays as
-  /// it is, and a use of the collection throws `.readOnly` until a program that writes has renamed it.
+  /// If the database has a collection under one of these names, and none under the current name, opening the database
+  /// renames it in one commit: see `Database.renameCollection`. If it has both, or two under former names, opening
+  /// throws `.invalidDefinition`, because it is not clear which rows are meant. A read-only database stays as it is,
+  /// and using the collection throws `.readOnly` until a program that writes has renamed it.
   public func formerly(_ names: String...) -> CollectionDefinition {
     var copy = self
     copy.formerKeys += names
     return copy
   }
 
-  /// Throws `.definitionDiffers` where the collection was made by another definition, naming what was found and what was
-  /// expected.
+  /// Throws `.definitionDiffers`, with the found and the expected value, if the collection was made by another
+  /// definition.
   func check(_ record: CollectionRecord, _ coders: CoderTable) throws {
     func differs(_ what: String, _ disk: String, _ here: String) -> DatabaseError {
       DatabaseError(
@@ -83,8 +87,8 @@ public struct CollectionDefinition: Sendable {
     }
   }
 
-  /// The coder that writes may be another where the definition names that among its former ones. So may be that of rows
-  /// which name none, which is looked at when they are read.
+  /// Checks the coder. The coder that writes may be another one if the definition contains it among its former coders.
+  /// The coder of rows that name none may differ, too; it is checked when these rows are read.
   private func checkCoder(_ record: CollectionRecord, _ coders: CoderTable) throws {
     guard let found = coders.kind(record.writer) else {
       throw DatabaseError(.unsupportedVersion, "its coder has the number \(record.writer)", collection: name)
@@ -100,23 +104,23 @@ public struct CollectionDefinition: Sendable {
   }
 }
 
-/// How the objects of a defined collection are read and written, without their type.
+/// The decoding and encoding of a defined collection's objects, without their type.
 struct ObjectCodec: Sendable {
   let type: any (Codable & Sendable).Type
-  /// The raw values of the format's versions, in the order of their declaration; empty: no format.
+  /// The raw values of the format's versions, in the order of their declaration. It is empty if there is no format.
   var versions: [String] = []
   var currentVersion: String?
-  /// Which format made it; nil: none.
+  /// The format that made the definition, or `nil` if there is none.
   var formatID: ObjectIdentifier?
-  /// The same as a type; nil also where instances don't know their identifiers.
+  /// The format as a type. It is `nil` also if instances don't know their identifiers.
   var format: (any StoreFormat.Type)?
-  /// The type of the metadata; nil: any.
+  /// The type of the metadata, or `nil` if any type is allowed.
   var metadataType: (any Sendable.Type)?
-  /// Decodes metadata of any version; nil: as the type that is asked for.
+  /// The function that decodes metadata of any version, or `nil` if they are decoded as the requested type.
   var decodeMetadata: (@Sendable (StoredValue, _ version: String?) throws -> any Sendable)?
-  /// Whether nothing stands between bytes and type: no version, and no `decode` of a format's.
+  /// Whether objects are decoded without conversion: there are no versions, and the format has no `decode` of its own.
   var isPlain = true
-  /// Decodes an object of any version. Of the type `type`.
+  /// The decoder of objects of any version, which decodes them as `type`.
   private(set) var decoder: ObjectDecoder
   var rules = ObjectRules()
 
@@ -125,7 +129,7 @@ struct ObjectCodec: Sendable {
     decoder = TypedDecoder<Object> { stored, _ in try stored.decode(Object.self) }
   }
 
-  /// Decodes objects as `decode` does.
+  /// Sets a decoder that decodes objects by calling `decode`.
   mutating func setDecoder<Object: Codable & Sendable>(
     _ decode: @escaping @Sendable (StoredValue, _ version: String?) throws -> Object
   ) {
@@ -134,15 +138,15 @@ struct ObjectCodec: Sendable {
   }
 }
 
-/// What makes objects of rows.
+/// A decoder of rows' objects.
 class ObjectDecoder: @unchecked Sendable {
-  // Unchecked: the subclass has constants alone.
+  // Unchecked: the subclass has only constants.
 
   func decodeAny(_ value: StoredValue, _ version: String?) throws -> Any {
     preconditionFailure("objects are decoded by a subclass")
   }
 
-  /// The object; nil where the collection holds those of another type.
+  /// Returns the object, or `nil` if the collection contains objects of another type.
   @inline(__always)
   final func object<Object>(_ type: Object.Type, _ value: StoredValue, _ version: String?) throws -> Object? {
     if let typed = self as? TypedDecoder<Object> { return try typed.decode(value, version) }
@@ -150,7 +154,7 @@ class ObjectDecoder: @unchecked Sendable {
   }
 }
 
-/// The same where the type is known: an object that goes through an existential is allocated, and cast at the other end.
+/// A decoder with a known type. It avoids existentials, in which an object is allocated and has to be cast back.
 private final class TypedDecoder<Object>: ObjectDecoder, @unchecked Sendable {
   let decode: @Sendable (StoredValue, _ version: String?) throws -> Object
 

@@ -1,4 +1,4 @@
-/// A format whose versions are decoded by a closure each.
+/// A format with a closure for each version that decodes it.
 ///
 /// ```swift
 /// static let decoders: Decoders = [
@@ -7,18 +7,19 @@
 /// ]
 /// ```
 ///
-/// The same as the switch of ``StoreFormat/decode(_:version:)``, and weaker in one thing: a version that is forgotten
-/// compiles. It is found when the format is defined, which throws `.invalidDefinition` with its name.
+/// It replaces the switch in ``StoreFormat/decode(_:version:)``, and is weaker in one respect: a program with a missing
+/// version compiles. The omission is detected when the format is defined, which throws `.invalidDefinition` with the
+/// version's name.
 public protocol DecoderTableFormat: StoreFormat {
-  /// A closure for each version.
+  /// The closures, one for each version.
   static var decoders: Decoders { get }
 }
 
 extension DecoderTableFormat {
-  /// What makes an instance of a row, by the version that wrote it.
+  /// The closures that make an instance from a row, by the version that wrote the row.
   public typealias Decoders = [Version: @Sendable (StoredValue) throws -> Instance]
 
-  /// The instance, by the closure of its version.
+  /// Decodes the instance with the closure of its version.
   public static func decode(_ stored: StoredValue, version: Version) throws -> Instance {
     guard let decode = decoders[version] else {
       throw DatabaseError(.invalidDefinition, "\(Self.self) has no decoder for version \"\(version.rawValue)\"")
@@ -39,7 +40,7 @@ extension DecoderTableFormat {
 }
 
 extension DecoderTableFormat where Version == SingleVersion {
-  /// The instance, by the one closure.
+  /// Decodes the instance with the only closure.
   public static func decode(_ stored: StoredValue, version: SingleVersion) throws -> Instance {
     guard let decode = decoders[version] else {
       throw DatabaseError(.invalidDefinition, "\(Self.self) has no decoder")

@@ -1,12 +1,12 @@
-/// The versions of a format, as rows and the catalog name them.
+/// The versions of a format, as they are named in rows and in the catalog.
 enum FormatVersions<Format: RowFormat> {
-  /// Whether rows say which version wrote them.
+  /// Whether rows contain the version that wrote them.
   static var isVersioned: Bool { Format.Version.self != SingleVersion.self }
 
-  /// The raw values as text, in the order of their declaration; empty for a format with one version.
+  /// The raw values as text, in the order of their declaration. It is empty for a format with one version.
   static var names: [String] { isVersioned ? Format.Version.allCases.map(\.rawValue.description) : [] }
 
-  /// Throws `.invalidDefinition`.
+  /// Throws `.invalidDefinition` if the versions are inconsistent.
   static func check(_ collection: String) throws {
     func require(_ condition: Bool, _ message: String) throws {
       if !condition { throw DatabaseError(.invalidDefinition, "\(Format.self): \(message)", collection: collection) }
@@ -19,7 +19,7 @@ enum FormatVersions<Format: RowFormat> {
     if let table = Format.self as? any DecoderTableFormat.Type { try table.checkDecoders() }
   }
 
-  /// The version of a row, by the number that the catalog gave it. Throws `.unsupportedVersion`.
+  /// Returns the version of a row, by its number in the catalog. Throws `.unsupportedVersion`.
   @inline(__always)
   static func version(_ number: UInt32, _ info: CollectionInfo) throws -> Format.Version {
     if number == 0, let only { return only }
@@ -27,7 +27,7 @@ enum FormatVersions<Format: RowFormat> {
     return try version(named: try info.versionName(number))
   }
 
-  /// That of a format with one version, as the rows have it that say nothing of theirs.
+  /// The version of a format with a single version, whose rows contain none.
   @inline(__always)
   private static var only: Format.Version? {
     guard Format.Version.self == SingleVersion.self else { return nil }
@@ -35,7 +35,7 @@ enum FormatVersions<Format: RowFormat> {
     return unsafe unsafeBitCast(SingleVersion.only, to: Format.Version.self)
   }
 
-  /// The version with a raw value; nil: that of a row which no versioned format wrote.
+  /// Returns the version with a raw value; `nil` stands for a row that no versioned format wrote.
   static func version(named name: String?) throws -> Format.Version {
     let versions = Format.Version.allCases
     guard let name else {
@@ -46,7 +46,7 @@ enum FormatVersions<Format: RowFormat> {
     throw DatabaseError(.unsupportedVersion, CollectionInfo.unknownVersion(name, known: names))
   }
 
-  /// What makes the instances of rows.
+  /// The function that decodes the instances of rows.
   static var decoder: @Sendable (StoredValue, _ version: String?) throws -> Format.Instance {
     { stored, name in
       if name == nil, let only { return try Format.decode(stored, version: only) }
@@ -54,17 +54,18 @@ enum FormatVersions<Format: RowFormat> {
     }
   }
 
-  /// Whether the version of a row was declared before another.
+  /// Returns whether one version was declared before another.
   static func isOlder(_ version: Format.Version, than other: Format.Version) -> Bool {
-    // The one of the two that is found first was declared first.
+    // The version that is found first was declared first.
     Format.Version.allCases.first { $0 == version || $0 == other } == version && version != other
   }
 }
 
 extension CollectionInfo {
-  /// The raw value of the version that wrote a row; nil where no format with versions has.
+  /// Returns the raw value of the version that wrote a row, or `nil` if no versioned format wrote it.
   ///
-  /// Throws `.unsupportedVersion` where the definition does not know it: a newer program has written the row.
+  /// Throws `.unsupportedVersion` if the definition does not know the version, because a newer program has written the
+  /// row.
   func versionName(_ number: UInt32) throws -> String? {
     if number == 0 { return nil }
     guard let name = versions.names[number] else {
@@ -81,7 +82,7 @@ extension CollectionInfo {
 }
 
 extension ObjectCoding {
-  /// The object of a row, for a format to decode.
+  /// Returns the stored object of a row, for a format to decode.
   func value(_ row: StoredRow) throws -> StoredValue {
     StoredValue(
       coder: try coder(marked: row.header.coder, row.info), shape: row.header.shape, bytes: row.bytes,

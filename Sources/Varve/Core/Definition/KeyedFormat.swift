@@ -1,23 +1,24 @@
 internal import Foundation
 
-/// A format whose instances don't know their identifiers: each call names the one that it means, as in a dictionary.
+/// A format whose instances don't know their identifiers: each call specifies the identifier, as in a dictionary.
 ///
 /// ```swift
 /// try await thumbnails.persist(png, for: id)
 /// ```
 ///
-/// A program that needs neither versions nor a coder of its own takes ``ValueFormat``, which
+/// A program that needs neither versions nor a coder of its own uses ``ValueFormat``, which
 /// ``Store/init(of:key:metadata:in:collection:)`` makes.
 public protocol KeyedFormat<Instance, Identifier>: RowFormat {
-  /// What is stored, as the program uses it now.
+  /// The type that is stored, as the program uses it now.
   override associatedtype Instance
-  /// What instances are found by.
+  /// The type of the identifiers by which instances are found.
   override associatedtype Identifier
 }
 
-/// The format of values of one type with keys of one type. A collection that is defined already keeps its coder and its
-/// storage. One that is not gets the coder of the options, or where the values are `Data`, `.raw`: the bytes are stored
-/// as they are then, with nothing around them but the header of a row.
+/// A format of values of one type with keys of one type.
+///
+/// A collection that is defined already keeps its coder and its storage. Otherwise it gets the coder of the options, or
+/// `.raw` if the values are `Data`: the bytes are then stored as they are, with only the header of a row.
 public struct ValueFormat<Key: KeyCodable, Value: Codable & Sendable, Beside: Codable & Sendable>:
   KeyedFormat, AdoptingFormat
 {
@@ -25,15 +26,15 @@ public struct ValueFormat<Key: KeyCodable, Value: Codable & Sendable, Beside: Co
   public typealias Instance = Value
   /// The type of the keys.
   public typealias Identifier = Key
-  /// The type of the metadata; `Never` where there are none.
+  /// The type of the metadata, or `Never` if there are none.
   public typealias Metadata = Beside
-  /// None.
+  /// The format has no versions.
   public typealias Version = SingleVersion
 
-  /// A format.
+  /// Creates a format.
   public init() {}
 
-  /// `.raw` where the values are `Data`, and else `.binary`.
+  /// The coder: `.raw` if the values are `Data`, and `.binary` otherwise.
   public static var coder: CoderKind { firstCoder ?? .binary }
 
   static var firstCoder: CoderKind? { Value.self == Data.self ? .raw : nil }

@@ -1,20 +1,20 @@
-/// What a definition does with each object around its write.
+/// The rules of a definition that are applied to each object before and after its write.
 struct ObjectRules: Sendable {
-  /// Gives what is encoded instead of the object; nil: nothing, the row is removed.
+  /// Returns the object that is encoded instead of the given one, or `nil` if the row is to be removed.
   var before: (@Sendable (Any) throws -> Any?)?
-  /// Gets what was encoded, after the write.
+  /// Receives the encoded object after the write.
   var after: (@Sendable (Any) -> Void)?
-  /// The types that the rules were written for.
+  /// The types for which the rules were written.
   var types: [any (Codable & Sendable).Type] = []
 }
 
 extension CollectionDefinition {
-  /// The same, with a rule that every object goes through before it is encoded: it may give another, or nil,
-  /// and then the row is removed instead.
+  /// Returns the definition with a rule that is applied to every object before it is encoded. The rule may return
+  /// another object, or nil to remove the row instead.
   ///
-  /// One that throws fails the write, with its own error. `type` is that of the collection's objects, or a class above
-  /// or below it; with another, opening a database with it throws `.invalidDefinition`. A second rule replaces
-  /// the first.
+  /// If the rule throws, the write fails with that error. `type` must be the type of the collection's objects, or a
+  /// superclass or subclass of it; with any other type, opening a database with the definition throws
+  /// `.invalidDefinition`. A second rule replaces the first.
   public func sanitized<Object: Codable & Sendable>(
     _ type: Object.Type = Object.self, before rule: @escaping @Sendable (Object) throws -> Object?
   ) -> CollectionDefinition {
@@ -27,9 +27,10 @@ extension CollectionDefinition {
     return copy
   }
 
-  /// The same, with a closure that gets every object after its write.
+  /// Returns the definition with a closure that receives every object after its write.
   ///
-  /// It runs in the transaction, on the writer's thread, before the commit. `type` as above.
+  /// The closure runs in the transaction, on the writer's thread, before the commit. `type` must be the type of the
+  /// collection's objects, or a superclass or subclass of it.
   public func sanitized<Object: Codable & Sendable>(
     _ type: Object.Type = Object.self, after body: @escaping @Sendable (Object) -> Void
   ) -> CollectionDefinition {
@@ -41,7 +42,7 @@ extension CollectionDefinition {
     return copy
   }
 
-  /// Throws `.invalidDefinition` where no object of the collection is one that a rule is for.
+  /// Throws `.invalidDefinition` if no object of the collection can have the type of a rule.
   func checkRules() throws {
     for type in codec.rules.types where !Self.areRelated(type, codec.type) {
       throw DatabaseError(
@@ -49,7 +50,7 @@ extension CollectionDefinition {
     }
   }
 
-  /// Whether values of one type can be of the other.
+  /// Returns whether values of one type can be of the other.
   private static func areRelated(_ one: any (Codable & Sendable).Type, _ other: any (Codable & Sendable).Type) -> Bool {
     func isBelow<Above: Codable & Sendable>(_ below: Any.Type, _ above: Above.Type) -> Bool { below is Above.Type }
     return isBelow(one, other) || isBelow(other, one)
@@ -57,11 +58,11 @@ extension CollectionDefinition {
 }
 
 extension CollectionInfo {
-  /// The object as the definition's rule wants it; nil where the row is to be removed.
+  /// Returns the object that the definition's rule returns, or `nil` if the row is to be removed.
   func sanitized<Object>(_ object: Object) throws -> Object? {
     guard let rule = definition?.codec.rules.before else { return object }
     guard let result = try rule(object) else { return nil }
-    // A rule for a class may give one of that class for one of a class below.
+    // A rule for a class may return an object of that class for one of a subclass.
     guard let result = result as? Object else {
       throw DatabaseError(
         .encodingFailed, "the rule gives \(Swift.type(of: result)) for \(Object.self)", collection: name)

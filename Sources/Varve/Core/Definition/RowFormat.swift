@@ -1,53 +1,55 @@
-/// What every format says: the versions of its instances, how they are encoded, and where they are kept.
+/// The requirements of every format: the versions of its instances, their coder, and their storage.
 ///
-/// A program conforms to ``StoreFormat``, or to ``KeyedFormat`` where instances don't know their identifiers.
+/// A program conforms to ``StoreFormat``, or to ``KeyedFormat`` if instances don't know their identifiers.
 public protocol RowFormat<Instance, Identifier>: Sendable {
   /// The versions, the oldest first.
   associatedtype Version: RawRepresentable & Hashable & CaseIterable & Sendable = SingleVersion
   where Version.RawValue: VersionRawValue
-  /// What is stored, as the program uses it now.
+  /// The type that is stored, as the program uses it now.
   associatedtype Instance: Codable & Sendable
-  /// What instances are found by.
+  /// The type of the identifiers by which instances are found.
   associatedtype Identifier: KeyCodable
-  /// What is kept beside an instance, and read without it. Default: nothing.
+  /// The type of the metadata that are stored with an instance, and can be read without it. Default: none.
   associatedtype Metadata: Codable & Sendable = Never
 
-  /// Formats are made by the database.
+  /// Creates a format. It is called by the database.
   init()
-  /// What is written.
+  /// The version that is written.
   static var currentVersion: Version { get }
-  /// How instances are encoded. Default: `.binary`.
+  /// The coder of instances. Default: `.binary`.
   static var coder: CoderKind { get }
-  /// How instances may be encoded that were written before `coder` was chosen: their rows are read as they are, and what is
-  /// written from now on is encoded by `coder`. A collection whose coder on disk is neither is refused. Default: none.
+  /// The coders of instances that were written before `coder` was chosen. Their rows can still be read, and new rows
+  /// are encoded by `coder`. A collection whose coder on disk is neither `coder` nor one of these is refused. Default:
+  /// none.
   static var formerCoders: [CoderKind] { get }
-  /// Where they are kept. Default: `.shared`.
+  /// The storage of the rows. Default: `.shared`.
   static var storage: CollectionStorage { get }
 
-  /// The instance of a row that a version wrote.
+  /// Decodes the instance of a row that was written by a version.
   static func decode(_ stored: StoredValue, version: Version) throws -> Instance
-  /// The metadata of a row that a version wrote. Formats without metadata, and those with one version, have it.
+  /// Decodes the metadata of a row that was written by a version. Formats without metadata, and those with one version,
+  /// have a default implementation.
   static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> Metadata
-  /// Where instances have their metadata themselves: it is set when they are read, and written with them. Such a
-  /// property must not be encoded with its instance: ``KeptApart``. Default: nowhere.
+  /// The property in which instances contain their metadata themselves: it is set when they are read, and written with
+  /// them. Such a property must not be encoded with its instance: ``KeptApart``. Default: none.
   static var metadataPath: (any WritableKeyPath<Instance, Metadata?> & Sendable)? { get }
 }
 
 extension RowFormat {
-  /// `.binary`.
+  /// The default, `.binary`.
   public static var coder: CoderKind { .binary }
-  /// None.
+  /// The default: none.
   public static var formerCoders: [CoderKind] { [] }
-  /// `.shared`.
+  /// The default, `.shared`.
   public static var storage: CollectionStorage { .shared }
-  /// None.
+  /// The default: none.
   public static var metadataPath: (any WritableKeyPath<Instance, Metadata?> & Sendable)? { nil }
 }
 
-/// A format of a type that knows nothing of formats: its collection's coder, storage and versions are those of the
-/// definition, where there is one, and of the catalog otherwise.
+/// A format for a type that does not define one: the coder, storage and versions of its collection are those of the
+/// definition, if there is one, and of the catalog otherwise.
 protocol AdoptingFormat: RowFormat {
-  /// The coder of a collection that has no definition yet; nil: that of the options.
+  /// The coder of a collection that has no definition yet, or `nil` for that of the options.
   static var firstCoder: CoderKind? { get }
 }
 
@@ -57,36 +59,36 @@ extension AdoptingFormat {
 
 // MARK: - Formats with one version
 
-/// The versions of a format that has shipped in one: rows say nothing of it.
+/// The version of a format that has shipped in only one. Rows do not contain it.
 public enum SingleVersion: Int, CaseIterable, Sendable {
-  /// The one.
+  /// The only version.
   case only = 1
 }
 
 extension RowFormat where Version == SingleVersion {
-  /// The one.
+  /// The only version.
   public static var currentVersion: SingleVersion { .only }
 
-  /// Decodes the instance as it is.
+  /// Decodes the instance without conversion.
   public static func decode(_ stored: StoredValue, version: SingleVersion) throws -> Instance {
     try stored.decode(Instance.self)
   }
 
-  /// Decodes the metadata as it is.
+  /// Decodes the metadata without conversion.
   public static func decodeMetadata(_ stored: StoredValue, version: SingleVersion) throws -> Metadata {
     try stored.decode(Metadata.self)
   }
 }
 
 extension RowFormat where Metadata == Never {
-  /// There is none.
+  /// Throws, because there are no metadata.
   public static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> Never {
     throw DatabaseError(.decodingFailed, "\(Self.self) has no metadata")
   }
 }
 
 extension RowFormat where Metadata == Never, Version == SingleVersion {
-  /// There is none.
+  /// Throws, because there are no metadata.
   public static func decodeMetadata(_ stored: StoredValue, version: SingleVersion) throws -> Never {
     throw DatabaseError(.decodingFailed, "\(Self.self) has no metadata")
   }

@@ -1,5 +1,5 @@
-/// What a ``Store`` keeps, in which versions: the namespace of a type that is stored. Instances know their identifiers;
-/// ``KeyedFormat`` is for those that don't.
+/// The format of a ``Store``: what it stores, and in which versions. It is the namespace of a stored type. Instances
+/// know their identifiers; use ``KeyedFormat`` for those that don't.
 ///
 /// ```swift
 /// struct BookFormat: StoreFormat {
@@ -22,55 +22,62 @@
 /// }
 /// ```
 ///
-/// A version that is forgotten in the switch does not compile. A format that has shipped in one version needs no
-/// `Version` and no `decode`: ``SingleVersion`` stands in. ``DecoderTableFormat`` takes a dictionary of closures
+/// A version that is missing in the switch does not compile. A format that has shipped in one version needs no
+/// `Version` and no `decode`, and has ``SingleVersion`` instead. ``DecoderTableFormat`` uses a dictionary of closures
 /// instead of the switch.
 ///
 /// # Versions
-/// They are in the order of their declaration (`allCases`), whatever their raw values are. A row says which version
-/// wrote it, by the raw value; the name of a case may change, its raw value may not. Reads convert; `migrate`
-/// rewrites. A row that no versioned format has written (the collection had a ``SingleVersion`` format, a
-/// ``Persistable`` or no definition then) is of the version that is declared first. So who adds a second version
-/// declares the one that has shipped before it.
+/// Versions are ordered by their declaration (`allCases`), whatever their raw values are. A row contains the raw value
+/// of the version that wrote it; the name of a case may change, but its raw value may not. Reads convert, and `migrate`
+/// rewrites. A row that no versioned format has written, because the collection had a ``SingleVersion`` format, a
+/// ``Persistable`` or no definition at that time, has the version that is declared first. When you add a second
+/// version, declare the one that has already shipped before it.
 public protocol StoreFormat<Instance, Identifier>: RowFormat {
-  /// What is stored, as the program uses it now.
+  /// The type that is stored, as the program uses it now.
   override associatedtype Instance
-  /// What instances are found by. That of an `Identifiable` instance is its `ID`.
+  /// The type of the identifiers by which instances are found. For an `Identifiable` instance it is its `ID`.
   override associatedtype Identifier
 
-  /// The collection where a store of this format keeps its instances, unless another one is given.
+  /// The collection in which a store of this format keeps its instances, unless another one is given.
   static var collection: String { get }
-  /// The names that the collection had in earlier versions of the program, the newest first. Where a database has a collection
-  /// by one of these, and none by `collection`, opening it with this format gives that one the present name, in one commit;
-  /// where it has both, or two of them, opening throws `.invalidDefinition`. They count for stores that keep their instances in
-  /// `collection`. Default: none.
+  /// The names that the collection had in earlier versions of the program, the newest first. Default: none.
+  ///
+  /// If a database has a collection under one of these names, and none under `collection`, opening it with this format
+  /// renames that collection, in one commit. If it has both, or two under former names, opening throws
+  /// `.invalidDefinition`. The names count for stores that keep their instances in `collection`.
   static var formerKeys: [String] { get }
-  /// What an instance is found by. Default: its `id`.
+  /// Returns the identifier by which an instance is found. Default: its `id`.
   static func identifier(of instance: Instance) -> Identifier
-  /// Whether an instance is found by its `id`: then a query takes a condition on `id` as one on the identifier. Default: true
-  /// where the instance is `Identifiable` and the identifier has the type of its `id`. A format of such instances with an
-  /// `identifier(of:)` of its own, which returns something else, says false.
+  /// A Boolean value that indicates whether instances are found by their `id`, so that a query uses a condition on `id`
+  /// as one on the identifier.
+  ///
+  /// Default: true if the instance is `Identifiable` and the identifier has the type of its `id`. Return false if the
+  /// format of such instances has an `identifier(of:)` of its own that returns something else.
   static var isIdentifiedByID: Bool { get }
 
-  /// The indexes by their names. Default: the stored properties of the format that are indexes. A format implements it
-  /// where these can't be found: in a program that is built without reflection metadata, or where an index stands in a tuple
-  /// or is computed. Each must be the same index at each call.
+  /// The indexes by their names. Default: the stored properties of the format that are indexes.
+  ///
+  /// Implement it if these can't be found: in a program that is built without reflection metadata, or if an index is in
+  /// a tuple or is computed. Each must be the same index at each call.
   var indexes: [String: any StoreIndex] { get }
-  /// Whether converting an instance from each older version leaves all its values in indexes as they were. Default false:
-  /// another `currentVersion` lets the indexes be reviewed in the background, row by row. With true nothing is reviewed; where
-  /// it does not hold, ``Store/verifyIndexes(sample:)`` finds that.
+  /// A Boolean value that indicates whether converting an instance from each older version leaves all its index values
+  /// unchanged.
+  ///
+  /// If false, the default, another `currentVersion` makes the indexes be reviewed in the background, row by row. If
+  /// true, nothing is reviewed; if that is wrong, ``Store/verifyIndexes(sample:)`` detects it.
   static var indexesSurvive: Bool { get }
-  /// What becomes of the build of an index that meets a row which can't be decoded, or whose value can't be a key. Default:
-  /// the row is listed, and the build continues.
+  /// The treatment of rows that the build of an index can't decode, or whose value can't be a key.
+  /// Default: the row is listed, and the build continues.
   static var unindexableRows: UnindexableRows { get }
-  /// Whether queries may compare fields as they are stored, without decoding the row. Default true, which is right where
-  /// `init(from:)` gives each property the value that is stored under its name. A type that changes values there says false:
-  /// otherwise a query that meets such a value decodes each row, if it meets it early, and else throws
-  /// `.invalidDefinition` or leaves the row out.
+  /// A Boolean value that indicates whether queries may compare fields as they are stored, without decoding the row.
+  ///
+  /// The default, true, is right if `init(from:)` sets each property to the value that is stored under its name. Return
+  /// false for a type that changes values there: otherwise a query that encounters such a value early decodes each row,
+  /// and one that encounters it later throws `.invalidDefinition` or omits the row.
   static var readsStoredFields: Bool { get }
 }
 
-/// What becomes of the build of an index that meets a row which can't be decoded, or whose value can't be a key.
+/// The treatment of rows that the build of an index can't decode, or whose value can't be a key.
 public enum UnindexableRows: Sendable {
   /// The row is in no index, and ``Store/unindexedRows(in:)`` returns it; the build continues.
   case listed
@@ -90,28 +97,28 @@ extension StoreFormat {
 
   /// The stored properties that are indexes.
   public var indexes: [String: any StoreIndex] { FormatMirror.indexes(of: self) }
-  /// None.
+  /// The default: none.
   public static var formerKeys: [String] { [] }
-  /// False.
+  /// The default, false.
   public static var isIdentifiedByID: Bool { false }
-  /// False.
+  /// The default, false.
   public static var indexesSurvive: Bool { false }
-  /// True.
+  /// The default, true.
   public static var readsStoredFields: Bool { true }
-  /// Listed.
+  /// The default, `.listed`.
   public static var unindexableRows: UnindexableRows { .listed }
 }
 
 extension StoreFormat {
-  /// The former names of a collection of this format.
+  /// Returns the former names of a collection of this format.
   static func formerKeys(of name: String) -> [String] {
     Name.composed(name) == Name.composed(collection) ? formerKeys : []
   }
 }
 
 extension StoreFormat where Instance: Identifiable, Instance.ID: KeyCodable {
-  /// The instance's own. It also says what type the identifiers of such a format have.
+  /// Returns the instance's `id`. This also infers the type of the identifiers of such a format.
   public static func identifier(of instance: Instance) -> Instance.ID { instance.id }
-  /// True.
+  /// The default: true if the identifier has the type of the instance's `id`.
   public static var isIdentifiedByID: Bool { Identifier.self == Instance.ID.self }
 }

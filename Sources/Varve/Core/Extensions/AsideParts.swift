@@ -1,14 +1,16 @@
-/// The independent parts of extensions in one commit beside the writer: see `Database.commitAside(label:durability:_:)`.
+/// The independent parts of extensions in one aside commit: see `Database.commitAside(label:durability:_:)`.
 ///
-/// It belongs to the closure that gets it, and to the thread that runs this.
+/// It belongs to the closure that receives it, and to the thread that runs the closure.
 public final class AsideParts {
   let transaction: WriteTransaction
   private var opened: [OpenExtension] = []
 
   init(_ transaction: WriteTransaction) { self.transaction = transaction }
 
-  /// An independent part of a registered extension. Throws `.unknownExtension`; `.notReady` while the extension is being
-  /// built; and `.invalidArgument` for a part that is not independent.
+  /// Returns an independent part of a registered extension.
+  ///
+  /// Throws `.unknownExtension`, `.notReady` while the extension is being built, and `.invalidArgument` for a part that
+  /// is not independent.
   public func part<Definition: DatabaseExtension>(
     _ name: String, of handle: ExtensionHandle<Definition>
   ) throws -> Part {
@@ -19,7 +21,7 @@ public final class AsideParts {
     }
     guard registered.record.state == .ready else { throw registered.notReadyError }
     let open = OpenExtension(registered, transaction, nil)
-    // Its parts end with the transaction. The extension itself has no transaction here.
+    // The parts end with the transaction. The extension itself has no transaction object here.
     transaction.everOpened.append(open)
     opened.append(open)
     return try part(name, open)
@@ -36,11 +38,11 @@ public final class AsideParts {
     return part
   }
 
-  /// Runs `body` so that, where it throws, what it did is undone, and nothing else.
+  /// Runs `body`; if it throws, only the changes that it made are undone.
   @discardableResult
   public func savepoint<Result>(_ body: () throws -> Result) throws -> Result { try transaction.savepoint(body) }
 
-  /// Whether what it used is still registered and built. With the commit lock held.
+  /// Whether every extension that was used is still registered and built. Must be called with the commit lock held.
   var isCurrent: Bool {
     let list = transaction.database.extensions.list
     return opened.allSatisfy { list[$0.name] === $0.registered && $0.registered.record.state == .ready }

@@ -1,5 +1,5 @@
-/// Something that keeps data of its own beside the rows, and receives each change of them: an index, a view,
-/// relationships, or what a program writes itself.
+/// A type that keeps data of its own beside the rows and receives each change of them: an index, a view, relationships,
+/// or an extension of the program's own.
 ///
 /// ```swift
 /// struct WordCount: DatabaseExtension {
@@ -18,67 +18,76 @@
 /// let count = try database.read { tx in try tx[words].count(of: "sea") }
 /// ```
 ///
-/// The extension is the definition: a value, the same for every transaction. What it does in one is its
-/// `Transaction`, made when the transaction first needs it.
+/// The conforming value is the definition, and is the same for every transaction. The work in one transaction is done
+/// by its `Transaction`, which is made when the transaction first needs it.
 public protocol DatabaseExtension: Sendable {
-  /// What the extension does in a transaction.
+  /// The extension's object in a transaction.
   associatedtype Transaction: ExtensionTransaction where Transaction.Definition == Self
-  /// What all transactions share, in memory: sums for readers, the head of a queue. It stands at the last acknowledged
-  /// commit. Default nothing, which costs nothing.
+  /// The state in memory that all transactions share, for example sums for readers or the head of a queue.
+  ///
+  /// It is as of the last acknowledged commit. The default, `Void`, shares nothing and costs nothing.
   associatedtype Shared: Sendable = Void
-  /// What one commit means for `Shared`. Default `Never`: nothing.
+  /// The effect of one commit on `Shared`. Default `Never`: there is none.
   associatedtype Delta: Sendable = Never
-  /// What one commit means for observers. Default `Never`: nothing.
+  /// The changes of one commit that observers receive. Default `Never`: there are none.
   associatedtype Changes: Sendable = Never
 
-  /// The identity of this kind of extension on disk, the same for ever: `"com.example.words"`. Another kind under a name
-  /// that is used throws `.extensionMismatch` and changes nothing. Neither empty nor with `=` or U+001F.
+  /// The identity of this kind of extension on disk, for example `"com.example.words"`, which must never change.
+  ///
+  /// Registering another kind under a name that is in use throws `.extensionMismatch` and changes nothing. The kind
+  /// must not be empty or contain `=` or U+001F.
   static var kind: String { get }
-  /// What the extension keeps and receives. Read once, at its registration.
+  /// The configuration: what the extension keeps and receives. It is read once, at the registration.
   var configuration: ExtensionConfiguration { get }
 
-  /// Refuses a registration beside others, by throwing. Default: allows it.
+  /// Throws if the extension can't be registered together with the extensions that are registered already. The default
+  /// allows it.
   func check(registered: [String: any DatabaseExtension]) throws
-  /// Makes what receives a transaction's changes, and reads and writes what the extension keeps. Takes its parts from
-  /// the context.
+  /// Makes the object that receives a transaction's changes, and that reads and writes what the extension keeps. It
+  /// takes its parts from the context.
   func makeTransaction(_ context: ExtensionContext<Self>) throws -> Transaction
 
-  /// Makes what transactions share from the parts as of one commit. Exactly the deltas of the commits after it follow.
-  /// Called once, at the registration; an error ends that.
-  func makeShared(_ view: borrowing SharedView) throws -> Shared
-  /// A commit was acknowledged: called once for each, in commit order, after it is as durable as was asked for, and before
-  /// a reader sees it. `delta` is what the extension's transaction has said of it; nil where the commit has not asked for
-  /// the extension.
+  /// Makes the shared state from the parts as of one commit.
   ///
-  /// On the thread that acknowledges, while other commits wait to be acknowledged: it may not wait, and may not call the
-  /// database. Readers of an earlier commit read the parts.
+  /// The deltas of exactly the commits after that one follow. The method is called once, at the registration, which
+  /// fails if it throws.
+  func makeShared(_ view: borrowing SharedView) throws -> Shared
+  /// Receives an acknowledged commit.
+  ///
+  /// The method is called once for each commit, in commit order, after the commit is as durable as requested and before
+  /// a reader sees it. `delta` is what the extension's transaction returned for the commit, or `nil` if the commit did
+  /// not use the extension.
+  ///
+  /// The method is called on the thread that acknowledges, while other commits wait to be acknowledged: it must not
+  /// wait, and must not call the database. Readers of an earlier commit read the parts instead of the shared state.
   func didAcknowledge(_ version: CommitVersion, _ delta: Delta?, _ shared: Shared)
-  /// The shared state has to move to a commit for which there are no deltas: in a program that only reads, and when the
+  /// Moves the shared state to a commit for which there are no deltas: in a program that only reads, and when the
   /// extension is built again.
   func didSkip(to view: borrowing SharedView, _ shared: Shared) throws
 
-  /// The memory, in bytes, that what one commit means for observers takes, allocations included. Connections hold change
-  /// sets up to 4 MiB of it. Nil, the default: as much as the rows of the change set.
+  /// Returns the memory in bytes, allocations included, that the changes of one commit take.
   ///
-  /// Called once for each `Changes` that `takeChanges` returns, on the thread of the commit.
+  /// Connections hold change sets of up to 4 MiB. The default, `nil`, counts as much as the rows of the change set.
+  ///
+  /// The method is called once for each `Changes` that `takeChanges` returns, on the thread of the commit.
   func byteCount(of changes: Changes) -> Int?
 }
 
 extension DatabaseExtension where Shared == Void {
-  /// Nothing is shared.
+  /// Makes an empty shared state.
   public func makeShared(_ view: borrowing SharedView) throws {}
 }
 
 extension DatabaseExtension {
-  /// Beside any.
+  /// Allows the registration.
   public func check(registered: [String: any DatabaseExtension]) throws {}
-  /// Nothing.
+  /// Does nothing.
   public func didAcknowledge(_ version: CommitVersion, _ delta: Delta?, _ shared: Shared) {}
-  /// Nothing.
+  /// Does nothing.
   public func didSkip(to view: borrowing SharedView, _ shared: Shared) throws {}
-  /// As much as the rows.
+  /// Returns `nil`: as much as the rows of the change set.
   public func byteCount(of changes: Changes) -> Int? { nil }
 
-  /// The memory of changes that its transaction has said.
+  /// Returns the memory in bytes of changes that the extension's transaction has returned.
   func countedBytes(of changes: any Sendable) -> Int? { (changes as? Changes).flatMap { byteCount(of: $0) } }
 }

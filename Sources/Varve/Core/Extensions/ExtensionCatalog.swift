@@ -1,22 +1,24 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// The extensions that the catalog knows, registered or not.
+/// The extensions in the catalog, registered or not.
 ///
-/// Changed by the caller that holds the writer, or at open.
+/// It is changed only at open and with the writer held.
 final class ExtensionCatalog: Sendable {
   private struct State {
     var records: [String: ExtensionRecord] = [:]
     var nextNumber: UInt32 = 1
-    /// Those of the disk that no one has registered: they become stale with the first commit. One whose build was cut
-    /// short does too: its watermark would go on to guarantee that no row before it was missed. One that is built by tables
-    /// does not: it follows the feed from its beginning on.
+    /// The extensions on disk that are not registered: they become stale with the first commit.
+    ///
+    /// That includes one whose build was interrupted, because its watermark would otherwise continue to guarantee that
+    /// no row before it was missed. It excludes one that is built by tables, because that follows the feed from its
+    /// beginning on.
     var unregistered: Set<String> = []
   }
 
   private let state = FutexLock(State())
 
-  /// What is on disk.
+  /// Reads the records from a snapshot.
   func load(_ snapshot: any StorageSnapshot, _ families: Catalog.Families) throws {
     var records: [String: ExtensionRecord] = [:]
     var cursor = FamilyCursor(
@@ -35,10 +37,10 @@ final class ExtensionCatalog: Sendable {
 
   func record(_ name: String) -> ExtensionRecord? { state.withLock { $0.records[name] } }
 
-  /// The names of all that are on disk.
+  /// The names of all extensions on disk.
   var names: [String] { state.withLock { $0.records.keys.sorted() } }
 
-  /// Those that the first commit makes stale.
+  /// Returns the extensions that the first commit makes stale.
   func missed() -> [(name: String, record: ExtensionRecord)] {
     state.withLock { state in
       if state.unregistered.isEmpty { return [] }
@@ -52,14 +54,15 @@ final class ExtensionCatalog: Sendable {
 
   func noteUnregistered(_ name: String) { state.withLock { _ = $0.unregistered.insert(name) } }
 
-  /// Those of the disk that were made with an extension as a dependency, as their tags say.
+  /// Returns the names of the extensions on disk that were built with the extension `name` as a dependency, according
+  /// to their tags.
   func dependents(of name: String) -> [String] {
     state.withLock { state in state.records.filter { $0.value.depends(on: name) }.keys.sorted() }
   }
 
   func set(_ record: ExtensionRecord?, for name: String) { state.withLock { $0.records[name] = record } }
 
-  /// The number of the next that is registered first.
+  /// The number for the next extension that is registered for the first time.
   var nextNumber: UInt32 { state.withLock { $0.nextNumber } }
 
   func noteGiven(_ number: UInt32) { state.withLock { $0.nextNumber = max($0.nextNumber, number + 1) } }

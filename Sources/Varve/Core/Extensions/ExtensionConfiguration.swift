@@ -1,125 +1,140 @@
-/// What an extension keeps and receives: one value, read once, at its registration.
+/// The configuration of an extension: what it keeps and receives. It is one value, read once, at the registration.
 public struct ExtensionConfiguration: Sendable {
-  /// The version of everything that has no version of its own. Another one rebuilds the whole extension. Neither empty
-  /// nor with `=` or U+001F.
+  /// The version of everything that has no version of its own.
+  ///
+  /// Another version rebuilds the whole extension. It must not be empty or contain `=` or U+001F.
   public var version: String
-  /// The form of what the extension keeps. A program with a smaller number than the disk's is refused:
-  /// `.unsupportedVersion`. Default 1.
+  /// The number of the layout of what the extension keeps. A program with a smaller number than the one on disk is
+  /// refused with `.unsupportedVersion`. Default 1.
   public var layout: UInt32 = 1
-  /// The collections whose rows it receives. Default all.
+  /// The collections whose rows the extension receives. Default all.
   public var scope: CollectionScope = .all
-  /// The events that it receives. Default inserts, updates and removals.
+  /// The events that the extension receives. Default inserts, updates and removals.
   public var hears: RowEvents = [.inserts, .updates, .removals]
-  /// What else it needs with them. Default nothing.
+  /// The needs of the extension in addition to the events. Default none.
   public var needs: Needs = []
-  /// When it receives them. Default `.afterCurrent`.
+  /// When the extension receives the events. Default `.afterCurrent`.
   public var delivery: Delivery = .afterCurrent
-  /// Whether its `flush` changes rows, although its delivery is `.immediate`: then other extensions receive those changes as
-  /// they do those of the program. Its hooks change none all the same. Default false.
+  /// A Boolean value that indicates whether `flush` changes rows although the delivery is `.immediate`.
+  ///
+  /// Other extensions then receive these changes like those of the program. The extension's hooks must not change rows
+  /// in any case. Default false.
   public var flushChangesRows = false
-  /// What it keeps: at most 64 parts, each with a name of its own.
+  /// The parts that the extension keeps: at most 64, each with a unique name.
   public var parts: [PartDefinition] = []
-  /// The names of extensions that this one reads. They are registered before it, receive each change before it, and it
-  /// goes with them. Default none.
+  /// The names of the extensions that this one reads.
+  ///
+  /// They must be registered before it, and receive each change before it. It is unregistered together with them.
+  /// Default none.
   public var dependencies: [String] = []
-  /// Whether its transaction keeps fields that a savepoint has to undo: then `mark` and `rollBack(to:)` are called.
-  /// Default false: the fields survive an undone savepoint, and the extension may change nothing but its parts.
+  /// A Boolean value that indicates whether the transaction object has fields that a savepoint has to undo.
+  ///
+  /// If true, `mark` and `rollBack(to:)` are called. If false, the default, the fields survive an undone savepoint, and
+  /// the extension must not change anything but its parts.
   public var keepsState = false
-  /// Whether its hooks may run in transactions side by side: they read and write nothing but what belongs to the row.
-  /// Default false.
+  /// A Boolean value that indicates whether the extension's hooks may run in concurrent transactions, because they read
+  /// and write only what belongs to the row. Default false.
   public var isConcurrent = false
-  /// Whether it can be brought up to date by the keys of the rows that changed while no program had it registered:
-  /// then its transaction has `didMiss`, and `removesAll` where it can. Default false: it is built again then.
+  /// A Boolean value that indicates whether the extension can be brought up to date by the keys of the rows that
+  /// changed while no program had it registered.
   ///
-  /// Where its scope has many rows, its first build goes by tables, without the writer, and brings it what changed
-  /// meanwhile in the same way.
+  /// If true, its transaction object implements `didMiss`, and `removesAll` if it can. If false, the default, the
+  /// extension is built again instead.
   ///
-  /// True suits an extension that knows by a row's key all that it keeps of it. It does not suit one that needs the old
-  /// object, or the number of a row that is gone, to remove what it kept: both are gone. One that has `dependencies` is
-  /// built again in any case.
+  /// If its scope has many rows, the extension's first build writes tables without holding the writer, and then
+  /// delivers the changes that were made meanwhile in the same way.
+  ///
+  /// True suits an extension that can find everything it keeps of a row by the row's key. It does not suit one that
+  /// needs the old object, or the number of a removed row, to remove what it kept, because neither is available any
+  /// more. An extension with `dependencies` is built again in any case.
   public var catchesUp = false
-  /// Whether what it writes to parts that have all rows counts too while others of its parts are built. Default false: the
-  /// rows that a build gives it count for the parts that are built, and for no other.
+  /// A Boolean value that indicates whether writes to complete parts also count while other parts of the extension are
+  /// being built.
   ///
-  /// True suits an extension that keeps what it has written of each row, and brings a row's entries up to date by that. A
-  /// new version of one part then lets it review what all parts have of each row, while these stay in use.
+  /// If false, the default, the rows that a build passes to the extension count only for the parts that are being
+  /// built.
+  ///
+  /// True suits an extension that keeps a note of what it has written for each row, and updates a row's entries by that
+  /// note. A new version of one part then lets it review what all parts have for each row, while these remain in use.
   public var reviewsWholeParts = false
-  /// Where another program writes: the parts that have to be on disk as they are here; others can be read each by itself, and
-  /// one that is not there is not ready. Nil: all have to.
+  /// The names of the parts that must be the same on disk as in this program, if another program writes the database;
+  /// `nil` requires all parts to be. Each other part can be read by itself, and one that is missing is not ready.
   var commonParts: [String]?
-  /// Whether it asks which row of its scope has a number (`ExtensionContext.key(of:)`). Default false. The database keeps
-  /// that for the rows of its scope, at the cost of a short entry a row, as long as one that asks is registered;
-  /// extensions of the same scope share the entries.
+  /// A Boolean value that indicates whether the extension looks up rows of its scope by number
+  /// (`ExtensionContext.key(of:)`). Default false.
+  ///
+  /// As long as such an extension is registered, the database maintains a map for the rows of its scope, at the cost of
+  /// a short entry per row; extensions of the same scope share the entries.
   public var asksRowsByID = false
-  /// Whether rows that exist already are given to it when it is registered first. Default `.background`.
+  /// Whether the extension receives rows that exist already when it is first registered. Default `.background`.
   public var build: Build = .background
 
-  /// A configuration; all but the version has a default.
+  /// Creates a configuration with a version, and defaults for all other properties.
   public init(version: String) { self.version = version }
 
-  /// When an extension receives a change.
+  /// The time at which an extension receives a change.
   public enum Delivery: Sendable {
-    /// Before the call that makes the change returns, also inside hooks. Such an extension writes no rows, and depends
-    /// on immediate ones only.
+    /// Before the call that makes the change returns, even inside hooks. Such an extension must not write rows in its
+    /// hooks, and must depend only on immediate extensions.
     case immediate
-    /// After the current change: what a hook writes is received when all have received the change that the hook is
-    /// called for.
+    /// After the current change: a change that a hook makes is received once all extensions have received the change
+    /// for which the hook is called.
     case afterCurrent
   }
 
-  /// What happens with rows that exist already.
+  /// The treatment of rows that exist already.
   public enum Build: Sendable {
-    /// They are not given to it.
+    /// The extension does not receive them.
     case none
-    /// They are given to it chunk by chunk, while others write.
+    /// The extension receives them chunk by chunk, while others write.
     case background
   }
 }
 
-/// Which changes of rows an extension receives.
+/// The kinds of changes of rows that an extension receives.
 public struct RowEvents: OptionSet, Hashable, Sendable {
-  /// The bits.
+  /// The raw bits.
   public let rawValue: UInt8
-  /// Events of bits.
+  /// Creates a set from raw bits.
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// Rows that were not there.
+  /// Insertions of rows that did not exist.
   public static let inserts = RowEvents(rawValue: 1)
-  /// Rows that were set again, and objects that were replaced.
+  /// Replacements of rows or of their objects.
   public static let updates = RowEvents(rawValue: 2)
-  /// Metadata that were replaced, with the object as it was.
+  /// Replacements of metadata whose object stays.
   public static let metadata = RowEvents(rawValue: 4)
-  /// Rows that were removed.
+  /// Removals of rows.
   public static let removals = RowEvents(rawValue: 8)
-  /// Rows, objects and metadata that were touched.
+  /// Touches of rows, objects and metadata.
   public static let touches = RowEvents(rawValue: 16)
-  /// Each of them.
+  /// All kinds of changes.
   public static let all: RowEvents = [.inserts, .updates, .metadata, .removals, .touches]
 }
 
-/// What an extension needs with the changes that it receives.
+/// The needs of an extension in addition to the changes that it receives.
 public struct Needs: OptionSet, Hashable, Sendable {
-  /// The bits.
+  /// The raw bits.
   public let rawValue: UInt8
-  /// Needs of bits.
+  /// Creates a set from raw bits.
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// The row as the change found it: `RowChange.old`. Costs a copy of the old row a change.
+  /// The extension reads the row as the change found it: `RowChange.old`. Costs a copy of the old row per change.
   public static let oldRows = Needs(rawValue: 1)
-  /// To be asked before the change: `ExtensionTransaction.willChange`.
+  /// The extension is asked before each change: `ExtensionTransaction.willChange`.
   public static let before = Needs(rawValue: 2)
 }
 
-/// Which collections an extension receives changes of.
+/// The collections whose changes an extension receives.
 public enum CollectionScope: Sendable, Hashable {
-  /// All of them.
+  /// All collections.
   case all
-  /// These.
+  /// The named collections.
   case only(Set<String>)
-  /// All but these.
+  /// All collections except the named ones.
   case except(Set<String>)
 
-  /// Whether a collection belongs to it.
+  /// Returns whether a collection belongs to the scope.
   public func contains(_ collection: String) -> Bool {
     switch self {
     case .all: true

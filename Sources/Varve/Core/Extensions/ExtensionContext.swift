@@ -1,11 +1,11 @@
-/// What an extension works with in one transaction: its parts of the storage, its settings, and the rows.
+/// The context of an extension in one transaction: its parts of the storage, its settings, and the rows.
 public final class ExtensionContext<Definition: DatabaseExtension> {
   let open: OpenExtension
   private let givenShared: Definition.Shared
-  /// What all transactions share. It stands at `sharedVersion`; a transaction that reads an earlier commit, or needs what
-  /// commits in flight have written, reads the parts.
+  /// The state that all transactions share. It is as of `sharedVersion`; a transaction that reads an earlier commit, or
+  /// needs what commits in flight have written, reads the parts instead.
   public var shared: Definition.Shared {
-    // What was given so far is not in it.
+    // The shared state does not contain what a build has collected so far.
     if let spill = open.reader?.spill, open.registered.shared != nil { _ = spill.refuse("uses what it shares") }
     return givenShared
   }
@@ -18,22 +18,24 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
     givenShared = shared
   }
 
-  /// The last acknowledged commit that `shared` has received; zero where nothing is shared.
+  /// The last acknowledged commit that `shared` has received, or zero if nothing is shared.
   public var sharedVersion: CommitVersion { open.registered.shared?.version ?? .zero }
 
-  /// Whether an observer or a connection will receive the change set of this transaction's commit, as of now.
+  /// A Boolean value that indicates whether an observer or a connection currently receives change sets, and would
+  /// receive that of this transaction's commit.
   public var isObserved: Bool { open.writer?.database.isObserved ?? false }
 
-  /// The name that the extension was registered by.
+  /// The name under which the extension is registered.
   public var name: String { open.name }
 
-  /// How far its build is, as the end of a message.
+  /// The progress of the extension's build, worded as the end of a message.
   var buildText: String {
     open.content == nil
       ? open.registered.buildText : "is being built by the program that writes, or is not among those that it has"
   }
 
-  /// The commit since which a part has all rows, where this transaction sees it, in the process that writes; nil: it has not.
+  /// Returns the commit since which a part has all rows, if this transaction sees that commit and the process is the
+  /// one that writes, or `nil` otherwise.
   func readySince(part: Int) -> CommitVersion? {
     guard open.content == nil, let reader = open.reader,
       let since = open.registered.readySince(part: part), reader.snapshot.version >= since
@@ -41,10 +43,10 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
     return since
   }
 
-  /// How large keys, values and commits may be.
+  /// The maximum sizes of keys, values and commits.
   public var limits: StorageLimits { open.limits }
 
-  /// The transaction, for rows and for other extensions. Throws `.transactionEnded` after its end.
+  /// The transaction, for access to rows and to other extensions. Throws `.transactionEnded` after its end.
   public var transaction: ReadTransaction {
     get throws {
       guard let reader = open.reader else { throw ReadTransaction.endedError }
@@ -52,28 +54,32 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
     }
   }
 
-  /// The transaction, where it can write; nil in a read, and after its end.
+  /// The transaction if it can write, or `nil` in a read and after its end.
   public var writeTransaction: WriteTransaction? { open.writer }
 
-  /// A part of the extension in this transaction: to be taken once, in `makeTransaction`. Throws `.invalidArgument` for
-  /// a name that its configuration does not have.
+  /// Returns a part of the extension in this transaction. Call it once for each part, in `makeTransaction`. Throws
+  /// `.invalidArgument` for a name that is not in the configuration.
   public func part(_ name: String) throws -> Part {
     try open.part(name)
   }
 
-  /// The same by its index in the configuration.
+  /// Returns the part with an index in the configuration.
   func part(at index: Int) -> Part { Part(open, index) }
 
-  /// Notifies the extensions that depend on this one of a change that does not change rows: each receives it by
-  /// `dependencyDidChange`, after the current change. Throws what they throw, which dooms the transaction.
+  /// Notifies the extensions that depend on this one of a change that does not change rows.
+  ///
+  /// Each of them receives it in `dependencyDidChange`, after the current change. Throws what they throw, which dooms
+  /// the transaction.
   public func notifyDependents(_ change: any Sendable) throws {
     try open.writing().notifyDependents(of: open.registered, change)
   }
 
   // MARK: - Settings
 
-  /// A setting; nil where it is not set. `isPersistent` says which of the two sets of settings is meant: the one
-  /// on disk, or the one in memory, which begins empty at each open.
+  /// Returns a setting, or `nil` if it is not set.
+  ///
+  /// `isPersistent` selects one of the two sets of settings: the one on disk, or the one in memory, which is empty
+  /// after each open.
   public func setting(_ key: String, isPersistent: Bool = true) throws -> ExtensionSetting? {
     let transaction = try open.reading()
     let registered = open.registered
@@ -86,7 +92,7 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
     }.map { try ExtensionSetting($0) }
   }
 
-  /// Sets or, with nil, removes a setting.
+  /// Sets a setting, or removes it if the value is `nil`.
   public func set(_ setting: ExtensionSetting?, for key: String, isPersistent: Bool = true) throws {
     let writing = try open.writing()
     if let spill = writing.spill { throw spill.refuse("changes a setting") }
@@ -102,8 +108,11 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
 
   // MARK: - Rows by number
 
-  /// Which row of the extension's scope has a number; nil where there is none, or not any more. Throws `.invalidArgument` for an extension that
-  /// does not say that it asks (`ExtensionConfiguration.asksRowsByID`). Complexity: one look.
+  /// Returns the key of the row of the extension's scope that has a number, or `nil` if there is none, or no longer
+  /// one.
+  ///
+  /// Throws `.invalidArgument` for an extension whose configuration does not have
+  /// `ExtensionConfiguration.asksRowsByID`. Complexity: one lookup.
   public func key(of id: RowID) throws -> RowKey? {
     let traits = open.registered.traits
     guard let map = traits.rowIDMap else {
@@ -113,6 +122,6 @@ public final class ExtensionContext<Definition: DatabaseExtension> {
     return try transaction[ExtensionHandle(name: map, definition: RowIDMap(scope: traits.scope))].key(of: id)
   }
 
-  /// The row that has a number: `key(of:)`, and the look for it. Throws as that does.
+  /// Returns the row that has a number: the lookup of `key(of:)` and that of the row. Throws as `key(of:)` does.
   public func row(of id: RowID) throws -> Row? { try key(of: id).flatMap { try transaction.row($0) } }
 }

@@ -1,8 +1,8 @@
-/// What the catalog says of an extension.
+/// The catalog's record of an extension.
 ///
 /// ```
 ///  byte 0        format of this record, 5
-///  bytes 1–4     number, big-endian: never given twice; order of first registration
+///  bytes 1–4     number, big-endian: never assigned twice; the order of first registration
 ///  byte 5        state: 1 building, 2 ready, 3 stale, 4 failed, 5 ingesting
 ///  bytes 6–9     layout, big-endian
 ///  bytes 10–13   generation, big-endian: which set of families has its parts
@@ -18,31 +18,34 @@
 ///    4 + n bytes only while it is built: its watermark
 ///  4 + n bytes   the record of what is built to replace it, which has none; without one no byte
 ///  4 + n bytes   only in the state building: the lowest watermark of the parts
-///  4 + n bytes   only where failed: what the extension threw, as text: size big-endian, UTF-8
-///  16 bytes      only where stale, and where it is known: what it has received (`FeedPosition`)
+///  4 + n bytes   only if failed: the error of the extension, as text: size big-endian, UTF-8
+///  16 bytes      only if stale, and only if known: what it has received (`FeedPosition`)
 ///  16 bytes      only in the state ingesting: the position in the feed after which changes are delivered to it
 ///  4 bytes       only in the state ingesting: how many runs have what it was given, big-endian, at least 1
 ///  4 + n bytes   only in the state ingesting: the watermark of the last run
 /// ```
-/// On disk: never change. A watermark is the collection's id, big-endian, and the key of the last row that was given:
-/// rows after it are not maintained yet. In the state ingesting the watermarks of the parts are empty, because these have
-/// nothing: what was given is in the families of the runs (`spillFamilyName`).
+/// The format is on disk and must never change.
+///
+/// A watermark is the collection's id, big-endian, and the key of the last row that was passed to the extension: rows
+/// after it are not maintained yet. In the state ingesting the watermarks of the parts are empty, because the parts
+/// are: the collected entries are in the families of the runs (`spillFamilyName`).
 package struct ExtensionRecord: Hashable, Sendable {
   package enum State: Hashable, Sendable {
     case building(watermark: [UInt8])
-    /// It is built by tables (`IngestedBuild`), and families have runs of what it was given.
+    /// The extension is being built by tables (`IngestedBuild`), and families contain runs of its entries.
     case ingesting(IngestionMark)
     case ready
-    /// It missed what the feed has from there on; nil: it is not known what it missed, and it has to be built again.
+    /// The extension missed the changes after this position of the feed. With `nil` the missed changes are unknown, and
+    /// the extension has to be built again.
     case stale(FeedPosition?)
-    /// Its build ended with an error of its own, and it keeps nothing.
+    /// The build ended with an error of the extension's own, and the extension keeps nothing.
     case failed(String)
 
-    /// Whether a change that it misses would matter to it.
+    /// Whether the extension would become stale by a change that it misses.
     var isUpToDate: Bool {
       switch self {
       case .building, .ready: true
-      // The feed tells it.
+      // These extensions receive missed changes from the feed, are built again, or keep nothing.
       case .ingesting, .stale, .failed: false
       }
     }
@@ -52,28 +55,28 @@ package struct ExtensionRecord: Hashable, Sendable {
     var isStale: Bool { if case .stale = self { true } else { false } }
   }
 
-  /// How far a build by tables is, where families have what was given.
+  /// The progress of a build by tables whose runs are in families.
   package struct IngestionMark: Hashable, Sendable {
-    /// What changed from there on the feed tells.
+    /// The position in the feed after which changes are delivered to the extension from the feed.
     package var position: FeedPosition
-    /// How many runs there are.
+    /// The number of runs.
     package var runCount: UInt32
-    /// The last row that was given.
+    /// The last row that was passed to the extension.
     package var watermark: [UInt8]
   }
 
-  /// A part, as it is on disk.
+  /// The record of a part.
   package struct Part: Hashable, Sendable {
     package var name: String
     package var version: String
     let form: PartForm
     package var isVolatile: Bool
-    /// Whether its content is made of rows.
+    /// Whether the part's content is derived from rows.
     var isDerived = true
-    /// The last row that was given to it; nil: it has all.
+    /// The last row that was passed to the part, or `nil` if it has all rows.
     package var watermark: [UInt8]?
 
-    /// Whether builds give it rows, and empty it.
+    /// Whether builds empty the part and pass it rows.
     var isBuilt: Bool { form != .scratch && isDerived }
   }
 
@@ -81,24 +84,25 @@ package struct ExtensionRecord: Hashable, Sendable {
   package var state: State
   package var layout: UInt32
   var versionTag: String
-  /// What kind of extension keeps it: another kind under the same name is an error.
+  /// The kind of the extension. Registering another kind under the same name is an error.
   package var kind: String
-  /// The collections whose rows it was built from.
+  /// The collections from whose rows the extension was built.
   var scope: String
-  /// In the order of the definition.
+  /// The parts, in the order of the definition.
   package var parts: [Part] = []
-  /// Which set of families has the parts. Another one with each definition that replaced another.
+  /// The generation of the families that contain the parts. Each definition that replaces another gets a new one.
   package var generation: UInt32 = 0
-  /// None or one.
+  /// Contains at most one record.
   private var shadows: [ExtensionRecord] = []
 
-  /// What is built to replace it: of the same number, with families of its own.
+  /// The record of the extension that is being built to replace this one. It has the same number, and families of its
+  /// own.
   package var shadow: ExtensionRecord? {
     get { shadows.first }
     set { shadows = newValue.map { [$0] } ?? [] }
   }
 
-  /// The same without what is built to replace it.
+  /// This record without its shadow.
   var alone: ExtensionRecord {
     var record = self
     record.shadows = []
@@ -149,7 +153,7 @@ package struct ExtensionRecord: Hashable, Sendable {
     self.scope = scope
   }
 
-  /// The record of an extension with such traits. `versionTag` has the versions of its dependencies too.
+  /// Creates the record of an extension with the given traits. `versionTag` includes the versions of its dependencies.
   init(number: UInt32, state: State, _ traits: ExtensionTraits, versionTag: String) {
     self.init(
       number: number, state: state, layout: traits.configuration.layout, versionTag: versionTag, kind: traits.kind,
@@ -228,12 +232,12 @@ package struct ExtensionRecord: Hashable, Sendable {
 
   // MARK: - Names
 
-  /// The versions that it was made with: its own, and those of all that it depends on, as `name=version`.
+  /// The versions with which the extension was built: its own, and those of all its dependencies, as `name=version`.
   package var tags: [String] {
     versionTag.split(separator: Self.tagSeparator, omittingEmptySubsequences: false).map(String.init)
   }
 
-  /// Throws `.extensionMismatch` where it is of another kind.
+  /// Throws `.extensionMismatch` if the extension is of another kind.
   func requireKind(_ other: String, _ name: String) throws {
     guard kind == other else {
       throw DatabaseError(
@@ -243,8 +247,8 @@ package struct ExtensionRecord: Hashable, Sendable {
     }
   }
 
-  /// What those that depend on it are built from: its version, and a hash of its layout, its scope and its parts (FNV-1a
-  /// of 64 bits). On disk, in their records: never change.
+  /// A text that identifies what dependent extensions are built from: the version tag, and a hash (64-bit FNV-1a) of
+  /// the layout, the scope and the parts. It is on disk in their records, and must never change.
   var identity: String {
     var described = "\(layout)|\(scope)"
     for part in parts { described += "|\(part.name)|\(part.version)|\(part.form.rawValue)|\(part.isVolatile)" }
@@ -253,36 +257,38 @@ package struct ExtensionRecord: Hashable, Sendable {
 
   static let tagSeparator: Character = "\u{1F}"
 
-  /// Whether it was made with an extension of this name as a dependency, direct or not.
+  /// Returns whether the extension was built with the named extension as a direct or indirect dependency.
   func depends(on name: String) -> Bool { tags.dropFirst().contains { $0.hasPrefix(name + "=") } }
 
-  /// The name of the family that holds a part of what the extension keeps.
+  /// Returns the name of the family that contains a part.
   package func familyName(_ part: Part) -> String {
     let name = Self.familyPrefix(number, generation, isVolatile: part.isVolatile && part.form != .scratch) + part.name
     return part.form == .scratch ? Self.scratchPrefix + name : name
   }
 
-  /// What the names of volatile families begin with.
+  /// The prefix of the names of volatile families.
   package static let volatilePrefix = "volatile."
-  /// What the names of families begin with that no commit writes to.
+  /// The prefix of the names of families to which no commit writes.
   package static let scratchPrefix = "scratch."
 
-  /// What the names of families begin with that have a run of a build.
+  /// The prefix of the names of families that contain a run of a build.
   package static let spillPrefix = "spill."
 
   private var spillFamilyPrefix: String { Self.spillPrefix + Self.familyPrefix(number, generation, isVolatile: false) }
 
-  /// The name of the family that holds what a run has of a part: `spill.x.7~2.0.1`. Runs are counted from 0, and so are
-  /// parts, in the order of the bytes of their names: a definition may have them in another order when the build continues.
+  /// Returns the name of the family that contains the entries of a run for a part, for example `spill.x.7~2.0.1`.
+  ///
+  /// Runs are counted from 0. So are parts, in the order of the bytes of their names, because a definition may order
+  /// them differently when the build continues.
   func spillFamilyName(_ part: Part, run: UInt32) -> String {
     let number = parts.count { $0.name.utf8.lexicographicallyPrecedes(part.name.utf8) }
     return "\(spillFamilyPrefix)\(run).\(number)"
   }
 
-  /// Whether a family has a run of a build, of any record.
+  /// Returns whether a family contains a run of a build, of any record.
   static func isSpill(_ name: String) -> Bool { name.utf8.starts(with: spillPrefix.utf8) }
 
-  /// Whether it needs a family as a run of its build.
+  /// Returns whether a family contains a run that this record's build still needs.
   func keepsSpill(_ name: String) -> Bool {
     guard case .ingesting(let mark) = state, name.utf8.starts(with: spillFamilyPrefix.utf8),
       let text = String(name.utf8.dropFirst(spillFamilyPrefix.utf8.count).prefix { $0 != UInt8(ascii: ".") }),
@@ -291,17 +297,17 @@ package struct ExtensionRecord: Hashable, Sendable {
     return run < mark.runCount
   }
 
-  /// What the names of an extension's families begin with. Volatile ones have names of their own, so that an
-  /// extension that becomes persistent doesn't find its data in families that are emptied.
+  /// Returns the prefix of the names of an extension's families. Volatile families have a prefix of their own, so that
+  /// an extension that becomes persistent doesn't find its data in families that are emptied.
   static func familyPrefix(_ number: UInt32, _ generation: UInt32, isVolatile: Bool) -> String {
     (isVolatile ? volatilePrefix : "") + "x.\(number)\(generation == 0 ? "" : "~\(generation)")."
   }
 
-  /// The name of the family of the settings in memory, in all generations. No part is named so: the names of parts are not
-  /// empty.
+  /// Returns the name of the family of the settings in memory, for all generations. No part has this name, because the
+  /// names of parts are not empty.
   static func settingsFamily(of number: UInt32) -> String { familyPrefix(number, 0, isVolatile: true) }
 
-  /// The number and the generation of the extension that a family belongs to; nil for a family of none.
+  /// Returns the number and the generation of the extension that a family belongs to, or `nil` if it belongs to none.
   static func owner(ofFamily name: String) -> (number: UInt32, generation: UInt32)? {
     let parts = name.split(separator: ".", omittingEmptySubsequences: false)
     let rest = ["volatile", "scratch", "spill"].contains(parts.first) ? parts.dropFirst() : parts[...]
@@ -314,14 +320,14 @@ package struct ExtensionRecord: Hashable, Sendable {
 }
 
 extension ExtensionRecord.Part {
-  /// A part that has all rows.
+  /// Creates the record of a part that has all rows.
   init(_ definition: PartDefinition) {
     self.init(
       name: definition.name, version: definition.version, form: PartForm(definition.form),
       isVolatile: definition.isVolatile, isDerived: definition.isDerived)
   }
 
-  /// Whether it is the same part, however far it is built.
+  /// Returns whether both describe the same part, however far each is built.
   func isSame(as other: Self) -> Bool {
     name == other.name && version == other.version && form == other.form && isVolatile == other.isVolatile
       && isDerived == other.isDerived

@@ -1,18 +1,18 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// The extensions of an open database, in the order in which they hear of changes. Changed by writers only, so
-/// that a transaction can keep the list that it began with.
+/// The extensions of an open database, in the order in which they receive changes. Only writers change it, so that a
+/// transaction can keep the list with which it began.
 final class ExtensionRegistry: Sendable {
   private struct State {
     var list = ExtensionList()
-    /// Definitions that were replaced, for readers of snapshots before that.
+    /// Replaced definitions, kept for readers of snapshots before their replacement.
     var retired: [Retired] = []
   }
 
   private struct Retired {
     let registered: RegisteredExtension
-    /// The commit since which another one is in force.
+    /// The commit since which the replacement is in force.
     let until: CommitVersion
   }
 
@@ -20,16 +20,17 @@ final class ExtensionRegistry: Sendable {
   private let leftovers = Atomic<Bool>(false)
   private let changeCount = Atomic<UInt64>(0)
   private let unrecorded = Atomic<UInt64>(0)
-  /// The most rows that another definition is given in the transaction that puts it in force. Tests make it smaller.
+  /// The maximum number of rows that are passed to a new definition within the transaction that puts it in force. Tests
+  /// reduce it.
   let rowsInTransaction = Atomic<Int>(10_000)
-  /// From so many rows of its scope on an extension is built by tables. Tests make it smaller.
+  /// The number of rows in its scope from which on an extension is built by tables. Tests reduce it.
   let rowsForIngestion = Atomic<Int>(50_000)
-  /// How many bytes such a build collects before it writes a run. Tests make it smaller.
+  /// The number of bytes that a build by tables collects before it writes a run. Tests reduce it.
   let spillSize = Atomic<Int>(32 << 20)
 
   var list: ExtensionList { state.withLock { $0.list } }
 
-  /// What is, or was, in force for readers of a commit.
+  /// Returns the definition of a name that is, or was, in force for readers of a commit.
   func find(_ name: String, at version: CommitVersion) -> RegisteredExtension? {
     state.withLock { state in
       if state.retired.isEmpty { return state.list[name] }
@@ -38,11 +39,11 @@ final class ExtensionRegistry: Sendable {
     }
   }
 
-  /// Another number after each change of the list, and of what one of them says of itself: a writer that did not hold
-  /// the writer all the time finds out whether it has notified those that it had to.
+  /// A number that changes with each change of the list, or of the record of one of its extensions. A transaction that
+  /// did not hold the writer throughout detects by it that it may not have notified the right extensions.
   var edition: UInt64 { changeCount.load(ordering: .sequentiallyConsistent) }
 
-  /// Changes the list. By the caller that holds the writer, or of a database that no one writes to.
+  /// Changes the list. The caller holds the writer, or the database is one that this process does not write.
   func change(_ body: (inout ExtensionList.Members) throws -> Void) rethrows {
     try state.withLock { state in
       var members = state.list.members
@@ -53,9 +54,10 @@ final class ExtensionRegistry: Sendable {
     noteChange()
   }
 
-  /// Another definition is in force from a commit on.
+  /// Replaces a definition by another one that is in force from a commit on.
   func replace(_ old: RegisteredExtension, by new: RegisteredExtension, at version: CommitVersion) {
-    // At once: in between, a reader of an earlier commit would find the new one, which is not ready for it.
+    // Both changes are made at once: in between, a reader of an earlier commit would find the new definition, which is
+    // not ready for it.
     state.withLock { state in
       var members = state.list.members
       members.replace(old, by: new)
@@ -68,21 +70,21 @@ final class ExtensionRegistry: Sendable {
 
   // MARK: - Families that are left over
 
-  /// Some family may have lost what needs it.
+  /// Notes that a family may no longer be needed by any definition.
   func noteLeftovers() { leftovers.store(true, ordering: .sequentiallyConsistent) }
 
   var hasLeftovers: Bool { leftovers.load(ordering: .relaxed) }
 
-  /// Whether a definition was replaced that no reader needs any more, the oldest of which reads that commit; also where
-  /// nothing but families without an owner is left.
+  /// Returns whether a sweep has work: a replaced definition that no reader needs any more, where the oldest reader
+  /// reads the commit `oldest`, or, if no replaced definition is kept, families without an owner.
   func isSweepDue(_ oldest: CommitVersion?) -> Bool {
     state.withLock { state in
       state.retired.isEmpty || state.retired.contains { retired in oldest.map { retired.until <= $0 } ?? false }
     }
   }
 
-  /// Forgets the definitions that no reader needs. Returns the generations of families that are needed, by the numbers of
-  /// the extensions. With the writer held.
+  /// Forgets the replaced definitions that no reader needs. Returns the generations of families that are needed, by the
+  /// numbers of the extensions. Must be called with the writer held.
   func sweep(_ oldest: CommitVersion?) -> [UInt32: Set<UInt32>] {
     state.withLock { state in
       state.retired.removeAll { retired in oldest.map { retired.until <= $0 } ?? false }
@@ -95,15 +97,15 @@ final class ExtensionRegistry: Sendable {
     }
   }
 
-  /// The order of one that the catalog has no record of: after those that it knows, by registration.
+  /// The order of an extension without a record in the catalog: after all that have one, by registration.
   var nextOrder: UInt64 { UInt64(UInt32.max) + unrecorded.add(1, ordering: .relaxed).newValue }
 
   func noteChange() { changeCount.add(1, ordering: .sequentiallyConsistent) }
 }
 
-/// Extensions in order.
+/// A list of extensions in the order in which they receive changes.
 struct ExtensionList: Sendable {
-  /// Those in force, and those that are built to replace one of them.
+  /// The extensions in force, and those that are being built to replace one of them.
   struct Members: Sendable {
     var inForce: [RegisteredExtension] = []
     var shadows: [RegisteredExtension] = []
@@ -115,26 +117,26 @@ struct ExtensionList: Sendable {
   }
 
   let members: Members
-  /// All of them.
+  /// All extensions.
   let ordered: [RegisteredExtension]
-  /// Those in force.
+  /// The extensions in force.
   let inForce: [RegisteredExtension]
   private let plans = HookPlans()
-  /// Those whose transactions share something.
+  /// The extensions whose transactions share state.
   let sharing: [RegisteredExtension]
 
-  /// Dependencies first, then by first registration.
+  /// Creates a list in which dependencies come first; otherwise the order is that of first registration.
   init(_ members: Members = Members()) {
     self.members = members
     var ordered: [RegisteredExtension] = []
-    // What is to replace one comes after it.
+    // A shadow comes after the extension that it is to replace.
     var rest = (members.inForce + members.shadows).sorted { $0.order < $1.order }
     while let index = rest.firstIndex(where: { next in
       next.traits.predecessors.allSatisfy { name in ordered.contains { $0.name == name } }
     }) {
       ordered.append(rest.remove(at: index))
     }
-    // What depends on itself was refused at registration; nothing is left out.
+    // Circular dependencies are refused at registration. If any extension is left all the same, it is appended.
     self.ordered = ordered + rest
     inForce = self.ordered.filter { registered in !members.shadows.contains { $0 === registered } }
     sharing = inForce.filter { $0.shared != nil }
@@ -142,17 +144,17 @@ struct ExtensionList: Sendable {
 
   var isEmpty: Bool { ordered.isEmpty }
 
-  /// The one in force.
+  /// The extension in force with a name.
   subscript(name: String) -> RegisteredExtension? { inForce.first { $0.name == name } }
 
-  /// What is built to replace the one in force.
+  /// Returns the extension that is being built to replace the one in force.
   func shadow(_ name: String) -> RegisteredExtension? { members.shadows.first { $0.name == name } }
 
   func isShadow(_ registered: RegisteredExtension) -> Bool { members.shadows.contains { $0 === registered } }
 
   func contains(_ registered: RegisteredExtension) -> Bool { ordered.contains { $0 === registered } }
 
-  /// An extension and those that depend on it, it first.
+  /// Returns the names of an extension and of those that depend on it, its own first.
   func dependents(of name: String) -> [String] {
     var names = [name]
     for other in inForce where other.traits.dependencies.contains(where: names.contains) {
@@ -161,23 +163,23 @@ struct ExtensionList: Sendable {
     return names
   }
 
-  /// Which of them receive the changes of a collection.
+  /// Returns the plan of the extensions that receive the changes of a collection.
   func plan(_ info: CollectionInfo) -> HookPlan { plans.plan(info, ordered) }
 
-  /// Whether an extension that may look into rows receives changes of a collection.
+  /// Returns whether an extension other than the database's own receives the changes of a collection.
   func isRead(_ collection: String) -> Bool {
     ordered.contains { !RowIDMap.isMap($0.name) && $0.traits.scope.contains(collection) }
   }
 
-  /// The maps from numbers to rows that extensions ask.
+  /// The names of the maps from numbers to rows that the extensions use.
   var rowIDMaps: Set<String> { Set(ordered.compactMap(\.traits.rowIDMap)) }
 }
 
 extension ReadTransaction {
-  /// An extension's part in this transaction.
+  /// The transaction object of an extension in this transaction.
   ///
-  /// Throws `.notReady` while it is being built, and in a transaction that reads a snapshot before it was;
-  /// `.unknownExtension` where it is not registered any more.
+  /// Throws `.notReady` while the extension is being built, and in a transaction whose snapshot is older than the end
+  /// of its build; `.unknownExtension` if it is no longer registered.
   public final subscript<Definition: DatabaseExtension>(
     _ handle: ExtensionHandle<Definition>
   ) -> Definition.Transaction {
@@ -206,14 +208,14 @@ extension ReadTransaction {
     throw registered.notReadyError
   }
 
-  /// The extension in this transaction, made where the transaction has not asked for it yet.
+  /// Returns the extension in this transaction, and opens it at its first use.
   final func open(_ registered: RegisteredExtension) throws -> OpenExtension {
     if let found = opened.first(where: { $0.registered === registered }) { return found }
     if let spill, spill.registered !== registered { throw spill.refuse("uses extension \"\(registered.name)\"") }
     let content = database.backend.isReadOnly ? try registered.content(at: snapshot) : nil
     if content != nil, let shared = registered.shared { try shared.follow(SharedView(registered, self, content)) }
     let open = OpenExtension(registered, self, content)
-    // Also what fails here has handed out parts, which end with the transaction.
+    // An extension whose `make` fails may have handed out parts already, which have to end with the transaction.
     everOpened.append(open)
     _ = try open.make()
     opened.append(open)
@@ -222,7 +224,7 @@ extension ReadTransaction {
 }
 
 extension RegisteredExtension {
-  /// Why it can't be used now.
+  /// The error for a use of the extension while it is not ready.
   var notReadyError: DatabaseError {
     if case .failed(let message) = record.state {
       return DatabaseError(.notReady, "the build of extension \"\(name)\" has failed: \(message)")
@@ -230,7 +232,7 @@ extension RegisteredExtension {
     return DatabaseError(.notReady, "extension \"\(name)\" \(buildText)")
   }
 
-  /// How far its build is, or what has ended it, as the end of a message.
+  /// The progress of the extension's build, or the error that has ended it, worded as the end of a message.
   var buildText: String {
     if !build.isRunning, let error = build.error { return "is not built, because its build was ended: \(error)" }
     let progress = progress

@@ -1,18 +1,18 @@
-/// A value that an extension keeps about itself.
+/// A setting: a value that an extension keeps about itself.
 ///
 /// ```
 ///  byte 0        1 bool, 2 integer, 3 double, 4 string, 5 data
 ///  to the end    1 byte; 8 bytes big-endian; 8 bytes of the bit pattern, big-endian; UTF-8; the bytes
 /// ```
-/// On disk: never change.
+/// The format is on disk and must never change.
 public enum ExtensionSetting: Hashable, Sendable {
-  /// Yes or no.
+  /// A Boolean value.
   case bool(Bool)
-  /// A whole number.
+  /// An integer.
   case integer(Int)
-  /// A number.
+  /// A floating-point number.
   case double(Double)
-  /// Text.
+  /// A string.
   case string(String)
   /// Bytes.
   case data([UInt8])
@@ -44,27 +44,27 @@ public enum ExtensionSetting: Hashable, Sendable {
 }
 
 extension ExtensionSetting {
-  /// The value of a `bool`; nil of every other kind.
+  /// The value of a `bool`, or `nil` for every other kind.
   public var boolValue: Bool? { if case .bool(let value) = self { value } else { nil } }
-  /// The value of an `integer`; nil of every other kind.
+  /// The value of an `integer`, or `nil` for every other kind.
   public var integerValue: Int? { if case .integer(let value) = self { value } else { nil } }
-  /// The value of a `double`; nil of every other kind.
+  /// The value of a `double`, or `nil` for every other kind.
   public var doubleValue: Double? { if case .double(let value) = self { value } else { nil } }
-  /// The value of a `string`; nil of every other kind.
+  /// The value of a `string`, or `nil` for every other kind.
   public var stringValue: String? { if case .string(let value) = self { value } else { nil } }
-  /// The value of a `data`; nil of every other kind.
+  /// The value of a `data`, or `nil` for every other kind.
   public var dataValue: [UInt8]? { if case .data(let value) = self { value } else { nil } }
 }
 
 extension ExtensionSetting: ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
   ExpressibleByStringLiteral
 {
-  /// A `bool`.
+  /// Creates a `bool`.
   public init(booleanLiteral value: Bool) { self = .bool(value) }
-  /// An `integer`.
+  /// Creates an `integer`.
   public init(integerLiteral value: Int) { self = .integer(value) }
-  /// A `double`.
+  /// Creates a `double`.
   public init(floatLiteral value: Double) { self = .double(value) }
-  /// A `string`.
+  /// Creates a `string`.
   public init(stringLiteral value: String) { self = .string(value) }
 }

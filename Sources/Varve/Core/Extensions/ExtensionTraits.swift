@@ -1,15 +1,15 @@
-/// What the definition of an extension says of itself, read once, at its registration: a definition that computes an
-/// answer costs nothing later, and one that answers differently later changes nothing.
+/// The properties of an extension's definition, read once, at its registration. A definition that computes them costs
+/// nothing later, and one that returns different values later has no effect.
 struct ExtensionTraits: Sendable {
-  /// The most parts that an extension has: a set of them is 64 bits.
+  /// The maximum number of parts of an extension, because a `PartSet` has 64 bits.
   static let partsMaximum = 64
 
   let kind: String
-  /// Whether its commits mean something for observers.
+  /// Whether the extension returns changes for observers.
   let reportsChanges: Bool
-  /// Names and versions are in normal form C, as they are on disk.
+  /// The configuration, with names and versions in normalization form C, as they are on disk.
   let configuration: ExtensionConfiguration
-  /// The map by which it asks for rows by number; nil where it does not ask.
+  /// The name of the map by which the extension looks up rows by number, or `nil` if it does not.
   let rowIDMap: String?
 
   init<Definition: DatabaseExtension>(_ definition: Definition) {
@@ -31,13 +31,15 @@ struct ExtensionTraits: Sendable {
   var dependencies: [String] { configuration.dependencies }
   var isImmediate: Bool { configuration.delivery == .immediate }
 
-  /// Whether the catalog has a record of it. One that keeps nothing, and is given no rows, needs none.
+  /// Whether the catalog has a record of the extension. An extension that keeps nothing and receives no existing rows
+  /// needs none.
   var isRecorded: Bool { !parts.isEmpty || configuration.build != .none }
 
-  /// The extensions that must be registered before this one, and that receive each change before it.
+  /// The names of the extensions that must be registered before this one, and that receive each change before it.
   var predecessors: [String] { rowIDMap.map { dependencies + [$0] } ?? dependencies }
 
-  /// Whether it can be built by tables (`IngestedBuild`): the feed tells it what changed meanwhile, and it keeps something.
+  /// Whether the extension can be built by tables (`IngestedBuild`): it can be brought up to date from the feed, and
+  /// keeps something that is not volatile.
   var canBeIngested: Bool {
     configuration.catchesUp && configuration.build == .background && predecessors.isEmpty
       && parts.contains { PartForm($0.form) != .scratch } && parts.allSatisfy { !$0.isVolatile }
@@ -45,8 +47,8 @@ struct ExtensionTraits: Sendable {
 
   // MARK: - Checks
 
-  /// Throws `.invalidArgument` for a name, a kind or a version that the catalog's record can't hold, and
-  /// `.invalidDefinition` for a configuration that contradicts itself.
+  /// Throws `.invalidArgument` for a name, a kind or a version that can't be stored in the catalog's record, and
+  /// `.invalidDefinition` for a contradictory configuration.
   func check(name: String) throws {
     try Self.check("the name of an extension", name)
     try Self.check("the kind of extension \"\(name)\"", kind)
@@ -81,7 +83,7 @@ struct ExtensionTraits: Sendable {
       name, "has a part \"\(part.name)\" with memtables of \(size) bytes; \(low) to \(high) are possible")
   }
 
-  /// Throws `.invalidDefinition` where it receives changes before an extension that it depends on.
+  /// Throws `.invalidDefinition` if the extension would receive changes before an extension that it depends on.
   func check(name: String, beside list: ExtensionList) throws {
     guard isImmediate, let other = dependencies.first(where: { list[$0]?.traits.isImmediate == false }) else { return }
     throw invalid(name, "is immediate, and depends on \"\(other)\", which receives changes later")
@@ -91,7 +93,8 @@ struct ExtensionTraits: Sendable {
     DatabaseError(.invalidDefinition, "extension \"\(name)\" \(what)")
   }
 
-  /// A record lists versions of dependencies as `name=version`, with a separator between them.
+  /// Throws for a text that is empty or contains a character that separates fields: a record lists the versions of
+  /// dependencies as `name=version`, with a separator between them.
   private static func check(_ what: String, _ text: String) throws {
     if text.isEmpty { throw DatabaseError(.invalidArgument, "\(what) is empty") }
     guard !text.contains(where: { $0 == "=" || $0 == ExtensionRecord.tagSeparator }) else {
@@ -101,7 +104,7 @@ struct ExtensionTraits: Sendable {
 }
 
 extension CollectionScope {
-  /// As it stands in the catalog's record: `*`, or `+` or `-` and the names in order, each after a separator.
+  /// The scope as text for the catalog's record: `*`, or `+` or `-` and the names in order, each after a separator.
   var recordText: String {
     func list(_ sign: String, _ names: Set<String>) -> String {
       names.map(Name.composed).sorted().reduce(sign) { $0 + String(ExtensionRecord.tagSeparator) + $1 }
@@ -113,7 +116,7 @@ extension CollectionScope {
     }
   }
 
-  /// The scope of a record's text; nil for a text that is none.
+  /// Creates the scope from a record's text. Returns `nil` for an invalid text.
   init?(recordText: String) {
     let fields = recordText.split(separator: ExtensionRecord.tagSeparator, omittingEmptySubsequences: false)
     let names = Set(fields.dropFirst().map(String.init))
@@ -125,7 +128,7 @@ extension CollectionScope {
     }
   }
 
-  /// The collections of either.
+  /// Returns the scope of the collections that belong to either scope.
   func union(_ other: CollectionScope) -> CollectionScope {
     switch (self, other) {
     case (.all, _), (_, .all): .all

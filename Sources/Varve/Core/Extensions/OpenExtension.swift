@@ -1,34 +1,35 @@
 internal import Synchronization
 
-/// An extension in one transaction: what its context, its parts and the hooks share.
+/// An extension that is open in one transaction: the state that its context, its parts and the hooks share.
 ///
 /// It belongs to the thread of its transaction.
 final class OpenExtension {
   let registered: RegisteredExtension
-  /// Where another program writes: what it keeps at the transaction's snapshot.
+  /// The content of the extension at the transaction's snapshot, if another program writes the database.
   let content: ExtensionContent?
-  /// What the extension made for the transaction; nil before that, and after the end.
+  /// The object that the extension made for the transaction, or `nil` before that and after the transaction's end.
   private(set) var hearer: (any ExtensionTransaction)?
-  /// Until the transaction ends, which cuts the circle: it owns the extension's part, which owns this.
+  /// The transaction, until it ends; its end breaks the reference cycle, because the transaction owns the extension's
+  /// object, which owns this one.
   private(set) var reader: ReadTransaction?
   private(set) var writer: WriteTransaction?
-  /// Whether another definition is in force in the transaction by now. Its parts can be read, and not be written.
+  /// Whether another definition has come into force in the transaction. The parts can then be read, but not written.
   var isReplaced = false {
     didSet { if isReplaced != oldValue { writer = isReplaced ? nil : reader as? WriteTransaction } }
   }
   private let pending: (any StorageWriting)?
-  /// Where writes to parts that are observed are noted; nil where none is.
+  /// The object that notes writes to observed parts, or `nil` if no part is observed.
   let partWrites: PartWrites?
   let limits: StorageLimits
-  /// By the index of the part; nil: it is not made yet, or was not asked for.
+  /// The families by the index of the part; `nil` for one that is not made yet, or was not used.
   private var families: [StorageFamily?]
-  /// The parts that writes go to: those that the change counts for that is received.
+  /// The parts to which writes are applied: those for which the change that is being received counts.
   var activeParts: PartSet { PartSet(rawValue: active.load(ordering: .relaxed)) }
-  /// Atomic, as `HookQueue.flags` is.
+  /// Atomic for the same reason as `HookQueue.flags`.
   private let active = Atomic<UInt64>(PartSet.all.rawValue)
-  /// The scratch parts that this transaction's commit leaves out: those that were written to.
+  /// The scratch parts that were written to, which this transaction's commit leaves out.
   private var leftOut: PartSet = []
-  /// Whether it has received a change since its last flush.
+  /// Whether the extension has received a change since its last flush.
   private let isStirred = Atomic<Bool>(false)
 
   init(_ registered: RegisteredExtension, _ transaction: ReadTransaction, _ content: ExtensionContent?) {
@@ -44,7 +45,7 @@ final class OpenExtension {
 
   var name: String { registered.name }
 
-  /// Lets the extension make what belongs to the transaction.
+  /// Lets the extension make its object for the transaction.
   func make() throws -> any ExtensionTransaction {
     let hearer = try make(registered.definition)
     self.hearer = hearer
@@ -55,7 +56,7 @@ final class OpenExtension {
     try definition.makeTransaction(try ExtensionContext(self))
   }
 
-  /// The transaction has ended.
+  /// Releases the references when the transaction has ended.
   func end() {
     hearer = nil
     reader = nil
@@ -64,8 +65,8 @@ final class OpenExtension {
 
   // MARK: - Changes
 
-  /// The extension is about to receive something that counts for some of its parts. What it has pending for others is
-  /// written before.
+  /// Prepares the extension to receive a change that counts for some of its parts. What it has pending for other parts
+  /// is written first.
   @inline(__always)
   func activate(_ parts: PartSet) throws {
     if activeParts != parts { try switchParts(to: parts) }
@@ -78,7 +79,7 @@ final class OpenExtension {
     active.store(parts.rawValue, ordering: .relaxed)
   }
 
-  /// Lets it write what is pending.
+  /// Lets the extension write its pending changes.
   func flush() throws {
     isStirred.store(false, ordering: .relaxed)
     guard let hearer else { return }
@@ -90,22 +91,22 @@ final class OpenExtension {
 
   // MARK: - Storage
 
-  /// The transaction, for a read. Throws where it has ended or can't be used any more.
+  /// Returns the transaction for a read. Throws if it has ended or can't be used any more.
   func reading() throws -> ReadTransaction {
     guard let reader else { throw ReadTransaction.endedError }
     try reader.check()
     return reader
   }
 
-  /// The transaction, for a read of a part or of what is shared. A build that collects what the extension writes can't
-  /// answer that.
+  /// Returns the transaction for a read of a part or of the shared state. Throws in a build that collects what the
+  /// extension writes, because these reads can't be answered then.
   func readingParts() throws -> ReadTransaction {
     let transaction = try reading()
     if let spill = transaction.spill { throw spill.refuse("reads what it keeps") }
     return transaction
   }
 
-  /// The transaction, for a write.
+  /// Returns the transaction for a write.
   func writing() throws -> WriteTransaction {
     guard let writer else {
       _ = try reading()
@@ -122,7 +123,7 @@ final class OpenExtension {
     return writer
   }
 
-  /// A part of its configuration.
+  /// Returns a part of the configuration.
   func part(_ name: String) throws -> Part {
     let name = Name.composed(name)
     guard let slot = registered.traits.parts.firstIndex(where: { $0.name == name }) else {
@@ -133,7 +134,7 @@ final class OpenExtension {
     return Part(self, slot)
   }
 
-  /// Where a part is; nil where nothing was ever written to it.
+  /// Returns the family of a part, or `nil` if nothing was ever written to the part.
   func family(_ part: Int) -> StorageFamily? {
     if let family = families[part] { return family }
     guard content == nil, let family = registered.families[part] else { return nil }
@@ -141,15 +142,15 @@ final class OpenExtension {
     return family
   }
 
-  /// Where a part is read. What a transaction reads that is checked has a family, so that the check finds what came into
-  /// it meanwhile.
+  /// Returns the family in which a part is read. In a transaction whose reads are checked, the family is made if it is
+  /// missing, so that the check finds what was written to it in the meantime.
   func checkedFamily(_ part: Int, isIndependent: Bool) throws -> StorageFamily? {
     if let family = family(part) { return family }
     guard content == nil, let writer, isIndependent || writer.isChecked else { return nil }
     return try makeFamily(part)
   }
 
-  /// Where a part is written to; nil where the write goes nowhere, because the change counts for other parts.
+  /// Returns where a part is written, or `nil` if the write is discarded because the change counts for other parts.
   @inline(__always)
   func target(_ part: Int) throws -> (StorageFamily, any StorageWriting)? {
     _ = try writing()
@@ -157,7 +158,8 @@ final class OpenExtension {
     return (try families[part] ?? makeFamily(part), pending)
   }
 
-  /// Where a scratch part is written to, whatever the change counts for: it is never built.
+  /// Returns where a scratch part is written. It does not depend on the parts for which the change counts, because a
+  /// scratch part is never built.
   func scratchTarget(_ part: Int) throws -> (StorageFamily, any StorageWriting)? {
     _ = try writing()
     guard let pending else { return nil }
@@ -169,10 +171,10 @@ final class OpenExtension {
     return (family, pending)
   }
 
-  /// Whether this transaction has written to a scratch part.
+  /// Returns whether this transaction has written to a scratch part.
   func hasScratch(_ part: Int) -> Bool { leftOut.contains(PartSet(part: part)) }
 
-  /// Whether this transaction has appended to a part.
+  /// Returns whether this transaction has appended to a part.
   func hasAppended(to family: StorageFamily) -> Bool { pending?.hasAppended(to: family) ?? false }
 
   @inline(never)
@@ -182,8 +184,7 @@ final class OpenExtension {
     return family
   }
 
-  /// Throws where an entry is too large: the storage would find it at the commit, where nothing can be done about it any
-  /// more.
+  /// Throws if an entry is too large. The storage would detect it only at the commit, when it is too late to handle it.
   @inline(__always)
   func check(keySize: Int, valueSize: Int) throws {
     guard keySize <= limits.keySize, valueSize <= limits.valueSize,
@@ -207,8 +208,8 @@ final class OpenExtension {
     )
   }
 
-  /// Runs a look into the families, which may have been dropped meanwhile: the extension was unregistered, or rebuilt.
-  /// Throws `.snapshotTooOld` then.
+  /// Runs a lookup in the families, which may have been dropped meanwhile because the extension was unregistered,
+  /// rebuilt or replaced. Throws `.snapshotTooOld` in that case.
   func followed<Result>(_ transaction: ReadTransaction, _ body: () throws -> Result) throws -> Result {
     do { return try body() } catch {
       let living = try transaction.database.backend.families().map(\.number)

@@ -1,17 +1,17 @@
-/// A part of an extension in one transaction: an ordered map of bytes to bytes.
+/// A part of an extension in one transaction: an ordered map from bytes to bytes.
 ///
-/// Reads see what the transaction has written. What is written belongs to the transaction: it is committed or undone
+/// Reads see what the transaction has written. Writes belong to the transaction: they are committed or undone together
 /// with the rows. Every call throws `.transactionEnded` after the transaction's end.
 ///
 /// # Forms
-/// What its definition says (`PartDefinition.Form`) decides which calls it takes: the others throw `.invalidArgument`, and
-/// so does a read of an append-only part to which the transaction has written.
+/// The form in the part's definition (`PartDefinition.Form`) determines which calls the part supports: the others throw
+/// `.invalidArgument`, and so does a read of an append-only part to which the transaction has written.
 public struct Part {
   private let open: OpenExtension
   private let slot: Int
   private let form: PartForm
   private let hasUniqueKeys: Bool
-  /// Whether `commitAside` may use it.
+  /// Whether `commitAside` may use the part.
   let isIndependent: Bool
   private var isChecked = true
 
@@ -24,19 +24,20 @@ public struct Part {
     hasUniqueKeys = definition.hasUniqueKeys && form == .writeOnce
   }
 
-  /// The same part of which a transaction's reads and writes are not checked at the commit, where the part is independent: what
-  /// it reads may have changed when it commits, and of two that write a key the later wins. For finding keys in ranges that others
-  /// change all the time, which are then looked at one by one through the part itself. In `commitAside` reads are checked
-  /// all the same.
+  /// The part without checks at the commit of what the transaction reads and writes of it, if the part is independent.
+  ///
+  /// What is read may have changed by the time of the commit, and if two transactions write a key, the later one wins.
+  /// Use it to find keys in ranges that others change all the time, and then read those keys one by one through the
+  /// part itself. In `commitAside` reads are checked in any case.
   public var unchecked: Part {
     var part = self
     part.isChecked = false
     return part
   }
 
-  /// What is read or written of an independent part is checked at the commit.
+  /// Notes a key of an independent part that is read or written, so that it is checked at the commit.
   private func note(_ key: [UInt8], _ family: StorageFamily) {
-    // Beside the writer, what is read is noted anyway, and of two that write a key without a look the later wins.
+    // In an aside commit reads are noted anyway, and if two commits write a key without reading it, the later one wins.
     if isChecked, let writer = open.writer, !writer.isAside { writer.noteIndependent(key, in: family) }
   }
 
@@ -44,14 +45,14 @@ public struct Part {
     if isChecked, let writer = open.writer, !writer.isAside { writer.noteIndependent(range, in: family) }
   }
 
-  /// A key is written. No other caller puts one that is given once.
+  /// Notes that a key is written. A put of a unique key needs no check, because no other caller puts it.
   @inline(__always)
   private func noteWrite(_ family: StorageFamily, isPut: Bool = true, _ key: () -> [UInt8]) {
     if isIndependent, !(isPut && hasUniqueKeys) { note(key(), family) }
     if let writes = open.partWrites { writes.note(key(), in: family) }
   }
 
-  /// Where a read looks; nil where the part holds nothing.
+  /// Returns where the part is read, or `nil` if it contains nothing.
   @inline(__always)
   private func source() throws -> (ReadTransaction, StorageFamily)? {
     let transaction = try open.readingParts()
@@ -65,8 +66,8 @@ public struct Part {
 
   // MARK: - Reading
 
-  /// Whether the part has all rows of the transaction's snapshot: false while it is built, also where other parts of its
-  /// extension are in use.
+  /// A Boolean value that indicates whether the part has all rows of the transaction's snapshot. It is false while the
+  /// part is built, even if other parts of its extension are in use.
   public var isReady: Bool {
     get throws {
       let transaction = try open.reading()
@@ -78,8 +79,10 @@ public struct Part {
     }
   }
 
-  /// The value of a key as the transaction found it, without what it has written; nil where there is none. An append-only
-  /// part can be read so at any time. Complexity: one look.
+  /// Returns the value of a key as the transaction found it, ignoring what the transaction has written, or `nil` if
+  /// there is none.
+  ///
+  /// An append-only part can be read in this way at any time. Complexity: one lookup.
   public func committedValue(of key: [UInt8]) throws -> [UInt8]? {
     let transaction = try open.readingParts()
     guard form != .scratch, let family = try open.checkedFamily(slot, isIndependent: isIndependent) else { return nil }
@@ -87,21 +90,22 @@ public struct Part {
     return try open.followed(transaction) { try transaction.value(of: key, in: family, from: nil) }
   }
 
-  /// The value of a key; nil where there is none. Complexity: one look.
+  /// Returns the value of a key, or `nil` if there is none. Complexity: one lookup.
   public func get(_ key: [UInt8]) throws -> [UInt8]? {
     guard let (transaction, family) = try source() else { return nil }
     if isIndependent { note(key, family) }
     return try open.followed(transaction) { try transaction.value(of: key, in: family) }
   }
 
-  /// What `body` makes of the value of a key, which it may not keep; nil where there is none. The value is not copied.
+  /// Returns the result of `body` for the value of a key, or `nil` if there is none. The value is not copied, and
+  /// `body` must not keep it.
   public func withValue<Result>(of key: [UInt8], _ body: (RawSpan) throws -> Result) throws -> Result? {
     guard let (transaction, family) = try source() else { return nil }
     if isIndependent { note(key, family) }
     return try open.followed(transaction) { try transaction.withValue(of: key, in: family, body) }
   }
 
-  /// The values of several keys, in their order; nil for each that has none.
+  /// Returns the values of several keys, in their order, with `nil` for each key without a value.
   public func values(_ keys: [[UInt8]]) throws -> [[UInt8]?] {
     guard let (transaction, family) = try source() else { return keys.map { _ in nil } }
     if isIndependent { for key in keys { note(key, family) } }
@@ -111,22 +115,24 @@ public struct Part {
     }
   }
 
-  /// The number that a counter says; 0 where it has never taken one, or was removed. Throws `.invalidArgument` for a part
-  /// that has no counters.
+  /// Returns the number of a counter, or 0 if nothing was ever added to it or it was removed. Throws `.invalidArgument`
+  /// for a part without counters.
   public func counter(_ key: [UInt8]) throws -> Int64 {
     guard let rule = form.rule else { throw wrongForm("has no counters") }
     return try get(key).flatMap(rule.number) ?? 0
   }
 
-  /// How many entries a range has. Complexity: O(n).
+  /// Returns the number of entries in a range. Complexity: O(n).
   public func count(_ range: StorageRange = StorageRange()) throws -> Int {
     guard let (transaction, family) = try source() else { return 0 }
     if isIndependent { note(range, family) }
     return try open.followed(transaction) { try transaction.cursor(range, in: family, keysOnly: true).count() }
   }
 
-  /// The first entry of a range, or the last one where `isReverse`, as it is now; nil where the range is empty.
-  /// Complexity: a seek, however much the transaction has written and whatever comes after the range.
+  /// Returns the first entry of a range as it is now, or the last one if `isReverse` is true, or `nil` if the range is
+  /// empty.
+  ///
+  /// Complexity: one seek, however much the transaction has written and whatever comes after the range.
   public func first(
     in range: StorageRange = StorageRange(), isReverse: Bool = false
   ) throws -> (key: [UInt8], value: [UInt8])? {
@@ -139,11 +145,12 @@ public struct Part {
     }
   }
 
-  /// Calls `body` with the entries of a range as they are now, in their order, until it returns false. It may not keep key and
-  /// value, and may not write to the part. Nothing is copied.
+  /// Calls `body` with the entries of a range as they are now, in order, until it returns false.
   ///
-  /// Complexity: a seek, however much the transaction has written, and a step for each entry: cheaper than a cursor where few
-  /// entries are wanted.
+  /// `body` must not keep the key and the value, and must not write to the part. Nothing is copied.
+  ///
+  /// Complexity: one seek, however much the transaction has written, and a step for each entry. It is cheaper than a
+  /// cursor if few entries are needed.
   public func forEach(
     in range: StorageRange = StorageRange(), _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
   ) throws {
@@ -152,8 +159,10 @@ public struct Part {
     try open.followed(transaction) { try transaction.visitRows(of: range, in: family, body) }
   }
 
-  /// Iterates a range from its beginning, or from its end where `isReverse`, as it is now: later writes don't change
-  /// what the cursor returns. With `keysOnly` the values of what is committed are left out.
+  /// Returns a cursor that iterates over a range from its beginning, or from its end if `isReverse` is true.
+  ///
+  /// The cursor returns the entries as they are now: later writes have no effect on it. With `keysOnly` it leaves out
+  /// the values of committed entries.
   public func cursor(
     _ range: StorageRange = StorageRange(), isReverse: Bool = false, keysOnly: Bool = false
   ) throws -> PartCursor {
@@ -163,10 +172,10 @@ public struct Part {
       transaction.cursor(range, in: family, isReverse: isReverse, keysOnly: keysOnly), open)
   }
 
-  /// Where the part is; nil where it holds nothing.
+  /// The family of the part, or `nil` if the part contains nothing.
   var readFamily: StorageFamily? { get throws { try source()?.1 } }
 
-  /// The same as what may outlive the transaction; nil where the part holds nothing.
+  /// Returns a cursor that may outlive the transaction, or `nil` if the part contains nothing.
   func familyCursor(
     _ range: StorageRange = StorageRange(), isReverse: Bool = false, keysOnly: Bool = false
   ) throws -> FamilyCursor? {
@@ -176,12 +185,14 @@ public struct Part {
 
   // MARK: - Writing
 
-  /// Sets the value of a key. Throws `.invalidArgument` for a part of counters, `.readOnly` in a read, `.keyTooLong`,
-  /// `.valueTooLong` and `.batchTooLarge`; then nothing was written.
+  /// Sets the value of a key.
   ///
-  /// A key of a write-once part must not have a value: debug builds stop at a second put. Other builds let it win. To know
-  /// that, each put looks for the key, in what the transaction has written and then in what is committed, unless the definition
-  /// says that keys are unique (`PartDefinition.hasUniqueKeys`).
+  /// Throws `.invalidArgument` for a part of counters, `.readOnly` in a read, `.keyTooLong`, `.valueTooLong` and
+  /// `.batchTooLarge`; nothing was written in that case.
+  ///
+  /// A key of a write-once part must not have a value already: debug builds stop at a second put, and other builds let
+  /// the second value win. To detect this, each put looks up the key, first in what the transaction has written and
+  /// then in what is committed, unless the definition declares that keys are unique (`PartDefinition.hasUniqueKeys`).
   public func put(_ key: RawSpan, _ value: RawSpan) throws {
     if form.rule != nil { throw wrongForm("has counters: add to them") }
     try open.check(keySize: key.byteCount, valueSize: value.byteCount)
@@ -190,26 +201,27 @@ public struct Part {
     switch form {
     case .appendOnly: try pending.append(.put, key, value, in: family)
     case .writeOnce:
-      // Of what a build collects a key is put once, the last one. Two rows that were read at two snapshots may have the same.
+      // A build keeps only the last put of a key that it collects. Two rows that were read at different snapshots may
+      // have the same key.
       if open.writer?.spill == nil { try makeRoom(key.copied, family, pending) }
       try pending.put(key, value, in: family)
     case .values, .sums, .maxima, .scratch: try pending.put(key, value, in: family)
     }
   }
 
-  /// Sets the value of a key; key and value are arrays.
+  /// Sets the value of a key, with arrays for the key and the value.
   public func put(_ key: [UInt8], _ value: [UInt8]) throws {
     try unsafe put(key.span.bytes, value.span.bytes)
   }
 
-  /// Sets the value of a key, with the number of the commit in the key or the value: eight bytes, big-endian, which
-  /// replace those that are there.
+  /// Sets the value of a key, and stamps the key or the value with the number of the commit: eight bytes, big-endian,
+  /// which replace those at `location`.
   ///
-  /// The number is known at the commit only. Until then the bytes are `StampPosition.pending`, eight times 0xFF: reads return
-  /// them, `get` and `delete` find a stamped key by them, and of keys with one prefix before the stamp those of the
-  /// transaction come last, in the order of what follows the stamp. Throws as `put`, and `.invalidArgument` where the eight
-  /// bytes do not lie within the key or the value. In a write-once part a key with a stamp is looked for only in what the
-  /// transaction has written.
+  /// The number is known only at the commit. Until then the bytes are `StampPosition.pending`, eight times 0xFF: reads
+  /// return them, and `get` and `delete` find a stamped key by them. Among keys with the same prefix before the stamp,
+  /// those of the transaction come last, in the order of what follows the stamp. Throws as `put` does, and
+  /// `.invalidArgument` if the eight bytes do not lie within the key or the value. In a write-once part a key with a
+  /// stamp is looked up only in what the transaction has written.
   public func putStamped(_ key: [UInt8], _ value: [UInt8], at location: StampPosition) throws {
     if form.rule != nil { throw wrongForm("has counters: add to them") }
     let (offset, size) =
@@ -224,27 +236,27 @@ public struct Part {
     try open.check(keySize: key.count, valueSize: value.count)
     guard let (family, pending) = try target() else { return }
     noteWrite(family) { location.pending(key, value).key }
-    // Its position in the order of keys is known at the commit.
+    // The key's position in the order of keys is known only at the commit.
     if case .key(let offset) = location {
       open.partWrites?.note(StorageRange(prefix: Array(key[..<offset])), in: family)
     }
     if form == .appendOnly { return try pending.appendStamped(key, value, at: location, in: family) }
     if form == .writeOnce, !hasUniqueKeys || Self.looksAnyway {
       let pendingKey = location.pending(key, value).key
-      // No commit before has the number of this one.
+      // No earlier commit has the number of this one, so a stamped key can't be committed already.
       if pendingKey == key || pending.decides(pendingKey, in: family) { try makeRoom(pendingKey, family, pending) }
     }
     try pending.putStamped(key, value, at: location, in: family)
   }
 
-  /// Removes a key, whether it is there or not.
+  /// Removes a key, whether it exists or not.
   public func delete(_ key: [UInt8]) throws {
     guard let (family, pending) = try target() else { return }
     noteWrite(family, isPut: false) { key }
     switch form {
     case .appendOnly: try unsafe pending.append(.delete, key.span.bytes, RawSpan(), in: family)
     case .writeOnce:
-      // Beside other writers it relies on the rule that a key is put once: a second removal of one that is given once removes
+      // Concurrent transactions rely on the rule that a unique key is put once: a second removal of such a key removes
       // nothing else.
       if !hasUniqueKeys { open.writer?.noteKey(key, in: family) }
       try pending.singleDelete(key, in: family)
@@ -252,9 +264,11 @@ public struct Part {
     }
   }
 
-  /// Sets the value of a key as a blind write, which costs less than `put`: nothing in the transaction sees it before the commit, it is
-  /// applied after all writes that are not blind, in the order of the calls, and it conflicts with nothing. For a key that the
-  /// transaction neither reads afterwards nor writes otherwise. Throws as `put`.
+  /// Sets the value of a key by a blind write, which costs less than `put`.
+  ///
+  /// A blind write is not visible in the transaction before the commit, is applied after all writes that are not blind,
+  /// in the order of the calls, and conflicts with nothing. Use it for a key that the transaction neither reads
+  /// afterwards nor writes otherwise. Throws as `put` does.
   public func blindPut(_ key: [UInt8], _ value: [UInt8]) throws {
     if form.rule != nil { throw wrongForm("has counters: add to them") }
     try open.check(keySize: key.count, valueSize: value.count)
@@ -282,8 +296,11 @@ public struct Part {
       range.upper == nil ? .deleteToEnd : .deleteRange, range.lower.span.bytes, upper.span.bytes, in: family)
   }
 
-  /// Gives a number to a counter, without a read: it is added, or kept if it is the largest so far. A counter that is not
-  /// there begins with the number. It conflicts with nothing, also where others give numbers to it beside the transaction. Throws `.invalidArgument` for a part that has no counters.
+  /// Applies a number to a counter without reading it: adds the number, or keeps it if it is the largest so far, by the
+  /// part's rule.
+  ///
+  /// A counter that does not exist begins with the number. The call conflicts with nothing, even if other transactions
+  /// change the counter concurrently. Throws `.invalidArgument` for a part without counters.
   public func add(_ number: Int64, to key: [UInt8]) throws {
     guard let rule = form.rule else { throw wrongForm("has no counters") }
     try open.check(keySize: key.count, valueSize: 8)
@@ -292,13 +309,14 @@ public struct Part {
     try pending.add(number, by: rule, to: key, in: family)
   }
 
-  /// Where the part is written to; nil where the write goes nowhere.
+  /// Returns where the part is written, or `nil` if the write is discarded.
   @inline(__always)
   private func target() throws -> (StorageFamily, any StorageWriting)? {
     form == .scratch ? try open.scratchTarget(slot) : try open.target(slot)
   }
 
-  /// A write-once key that has a value is removed before it is put again: so it was put once, whatever comes later.
+  /// Removes a write-once key that has a value before it is put again, so that every key is put only once, whatever
+  /// comes later.
   private func makeRoom(_ key: [UInt8], _ family: StorageFamily, _ pending: any StorageWriting) throws {
     if hasUniqueKeys, !Self.looksAnyway { return }
     guard try open.reading().withValue(of: key, in: family, { _ in true }) != nil else { return }
@@ -308,7 +326,7 @@ public struct Part {
     try pending.singleDelete(key, in: family)
   }
 
-  /// Whether assertions are on.
+  /// Whether unique keys are looked up all the same, because assertions are enabled.
   private static let looksAnyway: Bool = {
     var isOn = false
     assert(
@@ -328,7 +346,7 @@ public struct Part {
 @available(*, unavailable)
 extension Part: Sendable {}
 
-/// A cursor over a part of an extension. It returns what the part held when it was made.
+/// A cursor over a part of an extension. It returns the entries that the part had when the cursor was made.
 public struct PartCursor {
   private var cursor: FamilyCursor?
   private let open: OpenExtension
@@ -338,13 +356,14 @@ public struct PartCursor {
     self.open = open
   }
 
-  /// The next entry; nil after the last.
+  /// Returns the next entry, or `nil` after the last.
   public mutating func next() throws -> (key: [UInt8], value: [UInt8])? {
     let transaction = try open.reading()
     return try open.followed(transaction) { try cursor?.next() }
   }
 
-  /// What `body` makes of the next entry, whose key and value it may not keep; nil after the last. Nothing is copied.
+  /// Returns the result of `body` for the next entry, or `nil` after the last. Nothing is copied, and `body` must not
+  /// keep the key and the value.
   public mutating func withNext<Result>(
     _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Result
   ) throws -> Result? {
@@ -352,19 +371,20 @@ public struct PartCursor {
     return try open.followed(transaction) { try cursor?.withNext(body) } ?? nil
   }
 
-  /// Continues with the first entry at a key or after it, or where the cursor is reverse, at a key or before it.
-  /// Entries that were returned can be returned again; the cursor's range bounds where it goes.
+  /// Moves the cursor to the first entry at or after a key, or, if it is reverse, at or before the key.
+  ///
+  /// Entries that were returned may be returned again. The cursor stays within its range.
   public mutating func seek(to key: [UInt8]) throws {
     _ = try open.reading()
     cursor?.seek(to: key)
   }
 
-  /// Calls `body` with each entry that is left, in order, until it throws.
+  /// Calls `body` with each remaining entry, in order, until it throws.
   public mutating func forEach(_ body: (_ key: [UInt8], _ value: [UInt8]) throws -> Void) throws {
     while let (key, value) = try next() { try body(key, value) }
   }
 
-  /// How many entries are left. Complexity: O(n) of these; nothing is copied.
+  /// Returns the number of remaining entries. Complexity: O(n) of these; nothing is copied.
   public consuming func count() throws -> Int {
     let transaction = try open.reading()
     guard let cursor else { return 0 }

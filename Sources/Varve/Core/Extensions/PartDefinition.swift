@@ -1,89 +1,105 @@
-/// An ordered map of bytes to bytes that an extension keeps: a family of the storage.
+/// The definition of a part: an ordered map from bytes to bytes that an extension keeps, stored as a family of the
+/// storage.
 public struct PartDefinition: Sendable, Hashable {
-  /// What the values of a part are.
+  /// The form of a part: what its values are.
   public enum Form: Sendable, Hashable {
-    /// Bytes.
+    /// The values are bytes.
     case values
-    /// Numbers of 64 bits that are added up, or whose largest is kept, without a read.
+    /// The values are 64-bit numbers that are added up, or whose maximum is kept, without a read.
     case counters(CounterRule)
-    /// Bytes, of keys that are put once and removed once. A removal is cheaper than that of other forms, and of a put
-    /// and a removal in one transaction nothing is committed. See `Part.put`.
+    /// The values are bytes, and each key is put once and removed once.
+    ///
+    /// A removal is cheaper than in other forms, and if a key is put and removed in one transaction, nothing is
+    /// committed. See `Part.put`.
     case writeOnce
-    /// Bytes that are written and only read later: the cheapest to write. A transaction that has written to the part
-    /// can't read it, and gets `.invalidArgument`. Of several entries of a key the last counts.
+    /// The values are bytes that are written blindly and read only later: the cheapest form to write.
+    ///
+    /// A transaction that has written to the part can't read it, and gets `.invalidArgument`. Of several entries of a
+    /// key the last one counts.
     case appendOnly
-    /// Bytes that belong to the transaction alone: never committed, undone by savepoints, empty at its beginning. They
-    /// count for the limit of a transaction, and for no conflict.
+    /// The values are bytes that belong to the transaction alone: they are never committed, are undone by savepoints,
+    /// and the part is empty when a transaction begins.
+    ///
+    /// They count for the size limit of a transaction, but cause no conflict.
     case scratch
   }
 
-  /// Its name. Not empty.
+  /// The name of the part, which must not be empty.
   public var name: String
-  /// Its version: another one rebuilds this part and no other. Default `"1"`.
+  /// The version of the part: another version rebuilds this part and no other. Default `"1"`.
   public var version = "1"
-  /// What its values are. Another form rebuilds it.
+  /// The form of the values. Another form rebuilds the part.
   public var form = Form.values
-  /// Whether it is empty whenever the database is opened: then it is built at each registration. Default false.
+  /// A Boolean value that indicates whether the part is empty whenever the database is opened, and is then built at
+  /// each registration. Default false.
   public var isVolatile = false
-  /// Whether `Database.commitAside` may read and write it, beside the writer. Default false.
+  /// A Boolean value that indicates whether `Database.commitAside` may read and write the part without the writer.
+  /// Default false.
   ///
-  /// What a transaction reads or writes of it is checked at the commit of the transaction, which throws `.conflict` and
-  /// commits nothing where another has changed it since the transaction began. Hooks and builds write to it as to others.
+  /// What a transaction reads or writes of the part is checked at the transaction's commit, which throws `.conflict`
+  /// and commits nothing if another commit has changed it since the transaction began. Hooks and builds write to the
+  /// part as to others.
   public var isIndependent = false
-  /// Whether its content is made of rows. Default true. False: it is what the program has written by itself, as edges that it
-  /// has added and tasks are: no build gives it a row, and none empties it, whatever was missed meanwhile. It goes where
-  /// the extension is unregistered, and where its own version or form is another.
-  public var isDerived = true
-  /// Of a write-once part: whether its extension never puts a key that it has put before, also after its removal, as where keys
-  /// have numbers that are given once. Then puts look for nothing, and conflict with nothing. Default false.
+  /// A Boolean value that indicates whether the part's content is derived from rows. Default true.
   ///
-  /// True and a key is put twice: after its removal the first value may come back. Builds with assertions look all the same.
+  /// False is for data that the program itself has written, for example edges or tasks that it has added: no build
+  /// passes rows to the part, and none empties it, whatever was missed in the meantime. The part is removed when the
+  /// extension is unregistered, or when the part's own version or form changes.
+  public var isDerived = true
+  /// A Boolean value that indicates whether the extension of a write-once part never puts a key again, even after its
+  /// removal, for example because keys contain numbers that are given once.
+  ///
+  /// Puts then look up nothing, and conflict with nothing. Default false.
+  ///
+  /// If it is true and a key is put twice, the first value may reappear after the key's removal. Builds with assertions
+  /// look up keys all the same.
   public var hasUniqueKeys = false
-  /// About how many bytes of changes are collected in memory before they are written to a table: 64 KiB to 1 GiB. Nil, the
-  /// default: as the storage does otherwise. Another size counts from the next registration on, and rebuilds nothing.
-  /// Storages without tables ignore it.
+  /// The approximate number of bytes of changes that are collected in memory before they are written to a table: 64 KiB
+  /// to 1 GiB, or `nil`, the default, for the storage's usual size.
+  ///
+  /// Another size applies from the next registration on, and rebuilds nothing. Storages without tables ignore it.
   public var memtableSize: Int?
 
-  /// What is possible for `memtableSize`.
+  /// The valid range of `memtableSize`.
   public static let memtableSizes = 64 << 10...1 << 30
 
-  /// A part.
+  /// Creates the definition of a part.
   public init(_ name: String, _ form: Form = .values) {
     self.name = name
     self.form = form
   }
 }
 
-/// Some of the parts of an extension, by their index in its configuration.
+/// A set of parts of an extension, by their index in its configuration.
 public struct PartSet: OptionSet, Hashable, Sendable {
-  /// A bit a part.
+  /// The raw bits: one for each part.
   public let rawValue: UInt64
-  /// Parts of bits.
+  /// Creates a set from raw bits.
   public init(rawValue: UInt64) { self.rawValue = rawValue }
-  /// The part with an index, from 0 to 63.
+  /// Creates a set with the part at an index from 0 to 63.
   public init(part: Int) { rawValue = 1 << UInt64(part) }
 
-  /// All.
+  /// All parts.
   public static let all = PartSet(rawValue: .max)
 
-  /// The first `count`.
+  /// Creates a set with the first `count` parts.
   init(count: Int) { rawValue = count >= 64 ? .max : (1 << UInt64(count)) - 1 }
 }
 
 extension PartDefinition {
-  /// How the storage keeps it.
+  /// The options with which the storage keeps the part.
   var storageOptions: StorageFamilyOptions {
     switch form {
     case .counters(let rule):
       StorageFamilyOptions(counter: rule, isVolatile: isVolatile, memtableSize: memtableSize)
     case .values, .writeOnce, .appendOnly: StorageFamilyOptions(isVolatile: isVolatile, memtableSize: memtableSize)
-    // Nothing of it is ever committed.
+    // No entry of a scratch part is ever committed.
     case .scratch: StorageFamilyOptions(isVolatile: true)
     }
   }
 }
 
-/// The form of a part as one byte, as records have it. On disk: never change.
+/// The form of a part as one byte in records. It is on disk and must never change.
 enum PartForm: UInt8 {
   case values = 0
   case sums = 1
@@ -104,7 +120,7 @@ enum PartForm: UInt8 {
       }
   }
 
-  /// How its counters take a number; nil where it has none.
+  /// The rule of the part's counters, or `nil` if it has none.
   var rule: CounterRule? {
     switch self {
     case .sums: .sum

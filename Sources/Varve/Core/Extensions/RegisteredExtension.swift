@@ -1,12 +1,12 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// The handle of an extension: `transaction[handle]` is its part in a transaction. `named` makes it, for the definition of a
-/// database, and `Database.register` returns it.
+/// The handle of an extension: `transaction[handle]` is the extension's object in a transaction. `named` makes a handle
+/// for the definition of a database, and `Database.register` returns one.
 public struct ExtensionHandle<Definition: DatabaseExtension>: Sendable {
-  /// The name that it is registered by.
+  /// The name under which the extension is registered.
   public let name: String
-  /// What it is registered with.
+  /// The definition with which the extension is registered.
   public let definition: Definition
 }
 
@@ -15,40 +15,42 @@ final class RegisteredExtension: Sendable {
   let name: String
   let definition: any DatabaseExtension
   let traits: ExtensionTraits
-  /// Nil where its transactions share nothing.
+  /// The shared state, or `nil` if the extension's transactions share nothing.
   let shared: SharedState?
   let build = BuildClaim()
-  /// Those that were registered first come first.
+  /// The rank by first registration: lower values come first.
   let order: UInt64
-  /// Whether nothing of what it kept before this session was of use.
+  /// Whether nothing that the extension kept before this session could be used.
   let beganAnew: Bool
-  /// Where another program writes, and may not have replaced it yet: what answers until then.
+  /// The definition that is used until the program that writes the database has put this one in force, if that is
+  /// another program.
   let fallback: RegisteredExtension?
   private let backend: any StorageBackend
   private let catalogFamily: StorageFamily
   private let state: FutexLock<State>
 
   private struct State {
-    /// By the index of the part.
+    /// The families, by the index of the part.
     var families: [StorageFamily?]
-    /// How often families were forgotten that are to be dropped before a build writes to others by their names, and how often
-    /// the commits that said so are known to be durable.
+    /// The number of times that families were forgotten which have to be dropped before a build writes to new families
+    /// of the same names, and the number of these whose commits are known to be durable.
     var dropsAsked = 0
     var dropsDurable = 0
     var awaitsDrop: Bool { dropsAsked > dropsDurable }
     var record: ExtensionRecord
-    /// The commit since which it can be read.
+    /// The commit since which the extension can be read.
     var readySince: CommitVersion?
-    /// The same of each part; nil for one that has not all rows.
+    /// The commit since which each part can be read, or `nil` for a part that does not have all rows.
     var partsReadySince: [CommitVersion?]
     var volatileSettings: StorageFamily?
-    /// Where another program writes: what was loaded last, and the commit of which it is.
+    /// The content that was loaded last and its commit, if another program writes the database.
     var content: (version: CommitVersion, content: ExtensionContent)?
-    /// Rows given to it so far, of about so many.
+    /// The number of rows that were passed to the extension so far, and the approximate total.
     var progress = BuildProgress(rowsDone: 0, rowsTotal: 0)
-    /// Receives how far its build is, after each chunk: of the call that has registered it, or continues its build.
+    /// The function that receives the progress of the build after each chunk, set by the call that registered the
+    /// extension or continues its build.
     var progressed: (@Sendable (BuildProgress) -> Void)?
-    /// The same for calls that wait for the build, by numbers of theirs.
+    /// The progress functions of calls that wait for the build, by the numbers that `addWaiting` assigns.
     var waiting: [Int: @Sendable (BuildProgress) -> Void] = [:]
     var lastWaiting = 0
   }
@@ -69,7 +71,8 @@ final class RegisteredExtension: Sendable {
     self.backend = backend
     self.catalogFamily = catalogFamily
     let stored = try StoredFamilies(of: record, in: backend)
-    // The families of parts that were given nothing are dropped before they are written: they may be of another form.
+    // The families of parts that were given nothing are dropped before they are written, because they may have another
+    // form.
     let families = record.parts.map { $0.watermark == [] ? nil : stored.family(of: $0) }
     state = FutexLock(
       State(
@@ -81,14 +84,16 @@ final class RegisteredExtension: Sendable {
     }
   }
 
-  /// Zero: the catalog has no record of it.
+  /// The extension's number in the catalog, or zero if the catalog has no record of it.
   var number: UInt32 { record.number }
 
   // MARK: - Where another program writes
 
-  /// What is on disk at a snapshot, of a database that is only read here. It belongs to the transaction that asks: others
-  /// may ask at other snapshots. Throws `.unknownExtension`, `.notReady`, `.extensionMismatch`, and `.definitionDiffers`
-  /// where it is not what this definition would keep.
+  /// Returns what the extension has on disk at a snapshot, in a database that this process only reads.
+  ///
+  /// The content belongs to the transaction that asks, because others may ask at other snapshots. Throws
+  /// `.unknownExtension`, `.notReady`, `.extensionMismatch`, and `.definitionDiffers` if the content is not what this
+  /// definition would keep.
   func content(at snapshot: any StorageSnapshot) throws -> ExtensionContent {
     if let known = state.withLock({ $0.content }), known.version == snapshot.version { return known.content }
     guard let bytes = try snapshot.value(of: CatalogKey.databaseExtension(name), in: catalogFamily) else {
@@ -98,12 +103,12 @@ final class RegisteredExtension: Sendable {
     let record = try ExtensionRecord(bytes, name: name)
     try require(record)
     let stored = try StoredFamilies(of: record, in: backend)
-    // Those of them that are here, and have all rows.
+    // Only parts that this definition has and that have all rows can be read.
     let inUse = zip(record.parts, record.partsInUse).filter { $1 }.map { $0.0 }
     let parts = traits.parts.map { part in inUse.first { $0.isSame(as: ExtensionRecord.Part(part)) } }
     let families = parts.map { $0.flatMap { stored.family(of: $0) } }
     if zip(families, parts).contains(where: { $0 == nil && $1 != nil }) { try requireInForce(record) }
-    // A part that was built again since has a family by the same name, of which the snapshot sees nothing.
+    // A part that was built again in the meantime has a family of the same name, of which the snapshot sees nothing.
     if families.contains(where: { $0.map { snapshot.isOlder(than: $0) } ?? false }) {
       throw DatabaseError(
         .snapshotTooOld, "parts of extension \"\(name)\" were built again meanwhile; begin another transaction")
@@ -113,14 +118,14 @@ final class RegisteredExtension: Sendable {
       readyParts: parts.indices.reduce(into: []) { if parts[$1] != nil { $0.insert(PartSet(part: $1)) } },
       notWhole: record.state == .ready ? nil : notReady(record))
     state.withLock { state in
-      // A reader of an older snapshot leaves the newest to those that come.
+      // A reader of an older snapshot does not replace the content of a newer one.
       if state.content.map({ $0.version < snapshot.version }) ?? true { state.content = (snapshot.version, content) }
     }
     return content
   }
 
-  /// Throws where another definition is in force by now: the families of this one may have been dropped, and are not just
-  /// empty.
+  /// Throws if another definition has come into force: the families of this one may then have been dropped, rather than
+  /// being empty.
   private func requireInForce(_ record: ExtensionRecord) throws {
     let newest = try backend.snapshot().value(of: CatalogKey.databaseExtension(name), in: catalogFamily)
     guard let newest, try ExtensionRecord(newest, name: name).generation == record.generation else {
@@ -185,7 +190,7 @@ final class RegisteredExtension: Sendable {
   var readySince: CommitVersion? { state.withLock { $0.readySince } }
   var progress: BuildProgress { state.withLock { $0.progress } }
 
-  /// `version` is the commit that says so.
+  /// Sets the record in memory. `version` is the commit that wrote the record.
   func set(_ record: ExtensionRecord, readySince: CommitVersion?, at version: CommitVersion) {
     state.withLock { state in
       state.record = record
@@ -196,25 +201,25 @@ final class RegisteredExtension: Sendable {
     }
   }
 
-  /// Whether a part has all rows of a commit.
+  /// Returns whether a part has all rows of a commit.
   func isReady(part: Int, at version: CommitVersion) -> Bool {
     readySince(part: part).map { version >= $0 } ?? false
   }
 
-  /// The commit since which a part has all rows.
+  /// Returns the commit since which a part has all rows.
   func readySince(part: Int) -> CommitVersion? { state.withLock { $0.partsReadySince[part] } }
 
-  /// Where its record stands among those of its name.
+  /// The role of a record among those of its name.
   enum RecordRole {
-    /// It is in force, and what is built to replace it stays.
+    /// The record is in force, and a shadow that is being built to replace it stays.
     case inForce
-    /// It is in force, and nothing is built to replace it.
+    /// The record is in force, and has no shadow.
     case alone
-    /// It is built to replace what is in force.
+    /// The record is that of a shadow, which is being built to replace the one in force.
     case shadow
   }
 
-  /// Writes its record, and lets it stand in memory once the commit is applied.
+  /// Writes the record, and sets it in memory once the commit is applied.
   func save(
     _ record: ExtensionRecord, _ transaction: WriteTransaction, as role: RecordRole = .inForce,
     keepsContent: Bool = false
@@ -240,18 +245,19 @@ final class RegisteredExtension: Sendable {
     }
   }
 
-  /// What the catalog has of its name, as a transaction sees it.
+  /// Returns the catalog's record of the extension's name, as a transaction sees it.
   func storedRecord(_ transaction: ReadTransaction) throws -> ExtensionRecord? {
     let bytes = try transaction.value(of: CatalogKey.databaseExtension(name), in: catalogFamily)
     return try bytes.map { try ExtensionRecord($0, name: name) }
   }
 
-  /// Writes what the catalog has of its name once more, for a commit that has to survive a loss of power.
+  /// Writes the catalog's record once more, for a commit that has to survive a loss of power.
   func rewrite(_ record: ExtensionRecord, _ transaction: WriteTransaction) throws {
     try transaction.pending.put(CatalogKey.databaseExtension(name), record.bytes, in: catalogFamily)
   }
 
-  /// What is shared is that of its parts from now on. With the writer held, and its commit applied.
+  /// Moves the shared state to this definition's parts after the definition has replaced another. Must be called with
+  /// the writer held, and the replacing commit applied.
   func shareReplaced(_ database: DatabaseCore) {
     guard let shared, let snapshot = try? database.backend.snapshot() else { return }
     let transaction = ReadTransaction(database: database, snapshot: snapshot)
@@ -259,7 +265,8 @@ final class RegisteredExtension: Sendable {
     shared.replace(definition, SharedView(self, transaction, nil))
   }
 
-  /// Makes what its transactions share, or moves it on, with the writer held: no commit is made meanwhile.
+  /// Makes the shared state, or moves it forward. Must be called with the writer held, so that no commit is made
+  /// meanwhile.
   func share(_ database: DatabaseCore) throws {
     guard let shared else { return }
     let transaction = ReadTransaction(database: database, snapshot: try database.backend.snapshot())
@@ -269,14 +276,14 @@ final class RegisteredExtension: Sendable {
 
   func set(_ progress: BuildProgress) { state.withLock { $0.progress = progress } }
 
-  /// Reports the progress of its build to the last caller of `register`, and to those that wait.
+  /// Reports the progress of the build to the last caller of `register`, and to the calls that wait.
   func reportProgress() {
     let (progressed, waiting, progress) = state.withLock { ($0.progressed, $0.waiting.values, $0.progress) }
     progressed?(progress)
     for progressed in waiting { progressed(progress) }
   }
 
-  /// Reports the progress of its build to another caller too, until `removeWaiting` is called with the number.
+  /// Adds a function that receives the progress of the build, until `removeWaiting` is called with the returned number.
   func addWaiting(_ progressed: @escaping @Sendable (BuildProgress) -> Void) -> Int {
     state.withLock { state in
       state.lastWaiting += 1
@@ -287,23 +294,23 @@ final class RegisteredExtension: Sendable {
 
   func removeWaiting(_ number: Int) { state.withLock { _ = $0.waiting.removeValue(forKey: number) } }
 
-  /// Another call continues its build.
+  /// Sets the function that receives the progress, for another call that continues the build.
   func setProgressed(_ progressed: (@Sendable (BuildProgress) -> Void)?) {
     state.withLock { $0.progressed = progressed }
   }
 
   // MARK: - Families
 
-  /// Where its parts are, by their places; nil for one that nothing was written to.
+  /// The families, by the index of the part, with `nil` for a part to which nothing was written.
   var families: [StorageFamily?] { state.withLock { $0.families } }
 
-  /// The family of a part, made where there is none.
+  /// Returns the family of a part, and makes it if there is none.
   func makeFamily(_ part: Int) throws -> StorageFamily {
     try state.withLock { state in
       if let family = state.families[part] { return family }
       let definition = traits.parts[part]
       let name = state.record.familyName(state.record.parts[part])
-      // One that is to be dropped is still empty: the part continues in it.
+      // A family that is still to be dropped is empty, so the part continues in it.
       let present = state.awaitsDrop ? try backend.families().first { $0.name == name } : nil
       let family = try present ?? backend.createFamily(name, options: definition.storageOptions)
       state.families[part] = family
@@ -311,8 +318,8 @@ final class RegisteredExtension: Sendable {
     }
   }
 
-  /// The families of what it kept and does not keep any more, and of the parts that were given nothing. What runs of its
-  /// build have belongs to it.
+  /// Returns the families of what the extension no longer keeps, and of parts that were given nothing. Families with
+  /// runs of its build are in use.
   func deadFamilies() throws -> [StorageFamily] {
     try state.withLock { state in
       let living = state.families.compactMap { $0?.number }
@@ -322,25 +329,25 @@ final class RegisteredExtension: Sendable {
     }
   }
 
-  /// The highest generation of families that its name has or had in this session.
+  /// Returns the highest generation of families that the extension has, or has had in this session.
   func lastGeneration() throws -> UInt32 {
     let owners = try backend.families().compactMap { ExtensionRecord.owner(ofFamily: $0.name) }
     return owners.filter { $0.number == number }.map(\.generation).reduce(record.generation, max)
   }
 
-  /// The families of what is made of rows.
+  /// The families of the parts that are derived from rows.
   var derivedFamilies: [StorageFamily] {
     zip(families, traits.parts).compactMap { family, part in part.isDerived ? family : nil }
   }
 
-  /// Begins again with parts that were given nothing.
+  /// Forgets the families of all derived parts, which begin again empty.
   func forgetFamilies() {
     state.withLock { state in
       for (index, part) in traits.parts.enumerated() where part.isDerived { state.families[index] = nil }
     }
   }
 
-  /// Begins again with some parts that were given nothing. Their build drops the families first.
+  /// Forgets the families of some parts, which begin again empty. Their build drops the families first.
   func forgetFamilies(of parts: [Int]) {
     state.withLock { state in
       for part in parts { state.families[part] = nil }
@@ -348,21 +355,23 @@ final class RegisteredExtension: Sendable {
     }
   }
 
-  /// Whether families were forgotten by a commit that may not be durable yet, and are to be dropped.
+  /// Whether families that are to be dropped were forgotten by a commit that may not be durable yet.
   var awaitsDrop: Bool { state.withLock { $0.awaitsDrop } }
 
-  /// How often families were forgotten.
+  /// The number of times that families were forgotten.
   var dropsAsked: Int { state.withLock { $0.dropsAsked } }
 
-  /// The commits that have forgotten families so often are durable: they may be dropped.
+  /// Notes that the commits that forgot families the first `count` times are durable, so that those families may be
+  /// dropped.
   func noteDrops(_ count: Int) { state.withLock { $0.dropsDurable = max($0.dropsDurable, count) } }
 
-  /// Drops families that nothing of it uses any more.
+  /// Drops families that the extension no longer uses.
   func drop(_ families: [StorageFamily]) throws { for family in families { try backend.dropFamily(family) } }
 
   // MARK: - Settings
 
-  /// Its number in a transaction, which may have given it; nil where the catalog has no record of it.
+  /// Returns the extension's number in a transaction, which may have assigned it, or `nil` if the catalog has no record
+  /// of it.
   func knownNumber(in transaction: ReadTransaction) throws -> UInt32? {
     if number > 0 { return number }
     guard transaction.isWritable,
@@ -371,7 +380,8 @@ final class RegisteredExtension: Sendable {
     return try ExtensionRecord(bytes, name: name).number
   }
 
-  /// The same, given where there is none: one that keeps nothing but settings has a record from then on.
+  /// Returns the extension's number, and assigns one if there is none: an extension that keeps only settings has a
+  /// record from then on.
   func number(in transaction: WriteTransaction) throws -> UInt32 {
     if let number = try knownNumber(in: transaction) { return number }
     let stored = try transaction.value(of: CatalogKey.nextExtension, in: catalogFamily)
@@ -395,7 +405,7 @@ final class RegisteredExtension: Sendable {
     isPersistent ? catalogFamily : state.withLock { $0.volatileSettings }
   }
 
-  /// It takes the settings in memory over from what it has replaced.
+  /// Takes over the settings in memory from the definition that this one has replaced.
   func adoptSettings(of other: RegisteredExtension) {
     guard let family = other.settingsFamily(isPersistent: false) else { return }
     state.withLock { if $0.volatileSettings == nil { $0.volatileSettings = family } }
@@ -406,7 +416,7 @@ final class RegisteredExtension: Sendable {
     return try state.withLock { state in
       if let family = state.volatileSettings { return family }
       let name = ExtensionRecord.settingsFamily(of: number)
-      // A transaction that was rolled back may have made it.
+      // A transaction that was rolled back may have made the family.
       let known = try backend.families().first { $0.name == name }
       let family = try known ?? backend.createFamily(name, options: StorageFamilyOptions(isVolatile: true))
       state.volatileSettings = family
@@ -415,7 +425,7 @@ final class RegisteredExtension: Sendable {
   }
 }
 
-/// The families of an extension, as the storage has them.
+/// The families of an extension that exist in the storage.
 struct StoredFamilies {
   private let record: ExtensionRecord
   private(set) var parts: [StorageFamily] = []
@@ -423,7 +433,7 @@ struct StoredFamilies {
 
   init(of record: ExtensionRecord, in backend: any StorageBackend) throws {
     self.record = record
-    // Zero is not a number: nothing is kept.
+    // An extension with the number zero has no record, and keeps nothing.
     guard record.number > 0 else { return }
     let settings = ExtensionRecord.settingsFamily(of: record.number)
     for family in try backend.families() {
@@ -443,19 +453,19 @@ struct StoredFamilies {
   }
 }
 
-/// What an extension of a database that another program writes has on disk, at one snapshot.
+/// The content on disk at one snapshot of an extension in a database that another program writes.
 struct ExtensionContent: Sendable {
-  /// Nil: the catalog has no record of it.
+  /// The extension's number, or `nil` if the catalog has no record of it.
   let number: UInt32?
-  /// By the index of the part.
+  /// The families, by the index of the part.
   let families: [StorageFamily?]
   let volatileSettings: StorageFamily?
   /// The parts that have all rows.
   let readyParts: PartSet
-  /// Why the extension can't be used as a whole; nil where it can.
+  /// The reason why the extension can't be used as a whole, or `nil` if it can.
   let notWhole: DatabaseError?
 
-  /// Of one that keeps nothing.
+  /// The content of an extension that keeps nothing.
   static let unrecorded = ExtensionContent(
     number: nil, families: [], volatileSettings: nil, readyParts: .all, notWhole: nil)
 }

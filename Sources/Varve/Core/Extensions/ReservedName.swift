@@ -1,4 +1,4 @@
-/// Names of extensions that begin with "varve.": of those that the database registers itself.
+/// The names of extensions that the database registers itself: they begin with "varve.".
 enum ReservedName {
   static let prefix = "varve."
 

@@ -1,11 +1,12 @@
-/// From the number of a row back to the row: for extensions that keep numbers, which are short and never change their
-/// position in an order, and have to come back to rows.
+/// A map from the number of a row to its key, for extensions that keep row numbers, which are short and never change
+/// their order, and that have to find the rows again.
 ///
-/// It is an extension itself, so that it is built, kept with each commit, undone with savepoints, and dropped, as any
-/// other. The database registers it with the first extension that asks (`ExtensionConfiguration.asksRowsByID`) and drops
-/// it with the last: a database without such an extension has no map, and rows of collections of which no extension asks
-/// cost nothing. Extensions of one scope share a map, and those of another have their own: one map of all would have to
-/// be built again for more collections when another extension asks, and would fail those that ask already.
+/// The map is itself an extension, so that it is built, updated with each commit, undone with savepoints, and dropped
+/// like any other. The database registers it with the first extension that needs it
+/// (`ExtensionConfiguration.asksRowsByID`) and drops it with the last: a database without such an extension has no map,
+/// and rows of collections for which no extension needs it cost nothing. Extensions of the same scope share a map, and
+/// those of another scope have their own: a single map for all would have to be built again for more collections
+/// whenever another extension needs it, and would not be ready meanwhile for those that already use it.
 ///
 /// # Format of its part `rows`
 /// ```
@@ -13,18 +14,18 @@
 ///  value   4 bytes   id of the collection, big-endian
 ///          n bytes   key of the row
 /// ```
-/// On disk: never change. A number is given once, and a row keeps its own through updates: an entry is put when the row
-/// is inserted, and deleted with it.
+/// The format is on disk and must never change. A number is given once, and a row keeps its number through updates: an
+/// entry is put when the row is inserted, and deleted when the row is removed.
 struct RowIDMap: ReservedExtension {
   private static let namePrefix = ReservedName.prefix + "rowIDs."
-  /// Whether an extension of this name is such a map.
+  /// Returns whether an extension of this name is such a map.
   static func isMap(_ name: String) -> Bool { name.hasPrefix(namePrefix) }
 
-  /// The collections of the extensions that ask.
+  /// The scope of the extensions that use the map.
   let scope: CollectionScope
 
-  /// The name of the map for a scope: with a hash of it (FNV-1a of 64 bits), because names of collections may have signs
-  /// that names of extensions have not. On disk: never change.
+  /// Returns the name of the map for a scope. It contains a hash of the scope (64-bit FNV-1a), because names of
+  /// collections may contain characters that names of extensions may not. The name is on disk and must never change.
   static func name(for scope: CollectionScope) -> String {
     "\(namePrefix)\(String(FNV1a.hash(scope.recordText), radix: 16))"
   }
@@ -64,7 +65,7 @@ final class RowIDMapTransaction: ExtensionTransaction {
   }
 
   func removesAll(in collection: String?) throws -> Bool {
-    // The rows of one collection are all over the part, unless it has no others.
+    // The rows of one collection are spread over the whole part, unless the scope has only that collection.
     if let collection, scope != .only([collection]) { return false }
     try rows.deleteRange(StorageRange())
     return true

@@ -1,27 +1,27 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// What the transactions of an extension share, and the commit at which it stands.
+/// The state that the transactions of an extension share, and the commit as of which it is.
 final class SharedState: Sendable {
   private struct State {
-    /// The one in force.
+    /// The definition in force.
     var definition: any DatabaseExtension
     var value: (any Sendable)?
     var version = CommitVersion.zero
   }
 
   private let state: FutexLock<State>
-  /// Held while it moves: an acknowledged commit and a skip to a later one may meet.
+  /// Held while the state moves, because an acknowledged commit and a skip to a later one may happen at the same time.
   private let moving = Mutex(())
 
-  /// Nil where the extension shares nothing.
+  /// Creates the state. Returns `nil` if the extension shares nothing.
   init?(_ definition: any DatabaseExtension) {
     guard definition.sharesState else { return nil }
     state = FutexLock(State(definition: definition))
   }
 
   var value: (any Sendable)? { state.withLock { $0.value } }
-  /// The last commit that is in it.
+  /// The last commit that the state has received.
   var version: CommitVersion { state.withLock { $0.version } }
 
   private var definition: any DatabaseExtension { state.withLock { $0.definition } }
@@ -33,8 +33,8 @@ final class SharedState: Sendable {
     }
   }
 
-  /// Another definition is in force from a commit on, and the state is that of its parts. Where the definition can't move
-  /// it, it is made; where that fails too there is none, and the extension throws `.notReady`.
+  /// Puts another definition in force, and moves the state to that definition's parts. If the definition can't move the
+  /// state, it is made again; if that fails too, there is none, and the extension throws `.notReady`.
   func replace(_ definition: any DatabaseExtension, _ view: borrowing SharedView) {
     moving.withLock { _ in
       state.withLock { $0.definition = definition }
@@ -43,7 +43,8 @@ final class SharedState: Sendable {
     }
   }
 
-  /// Makes it, or moves it, to a commit whose deltas it has not received. No commit is made meanwhile.
+  /// Makes the state, or moves it to a commit whose deltas it has not received. The caller ensures that no commit is
+  /// made meanwhile.
   func skip(to view: borrowing SharedView) throws { try moving.withLock { _ in try move(to: view) } }
 
   private func move(to view: borrowing SharedView) throws {
@@ -55,14 +56,14 @@ final class SharedState: Sendable {
     }
   }
 
-  /// The same where another program writes: unless it is there already.
+  /// Moves the state in a process that does not write, unless it is as of the view's commit already.
   func follow(_ view: borrowing SharedView) throws {
     try moving.withLock { _ in
       if value == nil || version < view.version { try move(to: view) }
     }
   }
 
-  /// A commit was acknowledged.
+  /// Applies an acknowledged commit.
   func acknowledge(_ commit: CommitVersion, _ delta: (any Sendable)?) {
     moving.withLock { _ in
       guard let value, version < commit else { return }
@@ -72,10 +73,10 @@ final class SharedState: Sendable {
   }
 }
 
-/// The parts of an extension as of one commit.
+/// A view of an extension's parts as of one commit.
 public struct SharedView: ~Copyable {
   private let open: OpenExtension
-  /// The commit.
+  /// The commit as of which the parts are viewed.
   public let version: CommitVersion
 
   init(_ registered: RegisteredExtension, _ transaction: ReadTransaction, _ content: ExtensionContent?) {
@@ -83,16 +84,16 @@ public struct SharedView: ~Copyable {
     version = transaction.version
   }
 
-  /// A part. Throws `.invalidArgument` for a name that the configuration does not have.
+  /// Returns a part. Throws `.invalidArgument` for a name that the configuration does not have.
   public func part(_ name: String) throws -> Part { try open.part(name) }
 
-  /// The name that the extension is registered by.
+  /// The name under which the extension is registered.
   public var name: String { open.name }
 
-  /// Identifies the database among its copies: `Database.incarnation`.
+  /// A number that distinguishes the database from its copies: `Database.incarnation`.
   public var incarnation: UInt64 { core?.backend.incarnation ?? 0 }
 
-  /// The database that is open.
+  /// The core of the open database.
   var core: DatabaseCore? { open.reader?.database }
 }
 

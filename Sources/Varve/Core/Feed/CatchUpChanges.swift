@@ -1,13 +1,14 @@
-/// A position in the feed: everything before it is done with.
+/// A position in the feed. Everything before it has been processed.
 ///
 /// ```
 ///  8 bytes   version of a commit, big-endian
 ///  4 bytes   part of its entries, big-endian
 ///  4 bytes   how many steps of that part are done, big-endian
 /// ```
-/// On disk: never change. The steps of an entry are: that all rows of all collections were removed, where it says so;
-/// then for each collection, in its order, that all its rows were, where it says so, and each of its rows. Where no
-/// commit has the version, part and steps are 0 and the position is before the next one.
+/// The format is on disk and must never change. The steps of an entry are: the removal of all rows of all collections,
+/// if the entry contains it; then for each collection, in the entry's order, the removal of all its rows, if the entry
+/// contains it, and each of its rows. If no commit has the version, part and step are 0, and the position is before the
+/// next commit.
 package struct FeedPosition: Hashable, Sendable {
   static let size = 16
 
@@ -15,7 +16,7 @@ package struct FeedPosition: Hashable, Sendable {
   var part: UInt32 = 0
   var step: UInt32 = 0
 
-  /// After all that a commit reported, and before what the next one will.
+  /// Creates the position after everything that a commit reported, and before what the next one will report.
   init(after version: CommitVersion) { self.version = version.number + 1 }
 
   init(version: UInt64, part: UInt32, step: UInt32) {
@@ -26,7 +27,7 @@ package struct FeedPosition: Hashable, Sendable {
 
   var bytes: [UInt8] { key + BigEndian.bytes(step) }
 
-  /// Nil for bytes that are none.
+  /// Parses a position. Returns `nil` for invalid bytes.
   init?(_ bytes: [UInt8]) {
     guard bytes.count == Self.size, let version = BigEndian.number(bytes, as: UInt64.self), version > 0,
       let part = BigEndian.number(bytes, at: 8, as: UInt32.self),
@@ -39,17 +40,19 @@ package struct FeedPosition: Hashable, Sendable {
   var key: [UInt8] { BigEndian.bytes(version) + BigEndian.bytes(part) }
 }
 
-/// Scans what the feed says was changed after a position, one row at a time.
+/// A scan of the changes in the feed after a position, one row at a time.
 ///
-/// Unlike a `FeedPage` it takes no commit whole into memory, and can stop and go on within one.
+/// Unlike a `FeedPage` it does not read a whole commit into memory, and it can stop and continue within one.
 struct CatchUpChanges {
   enum Change {
     case everythingRemoved
-    /// All rows of a collection. Also where rows of one were changed that was dropped since.
+    /// All rows of a collection were removed. It is also used if rows of a collection that was dropped since were
+    /// changed.
     case removed(String)
-    /// Was reported with another. Steps are counted as the entry has them, whatever was dropped since.
+    /// The change was reported together with another one. Steps are counted as in the entry, whatever was dropped
+    /// since.
     case toldAlready
-    /// By the key in the collection's families.
+    /// The change of a row, by the key in the collection's families.
     case row(CollectionInfo, [UInt8])
   }
 
@@ -60,10 +63,10 @@ struct CatchUpChanges {
   private var changes: [Change] = []
   private var index = 0
   private var isLastPart = true
-  /// The entry that `changes` are of; nil before the first.
+  /// The entry whose changes are in `changes`, or `nil` before the first.
   private var current: (version: UInt64, part: UInt32)?
 
-  /// Nil where the feed has not, or not any more, all that was changed since.
+  /// Creates a scan. Returns `nil` if the feed does not contain all changes since the position, or no longer does.
   init?(_ catalog: Catalog, _ snapshot: any StorageSnapshot, at position: FeedPosition) throws {
     let family = catalog.families.feed
     let record = try snapshot.value(of: FeedKey.record, in: family).map { try FeedRecord($0) } ?? FeedRecord()
@@ -76,7 +79,7 @@ struct CatchUpChanges {
       StorageRange(lower: position.key, upper: FeedKey.record), in: family, of: snapshot, isReverse: false)
   }
 
-  /// The next change; nil after the last. Throws `.corruption` for entries that are none.
+  /// Returns the next change, or `nil` after the last. Throws `.corruption` for invalid entries.
   mutating func next() throws -> Change? {
     while index == changes.count {
       guard try readEntry() else { return nil }
@@ -99,7 +102,7 @@ struct CatchUpChanges {
     }
   }
 
-  /// False after the last entry.
+  /// Reads the next entry. Returns false after the last.
   private mutating func readEntry() throws -> Bool {
     guard let (key, value) = try cursor.next() else {
       guard isLastPart, position.part == 0, position.step == 0 else { throw FeedEntry.damaged("a commit has no end") }
@@ -134,7 +137,7 @@ struct CatchUpChanges {
         for step in 0..<(clearing + collection.rows.count) { changes.append(step == 0 ? .removed(name) : .toldAlready) }
         continue
       }
-      // What removed everything has removed this, too.
+      // If the entry removed everything, it has also removed this collection's rows.
       if collection.isCleared && !entry.isEverythingCleared { changes.append(.removed(info.name)) }
       for row in collection.rows { changes.append(.row(info, info.prefix + row.key)) }
     }

@@ -1,30 +1,32 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// The durable list of what commits changed, in the family `feed`: for subscriptions that lag or resume, and for other
-/// processes.
+/// The durable list of the changes of commits, in the family `feed`, for subscriptions that lag or resume, and for
+/// other processes.
 ///
-/// A commit adds its entry to its own batch, so the feed has it exactly if the commit happened. It costs an entry of
-/// some 30 bytes and 20 a changed row, and nothing else: what has to go is known without reading (`FeedState`).
+/// A commit adds its entry to its own batch, so the feed contains the entry exactly if the commit happened. This costs
+/// an entry of some 30 bytes, and 20 bytes for each changed row, and nothing else: what has to be trimmed is known
+/// without reading (`FeedState`).
 ///
 /// # Concurrency
-/// `record` and what follows it are called by the caller that holds the writer; everything else from any thread.
+/// `add`, and `didCommit` or `didNotCommit` after it, must be called with the writer held. Everything else is safe to
+/// use from any thread.
 final class ChangeFeed: Sendable {
   let family: StorageFamily
-  /// Nil: commits are not recorded.
+  /// The bounds of the feed, or `nil` if commits are not recorded.
   private let bounds: FeedState.Bounds?
   private let clock: WallClock
   private let valueSizeMaximum: Int
   /// The last commit when the database was opened.
   let openVersion: CommitVersion
   private let state: FutexLock<FeedState>
-  /// How many changes of rows were added since the database was opened.
+  /// The number of row changes that were added since the database was opened.
   let addedRowCount = Atomic<UInt64>(0)
 
-  /// Whether this database records what it commits. One that only reads can't know whether another process does.
+  /// Whether this database records its commits. A database that only reads can't know whether another process does.
   var isOn: Bool { bounds != nil }
 
-  /// What a commit adds: taken back where it doesn't happen.
+  /// The addition of a commit to the feed, which is undone if the commit does not happen.
   struct Addition {
     fileprivate let before: FeedState
     fileprivate let size: UInt64
@@ -32,8 +34,8 @@ final class ChangeFeed: Sendable {
     fileprivate var isCut = false
   }
 
-  /// Opens the feed of a database. One that writes brings it into the state that its options say, with a commit where it
-  /// is not in that.
+  /// Opens the feed of a database. If the database writes, the feed is brought into the state that the options require,
+  /// by a commit if necessary.
   init(backend: any StorageBackend, family: StorageFamily, options: DatabaseOptions) throws {
     self.family = family
     bounds = options.feed.map { FeedState.Bounds($0) }
@@ -47,11 +49,11 @@ final class ChangeFeed: Sendable {
 
   // MARK: - Commits
 
-  /// The time of day.
+  /// The current time of day, in seconds since 1970.
   var now: Int64 { clock.seconds }
 
-  /// Adds what a commit tells to its batch; nil where nothing is recorded. `didCommit` or `didNotCommit` has to
-  /// follow. Throws `.valueTooLong` where label and custom object are more than the storage takes.
+  /// Adds the entry of a commit to its batch. Returns `nil` if nothing is recorded. `didCommit` or `didNotCommit` must
+  /// be called afterwards. Throws `.valueTooLong` if the label and the custom object exceed what the storage takes.
   func add(_ pending: PendingChangeSet, to batch: inout StorageBatch) throws -> Addition? {
     guard let bounds, !pending.isEmpty else { return nil }
     if pending.cutsFeed { return cut(pending.time, &batch) }
@@ -77,7 +79,7 @@ final class ChangeFeed: Sendable {
     }
   }
 
-  /// What was committed up to this commit is not in the feed any more.
+  /// Removes all entries up to this commit from the feed.
   private func cut(_ time: Int64, _ batch: inout StorageBatch) -> Addition {
     FeedRecord.beginAgain(isOff: false, in: family, &batch)
     return state.withLock { state in
@@ -86,7 +88,7 @@ final class ChangeFeed: Sendable {
     }
   }
 
-  /// The commit was made.
+  /// Completes the addition of a commit that was made.
   func didCommit(_ addition: Addition?, _ version: CommitVersion, rowCount: UInt64) {
     guard let addition else { return }
     addedRowCount.wrappingAdd(rowCount, ordering: .relaxed)
@@ -94,18 +96,18 @@ final class ChangeFeed: Sendable {
     state.withLock { $0.add(size: addition.size, version: version, now: addition.time) }
   }
 
-  /// The commit was refused.
+  /// Undoes the addition of a commit that was refused.
   func didNotCommit(_ addition: Addition?) {
     guard let addition else { return }
     state.withLock { $0 = addition.before }
   }
 
-  /// How many bytes the feed has, its keys included.
+  /// The number of bytes of the feed, including its keys.
   var size: Int { state.withLock { Int(clamping: $0.size) } }
 
   // MARK: - Opening
 
-  /// What the feed holds, brought into order where it can't be gone on with.
+  /// Reads the state of the feed, and restarts the feed if it can't be continued.
   private static func open(
     _ backend: any StorageBackend, _ family: StorageFamily, isOn: Bool
   ) throws -> FeedState {
@@ -116,8 +118,9 @@ final class ChangeFeed: Sendable {
     } catch let error as DatabaseError where error.code == .corruption {
       DatabaseLog.damagedFeed(error)
     }
-    // Turned on or off since, of another life of the database, or damaged: it begins again, and a caller that wants what was
-    // before is notified of the gap. Objects are more than their feed: it never keeps a database from being opened.
+    // The feed was turned on or off since, belongs to another history of the database, or is damaged. It is restarted,
+    // and a consumer that needs earlier commits receives a gap. Objects matter more than the feed, which never prevents
+    // a database from being opened.
     var fresh = FeedState()
     fresh.record.isOff = !isOn
     fresh.record.trimmedThrough = snapshot.version
@@ -128,7 +131,7 @@ final class ChangeFeed: Sendable {
     return fresh
   }
 
-  /// Reads the record, and the first and the last entry of the open segment. Throws where they can't be of this
+  /// Reads the record, and the first and the last entry of the open segment. Throws if they can't belong to this
   /// database.
   private static func load(_ snapshot: any StorageSnapshot, _ family: StorageFamily) throws -> FeedState {
     var state = FeedState()
@@ -142,7 +145,7 @@ final class ChangeFeed: Sendable {
         size: entry.offset + UInt64(last.key.count + last.value.count), last: try FeedKey.parse(last.key).version,
         firstTime: try FeedEntry(first.value).time, lastTime: entry.time)
     }
-    // The numbers of commits begin again where a damaged database was salvaged, and entries may have come along.
+    // The numbers of commits restart when a damaged database is salvaged, and older entries may have been copied.
     guard max(state.record.closedThrough, state.open.last) <= snapshot.version, state.open.size < 1 << 56 else {
       throw FeedEntry.damaged("it is after the last commit")
     }

@@ -1,4 +1,5 @@
-/// A commit in the feed, or a part of one, as it was read: which rows it changed, and how. Not what they hold.
+/// A commit in the feed, or a part of one, as it was read: the rows that it changed, and how it changed them, but not
+/// their content.
 ///
 /// ```
 ///  byte 0        format of this entry, 1
@@ -14,11 +15,11 @@
 ///      byte      what was done to the row (RowState.bits)
 ///      varint, n its key without what the collection's family demands: size and bytes
 /// ```
-/// Varints are those of `RowHeader`. On disk: never change.
+/// Varints are those of `RowHeader`. The format is on disk and must never change.
 ///
-/// A commit of more than 10,000 rows, or of a mebibyte of them, has several parts, numbered from 0, all with the same
-/// version. Label, custom object, and bit 1 are in the first. A collection may go on in the next part; a row stands in
-/// one part only. Readers put the parts together again: a change set is a whole commit.
+/// A commit of more than 10,000 rows, or of more than a mebibyte of them, has several parts, numbered from 0, all with
+/// the same version. The label, the custom object, and bit 1 are in the first part. A collection may continue in the
+/// next part; a row is in only one part. Readers combine the parts again: a change set is a whole commit.
 struct FeedEntry: Equatable {
   struct Collection: Equatable {
     var id: UInt32
@@ -45,8 +46,8 @@ struct FeedEntry: Equatable {
   var custom: [UInt8]?
   var collections: [Collection] = []
 
-  /// Reads an entry. Throws `.corruption` for bytes that are none, and `.unsupportedVersion` for one of a version that
-  /// is not known; never traps, and takes at most some twenty times the memory of the bytes.
+  /// Reads an entry. Throws `.corruption` for invalid bytes, and `.unsupportedVersion` for an unknown format. It never
+  /// traps, and takes at most some twenty times the memory of the bytes.
   init(_ bytes: [UInt8]) throws {
     var reader = FeedBytes(bytes)
     let format = try reader.byte()
@@ -62,7 +63,7 @@ struct FeedEntry: Equatable {
     self.time = time
     if flags & Self.hasLabel != 0 { label = try reader.text() }
     if flags & Self.hasCustom != 0 { custom = try reader.bytes() }
-    // A collection takes two bytes at least, and a row two more.
+    // A collection takes at least two bytes, and a row at least two more.
     let collectionCount = try reader.count(of: 2)
     collections.reserveCapacity(collectionCount)
     for _ in 0..<collectionCount { collections.append(try Self.collection(&reader)) }
@@ -86,7 +87,7 @@ struct FeedEntry: Equatable {
   }
 }
 
-/// Bytes of the feed, read from the first to the last. Each length is compared with what is left.
+/// A reader of bytes of the feed, from the first to the last. Each length is checked against the remaining bytes.
 struct FeedBytes {
   private let content: [UInt8]
   private var offset = 0
@@ -112,13 +113,13 @@ struct FeedBytes {
     }
   }
 
-  /// How many things follow that take `size` bytes each at least.
+  /// Reads the number of the following elements, each of which takes at least `size` bytes.
   mutating func count(of size: Int) throws -> Int {
     let number = try number()
     return try checked(number, size)
   }
 
-  /// The same, and a bit below it.
+  /// Reads the number of the following elements, and a bit that is stored below it.
   mutating func halvedCount(of size: Int) throws -> (count: Int, bit: Bool) {
     let number = try number()
     return (try checked(number >> 1, size), number & 1 != 0)

@@ -1,19 +1,19 @@
-/// Delivers what another process commits, as its commits would be delivered here: reads the feed whenever there is
-/// something new.
+/// Delivers the commits of another process as the hub would deliver them in that process: it reads the feed whenever
+/// there are new commits.
 ///
-/// Runs as long as there is a subscription, and ends with the database.
+/// It runs as long as there is a subscription, and ends when the database is closed.
 struct FeedFollowing: Sendable {
   let database: DatabaseCore
-  /// By which the hub knows this one.
+  /// The number by which the hub identifies this task.
   let number: UInt64
-  /// Where it begins.
+  /// The version after which it begins.
   let start: CommitVersion
 
   func run() async {
     do {
       try await follow()
     } catch is CancellationError {
-      // No one listens any more, the database was closed, or no one else can write it.
+      // There are no subscriptions left, the database was closed, or no other process can write it.
     } catch {
       database.changes.fail(error, fromFollowing: number)
     }
@@ -34,13 +34,15 @@ struct FeedFollowing: Sendable {
 }
 
 extension DatabaseCore {
-  /// Runs `body`, which reads the storage, where it holds no one up; nil where the database is closed.
+  /// Runs `body`, which reads the storage, on a thread where it delays no other work. Returns `nil` if the database is
+  /// closed.
   func readAside<Result: Sendable>(_ body: @Sendable () throws -> Result) async throws -> Result? {
     if backend.isInMemory { return try changes.whileOpen(body) }
     return try await executor.run { try changes.whileOpen(body) }
   }
 
-  /// The same for a read of this module's that may be run twice: at once where nothing has to be waited for.
+  /// Runs `body`, a read of this module that may be run twice: at once if it need not wait, and otherwise like
+  /// `readAside(_:)`.
   func readAtOnceOrAside<Result: Sendable>(_ body: @Sendable () throws -> Result) async throws -> Result? {
     if !backend.isInMemory {
       let found: Result?? = try changes.whileOpen {
@@ -53,16 +55,17 @@ extension DatabaseCore {
     return try await readAside(body)
   }
 
-  /// Adds a subscription, after `version`, or where that is nil with the next commit. Also says where it begins.
+  /// Adds a subscription that begins after `version`, or with the next commit if that is `nil`. Also returns the
+  /// version after which it begins.
   func subscribe(
     after version: CommitVersion?, capacity: Int, readsFeed: Bool = true
   ) throws -> (HeldSubscription, CommitVersion) {
-    // Of a closed database the hub makes one that has ended.
+    // If the database is closed, the hub makes a subscription that has ended.
     let present = try changes.whileOpen { try Present(self, version) } ?? Present()
     let start: ChangeHub.Start = version.map { .after($0, isKnown: present.isKnown) } ?? .now
     let following = present.followed.map { followed in
       ChangeHub.Following(after: followed) { number in
-        // On the database's own threads: it catches up where it waits.
+        // The task runs on the database's own threads, because it waits there.
         Task.detached(executorPreference: self.executor) {
           await FeedFollowing(database: self, number: number, start: followed).run()
         }
@@ -72,11 +75,11 @@ extension DatabaseCore {
     return (HeldSubscription(added.subscription, added.number, self), added.position)
   }
 
-  /// Where the database stands when a subscription is made.
+  /// The state of the database when a subscription is made.
   private struct Present {
-    /// The last commit, where other processes make them.
+    /// The last commit, if other processes make the commits.
     var followed: CommitVersion?
-    /// Whether the version that the subscription begins after was reached.
+    /// Whether the database has reached the version after which the subscription begins.
     var isKnown = true
 
     init() {}
@@ -87,7 +90,7 @@ extension DatabaseCore {
         followed = last
         isKnown = version.map { $0 <= last } ?? true
       } else if let version {
-        // What was applied and is not acknowledged yet is known too: a transaction may have seen it.
+        // A commit that was applied but is not acknowledged yet counts as well, because a transaction may have seen it.
         isKnown = try version <= database.backend.snapshot().version
       }
     }

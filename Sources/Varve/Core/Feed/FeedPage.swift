@@ -1,6 +1,6 @@
 /// A range of the feed, as delivered to subscriptions.
 struct FeedPage {
-  /// In order.
+  /// The events in commit order.
   var events: [ChangeEvent] = []
   /// The version of the snapshot that it was read from.
   var version: CommitVersion
@@ -19,7 +19,7 @@ struct FeedReading {
   private let coding: ObjectCoding
   private let isFollowed: Bool
   private let snapshot: any StorageSnapshot
-  /// The last commit that is read, or would be.
+  /// The last commit to read.
   private let last: CommitVersion
 
   init(_ database: DatabaseCore, _ snapshot: any StorageSnapshot, through last: CommitVersion? = nil) {
@@ -77,7 +77,7 @@ struct FeedReading {
     }
   }
 
-  /// Whether nothing follows. What can't be read does.
+  /// Returns whether no entry follows. An unreadable entry counts as one.
   private func isAtEnd(_ cursor: inout FamilyCursor) throws -> Bool {
     do {
       return try cursor.next() == nil
@@ -90,8 +90,9 @@ struct FeedReading {
 
   /// The position from which reading can continue after `position`, whose next commit can't be read.
   ///
-  /// Looked for in steps that grow, and then back: what is damaged is a block mostly, so the end is near, and some
-  /// reads find it in a feed of any size. Where good commits lie between damaged ones they may be in the gap.
+  /// The position is searched in increasing steps, and then backwards by bisection: usually one block is damaged, so
+  /// the end is near, and a few reads find it in a feed of any size. Readable commits between damaged ones may be
+  /// included in the gap.
   private func endOfDamage(after position: CommitVersion) throws -> CommitVersion {
     var damaged = position.number
     var readable = last.number
@@ -111,7 +112,7 @@ struct FeedReading {
     return CommitVersion(readable)
   }
 
-  /// Whether the next commit can be read, or there is none.
+  /// Returns whether the next commit can be read, or there is none.
   private func canRead(after position: UInt64) throws -> Bool {
     var cursor = cursor(after: CommitVersion(position))
     do {
@@ -124,7 +125,7 @@ struct FeedReading {
 
   // MARK: - Commits
 
-  /// The next commit, assembled from its parts; nil after the last.
+  /// Returns the next commit, assembled from its parts, or `nil` after the last.
   private func next(_ cursor: inout FamilyCursor) throws -> ChangeSet? {
     guard let (key, value) = try cursor.next() else { return nil }
     var (version, part) = try FeedKey.parse(key)
@@ -171,7 +172,7 @@ struct FeedReading {
   private func name(of id: UInt32) throws -> String {
     if let name = catalog.name(of: id) { return name }
     if isFollowed {
-      // The other process may have made it since this one has read the catalog.
+      // The other process may have made the collection since this process has read the catalog.
       try catalog.refresh(snapshot)
       if let name = catalog.name(of: id) { return name }
     }
@@ -180,30 +181,30 @@ struct FeedReading {
 }
 
 extension DatabaseCore {
-  /// The acknowledged commits after `position`.
+  /// Returns the acknowledged commits after `position`.
   func readFeed(
     after position: CommitVersion, commitLimit: Int = ChangeLimits.pageCommits, rowLimit: Int = ChangeLimits.pageRows
   ) throws -> FeedPage {
     try atPresent { snapshot in
       if position > snapshot.version, try position > backend.snapshot().version {
-        // No commit has this number yet: it was given by another database, or taken back.
+        // No commit has this number yet: the number comes from another database, or from a commit that was lost.
         return FeedPage(events: [.gap(from: position, to: snapshot.version)], version: snapshot.version)
       }
       return try FeedReading(self, snapshot).page(after: position, commitLimit: commitLimit, rowLimit: rowLimit)
     }
   }
 
-  /// All acknowledged commits after one version, up to another.
+  /// Returns all acknowledged commits after one version, up to another.
   func feedEvents(after version: CommitVersion, through last: CommitVersion) throws -> [ChangeEvent] {
     try atPresent { snapshot in
       try FeedReading(self, snapshot, through: last).page(after: version, commitLimit: .max).events
     }
   }
 
-  /// Calls `body` with the current snapshot: what was acknowledged.
+  /// Calls `body` with the current snapshot, which contains the acknowledged commits.
   ///
-  /// Next to another process that writes, retries if a table was removed before it was opened (`Follower`): the next
-  /// snapshot has its replacement.
+  /// If another process writes the database, it retries when a table was removed before it was opened (`Follower`): the
+  /// next snapshot contains its replacement.
   func atPresent<Result>(_ body: (any StorageSnapshot) throws -> Result) throws -> Result {
     var attempts = 1
     while true {
@@ -215,8 +216,8 @@ extension DatabaseCore {
     }
   }
 
-  /// Whether a read at this snapshot is tried again at the next one: what it needs was dropped, by the process that writes, or
-  /// by a build that begins again.
+  /// Returns whether a read at this snapshot is retried at the next one, because what it needs was dropped by the
+  /// process that writes, or by a build that begins again.
   func isToRepeat(_ error: DatabaseError, _ attempts: Int) -> Bool {
     attempts < 8 && (error.code == .snapshotTooOld || options.follows && error.code == .notFound)
   }

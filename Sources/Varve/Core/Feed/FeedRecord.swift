@@ -1,4 +1,4 @@
-/// What the feed holds, so that no one has to read it to know.
+/// The record of what the feed contains, so that the feed need not be read to determine it.
 ///
 /// ```
 ///  byte 0        format of this record, 1
@@ -9,8 +9,8 @@
 ///    8 bytes     how many bytes its entries have, big-endian
 ///    8 bytes     when its last entry was made, in seconds since 1970, big-endian
 /// ```
-/// On disk: never change. Written with the commit that begins a segment, and at open where the feed is turned on or
-/// off. The segments ascend; what is after the last of them is the open one.
+/// The format is on disk and must never change. The record is written with the commit that begins a segment, and at
+/// open if the feed is turned on or off. The segments ascend; entries after the last of them are in the open segment.
 struct FeedRecord: Equatable {
   struct Segment: Equatable {
     var last: CommitVersion
@@ -19,12 +19,12 @@ struct FeedRecord: Equatable {
   }
 
   var isOff = false
-  /// Commits up to here are not in the feed.
+  /// The last commit up to which commits are not in the feed.
   var trimmedThrough = CommitVersion.zero
-  /// The oldest first.
+  /// The closed segments, the oldest first.
   var segments: [Segment] = []
 
-  /// What the feed holds up to here is in closed segments, or gone.
+  /// The last commit up to which entries are in closed segments, or were trimmed.
   var closedThrough: CommitVersion { segments.last?.last ?? trimmedThrough }
 
   var bytes: [UInt8] {
@@ -40,7 +40,7 @@ struct FeedRecord: Equatable {
 
   init() {}
 
-  /// Lets the feed begin again after the commit of a batch: it has nothing up to that.
+  /// Adds the restart of the feed to a batch: afterwards the feed contains nothing up to the batch's commit.
   static func beginAgain(isOff: Bool, in family: StorageFamily, _ batch: inout StorageBatch) {
     var record = FeedRecord()
     record.isOff = isOff
@@ -48,7 +48,7 @@ struct FeedRecord: Equatable {
     batch.putStamped(FeedKey.record, record.bytes, at: .value(2), in: family)
   }
 
-  /// Reads a record. Throws `.corruption` for bytes that are none, and `.unsupportedVersion`.
+  /// Reads a record. Throws `.corruption` for invalid bytes, and `.unsupportedVersion`.
   init(_ bytes: [UInt8]) throws {
     guard let format = bytes.first else { throw Self.damaged }
     guard format == 1 else { throw DatabaseError(.unsupportedVersion, "the feed's record has format \(format)") }

@@ -1,21 +1,21 @@
-/// Which part of the feed is how large and how old, and what has to go: all that a commit needs to know to keep the feed
-/// within its bounds, without reading it.
+/// The size and age of the feed's segments. This is all that a commit needs to keep the feed within its bounds without
+/// reading it.
 ///
 /// ```
 ///  gone │ closed segment │ closed segment │ ... │ open segment ─▶ the next commit
 ///       └ trimmedThrough                        └ closedThrough
 /// ```
-/// A segment is a sixteenth of the size that the feed may have, or a twenty-fourth of the age. When the open one has
-/// reached either, the next commit closes it, and takes away the oldest ones that are too much, with one range delete
-/// in its own batch: a commit in thousands pays a microsecond, and none reads anything.
+/// A segment is a sixteenth of the maximum size of the feed, or a twenty-fourth of its maximum age. When the open
+/// segment has reached either, the next commit closes it, and trims the oldest segments that exceed the bounds, by one
+/// range deletion in its own batch: one commit in thousands pays a microsecond, and none reads anything.
 ///
-/// Of the closed segments the record knows all (`FeedRecord`). Of the open one each entry says how many bytes are
-/// before it, so that an open reads its first and its last entry.
+/// The closed segments are all in the record (`FeedRecord`). Each entry of the open segment contains the number of
+/// bytes before it, so that opening reads its first and its last entry.
 ///
 /// # Invariants
-/// 1. What is after `record.trimmedThrough` is in the feed, every commit that reported something, whole.
-/// 2. The feed is at most as large as it may be, and one commit; and after a commit nothing in it is older than it may
-///    be.
+/// 1. The feed contains every commit after `record.trimmedThrough` that reported something, completely.
+/// 2. The feed exceeds its maximum size by at most one commit, and after a commit nothing in it is older than its
+///    maximum age.
 struct FeedState: Equatable {
   struct Bounds: Equatable {
     let size: UInt64
@@ -30,7 +30,7 @@ struct FeedState: Equatable {
     var segmentAge: Int64 { max(1, age / Int64(ChangeLimits.segmentsByAge)) }
   }
 
-  /// The segment that the next commit goes into.
+  /// The segment to which the next commit is added.
   struct Open: Equatable {
     var size: UInt64 = 0
     var last = CommitVersion.zero
@@ -41,21 +41,21 @@ struct FeedState: Equatable {
   var record = FeedRecord()
   var open = Open()
 
-  /// How many bytes the feed has.
+  /// The number of bytes of the feed.
   var size: UInt64 { record.segments.reduce(open.size) { $0 + $1.size } }
 
-  /// What a commit does to the feed before it adds to it.
+  /// The changes of a commit to the feed before it adds its entry.
   struct Step: Equatable {
-    /// Entries that go.
+    /// The range of entries that are trimmed.
     var trimmed: StorageRange?
     /// Whether the record has changed.
     var hasNewRecord = false
   }
 
-  /// A commit is about to be made at a time.
+  /// Prepares the feed for a commit at a time.
   mutating func prepare(now: Int64, _ bounds: Bounds) -> Step {
     guard open.size > 0 else { return Step() }
-    // A clock that was put back: the time that is left counts from there.
+    // If the clock was set back, the remaining time counts from the new time.
     open.firstTime = min(open.firstTime, now)
     guard open.size >= bounds.segmentSize || now - open.firstTime >= bounds.segmentAge else { return Step() }
     close()
@@ -66,7 +66,7 @@ struct FeedState: Equatable {
     return step
   }
 
-  /// Its entries were added.
+  /// Adds the entries of a commit.
   mutating func add(size: UInt64, version: CommitVersion, now: Int64) {
     if open.size == 0 { open.firstTime = now }
     open.size += size
@@ -77,7 +77,7 @@ struct FeedState: Equatable {
   private mutating func close() {
     let closed = FeedRecord.Segment(last: open.last, size: open.size, time: open.lastTime)
     open = Open()
-    // Only a clock that jumps makes so many; the last two are one then.
+    // Only a clock that jumps causes so many segments; the last two are then merged.
     if record.segments.count == ChangeLimits.segmentsMaximum, let last = record.segments.popLast() {
       record.segments.append(
         FeedRecord.Segment(last: closed.last, size: last.size + closed.size, time: max(last.time, closed.time)))
@@ -87,7 +87,7 @@ struct FeedState: Equatable {
   }
 
   private mutating func trim(now: Int64, _ bounds: Bounds) {
-    // What is added until the next segment is closed has to fit too.
+    // The entries that are added until the next segment is closed must fit, too.
     let limit = bounds.size - bounds.segmentSize
     var rest = size
     var count = 0
@@ -95,9 +95,9 @@ struct FeedState: Equatable {
       rest -= record.segments[count].size
       count += 1
     }
-    // Until the next one is closed everything gets older by the time of a segment, and the first entry of one is older
-    // than its last by as much. The newest that is too old takes with it what is before it: that may say a later time,
-    // by a clock that was put back since.
+    // Until the next segment is closed, everything ages by the duration of a segment, and the first entry of a segment
+    // is older than its last by up to as much. The newest expired segment is trimmed together with all segments before
+    // it, which may have later times if the clock was set back since.
     let oldest = now - bounds.age + 2 * bounds.segmentAge
     if let expired = record.segments.lastIndex(where: { $0.time < oldest }) { count = max(count, expired + 1) }
     guard count > 0 else { return }

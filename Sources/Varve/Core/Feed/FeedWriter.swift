@@ -1,15 +1,15 @@
-/// Writes the entries of one commit, as `FeedEntry` draws them.
+/// Writes the entries of one commit, in the format of `FeedEntry`.
 ///
-/// It goes over the rows twice, once to see how many of them each part takes, and copies each key once, to where the
-/// entry will stand: it runs where a commit is made.
+/// It iterates over the rows twice, the first time to determine how many of them each part takes, and copies each key
+/// once, to its position in the entry, because it runs within a commit.
 struct FeedWriter {
   /// A range of a collection's rows that one part takes.
   private struct Piece {
-    /// Of `collections`.
+    /// The index in `collections`.
     let collection: Int
-    /// Counted from zero.
+    /// The number of the part, from zero.
     let part: Int
-    /// The index of its first entry in the table.
+    /// The index of the piece's first entry in the table.
     let begin: Int
     var count = 0
     let isFirst: Bool
@@ -21,11 +21,11 @@ struct FeedWriter {
   private let isEverythingRemoved: Bool
   private let collections: [CollectionChanges]
   private let partSize: Int
-  /// In the order of the parts.
+  /// The pieces, in the order of the parts.
   private var pieces: [Piece] = []
   private var partCount = 1
 
-  /// Plans the parts. `partSize` is how many bytes the rows of one take, or those of its only row.
+  /// Plans the parts. `partSize` is the maximum number of bytes of a part's rows, unless it has only one row.
   init(_ pending: borrowing PendingChangeSet, partSize: Int = ChangeLimits.partSize) {
     label = pending.label
     custom = pending.custom
@@ -38,7 +38,7 @@ struct FeedWriter {
 
   private mutating func plan() {
     pieces.reserveCapacity(collections.count)
-    // What the part that is planned takes so far.
+    // The number of rows and bytes in the part that is being planned.
     var rowCount = 0
     var size = 0
     for collection in collections.indices {
@@ -61,8 +61,8 @@ struct FeedWriter {
     }
   }
 
-  /// Calls `body` with each part's number, and with what appends the value of its entry; `body` returns how many bytes
-  /// those were. `offset` is how many bytes of the segment stand before the first.
+  /// Calls `body` with each part's number, and with a function that appends the value of its entry; `body` returns the
+  /// number of bytes of that value. `offset` is the number of bytes of the segment before the first entry.
   @inline(__always)
   func forEachEntry(
     offset: UInt64, _ body: (_ part: Int, _ write: (inout [UInt8]) -> Void) throws -> Int

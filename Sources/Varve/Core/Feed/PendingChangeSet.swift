@@ -1,19 +1,19 @@
-/// What a commit will report, as long as its version is not known.
+/// The change set of a commit whose version is not known yet.
 struct PendingChangeSet {
   let changes: ChangeRecorder
   let label: String?
   let custom: [UInt8]?
   let extensions: ExtensionReports
   let time: Int64
-  /// Whether there is a gap instead: see `WriteTransaction.cutsFeed`.
+  /// Whether a gap is reported instead: see `WriteTransaction.cutsFeed`.
   let cutsFeed: Bool
-  /// What was written to parts that are observed; nil: none is.
+  /// The writes to observed parts, or `nil` if no part was observed.
   let parts: PartWrites.Noted?
-  /// The rows that were replaced, of collections whose observers compare them, by the numbers of these.
+  /// The replaced rows of collections whose observers compare them, by the numbers of the collections.
   private let replaced: [UInt32: ByteTable<[UInt8]>]
 
-  /// Of a transaction that is about to be committed. Asks its extensions for their changes, once a transaction, where
-  /// someone observes.
+  /// Creates the change set of a transaction that is about to be committed. Asks the transaction's extensions for their
+  /// changes, once per transaction, if they are observed.
   init(_ transaction: WriteTransaction, time: Int64, isObserved: @autoclosure () -> Bool) {
     changes = transaction.changes
     label = transaction.label
@@ -25,7 +25,7 @@ struct PendingChangeSet {
     replaced = transaction.replacedRows?.noted ?? [:]
   }
 
-  /// Of a transaction without extensions.
+  /// Creates the change set of a transaction without extensions.
   init(changes: ChangeRecorder, label: String?, custom: [UInt8]?, time: Int64) {
     self.changes = changes
     self.label = label
@@ -37,11 +37,11 @@ struct PendingChangeSet {
     replaced = [:]
   }
 
-  /// Whether there is nothing to report: what an extension wrote that is being built, for instance. An object that was
-  /// given to a commit without changes is something: someone wants it heard.
+  /// Whether there is nothing to report, for example because only an extension that is being built has written
+  /// something. A custom object is reported even without changes, because observers receive it.
   var isEmpty: Bool { changes.isEmpty && custom == nil && extensions.isEmpty && !cutsFeed }
 
-  /// What observers of the commit receive.
+  /// Returns the change set that observers of the commit receive.
   func changeSet(_ version: CommitVersion, _ coding: ObjectCoding) -> ChangeSet {
     var collections: [String: ChangeSet.Rows] = [:]
     let changed = changes.collections.ordered

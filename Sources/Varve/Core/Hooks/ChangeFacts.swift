@@ -1,29 +1,30 @@
-/// What the write path knows of one change, for the hooks that receive it.
+/// The facts of one change that the write path passes to the hooks that receive it.
 ///
-/// The object is where the caller has it, until a hook asks for it or the change waits for other hooks.
+/// The object remains at the caller's address until a hook asks for it, or until the change has to wait for other
+/// hooks.
 final class ChangeFacts {
   private struct Facts {
     var event = RowChange.Event.inserted
     let info: CollectionInfo
-    /// In the collection's families.
+    /// The row's key in the collection's families.
     var key: [UInt8] = []
     var id = RowID(0)
-    /// Which change of the transaction it is.
+    /// The index of the change in the transaction.
     var number: UInt64 = 0
-    /// As it is written; empty where it is removed.
+    /// The row's bytes as written, or empty if the row is removed.
     var bytes: [UInt8] = []
     var metadata: EncodedMetadata?
     var object: Any?
     var old: PresentRow?
     var oldMetadata: [UInt8]?
-    /// What was made of the facts, for the hooks that have asked.
+    /// The values below are made from the facts when a hook first asks for them.
     var rowKey: RowKey?
     var row: Row?
     var oldRow: Row?
     var source: ObjectSource?
   }
 
-  /// Where the caller has the object.
+  /// The address of the object in the caller's memory.
   @safe
   private struct ObjectSource {
     let type: any Encodable.Type
@@ -49,7 +50,7 @@ final class ChangeFacts {
   var number: UInt64 { facts.number }
   var bytes: [UInt8] { facts.bytes }
 
-  /// A change that leaves the row as `bytes`. `id` is the row's.
+  /// Sets the facts of a change that leaves the row as `bytes`. `id` is the row's number.
   @inline(__always)
   func set(
     _ event: RowChange.Event, _ key: [UInt8], _ info: CollectionInfo, id: RowID, number: UInt64, bytes: [UInt8],
@@ -60,7 +61,7 @@ final class ChangeFacts {
       oldMetadata: oldMetadata)
   }
 
-  /// Says where the object is for as long as `body` runs.
+  /// Makes the object's address available while `body` runs.
   @inline(__always)
   func withObject<Object: Encodable>(_ object: Object, _ body: () throws -> Void) rethrows {
     try unsafe withUnsafePointer(to: object) { pointer in
@@ -70,13 +71,13 @@ final class ChangeFacts {
     }
   }
 
-  /// The object is known already.
+  /// Sets an object that is known already.
   func setObject(_ object: Any?) { facts.object = object }
 
-  /// Takes a copy of the object: the change will be received after the call that made it has returned.
+  /// Copies the object, because the change will be received after the call that made it has returned.
   func settle() { facts.object = knownObject }
 
-  /// The object, where a caller has given it.
+  /// The object, or `nil` if the caller has given none or the row is removed.
   var givenObject: Any? { facts.event == .removed ? nil : knownObject }
 
   private var knownObject: Any? {
@@ -86,7 +87,7 @@ final class ChangeFacts {
   }
 
   private static func copy<Object>(_ type: Object.Type, _ pointer: UnsafeRawPointer) -> Any {
-    // Safety: `withObject` has made the pointer of an object of this type, and is still running.
+    // Safety: `withObject` made the pointer from an object of this type, and is still running.
     unsafe pointer.assumingMemoryBound(to: type).pointee
   }
 
@@ -111,7 +112,9 @@ final class ChangeFacts {
     return row
   }
 
-  /// What `body` makes of the object where it is, which it may not keep; nil where the row was removed. No `Row` is made.
+  /// Returns the result of `body` for the object, or `nil` if the row was removed.
+  ///
+  /// `body` receives the object at its address and must not keep it. No `Row` is made.
   func withObject<Object: Decodable, Result>(
     as type: Object.Type, in transaction: WriteTransaction, _ body: (InstanceAddress) throws -> Result
   ) throws -> Result? {
@@ -122,7 +125,7 @@ final class ChangeFacts {
     return try unsafe withUnsafePointer(to: object) { try body(unsafe InstanceAddress(UnsafeRawPointer($0))) }
   }
 
-  /// The same of the object as it was; nil where the row was inserted.
+  /// Returns the result of `body` for the object before the change, or `nil` if the row was inserted.
   func withOldObject<Object: Decodable, Result>(
     as type: Object.Type, in transaction: WriteTransaction, _ body: (InstanceAddress) throws -> Result
   ) throws -> Result? {
@@ -142,13 +145,13 @@ final class ChangeFacts {
   }
 }
 
-/// A row that is there before a change: its header, and where a hook needs them all of its bytes.
+/// A row that exists before a change: its header, and all of its bytes if a hook needs them.
 struct PresentRow {
   let header: RowHeader
   var bytes: [UInt8] = []
 }
 
 extension PresentRow {
-  /// A row that was read.
+  /// Creates a present row from a row that was read.
   init(_ row: StoredRow) { self.init(header: row.header, bytes: row.bytes) }
 }

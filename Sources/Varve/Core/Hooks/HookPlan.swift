@@ -1,34 +1,34 @@
 internal import Synchronization
 
-/// Which extensions receive the changes of one collection, and which of them: computed once for a list of extensions,
-/// and read without a lock.
+/// The extensions that receive the changes of one collection, and the events that each of them receives. It is computed
+/// once for a list of extensions, and read without a lock.
 final class HookPlan: Sendable {
   /// One extension that receives changes.
   struct Hearer: Sendable {
-    /// Its index in the list.
+    /// The extension's index in the list.
     let slot: Int
     let events: RowEvents
     let needs: Needs
   }
 
   let collection: UInt32
-  /// Those that receive a change before the call returns.
+  /// The extensions that receive a change before the call returns.
   let immediate: [Hearer]
-  /// Those that receive it after the current one.
+  /// The extensions that receive a change after the current one.
   let later: [Hearer]
-  /// Those that are asked before.
+  /// The extensions that are asked before a change.
   let asked: [Hearer]
-  /// What any of them receives.
+  /// The events that at least one of the extensions receives.
   let events: RowEvents
-  /// The events for which one of them needs the old row.
+  /// The events for which at least one of the extensions needs the old row.
   let oldEvents: RowEvents
-  /// Whether one that is not the database's own receives changes.
+  /// Whether an extension other than the database's own receives changes.
   let isRead: Bool
 
-  /// The places of those that receive removals, in order.
+  /// The indexes in the list of the extensions that receive removals, in ascending order.
   var removalHearers: [Int] { (immediate + later).filter { $0.events.contains(.removals) }.map(\.slot).sorted() }
 
-  /// The same without the extensions that are not named.
+  /// Returns the plan restricted to the extensions with the given indexes.
   func limited(to slots: Set<Int>) -> HookPlan { HookPlan(self) { slots.contains($0.slot) } }
 
   private init(_ plan: HookPlan, _ isMeant: (Hearer) -> Bool) {
@@ -69,8 +69,8 @@ final class HookPlan: Sendable {
 final class HookPlans: Sendable {
   private let plans = Mutex<[UInt32: HookPlan]>([:])
 
-  /// The plan of a collection, made where there is none yet. Where a collection gets another name, the list is made
-  /// again.
+  /// Returns the plan of a collection, and makes it if there is none yet. A plan never becomes outdated by a renamed
+  /// collection, because the list is made again then.
   func plan(_ info: CollectionInfo, _ list: [RegisteredExtension]) -> HookPlan {
     plans.withLock { plans in
       if let plan = plans[info.record.id] { return plan }

@@ -1,25 +1,27 @@
 internal import Synchronization
 
-/// What hooks of one transaction need: which extensions are open in it, and the changes that are still to be received,
-/// because they were made while extensions received another.
+/// The state of hooks in one transaction: the extensions that are open in it, and the changes that are queued because
+/// they were made while extensions received another change.
 ///
-/// A hook that runs may change any of it: the caller of a hook has no access to a field under way.
+/// A running hook may change any of this state, so the caller of a hook must not be accessing a field meanwhile.
 final class HookQueue {
   enum Event {
     case change(ChangeFacts, HookPlan)
     case dependency(OpenExtension, name: String, any Sendable)
-    /// All rows of a collection, with nil of all, are gone, and the extension has removed what it kept of them.
+    /// All rows of a collection, or of all collections if it is `nil`, are removed, and the extension has removed what
+    /// it kept of them.
     case all(OpenExtension, PartSet, String?)
   }
 
-  /// An extension of the transaction's list, as far as hooks need it.
+  /// The state of one extension of the transaction's list.
   struct Slot {
-    /// How far it is built, as it was when it was first looked at.
+    /// How far the extension is built, as of its first use in the transaction.
     var reach: BuildReach?
-    /// Whether it has all rows.
+    /// Whether the extension covers all rows.
     var isWhole = false { didSet { prepare() } }
     var open: OpenExtension? { didSet { prepare() } }
-    /// Those of an extension that has all rows and was opened, as nearly every one that receives a change.
+    /// The open extension and its hearer if the extension covers all rows, which is so for nearly every one that
+    /// receives a change.
     private(set) var ready: (open: OpenExtension, hearer: any ExtensionTransaction)?
 
     private mutating func prepare() {
@@ -36,48 +38,49 @@ final class HookQueue {
 
   private let state: StatePointer<State>
 
-  /// Why a hook may write no rows.
+  /// The reason why a hook must not write rows.
   enum RowBan: UInt8 {
-    /// It is that of an extension with the delivery `.immediate`.
+    /// The hook belongs to an extension with the delivery `.immediate`.
     case immediate = 1
-    /// It is asked before all rows of a collection, or of all, are removed.
+    /// The hook is asked before all rows of a collection, or of all collections, are removed.
     case removesAll
-    /// It is given rows by a build that collects what it writes to its parts, and nothing else.
+    /// The hook receives rows from a build that collects what it writes to its parts, and nothing else.
     case ingestion
   }
 
-  /// What each write asks: bit 0 `hasSlots`, 1 `isRunning`, 2 `isAsking`, 3 `isFlushing`, from bit 4 on `rowBan`. Atomic
-  /// not for other threads, of which there are none, but because a field would be checked for exclusive access each time.
+  /// The flags that each write checks: bit 0 is `hasSlots`, 1 `isRunning`, 2 `isAsking`, 3 `isFlushing`, and the bits
+  /// from 4 on are `rowBan`. They are atomic although only one thread uses them, because a plain field would be checked
+  /// for exclusive access each time.
   private let flags = Atomic<UInt8>(0)
 
-  /// By the index in the transaction's list.
+  /// The slots, by the extension's index in the transaction's list.
   var slots: ContiguousArray<Slot> {
     @inline(__always) _read { yield state.pointee.slots }
     @inline(__always) _modify { yield &state.pointee.slots }
   }
-  /// The plan of the collection that was written last: most transactions write to one.
+  /// The plan of the collection that was written last. Most transactions write to only one.
   var lastPlan: HookPlan? {
     @inline(__always) get { state.pointee.lastPlan }
     @inline(__always) set { state.pointee.lastPlan = newValue }
   }
-  /// Used for each change that is not made by a hook.
+  /// The facts that are reused for each change that is not made by a hook.
   var facts: ChangeFacts? {
     @inline(__always) get { state.pointee.facts }
     @inline(__always) set { state.pointee.facts = newValue }
   }
-  /// What has to be received, the oldest first.
+  /// The events that are still to be received, the oldest first.
   var events: [Event] {
     @inline(__always) _read { yield state.pointee.events }
     @inline(__always) _modify { yield &state.pointee.events }
   }
-  /// How many changes hooks have made so far that other hooks received later.
+  /// The number of changes that hooks have made so far and that other hooks received later.
   var queuedCount = 0
-  /// What extensions were notified of, so that another round of flushes is due.
+  /// The number of notifications to extensions. A change of it makes another round of flushes due.
   var notificationCount: UInt64 = 0
 
-  /// Hooks that write to each other without end meet this bound.
+  /// The number of queued changes at which hooks are considered to write to each other without end.
   var queuedMaximum = 1_000_000
-  /// From here on it looks as if they do: the log has an event.
+  /// The number of queued changes at which a message is logged.
   static let queuedNoted = 100_000
 
   init(slots: Int) {
@@ -87,7 +90,7 @@ final class HookQueue {
 
   deinit { state.destroy() }
 
-  /// The transaction has another list of extensions from now on: what is known of those that stay, stays.
+  /// Switches to another list of extensions, and keeps the state of those that are in both lists.
   func move(from old: ExtensionList, to new: ExtensionList, _ opened: [OpenExtension]) {
     let before = slots
     slots = ContiguousArray(repeating: Slot(), count: new.ordered.count)
@@ -102,19 +105,19 @@ final class HookQueue {
     lastPlan = nil
   }
 
-  /// The transaction has ended.
+  /// Releases the state when the transaction ends.
   func end() {
     slots = []
     facts = nil
     events = []
   }
 
-  /// Forgets the newest, so that so many are left.
+  /// Drops the newest events, so that `count` are left.
   func truncate(to count: Int) {
     if events.count > count { events.removeSubrange(count...) }
   }
 
-  /// It is made again when it is needed.
+  /// Closes an extension's slot. The extension is opened again when it is needed.
   func forget(_ open: OpenExtension) {
     for index in slots.indices where slots[index].open === open { slots[index].open = nil }
   }
@@ -136,31 +139,31 @@ final class HookQueue {
     flags.store(value ? others | bit : others, ordering: .relaxed)
   }
 
-  /// Whether any extension is in the list.
+  /// Whether the list contains any extension.
   @inline(__always)
   var hasSlots: Bool { has(Self.slotsBit) }
 
-  /// Whether extensions are receiving.
+  /// Whether extensions are receiving changes.
   @inline(__always)
   var isRunning: Bool {
     get { has(Self.runningBit) }
     set { set(Self.runningBit, newValue) }
   }
 
-  /// Whether a hook runs that writes nothing: what is about to be written was made for the rows as they are.
+  /// Whether a hook runs that must not write, because the pending change was prepared for the rows as they are.
   @inline(__always)
   var isAsking: Bool {
     get { has(Self.askingBit) }
     set { set(Self.askingBit, newValue) }
   }
 
-  /// Whether extensions write what is pending.
+  /// Whether extensions are writing their pending changes.
   var isFlushing: Bool {
     get { has(Self.flushingBit) }
     set { set(Self.flushingBit, newValue) }
   }
 
-  /// Whether a hook runs that writes no rows.
+  /// The reason why the running hook must not write rows, or `nil` if it may.
   @inline(__always)
   var rowBan: RowBan? {
     get { RowBan(rawValue: flags.load(ordering: .relaxed) >> Self.banShift) }

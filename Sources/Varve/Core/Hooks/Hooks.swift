@@ -1,4 +1,4 @@
-/// The simplest extension: closures that are called before and after changes of rows. It keeps nothing.
+/// The simplest extension: closures that are called before and after changes of rows. It stores no data.
 ///
 /// ```swift
 /// var hooks = Hooks()
@@ -7,30 +7,32 @@
 /// try database.register(hooks, as: "audit")
 /// ```
 ///
-/// A `will` closure that throws refuses the operation; a `did` closure that throws dooms the transaction, and may change
-/// other rows, of which extensions receive the changes in their turn.
+/// A `will` closure that throws refuses the operation. A `did` closure that throws dooms the transaction. A `did`
+/// closure may change other rows; extensions receive those changes in turn.
 public struct Hooks: DatabaseExtension {
-  /// Receives a change.
+  /// A closure that receives a change.
   public typealias Closure = @Sendable (WriteTransaction, borrowing RowChange) throws -> Void
 
-  /// Before a row is set, or its object or metadata replaced. The transaction still has what was.
+  /// Called before a row is set, or its object or metadata is replaced. The transaction still has the previous row.
   public var willModify: Closure?
-  /// After that, and after a touch.
+  /// Called after a row was set, or its object or metadata was replaced, and after a touch.
   public var didModify: Closure?
-  /// Before a row is removed, which is `change.old`: for each, but not where all rows of all collections are and there
-  /// is `willRemoveAll` or `didRemoveAll`.
+  /// Called before a row is removed, which is `change.old`.
+  ///
+  /// It is called for each row, except when all rows of all collections are removed and there is a `willRemoveAll` or
+  /// `didRemoveAll`.
   public var willRemove: Closure?
-  /// After that. `change.old` is the row as it was.
+  /// Called after a row was removed. `change.old` is the row as it was.
   public var didRemove: Closure?
-  /// Before all rows of all collections are removed.
+  /// Called before all rows of all collections are removed.
   public var willRemoveAll: (@Sendable (WriteTransaction) throws -> Void)?
-  /// After that.
+  /// Called after all rows of all collections were removed.
   public var didRemoveAll: (@Sendable (WriteTransaction) throws -> Void)?
-  /// The collections whose changes it receives.
+  /// The collections whose changes the hooks receive.
   public var scope: CollectionScope
   fileprivate var pairs: [Pair] = []
 
-  /// Two closures, of which the first hands something to the second.
+  /// Two closures, of which the first passes a value to the second.
   fileprivate struct Pair: Sendable {
     let isRemoval: Bool
     let will: @Sendable (WriteTransaction, borrowing RowChange) throws -> Any
@@ -40,18 +42,20 @@ public struct Hooks: DatabaseExtension {
   /// The kind of all hooks.
   public static let kind = "varve.hooks"
 
-  /// Without closures yet.
+  /// Creates hooks without closures.
   public init(scope: CollectionScope = .all) { self.scope = scope }
 
-  /// Adds two closures for each row that is set, or whose object or metadata is replaced: what the first returns, before
-  /// the change, is given to the second, after it.
+  /// Adds two closures for each row that is set, or whose object or metadata is replaced.
+  ///
+  /// The first is called before the change, and its result is passed to the second, which is called after the change.
   public mutating func aroundModify<Kept>(
     will: @escaping @Sendable (WriteTransaction, borrowing RowChange) throws -> Kept,
     did: @escaping @Sendable (WriteTransaction, borrowing RowChange, Kept) throws -> Void
   ) { add(isRemoval: false, will, did) }
 
-  /// Adds two closures for each row that is removed: what the first returns, before the removal, is given to the second,
-  /// after it.
+  /// Adds two closures for each row that is removed.
+  ///
+  /// The first is called before the removal, and its result is passed to the second, which is called after the removal.
   public mutating func aroundRemoval<Kept>(
     will: @escaping @Sendable (WriteTransaction, borrowing RowChange) throws -> Kept,
     did: @escaping @Sendable (WriteTransaction, borrowing RowChange, Kept) throws -> Void
@@ -69,7 +73,8 @@ public struct Hooks: DatabaseExtension {
         }))
   }
 
-  /// Nothing is kept, rows that exist already are not given, and each closure may read the row as it was.
+  /// A configuration that stores nothing, receives no rows that exist already, and lets each closure read the row
+  /// before the change.
   public var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = scope
@@ -88,7 +93,7 @@ public struct Hooks: DatabaseExtension {
     return configuration
   }
 
-  /// Calls the closures.
+  /// Creates the transaction that calls the closures.
   public func makeTransaction(_ context: ExtensionContext<Self>) -> HooksTransaction { HooksTransaction(self, context) }
 }
 
@@ -98,7 +103,7 @@ public final class HooksTransaction: ExtensionTransaction {
   public typealias Definition = Hooks
   private let hooks: Hooks
   private let context: ExtensionContext<Hooks>
-  /// What the first closures of pairs have returned, by the change and the pair.
+  /// The results of the first closures of pairs, by the number of the change and the index of the pair.
   private var kept: [UInt64: [Any]] = [:]
 
   init(_ hooks: Hooks, _ context: ExtensionContext<Hooks>) {
@@ -128,7 +133,8 @@ public final class HooksTransaction: ExtensionTransaction {
     }
   }
 
-  /// Calls `willRemoveAll`, where it has that or `didRemoveAll`, and where it has no closure for a removed row.
+  /// Calls `willRemoveAll`. Returns true if the removal of all rows is received as one event: if there is a
+  /// `willRemoveAll` or `didRemoveAll` for it, or no closure for a removed row.
   public func removesAll(in collection: String?) throws -> Bool {
     let isPerRow = hooks.willRemove != nil || hooks.didRemove != nil || hooks.pairs.contains(where: \.isRemoval)
     guard collection == nil, let transaction = context.writeTransaction else { return !isPerRow }

@@ -1,34 +1,35 @@
-/// A change of one row, as a hook receives it: a view of what the write path has in hand. It can't be kept.
+/// A change of one row, as a hook receives it: a view of the write path's state, which can't be kept.
 ///
-/// A hook that reads event and key allocates nothing. `row` and `old` are made when they are first asked for, once for
-/// all hooks, and are as this change left and found the row, whatever came later in the transaction; the transaction
-/// itself reads what is there now.
+/// A hook that reads only the event and the key allocates nothing. `row` and `old` are made when they are first asked
+/// for, once for all hooks. They are the row after and before this change, whatever the transaction changed later; the
+/// transaction itself reads the current row.
 public struct RowChange: ~Copyable {
-  /// What happened to a row.
+  /// The kind of change of a row.
   public enum Event: UInt8, Hashable, Sendable {
-    /// It was set, and had not been there.
+    /// The row was set, and did not exist before.
     case inserted
-    /// It was set, and had been there.
+    /// The row was set, and existed before.
     case updated
-    /// Its object was replaced; its metadata stayed.
+    /// The row's object was replaced; its metadata stayed.
     case objectReplaced
-    /// Its metadata was replaced; its object stayed.
+    /// The row's metadata was replaced; its object stayed.
     case metadataReplaced
-    /// Its object was touched.
+    /// The row's object was touched.
     case objectTouched
-    /// Its metadata was touched.
+    /// The row's metadata was touched.
     case metadataTouched
-    /// Both were touched.
+    /// The row's object and metadata were touched.
     case rowTouched
-    /// It was removed.
+    /// The row was removed.
     case removed
   }
 
   let facts: ChangeFacts
   let transaction: WriteTransaction
-  /// For which parts of the extension it counts, while some of them are built. What the hook writes to others goes
-  /// nowhere, so an extension that does not look at this is right, unless it decides by what one part holds what it writes
-  /// to another: such parts change their versions together.
+  /// The parts of the extension for which the change counts, while some of them are being built.
+  ///
+  /// What the hook writes to other parts is discarded, so an extension that ignores this property is correct, unless it
+  /// decides by the content of one part what it writes to another: such parts must change their versions together.
   public internal(set) var parts = PartSet.all
   var canReadOld = false
 
@@ -37,44 +38,46 @@ public struct RowChange: ~Copyable {
     self.transaction = transaction
   }
 
-  /// What happened.
+  /// The kind of change.
   public var event: Event { facts.event }
-  /// Which row it is.
+  /// The key of the row.
   public var key: RowKey { facts.rowKey }
   /// The number of the row.
   public var id: RowID { facts.id }
-  /// The name of its collection.
+  /// The name of the row's collection.
   public var collection: String { facts.info.name }
-  /// The number of its collection: never given twice in a database.
+  /// The number of the row's collection, which is never given twice in a database.
   public var collectionNumber: UInt32 { facts.info.record.id }
 
-  /// The row as this change left it; nil where it was removed.
+  /// The row as this change left it, or `nil` if it was removed.
   public var row: Row? {
     get throws { try facts.row(in: transaction) }
   }
 
-  /// The type of the collection's objects, where the program has defined the collection.
+  /// The type of the collection's objects, or `nil` if the program has not defined the collection.
   public var objectType: (any (Codable & Sendable).Type)? { facts.info.definition?.codec.type }
 
-  /// The object, where the program has set it as one; nil where it has set bytes, and in builds. Nothing is decoded.
+  /// The object that the program has set, or `nil` if it has set bytes, and in builds. Nothing is decoded.
   public var givenObject: Any? { facts.givenObject }
 
-  /// What `body` makes of the object as this change left it; nil where the row was removed. An object that the program has
-  /// set is given as it is; another one is decoded, which may throw `.decodingFailed`. No `Row` is made.
+  /// Returns the result of `body` for the object as this change left it, or `nil` if the row was removed.
+  ///
+  /// An object that the program has set is passed as it is; otherwise the object is decoded, which may throw
+  /// `.decodingFailed`. No `Row` is made.
   public func withObject<Object: Decodable, Result>(
     as type: Object.Type, _ body: (Object) throws -> Result
   ) throws -> Result? {
     try facts.withObject(as: type, in: transaction) { address in try body(address.instance(as: type)) }
   }
 
-  /// The row as it stands in the collection's family; empty where it was removed.
+  /// The row's bytes in the collection's family, or empty if the row was removed.
   var storedRow: [UInt8] { facts.bytes }
 
-  /// The same; nil where it was removed.
+  /// The row's bytes in the collection's family, or `nil` if the row was removed.
   var newRow: [UInt8]? { event == .removed ? nil : facts.bytes }
 
-  /// The row as this change found it; nil where it was inserted. Throws `.invalidArgument` for an extension that does
-  /// not say that it needs it (`Needs.oldRows`).
+  /// The row as this change found it, or `nil` if it was inserted. Throws `.invalidArgument` for an extension whose
+  /// configuration does not include `Needs.oldRows`.
   public var old: Row? {
     get throws {
       guard canReadOld else {
@@ -87,12 +90,12 @@ public struct RowChange: ~Copyable {
 }
 
 extension RowChange.Event {
-  /// Whether the object may be another.
+  /// Whether the event may have changed the object.
   var concernsObject: Bool { self != .metadataReplaced && self != .metadataTouched && self != .removed }
-  /// Whether the metadata may be another.
+  /// Whether the event may have changed the metadata.
   var concernsMetadata: Bool { self != .objectReplaced && self != .objectTouched && self != .removed }
 
-  /// The events of a configuration that it belongs to.
+  /// The events of a configuration to which this event belongs.
   var kind: RowEvents {
     switch self {
     case .inserted: .inserts

@@ -1,9 +1,9 @@
-/// How a change comes to extensions: they are asked before it, those that are immediate receive it at once, and all
-/// others after the current change.
+/// The delivery of changes to extensions: extensions are asked before a change, immediate ones receive it at once, and
+/// all others receive it after the current change.
 extension WriteTransaction {
   // MARK: - Who receives it
 
-  /// The plan for a change; nil where no extension receives it.
+  /// Returns the plan for a change, or `nil` if no extension receives it.
   @inline(__always)
   func plan(for event: RowChange.Event, _ info: CollectionInfo) -> HookPlan? {
     if !hooks.hasSlots { return nil }
@@ -19,11 +19,11 @@ extension WriteTransaction {
     return plan
   }
 
-  /// Whether what extensions receive has objects in it.
+  /// Whether an extension other than the database's own receives the changes of a collection.
   func isRead(_ info: CollectionInfo) -> Bool { hooks.hasSlots && plan(for: info).isRead }
 
-  /// The parts of an extension that a row counts for; nil where the extension does not receive its changes, because it
-  /// is not that far.
+  /// Returns the parts of an extension for which a row counts, or `nil` if the extension does not receive the row's
+  /// changes because its build has not reached the row.
   @inline(__always)
   private func parts(of slot: Int, _ facts: ChangeFacts) -> PartSet? {
     if hooks.slots[slot].isWhole { return .all }
@@ -32,7 +32,8 @@ extension WriteTransaction {
 
   @inline(never)
   private func partsWhileBuilt(_ slot: Int, _ facts: ChangeFacts) -> PartSet? {
-    // None comes or goes, and none is built further, while the writer is held; beside others the commit finds out.
+    // While the writer is held, no extension is added, removed or built further. A concurrent transaction detects that
+    // at its commit.
     let reach = hooks.slots[slot].reach ?? BuildReach(registered.ordered[slot].record)
     hooks.slots[slot].reach = reach
     hooks.slots[slot].isWhole = reach.isWhole
@@ -55,7 +56,7 @@ extension WriteTransaction {
     return open
   }
 
-  /// An extension of the list, and those of its parts that keep something; nil where none does.
+  /// Returns an extension of the list, opened, and those of its parts that have content, or `nil` if no part has any.
   func openStarted(_ slot: Int) throws -> (open: OpenExtension, parts: PartSet)? {
     let reach = hooks.slots[slot].reach ?? BuildReach(registered.ordered[slot].record)
     hooks.slots[slot].reach = reach
@@ -64,8 +65,8 @@ extension WriteTransaction {
     return parts.isEmpty ? nil : (try opened(slot), parts)
   }
 
-  /// From now on an extension that this transaction builds receives the changes of other rows. Returns its slot; nil
-  /// where it has none.
+  /// Sets the reach of an extension that this transaction builds, so that it receives the changes of other rows from
+  /// now on. Returns the extension's slot, or `nil` if it has none.
   @discardableResult
   func setReach(_ reach: BuildReach, of extension: RegisteredExtension) -> Int? {
     guard let slot = registered.ordered.firstIndex(where: { $0 === `extension` }) else { return nil }
@@ -74,13 +75,13 @@ extension WriteTransaction {
     return slot
   }
 
-  /// The extension that this transaction builds has come further. `slot` is its own.
+  /// Moves the reach of the extension that this transaction builds and whose slot is `slot`.
   @inline(__always)
   func moveReach(of slot: Int, from watermark: [UInt8], to position: [UInt8]) {
     hooks.slots[slot].reach?.move(from: watermark, to: position)
   }
 
-  /// What it receives is what its record says again.
+  /// Discards the reach that was set, so that the extension's record determines again which changes it receives.
   func forgetReach(of extension: RegisteredExtension) {
     guard let slot = registered.ordered.firstIndex(where: { $0 === `extension` }) else { return }
     hooks.slots[slot].reach = nil
@@ -89,8 +90,8 @@ extension WriteTransaction {
 
   // MARK: - The facts of a change
 
-  /// What hooks are given of a change that is about to happen. `old` is the row before it, with its bytes where one of
-  /// them needs those.
+  /// Returns the facts of a change that is about to happen, for hooks. `old` is the row before the change, with its
+  /// bytes if a hook needs them.
   func facts(
     _ event: RowChange.Event, _ key: [UInt8], _ info: CollectionInfo, id: RowID, bytes: [UInt8],
     _ metadata: EncodedMetadata?, old: PresentRow?, _ plan: HookPlan
@@ -105,7 +106,8 @@ extension WriteTransaction {
     return facts
   }
 
-  /// Those that the transaction keeps, or others while hooks may still need them.
+  /// Returns the facts object that the transaction reuses, or a new one while a hook runs, because hooks may still need
+  /// the reused one.
   func usableFacts(_ info: CollectionInfo) -> ChangeFacts {
     if hooks.isRunning { return ChangeFacts(info) }
     if let kept = hooks.facts { return kept }
@@ -114,20 +116,21 @@ extension WriteTransaction {
     return facts
   }
 
-  /// The metadata of a row that the transaction itself has written; what is committed stays in the snapshot.
+  /// Returns the metadata of a row if this transaction itself has written them, or `nil` otherwise: committed metadata
+  /// remain readable in the snapshot.
   func ownMetadata(_ key: [UInt8], _ info: CollectionInfo) throws -> [UInt8]? {
     pending.decides(key, in: info.metadata) ? try value(of: key, in: info.metadata) : nil
   }
 
   // MARK: - Before
 
-  /// Throws where a hook runs that writes nothing.
+  /// Throws if a hook runs that must not write.
   @inline(__always)
   func requireNoQuestion() throws {
     if hooks.isAsking { throw Self.writesBefore }
   }
 
-  /// Throws where a hook runs that writes no rows. At the beginning of everything that changes rows.
+  /// Throws if a hook runs that must not write rows. Everything that changes rows begins with this call.
   @inline(__always)
   func requireRowsWritable() throws {
     if hooks.isAsking { throw Self.writesBefore }
@@ -150,7 +153,7 @@ extension WriteTransaction {
     )
   }
 
-  /// Asks those that want to be asked. They write nothing.
+  /// Asks the extensions that are asked before a change. They must not write.
   @inline(__always)
   func ask(_ facts: ChangeFacts, _ plan: HookPlan) throws {
     if !plan.asked.isEmpty { try askEach(facts, plan) }
@@ -171,7 +174,7 @@ extension WriteTransaction {
     }
   }
 
-  /// Runs a hook that writes no rows.
+  /// Runs a hook that must not write rows.
   func banningRows<Result>(_ ban: HookQueue.RowBan = .immediate, _ body: () throws -> Result) rethrows -> Result {
     let before = hooks.rowBan
     hooks.rowBan = ban
@@ -181,20 +184,20 @@ extension WriteTransaction {
 
   // MARK: - After
 
-  /// Lets extensions receive a change that has happened.
+  /// Delivers a change that has happened to the extensions.
   func notify(_ facts: ChangeFacts, _ plan: HookPlan) throws {
     try notifyImmediate(facts, plan)
     try notifyLater(facts, plan)
   }
 
-  /// The extensions that receive it before the call returns, also inside of a hook.
+  /// Delivers a change to the immediate extensions, which receive it before the call returns, even inside a hook.
   @inline(__always)
   func notifyImmediate(_ facts: ChangeFacts, _ plan: HookPlan) throws {
     if plan.immediate.isEmpty { return }
     try dooming { try banningRows { try deliver(facts, to: plan.immediate) } }
   }
 
-  /// All others; inside of a hook it is received after the current change.
+  /// Delivers a change to all other extensions. Inside a hook it is queued, and received after the current change.
   @inline(__always)
   func notifyLater(_ facts: ChangeFacts, _ plan: HookPlan) throws {
     if plan.later.isEmpty { return }
@@ -206,7 +209,7 @@ extension WriteTransaction {
     try running { try deliver(facts, to: plan.later) }
   }
 
-  /// Lets extensions receive something, and then what they have changed meanwhile.
+  /// Runs a delivery to extensions, and then delivers the changes that they have made meanwhile.
   func running(_ body: () throws -> Void) throws {
     hooks.isRunning = true
     defer { hooks.isRunning = false }
@@ -226,7 +229,8 @@ extension WriteTransaction {
       let event = hooks.events[index]
       index += 1
       try deliver(event)
-      // Those that were delivered are kept no longer: there may be many. No savepoint is open between two.
+      // Delivered events are dropped in batches, because there may be many. No savepoint is open between two
+      // deliveries.
       if index == 1_024 {
         hooks.events.removeFirst(index)
         index = 0
@@ -243,7 +247,8 @@ extension WriteTransaction {
     }
   }
 
-  /// An extension has removed what it kept of all rows of a collection, and they are gone.
+  /// Notifies an extension that all rows of a collection are removed, after the extension has removed what it kept of
+  /// them.
   func removedAll(_ open: OpenExtension, _ parts: PartSet, _ collection: String?) throws {
     try open.activate(parts)
     try open.hearer?.didRemoveAll(in: collection)
@@ -269,7 +274,7 @@ extension WriteTransaction {
     }
   }
 
-  /// Lets one extension receive a change that counts for some of its parts, as the build of those does.
+  /// Delivers to one extension a change that counts for some of its parts, as the build of these parts does.
   func notify(_ facts: ChangeFacts, to open: OpenExtension, parts: PartSet, reviewed: PartSet = []) throws {
     let registered = open.registered
     guard registered.traits.configuration.hears.contains(facts.event.kind) else { return }
@@ -283,7 +288,8 @@ extension WriteTransaction {
     }
   }
 
-  /// Counts a change that a hook makes. Throws `.doesNotSettle`, which dooms the transaction.
+  /// Counts a queued change that a hook has made. Throws `.doesNotSettle`, which dooms the transaction, if there are
+  /// too many.
   private func noteQueued() throws {
     hooks.queuedCount += 1
     if hooks.queuedCount == HookQueue.queuedNoted {
@@ -298,9 +304,9 @@ extension WriteTransaction {
 
   // MARK: - Dependents
 
-  /// Notifies what depends on an extension of a change of that.
+  /// Notifies the extensions that depend on `changed` of a change of it.
   func notifyDependents(of changed: RegisteredExtension, _ change: any Sendable) throws {
-    // What is built to replace another is not in force yet.
+    // A shadow is not in force yet, so no extension depends on it.
     if registered.isShadow(changed) { return }
     hooks.notificationCount &+= 1
     var later: [OpenExtension] = []
@@ -320,7 +326,8 @@ extension WriteTransaction {
     try running {}
   }
 
-  /// Notifies one dependent, and returns when it has received it. Not while hooks run.
+  /// Notifies one dependent extension, and returns when it has received the notification. Must not be called while
+  /// hooks run.
   func notify(_ slot: Int, that name: String, _ change: any Sendable) throws {
     hooks.notificationCount &+= 1
     let open = try opened(slot)
@@ -331,7 +338,7 @@ extension WriteTransaction {
     }
   }
 
-  /// Whether an extension has all rows in this transaction.
+  /// Whether an extension covers all rows in this transaction.
   func isWhole(_ slot: Int) -> Bool {
     hooks.slots[slot].isWhole || (hooks.slots[slot].reach ?? BuildReach(registered.ordered[slot].record)).isWhole
   }
@@ -343,14 +350,16 @@ extension WriteTransaction {
 
   // MARK: - At the end
 
-  /// Lets every extension write what it has pending, again and again until a round changes nothing.
+  /// Lets every extension write its pending changes, in rounds, until a round changes nothing. Throws `.doesNotSettle`
+  /// after `flushRoundsMaximum` rounds.
   func flushExtensions() throws {
     if opened.isEmpty { return }
     hooks.isFlushing = true
     defer { hooks.isFlushing = false }
     for _ in 0..<Self.flushRoundsMaximum {
       let before = flushState
-      // In the order in which they receive changes; those that are opened meanwhile come in the next round.
+      // Extensions flush in the order in which they receive changes; those that are opened meanwhile flush in the next
+      // round.
       for registered in registered.ordered {
         guard let open = opened.first(where: { $0.registered === registered }) else { continue }
         try dooming { try open.flush() }
@@ -365,7 +374,8 @@ extension WriteTransaction {
     throw error
   }
 
-  /// Differs where a round of flushes changed a row, opened an extension, or notified one.
+  /// The state that differs after a round of flushes if the round has changed a row, opened an extension, or notified
+  /// one.
   private var flushState: [UInt64] { [changes.changeCount, UInt64(opened.count), hooks.notificationCount] }
 
   static let flushRoundsMaximum = 64

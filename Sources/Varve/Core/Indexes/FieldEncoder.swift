@@ -1,19 +1,21 @@
 internal import Foundation
 
-/// Encodes a field of instances as a part of a key. Neither the type of the instance nor that of the field has to be known
-/// where it is used: with generic types there, each row of each index would ask the runtime for their metadata.
+/// Encodes a field of instances as a part of a key.
+///
+/// The caller needs to know neither the type of the instance nor that of the field: with generic types, each row of
+/// each index would request their metadata from the runtime.
 class FieldEncoder: @unchecked Sendable {
-  // Unchecked: subclasses have constants alone.
+  // Unchecked: subclasses have only constants.
 
-  /// Appends the field of the instance at an address. Throws what encoding throws.
+  /// Appends the encoded field of the instance at an address. Throws what encoding throws.
   func append(_ instance: InstanceAddress, to encoder: inout KeyEncoder) throws {
     preconditionFailure("a field is encoded by a subclass")
   }
 
-  /// The encoder of a field.
+  /// Returns the encoder of a field.
   static func of<Instance, Value: KeyCodable>(_ path: KeyPath<Instance, Value>) -> FieldEncoder {
     guard let offset = MemoryLayout<Instance>.offset(of: path) else { return PathEncoder(path) }
-    // Those that most fields have are compiled for their types.
+    // The most common types of fields get specialized code.
     return switch Value.self {
     case is String.Type: StoredEncoder<String>(offset)
     case is Int.Type: StoredEncoder<Int>(offset)
@@ -30,7 +32,7 @@ class FieldEncoder: @unchecked Sendable {
   }
 }
 
-/// Of a field that is stored in the instance.
+/// The encoder of a field that is stored in the instance.
 private final class StoredEncoder<Value: KeyCodable>: FieldEncoder, @unchecked Sendable {
   private let offset: Int
 
@@ -41,7 +43,7 @@ private final class StoredEncoder<Value: KeyCodable>: FieldEncoder, @unchecked S
   }
 }
 
-/// Of a field that is computed, or that a reference leads to.
+/// The encoder of a field that is computed, or that is reached through a reference.
 private final class PathEncoder<Instance, Value: KeyCodable>: FieldEncoder, @unchecked Sendable {
   private let path: KeyPath<Instance, Value>
 

@@ -1,15 +1,15 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// An index of a format, checked. A class: copies of all that an index is would count many references.
+/// A checked index of a format. It is a class, because a copy of all its properties would retain many references.
 final class NamedIndex<Instance>: Sendable {
   let name: String
   let declaration: IndexDeclaration<Instance>
-  /// What must be the same for what the disk has to be of use.
+  /// The text that must be the same for the entries on disk to be usable.
   let definition: String
 
   let plan: IndexPlan
-  /// What it is called in the part `collisions`.
+  /// The key of the index in the part `collisions`.
   let collisionsKey: [UInt8]
 
   init(_ name: String, _ declaration: IndexDeclaration<Instance>, definition: String) {
@@ -20,16 +20,16 @@ final class NamedIndex<Instance>: Sendable {
     collisionsKey = IndexFormat.collisionsKey(of: name, definition: definition)
   }
 
-  /// The part that has its entries.
+  /// The name of the part with the entries of the index.
   var partName: String { IndexFormat.partName(of: name) }
 }
 
 extension NamedIndex {
-  /// Each has a part, and a few parts are for all of them.
+  /// The maximum number of indexes: each has a part, and a few parts are shared by all of them.
   private static var countMaximum: Int { ExtensionTraits.partsMaximum - 4 }
 
-  /// The indexes of a collection in the order of their names. Throws `.invalidDefinition` where two have one name, or one
-  /// number, or there are too many.
+  /// Returns the indexes of a collection in the order of their names. Throws `.invalidDefinition` if two have the same
+  /// name or number, or if there are too many.
   static func checked(_ list: [NamedIndex], of owner: String, collection: String) throws -> [NamedIndex] {
     func refused(_ what: String) -> DatabaseError {
       DatabaseError(.invalidDefinition, what, collection: collection)
@@ -52,14 +52,14 @@ extension NamedIndex {
   }
 }
 
-/// The indexes of a format, found once in a process.
+/// The indexes of a format, determined once in a process.
 final class FormatIndexes<Format: StoreFormat>: Sendable {
-  /// The format whose properties are the indexes.
+  /// The instance of the format whose properties are the indexes.
   let format: Format
-  /// In the order of their names.
+  /// The indexes, in the order of their names.
   let list: [NamedIndex<Format.Instance>]
-  /// The numbers of indexes by the paths that have led to them: a path is one object at each position of a program that
-  /// has it.
+  /// The positions of indexes in `list` by the paths that were used for them. A key path is one object for each
+  /// location in the program that contains it.
   private let slots = FutexLock<[ObjectIdentifier: (path: AnyKeyPath, slot: Int)]>([:])
   private static var slotsMaximum: Int { 256 }
 
@@ -94,13 +94,13 @@ final class FormatIndexes<Format: StoreFormat>: Sendable {
     DatabaseError(.invalidDefinition, "index \"\(name)\" of \(Format.self) \(what)", collection: Format.collection)
   }
 
-  /// The number of an index in the list, by the property that has it. Throws `.invalidDefinition` where it is none of the
-  /// format's.
+  /// Returns the position in the list of the index in a property. Throws `.invalidDefinition` if the format has no such
+  /// index.
   func slot<Index: StoreIndex>(of path: KeyPath<Format, Index>) throws -> Int {
     let id = ObjectIdentifier(path)
     if let known = slots.withLock({ $0[id]?.slot }) { return known }
     let slot = try findSlot(of: path)
-    // The path is kept, so that no other has its address.
+    // The path is retained, so that no other object can have its address.
     slots.withLock { slots in if slots.count < Self.slotsMaximum { slots[id] = (path, slot) } }
     return slot
   }
@@ -116,11 +116,12 @@ final class FormatIndexes<Format: StoreFormat>: Sendable {
 }
 
 extension FormatIndexes {
-  /// Throws `.invalidDefinition`.
+  /// Returns the indexes of the format. Throws `.invalidDefinition`.
   static func found() throws -> FormatIndexes {
     let id = ObjectIdentifier(Format.self)
     if let known = FormatIndexCache.known.withLock({ $0[id] }) as? FormatIndexes { return known }
-    // Not under the lock: it runs the program's initialisers. Where two do so, the first one's counts.
+    // The lock is not held, because this runs the program's initializers. If two threads do so, the first result
+    // counts.
     let counter = IndexIdentity.Counter()
     let format = IndexIdentity.$counter.withValue(counter) { Format() }
     let made = try FormatIndexes(checking: format, made: counter.value)
@@ -136,15 +137,15 @@ private enum FormatIndexCache {
   static let known = FutexLock<[ObjectIdentifier: any AnyObject & Sendable]>([:])
 }
 
-/// The indexes of a collection, as its definition has them.
+/// The indexes of a collection, according to its definition.
 protocol CollectionIndexing: Sendable {
   associatedtype Instance: Codable & Sendable
-  /// In the order of their names.
+  /// The indexes, in the order of their names.
   var indexes: [NamedIndex<Instance>] { get }
-  /// What the values depend on beside them.
+  /// The version of the format on which the values depend, or `nil` if there is none.
   var formatVersion: String? { get }
-  /// The versions whose values are those of the present one, as the catalog may have them: "" is none. Empty where another
-  /// version lets the rows be reviewed.
+  /// The versions whose values are the same as those of the current one, as the catalog may have them; "" stands for no
+  /// version. It is empty if another version makes the rows be reviewed.
   var survivingVersions: [String] { get }
   var unindexableRows: UnindexableRows { get }
 }
@@ -153,7 +154,7 @@ extension CollectionIndexing {
   var isEmpty: Bool { indexes.isEmpty }
 }
 
-/// The indexes of a format.
+/// The indexes of a format, as a collection's indexing.
 struct FormatIndexing<Format: StoreFormat>: CollectionIndexing {
   let indexes: [NamedIndex<Format.Instance>]
   var formatVersion: String? {
@@ -162,7 +163,7 @@ struct FormatIndexing<Format: StoreFormat>: CollectionIndexing {
   var survivingVersions: [String] { Format.indexesSurvive ? FormatVersions<Format>.names + [""] : [] }
   var unindexableRows: UnindexableRows { Format.unindexableRows }
 
-  /// Throws `.invalidDefinition`.
+  /// Creates the indexing of a format. Throws `.invalidDefinition`.
   init(_ format: Format.Type) throws { indexes = try FormatIndexes<Format>.found().list }
 }
 
@@ -179,7 +180,7 @@ enum FormatMirror {
       if let index = child.value as? any StoreIndex {
         found[label] = index
       } else if let wrapper = child.value as? any DirectIndex {
-        // The storage of a wrapped property is called as the property, with an underscore before.
+        // The storage of a wrapped property has the name of the property, with an underscore as a prefix.
         found[label.hasPrefix("_") ? String(label.dropFirst()) : label] = wrapper.index
       }
     }
@@ -187,7 +188,7 @@ enum FormatMirror {
   }
 }
 
-/// A `Direct` of any index.
+/// A `Direct` with any index.
 private protocol DirectIndex {
   var index: any StoreIndex { get }
 }

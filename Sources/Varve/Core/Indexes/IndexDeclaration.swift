@@ -1,31 +1,32 @@
-/// What an index keeps of each instance. The index kinds make it; programs have no use for it.
+/// The declaration of an index: what it keeps of each instance. The index kinds make it; programs do not use it.
 public struct IndexDeclaration<Instance>: Sendable {
-  /// Appends the values of the instance at an address to a list, as those of the index with this number.
+  /// A function that appends the values of the instance at an address to a list, as those of the index with this
+  /// number.
   typealias Emit = IndexPlan.Emit
 
   let identity = IndexIdentity()
   let kind: IndexKind
-  /// What its name is where it was given one; the name of its property otherwise.
+  /// The name that was given to the index, or `nil` to use the name of its property.
   var name: String?
-  /// Raised by the program where the same definition finds other values.
+  /// The version of the index. The program raises it if the same definition yields other values.
   let version: Int
-  /// Whether the row stands beside the key.
+  /// Whether the row is stored with the key.
   var isDirect = false
-  /// Whether uniqueness is checked at the end of the transaction, and not at the call.
+  /// Whether uniqueness is checked at the end of the transaction instead of at the call.
   let isDeferred: Bool
   /// Whether instances whose value can't be a key are left out; otherwise they are refused.
   let skipsInvalid: Bool
-  /// Whether the values come from metadata.
+  /// Whether the values depend on the metadata of the row.
   var readsMetadata = false
   let fields: [IndexField<Instance>]
-  /// What it keeps of its last field; nil: all of it.
+  /// The prefix of the last field that the index keeps, or `nil` if it keeps the whole field.
   let prefix: KeyPrefix?
-  /// The type of its values.
+  /// The type of the index's values.
   let keyType: KeyType
   let condition: Condition<Instance>?
   let emit: Emit
 
-  /// Of values that are made of fields.
+  /// Creates a declaration whose values are made of fields.
   init(
     _ kind: IndexKind, fields: [IndexField<Instance>], _ options: IndexOptions<Instance>
   ) {
@@ -56,22 +57,22 @@ public struct IndexDeclaration<Instance>: Sendable {
   }
 }
 
-/// How many rows a value of an index has, and how many values a row.
+/// The kind of an index: the number of rows for a value, and of values for a row.
 enum IndexKind: String, Sendable {
-  /// A value has many rows, and a row one value.
+  /// A value has many rows, and a row has one value.
   case plain = "index"
-  /// A value has one row, and a row one value.
+  /// A value has one row, and a row has one value.
   case oneToOne
-  /// A value has one row, and a row several values.
+  /// A value has one row, and a row has several values.
   case manyToOne
-  /// A value has many rows, and a row several values.
+  /// A value has many rows, and a row has several values.
   case manyToMany
 
   var isUnique: Bool { self == .oneToOne || self == .manyToOne }
   var hasSeveralValues: Bool { self == .manyToOne || self == .manyToMany }
 }
 
-/// What the initialisers of all index kinds take.
+/// The options that the initializers of all index kinds have in common.
 struct IndexOptions<Instance>: Sendable {
   var name: String?
   var version = 0
@@ -81,8 +82,9 @@ struct IndexOptions<Instance>: Sendable {
 }
 
 extension IndexDeclaration {
-  /// What must be the same for what the disk has to be of use: kind, types, direct, condition, fields. Throws
-  /// `.invalidDefinition` where it is not known. On disk, as the version of its part: never change.
+  /// Returns the text that must be the same for the entries on disk to be usable: kind, types, direct, condition and
+  /// fields. Throws `.invalidDefinition` if it can't be determined. The text is on disk, as the version of the index's
+  /// part, and must never change.
   func definition(name: String, format: Any.Type) throws -> String {
     func refused(_ what: String) -> DatabaseError {
       DatabaseError(.invalidDefinition, "index \"\(name)\" of \(format): \(what)")

@@ -1,12 +1,12 @@
-/// One part of the values of an index: a field of the instance.
+/// A field of the instance that is a part of an index's values.
 struct IndexField<Instance>: Sendable {
-  /// The field, whatever its order.
+  /// The path of the field, regardless of its order.
   let path: FieldPath
   let isDescending: Bool
   let keyType: KeyType
-  /// Nil for the elements of a field, each of which is a value.
+  /// The encoder of the field, or `nil` if each element of the field is a value.
   let encoder: FieldEncoder?
-  /// What the index keeps of the field; nil: all of it.
+  /// The prefix of the field that the index keeps, or `nil` if it keeps the whole field.
   var prefix: KeyPrefix?
 
   init<Value: KeyCodable>(_ path: any KeyPath<Instance, Value> & Sendable) {
@@ -24,7 +24,7 @@ struct IndexField<Instance>: Sendable {
     encoder = FieldEncoder.of(valuePath)
   }
 
-  /// The elements of a field, each of which is a value.
+  /// Creates a part from the elements of a field, each of which is a value.
   init(elementsOf path: FieldPath, _ keyType: KeyType) {
     self.path = path
     isDescending = false

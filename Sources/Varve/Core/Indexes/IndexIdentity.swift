@@ -1,11 +1,11 @@
 internal import Synchronization
 
-/// What an index value and its copies have in common: how `format[keyPath: \.title]` and the property `title` of the format
-/// are found to be the same index.
+/// The identity that an index value shares with its copies. By it, `format[keyPath: \.title]` and the property `title`
+/// of the format are recognized as the same index.
 ///
-/// Made by the initialisers of indexes, which count those that are made for a format.
+/// The initializers of indexes create it, and thereby count the indexes that are made for a format.
 final class IndexIdentity: Sendable {
-  /// How many indexes were made while a format was made.
+  /// Counts the indexes that are made while a format is made.
   final class Counter: Sendable {
     private let count = Atomic<Int>(0)
     var value: Int { count.load(ordering: .relaxed) }

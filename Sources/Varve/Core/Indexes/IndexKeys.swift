@@ -1,14 +1,15 @@
-/// The values of one row in the indexes of its collection, encoded: index by index, each index's in order and without doubles.
+/// The encoded values of one row in the indexes of its collection: index by index, and for each index in order and
+/// without duplicates.
 ///
-/// One is kept and used for row after row: once it is large enough it allocates nothing.
+/// One instance is reused for row after row: once it is large enough, it allocates nothing.
 struct IndexKeys: Sendable {
-  /// A value in `encoder.bytes`.
+  /// A value, as a range of `encoder.bytes`.
   struct Key: Sendable {
     /// The index, by its number among those of the collection.
     let index: Int
     let start: Int
     let end: Int
-    /// Whether one of its parts is nil: such a value is not unique.
+    /// Whether a part of the value is nil. Such a value is not unique.
     let hasNil: Bool
   }
 
@@ -19,10 +20,10 @@ struct IndexKeys: Sendable {
 
   init() { encoder = KeyEncoder(capacity: 256) }
 
-  /// Without memory, to stand in for another.
+  /// Creates a list without memory, as a placeholder.
   init(empty: ()) { encoder = KeyEncoder() }
 
-  /// Forgets all values and keeps the memory.
+  /// Removes all values, and keeps the memory.
   mutating func removeAll() {
     keys.removeAll(keepingCapacity: true)
     encoder.removeAll()
@@ -30,7 +31,7 @@ struct IndexKeys: Sendable {
     hasNil = false
   }
 
-  /// The bytes of a value.
+  /// Calls `body` with the bytes of a value.
   @inline(__always)
   func withBytes<Result>(_ key: Key, _ body: (RawSpan) throws -> Result) rethrows -> Result {
     try unsafe body(encoder.bytes.span.bytes.extracting(key.start..<key.end))
@@ -38,14 +39,15 @@ struct IndexKeys: Sendable {
 
   func bytes(_ key: Key) -> [UInt8] { Array(encoder.bytes[key.start..<key.end]) }
 
-  /// How the value of one index compares with one of another list: below zero, zero, above zero.
+  /// Compares a value with one of another list. Returns a number below zero, zero, or above zero.
   func compare(_ key: Key, with other: IndexKeys, _ otherKey: Key) -> Int {
     withBytes(key) { left in other.withBytes(otherKey) { right in ByteOrder.compare(left, right) } }
   }
 
   // MARK: - Adding
 
-  /// Appends one part of a value. Throws what its encoding throws: `endValue` is not called then, and `dropValue` is.
+  /// Appends one part of a value. Throws what its encoding throws; the caller then calls `dropValue` instead of
+  /// `endValue`.
   @inline(__always)
   mutating func appendPart(_ encode: (inout KeyEncoder) throws -> Void) throws {
     let offset = encoder.bytes.count
@@ -54,7 +56,7 @@ struct IndexKeys: Sendable {
     if tag == KeyTag.null || tag == ~KeyTag.null { hasNil = true }
   }
 
-  /// The parts that were appended since the last value are one of an index.
+  /// Makes the parts that were appended since the last value a value of an index.
   @inline(__always)
   mutating func endValue(of index: Int) {
     keys.append(Key(index: index, start: start, end: encoder.bytes.count, hasNil: hasNil))
@@ -62,7 +64,7 @@ struct IndexKeys: Sendable {
     hasNil = false
   }
 
-  /// Forgets the parts that were appended since the last value.
+  /// Removes the parts that were appended since the last value.
   mutating func dropValue() {
     encoder.truncate(to: start)
     hasNil = false
@@ -75,7 +77,7 @@ struct IndexKeys: Sendable {
     endValue(of: index)
   }
 
-  /// Brings the values from `first` on in order, and drops doubles: those of an index with several.
+  /// Sorts the values from `first` on, which are those of an index with several values, and removes duplicates.
   mutating func sort(from first: Int) {
     guard keys.count - first > 1 else { return }
     let bytes = encoder.bytes

@@ -1,13 +1,13 @@
 /// An index as the write path uses it: without generic types, which cost a lookup of their metadata at each use.
 final class IndexPlan: Sendable {
-  /// Appends the values of the instance at an address to a list, as those of the index with this number. `metadata` asks for
-  /// the metadata of the row.
+  /// A function that appends the values of the instance at an address to a list, as those of the index with this
+  /// number. `row` provides the row with its metadata if the index needs it.
   typealias Emit =
     @Sendable (
       _ instance: InstanceAddress, _ row: IndexedRow, _ index: Int, _ keys: inout IndexKeys
     ) throws -> Void
 
-  /// What the write path does with a value beside entering it.
+  /// The work of the write path with a value in addition to storing it.
   struct Kind: OptionSet, Sendable {
     let rawValue: UInt8
 
@@ -17,12 +17,12 @@ final class IndexPlan: Sendable {
   }
 
   let name: String
-  /// What it is called in the emitted values of rows.
+  /// The number that identifies the index in the emitted values of rows.
   let number: UInt32
   let kind: Kind
   let skipsInvalid: Bool
   let emit: Emit
-  /// Whether the instance at an address is in the index; nil: each is.
+  /// Returns whether the instance at an address is in the index; `nil` if every instance is.
   let condition: (@Sendable (InstanceAddress) throws -> Bool)?
 
   init<Instance>(_ name: String, _ declaration: IndexDeclaration<Instance>) {
@@ -48,14 +48,14 @@ extension IndexPlan {
   var isDeferred: Bool { kind.contains(.deferred) }
 }
 
-/// What an index may ask of a row beside its instance. Nothing is made before it is asked for.
+/// The row, for an index that needs more than its instance. The row is made only when it is requested.
 enum IndexedRow {
-  /// As a change leaves it, and as the change found it.
+  /// The row as a change leaves it, and as the change found it.
   case new(ChangeFacts, WriteTransaction)
   case old(ChangeFacts, WriteTransaction)
   case stored(Row)
 
-  /// The row; nil where it is not there.
+  /// The row, or `nil` if it does not exist.
   var row: Row? {
     get throws {
       switch self {

@@ -1,9 +1,9 @@
-/// What the extension of a collection's indexes is registered as.
+/// The name under which the extension of a collection's indexes is registered.
 package enum IndexesName {
   private static let prefix = ReservedName.prefix + "indexes."
 
-  /// The name for a collection: signs that names of extensions can't have are written as `%` and their number. On disk:
-  /// never change.
+  /// Returns the name for a collection. Characters that are not allowed in names of extensions are percent-encoded. The
+  /// name is on disk and must never change.
   package static func name(for collection: String) -> String {
     var name = prefix
     for character in collection {

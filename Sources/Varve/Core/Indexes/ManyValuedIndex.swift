@@ -1,11 +1,12 @@
-/// An index in which an instance has several values, and a value may have many instances: `StoreFormat.ManyToManyIndex`.
+/// An index in which an instance has several values, and a value may have many instances:
+/// `StoreFormat.ManyToManyIndex`.
 ///
-/// Values that are there twice count once. An instance without values is not in the index.
+/// Duplicate values of an instance count once. An instance without values is not in the index.
 public struct ManyValuedIndex<Instance, Value: KeyCodable>: StoreIndex {
-  /// What the index keeps of each instance.
+  /// The declaration of the index.
   public var declaration: IndexDeclaration<Instance>
 
-  /// An index by the elements of a stored property. The parameters are those of ``PlainIndex``.
+  /// Creates an index of the elements of a stored property. The parameters are those of ``PlainIndex``.
   public init<Values: Sequence<Value> & SendableMetatype>(
     _ path: any KeyPath<Instance, Values> & Sendable, name: String? = nil, version: Int = 0,
     skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
@@ -15,7 +16,7 @@ public struct ManyValuedIndex<Instance, Value: KeyCodable>: StoreIndex {
       IndexOptions(name: name, version: version, skipsInvalid: skipsInvalid, condition: condition?(Fields())))
   }
 
-  /// An index by the elements of an optional property: nil has none.
+  /// Creates an index of the elements of an optional property. A nil property has no elements.
   public init<Values: Sequence<Value> & SendableMetatype>(
     _ path: any KeyPath<Instance, Values?> & Sendable, name: String? = nil, version: Int = 0,
     skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
@@ -28,12 +29,12 @@ public struct ManyValuedIndex<Instance, Value: KeyCodable>: StoreIndex {
 
 /// An index in which an instance has several values, and a value has one instance: `StoreFormat.ManyToOneIndex`.
 ///
-/// An instance with a value that another has is refused, as ``UniqueIndex`` does.
+/// An instance with a value that another instance has is refused, as in ``UniqueIndex``.
 public struct ManyValuedUniqueIndex<Instance, Value: KeyCodable>: UniqueStoreIndex {
-  /// What the index keeps of each instance.
+  /// The declaration of the index.
   public var declaration: IndexDeclaration<Instance>
 
-  /// An index by the elements of a stored property. The parameters are those of ``UniqueIndex``.
+  /// Creates an index of the elements of a stored property. The parameters are those of ``UniqueIndex``.
   public init<Values: Sequence<Value> & SendableMetatype>(
     _ path: any KeyPath<Instance, Values> & Sendable, name: String? = nil, version: Int = 0, deferred: Bool = false,
     skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
@@ -45,7 +46,7 @@ public struct ManyValuedUniqueIndex<Instance, Value: KeyCodable>: UniqueStoreInd
     )
   }
 
-  /// An index by the elements of an optional property: nil has none.
+  /// Creates an index of the elements of an optional property. A nil property has no elements.
   public init<Values: Sequence<Value> & SendableMetatype>(
     _ path: any KeyPath<Instance, Values?> & Sendable, name: String? = nil, version: Int = 0, deferred: Bool = false,
     skipsInvalid: Bool = false, where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil
@@ -86,7 +87,7 @@ extension IndexDeclaration {
       let first = keys.keys.count
       try forEach(instance.instance(as: Instance.self)) { element in
         do { try keys.appendPart { try element.encodeKey(into: &$0) } } catch {
-          // The other elements have keys.
+          // The other elements have valid keys and are kept.
           guard skipsInvalid else { throw error }
           return keys.dropValue()
         }

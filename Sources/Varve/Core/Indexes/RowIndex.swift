@@ -1,4 +1,4 @@
-/// An index of a collection of rows: a closure says what each row is found by.
+/// An index of a collection of rows, whose values a closure determines for each row.
 ///
 /// ```swift
 /// let byArtist = RowIndex("byArtist", in: "songs", version: 1) { row in try row.object(as: Song.self).artist }
@@ -11,32 +11,34 @@
 /// }
 /// ```
 ///
-/// Indexes of formats (``StoreFormat``) say by paths what they have, and queries use them. An index of rows is looked up by
-/// name, and may be of the key, the object and the metadata of a row together. It is kept up with each change of these; a row
-/// that is touched stays as it is.
+/// Indexes of formats (``StoreFormat``) declare their values by paths, and queries use them. An index of rows is used
+/// by name, and its values may depend on the key, the object and the metadata of a row together. It is updated with
+/// each change of these; touching a row does not update it.
 ///
-/// A value: safe from any thread.
+/// It is a value, and safe to use from any thread.
 public struct RowIndex<Value: KeyCodable>: Sendable {
   /// The name on disk.
   public let name: String
-  /// The collection whose rows it has.
+  /// The collection whose rows are indexed.
   public let collection: String
   let terms: RowIndexTerms
 
-  /// An index in which a row has one value.
+  /// Creates an index in which a row has one value.
   ///
   /// - Parameters:
   ///   - name: The name on disk.
-  ///   - collection: The collection whose rows it has.
-  ///   - version: At least 1, and to be raised whenever the closure finds other values: the index is built again then.
-  ///   - isUnique: Whether a value has one row: one with the value of another is refused, `.notUnique`.
-  ///   - isDeferred: Whether that is checked at the end of the transaction, and not at the call.
-  ///   - isDirect: Whether the content of the row stands beside the value: found by one read instead of two.
-  ///   - skipsInvalid: Whether rows whose value can't be a key, because it is a NaN, are left out. Otherwise such a row is
-  ///     refused: `.invalidKey`.
-  ///   - value: What a row is found by; nil: it is not in the index. It may run for one row more than once, on any thread, and
-  ///     has to find the same each time. A `DatabaseError` with the code `.decodingFailed` or `.invalidKey` that it throws
-  ///     lets the row be in no index; any other error refuses the change, and ends a build.
+  ///   - collection: The collection whose rows are indexed.
+  ///   - version: At least 1. Raise it whenever the closure yields other values: the index is then built again.
+  ///   - isUnique: Whether a value has only one row. A row with the value of another row is refused with `.notUnique`.
+  ///   - isDeferred: Whether uniqueness is checked at the end of the transaction instead of at the call.
+  ///   - isDirect: Whether the content of the row is stored with the value, so that it is found by one read instead of
+  ///     two.
+  ///   - skipsInvalid: Whether rows whose value can't be a key, because it is a NaN, are left out. Otherwise such a row
+  ///     is refused with `.invalidKey`.
+  ///   - value: Returns the value of a row, or `nil` to leave it out of the index. It may run more than once for a row,
+  ///     on any thread, and must return the same value each time. If it throws a `DatabaseError` with the code
+  ///     `.decodingFailed` or `.invalidKey`, the row is in no index; any other error refuses the change, and ends a
+  ///     build.
   public init(
     _ name: String, in collection: String, version: Int, isUnique: Bool = false, isDeferred: Bool = false,
     isDirect: Bool = false, skipsInvalid: Bool = false, _ value: @escaping @Sendable (Row) throws -> Value?
@@ -53,8 +55,8 @@ public struct RowIndex<Value: KeyCodable>: Sendable {
     }
   }
 
-  /// An index in which a row may have several values: those that are there twice count once, and a row without any is not in
-  /// the index. The parameters are those of the other initialiser.
+  /// Creates an index in which a row may have several values. Duplicates count once, and a row without values is not in
+  /// the index. The parameters are those of the other initializer.
   public init<Values: Sequence<Value> & SendableMetatype>(
     _ name: String, in collection: String, version: Int, isUnique: Bool = false, isDeferred: Bool = false,
     isDirect: Bool = false, skipsInvalid: Bool = false, values: @escaping @Sendable (Row) throws -> Values
@@ -80,7 +82,7 @@ public struct RowIndex<Value: KeyCodable>: Sendable {
   }
 }
 
-/// The same without the type of its values.
+/// The properties of a `RowIndex`, without the type of its values.
 struct RowIndexTerms: Sendable {
   let name: String
   let collection: String
@@ -92,7 +94,7 @@ struct RowIndexTerms: Sendable {
   let skipsInvalid: Bool
   let emit: IndexPlan.Emit
 
-  /// The same for objects of a type. Throws `.invalidDefinition`.
+  /// Returns the index for objects of a type. Throws `.invalidDefinition`.
   func named<Object>(_ type: Object.Type) throws -> NamedIndex<Object> {
     let composed = Name.composed(name)
     if composed.isEmpty {
@@ -115,7 +117,7 @@ struct RowIndexing<Object: Codable & Sendable>: CollectionIndexing {
   var formatVersion: String? { nil }
   var survivingVersions: [String] { [] }
 
-  /// The same with more. Throws `.invalidDefinition`.
+  /// Returns the indexes with more added. Throws `.invalidDefinition`.
   fileprivate func with(
     _ terms: [RowIndexTerms], _ collection: String, _ unindexableRows: UnindexableRows
   ) throws -> RowIndexing {
@@ -134,7 +136,7 @@ struct RowIndexing<Object: Codable & Sendable>: CollectionIndexing {
 }
 
 extension CollectionIndexing {
-  /// The same with more. Throws `.invalidDefinition`.
+  /// Returns the indexes with more added, or `nil` if the collection's format has its own. Throws `.invalidDefinition`.
   fileprivate func adding(
     _ terms: [RowIndexTerms], to collection: String, _ unindexableRows: UnindexableRows
   ) throws -> (any CollectionIndexing)? {
@@ -143,14 +145,16 @@ extension CollectionIndexing {
 }
 
 extension CollectionDefinition {
-  /// The same with indexes of its rows: the database has them from its opening on, builds what is new in the background, and
-  /// drops what the definition does not have any more.
+  /// Returns the definition with indexes of its rows.
   ///
-  /// Without any, `indexed()`, those that the database has are dropped; a definition that does not call this leaves them, and a
-  /// commit that changes rows makes them stale.
+  /// The database has the indexes from its opening on, builds new ones in the background, and drops those that the
+  /// definition no longer has.
   ///
-  /// `unindexableRows` says what becomes of rows that were there before an index and can't be in it. Throws
-  /// `.invalidDefinition` for an index of another collection, a version below 1, names that are there twice, and a collection
+  /// A call without indexes, `indexed()`, drops those that the database has. A definition without this call leaves
+  /// them, and a commit that changes rows makes them stale.
+  ///
+  /// `unindexableRows` determines what happens to rows that existed before an index and can't be in it. Throws
+  /// `.invalidDefinition` for an index of another collection, a version below 1, duplicate names, and a collection
   /// whose format has its own indexes.
   public func indexed<each Value: KeyCodable>(
     by index: repeat RowIndex<each Value>, unindexableRows: UnindexableRows = .listed

@@ -1,4 +1,4 @@
-/// An index of a format: a stored property of it, made by one of the index kinds of ``StoreFormat``.
+/// An index of a format: a stored property of the format, made by one of the index kinds of ``StoreFormat``.
 ///
 /// ```swift
 /// struct BookFormat: StoreFormat {
@@ -10,13 +10,13 @@
 /// }
 /// ```
 ///
-/// A value: safe from any thread.
+/// It is a value, and safe to use from any thread.
 public protocol StoreIndex<Instance, Value>: Sendable {
-  /// What is indexed.
+  /// The type that is indexed.
   associatedtype Instance
-  /// What instances are found by.
+  /// The type of the values by which instances are found.
   associatedtype Value: KeyCodable
-  /// What the index keeps of each instance.
+  /// The declaration of the index.
   var declaration: IndexDeclaration<Instance> { get set }
 }
 

@@ -1,15 +1,17 @@
-/// An index in which a value has one instance, by one field or several: `StoreFormat.OneToOneIndex`.
+/// An index of one field or several, in which a value has one instance: `StoreFormat.OneToOneIndex`.
 ///
-/// A second instance with a value that another has is refused by the call that would make it: `.notUnique`, and the call
-/// has changed nothing. A value with a part that is nil is not unique.
+/// A second instance with the value of another is refused by the call that would store it, which throws `.notUnique`
+/// and changes nothing. A value with a part that is nil is not unique.
 public struct UniqueIndex<Instance, each Part: KeyCodable>: UniqueStoreIndex {
   /// The values of the parts.
   public typealias Value = Compound<repeat each Part>
-  /// What the index keeps of each instance.
+  /// The declaration of the index.
   public var declaration: IndexDeclaration<Instance>
 
-  /// An index by stored properties. `deferred`: two instances may have one value within a transaction, and it is the
-  /// commit that throws where they still do. The other parameters are those of ``PlainIndex``.
+  /// Creates an index of stored properties.
+  ///
+  /// With `deferred`, two instances may have the same value within a transaction, and the commit throws if they still
+  /// do. The other parameters are those of ``PlainIndex``.
   public init(
     _ path: repeat any KeyPath<Instance, each Part> & Sendable, name: String? = nil, version: Int = 0,
     deferred: Bool = false, skipsInvalid: Bool = false,
@@ -24,7 +26,7 @@ public struct UniqueIndex<Instance, each Part: KeyCodable>: UniqueStoreIndex {
     )
   }
 
-  /// An index by fields in the spelling of queries.
+  /// Creates an index of fields in the spelling of queries.
   public init(
     name: String? = nil, version: Int = 0, deferred: Bool = false, skipsInvalid: Bool = false,
     where condition: ((Fields<Instance>) -> Condition<Instance>)? = nil,

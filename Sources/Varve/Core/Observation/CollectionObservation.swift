@@ -1,13 +1,14 @@
-/// What has changed in a collection since the consumer looked last: see `Database.observe(in:)`.
+/// The changes of a collection since the consumer received the previous ones: see `Database.observe(in:)`.
 public struct CollectionChange: Sendable {
-  /// Everything that was committed up to here is in it, or was in one before: what is read from now on is not older.
+  /// The last commit whose changes are included here or were delivered before. What is read from now on is not older.
   public let version: CommitVersion
-  /// Whether everything may be another, so that all is to be read again: at first, after a clearing, and where more
-  /// rows changed than are worth a list. Then the lists are empty.
+  /// A Boolean value that indicates whether anything may have changed, so that everything is to be read again.
+  ///
+  /// It is true at first, after a clearing, and if more rows changed than are worth a list. The lists are empty then.
   public let isReload: Bool
-  /// The rows that are there and were inserted, changed or touched, in order of their keys.
+  /// The keys of the existing rows that were inserted, changed or touched, in ascending order.
   public let changedKeys: [RowKey]
-  /// The rows that were removed, in order of their keys.
+  /// The keys of the rows that were removed, in ascending order.
   public let removedKeys: [RowKey]
 
   init(_ change: ObservedChange, in collection: String) {
@@ -23,11 +24,11 @@ public struct CollectionChange: Sendable {
   }
 }
 
-/// The changes of a collection, those of several commits together where the consumer is slower.
+/// A sequence of the changes of a collection, which combines those of several commits if the consumer is slower.
 ///
-/// Safe from any thread; an iterator belongs to one task.
+/// It is safe to use from any thread; an iterator belongs to one task.
 public struct CollectionObservation: AsyncSequence, Sendable {
-  /// What has changed.
+  /// The changes of one or several commits.
   public typealias Element = CollectionChange
 
   private let database: DatabaseCore
@@ -38,19 +39,20 @@ public struct CollectionObservation: AsyncSequence, Sendable {
     self.collection = collection
   }
 
-  /// Begins an iteration: with a reload.
+  /// Creates an iterator, whose first element is a reload.
   public func makeAsyncIterator() -> Iterator {
     Iterator(
       observation: Result { try database.observations.observe(.collection(collection), in: database) },
       collection: collection)
   }
 
-  /// A look at a collection.
+  /// An iterator over the changes of a collection.
   public struct Iterator: AsyncIteratorProtocol {
     fileprivate var observation: Result<HeldObservation, any Error>?
     fileprivate let collection: String
 
-    /// What has changed, at the first call at once; nil when the database was closed.
+    /// Waits for changes and returns them. The first call returns at once. Returns `nil` when the database has been
+    /// closed.
     public mutating func next() async throws -> CollectionChange? {
       guard let observation else { return nil }
       do {
@@ -58,7 +60,7 @@ public struct CollectionObservation: AsyncSequence, Sendable {
           return CollectionChange(change, in: collection)
         }
       } catch let error as CancellationError {
-        // The look stays.
+        // A cancelled call leaves the observation intact.
         throw error
       } catch {
         self.observation = nil

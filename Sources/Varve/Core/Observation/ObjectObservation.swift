@@ -1,8 +1,9 @@
-/// The object of a row, now and each time that the row changes: see `Database.observe(_:key:in:)`.
+/// A sequence of the object of a row, at the beginning and each time that the row changes: see
+/// `Database.observe(_:key:in:)`.
 ///
-/// Safe from any thread; an iterator belongs to one task.
+/// It is safe to use from any thread; an iterator belongs to one task.
 public struct ObjectObservation<Object: Decodable & Sendable>: AsyncSequence, Sendable {
-  /// The object; nil as long as there is no row.
+  /// The object, or `nil` as long as there is no row.
   public typealias Element = Object?
 
   private let database: DatabaseCore
@@ -18,12 +19,12 @@ public struct ObjectObservation<Object: Decodable & Sendable>: AsyncSequence, Se
     self.read = read
   }
 
-  /// Begins an iteration: with the object as it is then.
+  /// Creates an iterator, whose first element is the current object.
   public func makeAsyncIterator() -> Iterator {
     Iterator(observation: Result { try database.observations.observe(.row(row.get()), in: database) }, read: read)
   }
 
-  /// A look at a row.
+  /// An iterator over the object of a row.
   public struct Iterator: AsyncIteratorProtocol {
     private(set) var observation: Result<HeldObservation, any Error>?
     fileprivate let read: @Sendable (ReadTransaction) throws -> Object?
@@ -36,13 +37,14 @@ public struct ObjectObservation<Object: Decodable & Sendable>: AsyncSequence, Se
       self.read = read
     }
 
-    /// The object when it has changed, at the first call at once; nil when the database was closed.
+    /// Waits until the object has changed and returns it. The first call returns at once. Returns `nil` when the
+    /// database has been closed.
     public mutating func next() async throws -> Object?? {
       guard let observation else { return nil }
       do {
         if let object = try await next(observation.get()) { return .some(object) }
       } catch let error as CancellationError {
-        // The look stays.
+        // A cancelled call leaves the observation intact.
         throw error
       } catch {
         self.observation = nil
@@ -61,7 +63,7 @@ public struct ObjectObservation<Object: Decodable & Sendable>: AsyncSequence, Se
         }
         guard let (version, object) = seen else { return nil }
         held.observation.didSee(version)
-        // Nothing where nothing was: a collection was cleared, for instance.
+        // A row that was absent and still is, for example after its collection was cleared, is not reported again.
         if object == nil, isKnownAbsent { continue }
         isKnownAbsent = object == nil
         return .some(object)

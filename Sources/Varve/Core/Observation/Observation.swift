@@ -1,45 +1,46 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// What an observation is about.
+/// The target of an observation.
 enum ObservedTarget: Sendable {
   case row(RowKey)
   case collection(String)
-  /// What a watcher says of each commit. With a collection, rows of that one are what concerns it.
+  /// A target that a watcher decides: with a collection, which of its changed rows concern the observation; without one,
+  /// whether the whole commit does.
   case watched(any RowWatcher, collection: String?)
 
-  /// The collection whose rows are compared with what they were.
+  /// The collection whose rows are compared with their previous content.
   var comparedCollection: String? {
     if case .watched(_, let collection) = self { return collection }
     return nil
   }
 }
 
-/// What has happened to an observed position since its consumer looked last: it stays small however slow that is.
+/// The changes that an observation's consumer has not received yet. Its size is bounded, however slow the consumer is.
 struct ObservationState {
-  /// What the consumer is to do.
+  /// The next step of the consumer.
   enum Step {
-    /// Look: this has changed.
+    /// There are changes to receive.
     case look
     case wait
     case fail(any Error)
     case end
   }
 
-  /// By version, ascending.
+  /// The pending changes, in ascending order of their versions.
   private var pending: [ObservedChange]
   private var isEnded = false
   private var failure: (any Error)?
-  /// The snapshot that the consumer has seen: it has all that was committed before.
+  /// The version of the snapshot that the consumer has seen, which contains everything that was committed before.
   private var seen = CommitVersion.zero
 
-  /// At first everything is to be looked at.
+  /// Creates the state with a pending reload, because the consumer has seen nothing yet.
   init(_ start: CommitVersion) { pending = [ObservedChange(version: start, isReload: true)] }
 
-  /// More than these are not kept apart.
+  /// The maximum number of changes that are kept separately.
   private static var pendingMaximum: Int { 16 }
 
-  /// A commit has changed something.
+  /// Adds the changes of a commit.
   mutating func add(_ change: ObservedChange) {
     guard change.version > seen, !isEnded else { return }
     if pending.count < Self.pendingMaximum { return pending.append(change) }
@@ -51,7 +52,7 @@ struct ObservationState {
     isEnded = true
   }
 
-  /// Whether there is something to look at.
+  /// Whether there are pending changes.
   var isDue: Bool { !pending.isEmpty }
 
   mutating func next() -> Step {
@@ -63,7 +64,8 @@ struct ObservationState {
     return pending.isEmpty ? .wait : .look
   }
 
-  /// What commits up to a version have changed; nil: nothing. It stays until the consumer has seen them.
+  /// Returns the combined changes of the commits up to a version, or `nil` if there are none. They stay pending until
+  /// the consumer has seen them.
   func due(through version: CommitVersion) -> ObservedChange? {
     let due = pending.prefix { $0.first <= version }
     guard var change = due.first else { return nil }
@@ -71,34 +73,35 @@ struct ObservationState {
     return change
   }
 
-  /// All of it, which the consumer has seen with that.
+  /// Removes and returns all pending changes, which the consumer has thereby seen.
   mutating func takeAll() -> ObservedChange? {
     defer { pending = [] }
     return due(through: CommitVersion(.max))
   }
 
-  /// The consumer has seen all commits up to a version, and of the rows that had changed what is in `rows`.
+  /// Notes that the consumer has seen all commits up to a version. `rows` is what it has seen of the rows that had
+  /// changed.
   mutating func didSee(_ version: CommitVersion, _ rows: [[UInt8]: [UInt8]] = [:]) {
     seen = max(seen, version)
     pending.removeAll { $0.version <= seen }
-    // What has come together with later commits stays, and from now on it is compared with what was seen.
+    // A change that also contains later commits stays pending, and is from now on compared with what was seen.
     for index in pending.indices where pending[index].first <= seen { pending[index].compare(with: rows) }
   }
 }
 
-/// Changes of an observed position, of one commit or several.
+/// The changes of an observed target, of one or several commits.
 struct ObservedChange {
-  /// The first commit that is in it, and the last one.
+  /// The first and the last commit whose changes are included.
   private(set) var first: CommitVersion
   private(set) var version: CommitVersion
-  /// Whether the rows are not known that changed, or too many: everything may be another.
+  /// Whether the changed rows are unknown or too many, so that anything may have changed.
   private(set) var isReload: Bool
-  /// Rows of an observed collection by encoded key.
+  /// The changed rows of an observed collection, by encoded key.
   private(set) var rows: [[UInt8]: Row]
 
   struct Row: Equatable {
     var isRemoved: Bool
-    /// What it was before the first of the commits; nil where that is not known.
+    /// The row before the first of the commits, or `nil` if that is not known.
     var before: [UInt8]?
   }
 
@@ -109,7 +112,7 @@ struct ObservedChange {
     self.rows = rows
   }
 
-  /// The rows were these.
+  /// Sets what the rows were before the changes.
   fileprivate mutating func compare(with seen: [[UInt8]: [UInt8]]) {
     for key in rows.keys { rows[key]?.before = seen[key] }
   }
@@ -125,7 +128,7 @@ struct ObservedChange {
   }
 }
 
-/// One consumer that observes a position: with the last reference the registry forgets it.
+/// One consumer's observation of a target. The registry removes it when the last reference to its holder is released.
 final class Observation: Sendable {
   let location: ObservedTarget
   private let state: FutexLock<ObservationState>
@@ -136,7 +139,7 @@ final class Observation: Sendable {
     state = FutexLock(ObservationState(start))
   }
 
-  /// Notes a change, and wakes the consumer.
+  /// Adds a change, and wakes the consumer.
   func add(_ change: ObservedChange) {
     state.withLock { $0.add(change) }
     signal.set()
@@ -153,11 +156,11 @@ final class Observation: Sendable {
     state.withLock { $0.didSee(version, rows) }
   }
 
-  /// What commits up to a version have changed, of those that were delivered; nil: nothing.
+  /// Returns the combined changes of the delivered commits up to a version, or `nil` if there are none.
   func due(through version: CommitVersion) -> ObservedChange? { state.withLock { $0.due(through: version) } }
 
-  /// Waits for a change; false when the database was closed. Throws why nothing comes any more, once, and
-  /// `CancellationError`.
+  /// Waits for a change. Returns false when the database has been closed. Throws the error that ended the observation,
+  /// once, and `CancellationError`.
   func wait() async throws -> Bool {
     while true {
       try Task.checkCancellation()
@@ -170,7 +173,8 @@ final class Observation: Sendable {
     }
   }
 
-  /// All changes that there are, which the consumer has seen with that; nil when the database was closed. Throws as `wait`.
+  /// Waits for changes, and removes and returns all of them, which the consumer has thereby seen. Returns `nil` when
+  /// the database has been closed. Throws as `wait` does.
   func next() async throws -> ObservedChange? {
     while try await wait() {
       if let change = state.withLock({ $0.takeAll() }) { return change }

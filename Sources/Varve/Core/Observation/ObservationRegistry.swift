@@ -1,25 +1,25 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// Who observes which rows and collections.
+/// The observers of rows and collections.
 ///
-/// All observers share one subscription, from which one task takes the commits and notifies those concerned: a commit
-/// costs the committing thread the same for one observer and for thousands. A row's observers are found by its key, so
-/// unconcerned observers cost nothing either. Observers that examine rows themselves, as queries do, share what is read
-/// of them.
+/// All observers share one subscription, from which one task takes the commits and notifies the observers concerned: a
+/// commit costs the committing thread the same for one observer and for thousands. The observers of a row are found by
+/// its key, so unconcerned observers cost nothing either. Observers that examine rows themselves, as queries do, share
+/// the rows that are read for them.
 ///
 /// # Concurrency
-/// One lock, never held while an observer is notified. The task runs as long as there are observers.
+/// There is one lock, which is never held while an observer is notified. The task runs as long as there are observers.
 final class ObservationRegistry: Sendable {
   fileprivate struct Watchers {
     var collection: [UInt64: Observation] = [:]
-    /// By the encoded key.
+    /// The observers of rows, by the encoded key of the row.
     var rows: [[UInt8]: [UInt64: Observation]] = [:]
-    /// Those that look at the rows.
+    /// The observers that examine the collection's rows.
     var watched: [UInt64: Watched] = [:] { didSet { listed = nil } }
     private var listed: [Watched]?
 
-    /// All of `watched`, made once between two changes of these.
+    /// Returns all of `watched`. The array is made only once until `watched` changes.
     mutating func allWatched() -> [Watched] {
       if let listed { return listed }
       let made = Array(watched.values)
@@ -37,19 +37,19 @@ final class ObservationRegistry: Sendable {
 
   fileprivate struct State {
     var watchers: [String: Watchers] = [:]
-    /// Those that look at whole commits.
+    /// The observers that examine whole commits.
     var watched: [UInt64: Watched] = [:]
     var nextNumber: UInt64 = 0
     /// The task that takes commits from the subscription; the number distinguishes it from earlier ones.
     var task: (number: UInt64, task: Task<Void, Never>)?
-    /// All observers know of the commits up to this one.
+    /// The last commit up to which all observers were notified.
     var delivered = CommitVersion.zero
-    /// Those that wait until that is so of a later one.
+    /// The callers that wait for the delivery of a later commit.
     var waiting: [(version: CommitVersion, continuation: CheckedContinuation<Void, Never>)] = []
-    /// What commits that change no row have written to parts, and the last of these commits: a task looks at it.
+    /// The writes to parts by commits that change no row, and the last of these commits. A task will process them.
     var partWrites: (noted: PartWrites.Noted, version: CommitVersion)?
 
-    /// Returns those that need not wait any more.
+    /// Notes that commits up to a version are delivered. Returns the continuations that need not wait any longer.
     mutating func deliver(through version: CommitVersion) -> [CheckedContinuation<Void, Never>] {
       delivered = max(delivered, version)
       let done = waiting.filter { $0.version <= delivered }.map(\.continuation)
@@ -59,23 +59,24 @@ final class ObservationRegistry: Sendable {
   }
 
   private let state = FutexLock(State())
-  /// The parts that those who look at whole commits have read.
+  /// The parts that observers of whole commits have read.
   let parts = ObservedParts()
-  /// The collections whose rows those who look at them compare with what they were.
+  /// The collections whose rows observers compare with their previous content.
   let rows = ObservedRows()
   let sharedReads = SharedReads()
 
-  /// Whether there is no observer.
+  /// Whether there are no observers.
   var isEmpty: Bool { state.withLock { $0.watchers.isEmpty && $0.watched.isEmpty } }
 
   // MARK: - Observers
 
-  /// Adds an observer, whose first look is due.
+  /// Adds an observer, whose first notification is due at once.
   func observe(_ location: ObservedTarget, in database: DatabaseCore) throws -> HeldObservation {
     let compared = location.comparedCollection
     if let compared { rows.add(compared) }
     do {
-      // Made outside of the lock, and dropped again where another observer was faster: it may read.
+      // The subscription is made outside of the lock, because making it may read, and is dropped if another observer
+      // was faster.
       var begun = try state.withLock { $0.task == nil } ? Self.begin(database) : nil
       while true {
         if let held = add(location, begun, database) { return held }
@@ -91,7 +92,7 @@ final class ObservationRegistry: Sendable {
     try database.subscribe(after: nil, capacity: ChangeLimits.bufferedEvents, readsFeed: false)
   }
 
-  /// Nil where nothing takes commits, and no subscription was begun.
+  /// Adds an observer. Returns `nil` if no task takes commits and no subscription was passed.
   private func add(
     _ location: ObservedTarget, _ begun: (subscription: HeldSubscription, position: CommitVersion)?,
     _ database: DatabaseCore
@@ -118,7 +119,7 @@ final class ObservationRegistry: Sendable {
     }
   }
 
-  /// An observer has gone.
+  /// Removes an observer.
   func remove(_ location: ObservedTarget, _ number: UInt64) {
     if let compared = location.comparedCollection { rows.remove(compared) }
     let task = state.withLock { state in
@@ -127,7 +128,7 @@ final class ObservationRegistry: Sendable {
       defer { state.task = nil }
       return state.task?.task
     }
-    // No consumer waits: each that does has an observation.
+    // No consumer waits, because each waiting consumer holds an observation.
     task?.cancel()
   }
 
@@ -142,7 +143,7 @@ final class ObservationRegistry: Sendable {
       }
       end(nil, number)
     } catch is CancellationError {
-      // There are no observers left.
+      // A cancellation means that there are no observers left.
     } catch {
       end(error, number)
     }
@@ -153,8 +154,8 @@ final class ObservationRegistry: Sendable {
     for continuation in done { continuation.resume() }
   }
 
-  /// Returns when every observer knows of the commits up to a version that was delivered to subscriptions, or when nothing
-  /// comes any more.
+  /// Waits until every observer is notified of the commits up to a version that was delivered to subscriptions, or
+  /// until delivery has ended.
   func delivered(through version: CommitVersion) async {
     await withCheckedContinuation { continuation in
       let isDone = state.withLock { state in
@@ -166,7 +167,7 @@ final class ObservationRegistry: Sendable {
     }
   }
 
-  /// Notifies the observers that an event concerns; none if another task has taken over.
+  /// Notifies the observers that an event concerns, unless another task has taken over.
   private func notify(_ event: ChangeEvent, _ number: UInt64) {
     let concerned: [(Observation, ObservedChange)] = state.withLock { state in
       guard state.task?.number == number else { return [] }
@@ -178,7 +179,7 @@ final class ObservationRegistry: Sendable {
     for (observation, change) in concerned { observation.add(change) }
   }
 
-  /// Shows a commit to those that look at it themselves.
+  /// Passes a commit to the observers that examine changes themselves.
   private func show(_ changes: ChangeSet, _ number: UInt64, _ database: DatabaseCore) async {
     let (whole, byCollection) = state.withLock { state -> ([Watched], [(String, [Watched])]) in
       guard state.task?.number == number, !changes.isEverythingCleared else { return ([], []) }
@@ -203,7 +204,7 @@ final class ObservationRegistry: Sendable {
       return
     }
     let keys = rows.states.pairs.map { rows.key($0.key) }
-    // Its rows are in memory, as a rule: they were just written.
+    // The rows were just written, so they are usually in memory.
     let isRead: Void?? = try? await database.readAtOnceOrAside {
       try database.atPresent { snapshot in
         try database.read(at: snapshot) { tx in
@@ -218,11 +219,12 @@ final class ObservationRegistry: Sendable {
         }
       }
     }
-    // What can't be read here, the observers find out.
+    // If the rows can't be read here, a reload lets the observers encounter the error.
     if isRead == nil { for one in watched { one.observation.add(reload) } }
   }
 
-  /// A commit that changes no row was acknowledged: each observer that has not seen it is registered by now.
+  /// Called when a commit that changes no row is acknowledged. Every observer that has not seen the commit is
+  /// registered by now.
   func didWrite(_ parts: PartWrites.Noted, _ version: CommitVersion) {
     let isFirst = state.withLock { state in
       if state.watched.isEmpty { return false }
@@ -234,7 +236,7 @@ final class ObservationRegistry: Sendable {
       state.partWrites = (noted, version)
       return false
     }
-    // Not on this thread, which commits.
+    // The observers are notified on another thread, because this one commits.
     if isFirst { Task.detached { [self] in showParts() } }
   }
 
@@ -249,7 +251,7 @@ final class ObservationRegistry: Sendable {
     }
   }
 
-  /// Nothing comes any more.
+  /// Ends all observations, because no more commits are delivered.
   private func end(_ error: (any Error)?, _ number: UInt64) {
     let (all, waiting) = state.withLock { state in
       guard state.task?.number == number else {
@@ -316,7 +318,8 @@ extension ObservationRegistry.State {
     return concerned
   }
 
-  /// The observers of the rows that changed: by whichever is fewer, rows or observed keys.
+  /// Returns the observers of the changed rows. It iterates over the changed rows or over the observed keys, whichever
+  /// are fewer.
   private func rows(
     _ observed: [[UInt8]: [UInt64: Observation]], _ changes: ChangeSet.Rows
   ) -> [Observation] {
@@ -335,7 +338,7 @@ extension ObservationRegistry.State {
   }
 }
 
-/// An observation that lasts as long as this object.
+/// An observation that ends when this object is released.
 final class HeldObservation: Sendable {
   let observation: Observation
   let database: DatabaseCore

@@ -1,20 +1,20 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// The families of parts that observers have read: what transactions write to these is noted.
+/// The families of parts that observers have read. Transactions note what they write to them.
 ///
-/// Safe from any thread. A transaction that begins where nothing of parts is observed pays for one load.
+/// It is safe to use from any thread. If no part is observed, a transaction pays one atomic load at its beginning.
 final class ObservedParts: Sendable {
   private let counts = FutexLock<[UInt32: Int]>([:])
   private let isEmpty = Atomic<Bool>(true)
 
-  /// What a transaction that begins now notes; nil: nothing.
+  /// Returns the object with which a transaction that begins now notes its writes, or `nil` if no part is observed.
   func makeWrites() -> PartWrites? {
     if isEmpty.load(ordering: .acquiring) { return nil }
     return PartWrites(counts.withLock { Set($0.keys) })
   }
 
-  /// An observer has read these, instead of those.
+  /// Replaces the families that an observer has read before by those that it has read now.
   func replace(_ old: Set<UInt32>, by new: Set<UInt32>) {
     if old == new { return }
     counts.withLock { counts in

@@ -1,14 +1,17 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// The collections of which observers compare what rows are with what they were: transactions note the rows that they replace.
+/// The collections whose rows observers compare with their previous content. Transactions note the rows that they
+/// replace in them.
 ///
-/// Safe from any thread. A transaction that begins where no collection is compared pays for one load.
+/// It is safe to use from any thread. If no collection is compared, a transaction pays one atomic load at its
+/// beginning.
 final class ObservedRows: Sendable {
   private let counts = FutexLock<[String: Int]>([:])
   private let isEmpty = Atomic<Bool>(true)
 
-  /// What a transaction that begins now notes; nil: nothing.
+  /// Returns the object with which a transaction that begins now notes the rows that it replaces, or `nil` if no
+  /// collection is compared.
   func makeReplacedRows() -> ReplacedRows? {
     if isEmpty.load(ordering: .acquiring) { return nil }
     return ReplacedRows(in: counts.withLock { Set($0.keys) })
@@ -30,13 +33,13 @@ final class ObservedRows: Sendable {
   }
 }
 
-/// The rows that a transaction replaces, as it found them, of collections that are compared.
+/// The rows that a transaction replaces in compared collections, as the transaction found them.
 ///
-/// It belongs to its transaction; what it noted goes with the commit. A row that the transaction had changed before it came
-/// here is not in it: of such a row nothing is known.
+/// It belongs to its transaction, and what it has noted is passed on with the commit. A row that the transaction had
+/// changed before this object was made is missing: nothing is known of its previous content.
 final class ReplacedRows {
   private let collections: Set<String>
-  /// By the number of the collection and the key in its families.
+  /// The rows, by the number of the collection and the key in its families.
   private(set) var noted: [UInt32: ByteTable<[UInt8]>] = [:]
 
   init(in collections: Set<String>) { self.collections = collections }
@@ -45,7 +48,7 @@ final class ReplacedRows {
 
   private var byteCount = 0
 
-  /// Notes a row that is about to be changed for the first time. What is beyond the limit is left out.
+  /// Notes a row that is about to be changed for the first time. Rows beyond the limit are left out.
   func note(_ row: [UInt8], _ key: [UInt8], _ info: CollectionInfo) {
     let size = key.count + row.count
     guard byteCount + size <= ChangeLimits.replacedBytes, noted[info.record.id]?[key] == nil else { return }

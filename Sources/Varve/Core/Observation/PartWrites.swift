@@ -1,28 +1,29 @@
-/// What a transaction writes to parts that are observed: its commit wakes the observers that have read one of these keys.
+/// The writes of a transaction to observed parts. Its commit wakes the observers that have read one of the written
+/// keys.
 ///
-/// A part that is not observed costs each write a look at whether there is one of these. It belongs to its transaction;
-/// what it noted goes with the commit.
+/// A write to a part that is not observed costs only a check whether such an object exists. The object belongs to its
+/// transaction, and what it has noted is passed on with the commit.
 final class PartWrites {
   private(set) var noted: Noted
 
-  /// `families` are those of the parts that are observed.
+  /// Creates an object without writes. `families` are those of the observed parts.
   init(_ families: Set<UInt32>) { noted = Noted(families: families) }
 
-  /// What transactions have written.
+  /// The noted writes of one or several transactions.
   struct Noted: Sendable {
-    /// The families of which all writes are in it.
+    /// The families for which all writes are included.
     private(set) var families: Set<UInt32>
-    /// What was written, by family; also what a savepoint has undone.
+    /// The written keys and ranges, by family, including those that a savepoint has undone.
     fileprivate(set) var touched: [UInt32: TouchedKeys] = [:]
 
     fileprivate init(families: Set<UInt32>) { self.families = families }
 
-    /// Of a transaction that has noted nothing.
+    /// The value for a transaction that has noted nothing.
     static let unknown = Noted(families: [])
 
     var byteCount: Int { touched.values.reduce(0) { $0 + $1.byteCount } }
 
-    /// Adds those of later transactions.
+    /// Adds the writes of later transactions.
     mutating func merge(_ later: Noted) {
       families.formIntersection(later.families)
       for (family, ranges) in later.touched { touched[family, default: TouchedKeys()].merge(ranges) }

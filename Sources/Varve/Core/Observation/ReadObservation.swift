@@ -1,18 +1,19 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// What a closure reads, now and each time that a commit changes what it has read: see `Database.observe(_:)`.
+/// A sequence of what a closure reads, at the beginning and each time that a commit changes what it has read: see
+/// `Database.observe(_:)`.
 ///
-/// Safe from any thread; an iterator belongs to one task.
+/// It is safe to use from any thread; an iterator belongs to one task.
 public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
-  /// What the closure returned.
+  /// The result of the closure.
   public typealias Element = Value
 
   private let database: DatabaseCore
   private let read: @Sendable (ReadTransaction) throws -> Value
-  /// Whether a value is the same as the one before.
+  /// Returns whether a value is the same as the one before.
   private let isSame: @Sendable (Value, Value) -> Bool
-  /// What is read, where observers of the same read once for all; nil: this one reads for itself.
+  /// The key by which observers of the same read share it, or `nil` if this one reads for itself.
   private let key: (any Hashable & Sendable)?
 
   init(
@@ -26,7 +27,7 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
     self.read = read
   }
 
-  /// Begins an iteration: with what is read then.
+  /// Creates an iterator, whose first element is what is read then.
   public func makeAsyncIterator() -> Iterator {
     let watcher = ReadWatcher(database)
     return Iterator(
@@ -34,12 +35,12 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
         try database.observations.observe(.watched(watcher, collection: nil), in: database)
       },
       watcher: watcher,
-      // Of another process's commits the version is known only by looking.
+      // The version of another process's commit is known only by reading, so a follower does not share reads.
       shared: database.options.follows ? nil : key.map { database.observations.sharedReads.read($0, of: Value.self) },
       read: read, isSame: isSame)
   }
 
-  /// A look at what a closure reads.
+  /// An iterator over what a closure reads.
   public struct Iterator: AsyncIteratorProtocol {
     fileprivate var observation: Result<HeldObservation, any Error>?
     fileprivate let watcher: ReadWatcher
@@ -48,13 +49,14 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
     fileprivate let isSame: @Sendable (Value, Value) -> Bool
     fileprivate var last: Value?
 
-    /// The next value, at the first call at once; nil when the database was closed.
+    /// Waits for the next value and returns it. The first call returns at once. Returns `nil` when the database has
+    /// been closed.
     public mutating func next() async throws -> Value? {
       guard let observation else { return nil }
       do {
         if let value = try await next(observation.get()) { return value }
       } catch let error as CancellationError {
-        // The look stays.
+        // A cancelled call leaves the observation intact.
         throw error
       } catch {
         self.observation = nil
@@ -69,8 +71,8 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
         watcher.begin()
         let seen: SharedRead<Value>.Found?
         if let shared {
-          // What was delivered before the watcher began was compared with what was read before: all of that has to be in the
-          // value, and not just the commit that woke this observer.
+          // The commits that were delivered before the watcher began were compared with the previous read: the value
+          // has to include all of them, and not only the commit that woke this observer.
           let database = held.database
           let present = try database.changes.whileOpen { try database.publication.snapshot().version }
           guard let present else { return nil }
@@ -88,7 +90,7 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
       return nil
     }
 
-    /// Runs the closure at the present snapshot; nil where the database is closed.
+    /// Runs the closure at the present snapshot. Returns `nil` if the database is closed.
     private func found(_ database: DatabaseCore) async throws -> SharedRead<Value>.Found? {
       let read = read
       return try await database.readAside {
@@ -104,18 +106,18 @@ public struct ReadObservation<Value: Sendable>: AsyncSequence, Sendable {
 @available(*, unavailable)
 extension ReadObservation.Iterator: Sendable {}
 
-/// Compares commits with what a closure has read.
+/// A watcher that compares commits with what a closure has read.
 private final class ReadWatcher: RowWatcher {
-  // Not the database, which may end before this.
+  // The watcher does not hold the database, which may be released earlier.
   private let catalog: Catalog
   private let extensions: ExtensionRegistry
   private let parts: ObservedParts
   private let state = FutexLock(State())
 
   private struct State {
-    /// Nil while the closure runs: what it reads is not known, and every commit counts.
+    /// The reads of the closure, or `nil` while it runs: they are not known then, and every commit counts.
     var reads: RecordedReads?
-    /// The families that this has as observed.
+    /// The families that are registered as observed for this watcher.
     var partFamilies: Set<UInt32> = []
   }
 

@@ -1,21 +1,21 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// What a closure has read: by it, commits are found that concern the closure.
+/// The reads of a closure, which determine the commits that concern it.
 struct RecordedReads: Sendable {
-  /// The collections that were asked for, also those that were not there.
+  /// The names of the collections that were looked up, whether they exist or not.
   var collections: Set<String> = []
-  /// Those of them that were not there.
+  /// The names of the looked-up collections that did not exist.
   var missing: Set<String> = []
-  /// Whether all collections were asked for.
+  /// Whether all collections were enumerated.
   var readsAll = false
-  /// Whether a part was asked for that is being built: each commit may be the one with which it has all rows.
+  /// Whether a part that is still being built was used: any commit may be the one with which it has all rows.
   let metUnready: Bool
   /// The extensions that were used.
   let extensions: [Used]
-  /// What was read of each family.
+  /// The keys and ranges that were read, by the number of the family.
   let families: [UInt32: TouchedKeys]
-  /// Which of these have parts and settings of extensions.
+  /// The families among these that contain parts and settings of extensions.
   let partFamilies: Set<UInt32>
 
   init(_ extensions: [OpenExtension], _ families: [UInt32: TouchedKeys], metUnready: Bool) {
@@ -28,10 +28,10 @@ struct RecordedReads: Sendable {
   /// An extension that was used.
   struct Used: Sendable {
     let registered: RegisteredExtension
-    /// Its families then, by part; nil where its parts can't be compared with what commits write to them: another program
-    /// writes, or it answers from what it shares.
+    /// The families of the extension at that time, by part, or `nil` if its parts can't be compared with what commits
+    /// write to them, because another program writes the database or the extension uses its shared state.
     let families: [UInt32?]?
-    /// Where its settings are.
+    /// The families of the extension's settings.
     let settings: [UInt32]
 
     init(_ open: OpenExtension) {
@@ -41,16 +41,17 @@ struct RecordedReads: Sendable {
       families = isCompared ? open.registered.families.map { $0?.number } : nil
     }
 
-    /// All families that it keeps something in.
+    /// All families in which the extension keeps data.
     var storage: [UInt32] { (families ?? []).compactMap { $0 } + settings }
   }
 
-  /// Whether a commit changes what was read.
+  /// Returns whether a commit changes what was read.
   func areChanged(by changes: ChangeSet, _ catalog: Catalog, _ registry: ExtensionRegistry) -> Bool {
     if readsAll || metUnready || changes.isEverythingCleared { return true }
     if let parts = changes.parts, areTouched(by: parts) { return true }
-    // Not all that was read was noted, and the transaction may have written to it beside its rows. Of a commit of another
-    // program nothing is noted, and what was read of its extensions counts by the rows of their scope.
+    // If the commit has not noted all writes to the parts that were read, its transaction may have written to them in
+    // addition to rows. Commits of another program note nothing; for them, reads of extensions count by the rows of the
+    // extensions' scopes.
     if !changes.isFromFeed, !partFamilies.isSubset(of: changes.parts?.families ?? []) { return true }
     let unknown = extensions.filter { !isKnown($0, by: changes.parts, registry) }
     return changes.collections.contains { name, rows in
@@ -67,18 +68,19 @@ struct RecordedReads: Sendable {
     }
   }
 
-  /// Whether a commit that changes no row changes what was read.
+  /// Returns whether a commit that changes no row changes what was read.
   func areChanged(by parts: PartWrites.Noted, _ registry: ExtensionRegistry) -> Bool {
     metUnready || areTouched(by: parts) || !extensions.allSatisfy { isKnown($0, by: parts, registry) }
   }
 
-  /// Whether a commit has written to a part what was read of it.
+  /// Returns whether a commit has written to a part what was read of it.
   private func areTouched(by parts: PartWrites.Noted) -> Bool {
     parts.touched.contains { family, written in families[family]?.intersects(written) ?? false }
   }
 
-  /// Whether what a commit means for what was read of an extension can be seen by the keys that it has written to parts: all
-  /// that were read were noted, and are where they were. Where not, its parts count as all rows of its scope.
+  /// Returns whether the effect of a commit on the reads of an extension can be determined by the keys written to its
+  /// parts: all families that were read were noted, and are unchanged. Otherwise the extension's reads count as reads
+  /// of all rows of its scope.
   private func isKnown(_ used: Used, by parts: PartWrites.Noted?, _ registry: ExtensionRegistry) -> Bool {
     guard let parts, let read = used.families, registry.list[used.registered.name] === used.registered,
       used.registered.families.map({ $0?.number }) == read
@@ -87,7 +89,7 @@ struct RecordedReads: Sendable {
   }
 }
 
-/// A snapshot that notes what is read of it.
+/// A snapshot that records what is read of it.
 final class RecordingSnapshot: StorageSnapshot {
   private let snapshot: any StorageSnapshot
   private let families = FutexLock<[UInt32: TouchedKeys]>([:])
@@ -112,7 +114,7 @@ final class RecordingSnapshot: StorageSnapshot {
   ) throws -> StoragePage {
     let page = try snapshot.page(
       range, in: family, isReverse: isReverse, keysOnly: keysOnly, byteLimit: byteLimit, rowLimit: rowLimit)
-    // What is beyond the page was not read.
+    // Keys beyond the page were not read.
     var read = range
     if !page.isLast, page.count > 0 {
       let last = page.key(page.count - 1)
@@ -124,13 +126,13 @@ final class RecordingSnapshot: StorageSnapshot {
 }
 
 extension DatabaseCore {
-  /// Runs `body` at a snapshot, and notes what it reads.
+  /// Runs `body` at a snapshot, and records what it reads.
   func recording<Result>(
     at snapshot: any StorageSnapshot, _ body: (ReadTransaction) throws -> Result
   ) throws -> (Result, RecordedReads) {
     let recording = RecordingSnapshot(snapshot)
     let transaction = ReadTransaction(database: self, snapshot: recording)
-    // It notes the collections that are asked for.
+    // The check records the collections that are looked up.
     transaction.reads = StorageCheck(recording)
     defer { transaction.end() }
     let result = try ThreadFrame.run(transaction, body)

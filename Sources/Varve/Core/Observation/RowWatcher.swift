@@ -1,12 +1,13 @@
-/// Who looks at what commits change, to find out which of it concerns an observation.
+/// A watcher, which examines the changes of commits and determines which of them concern an observation.
 ///
-/// It is asked by the task that delivers commits, and never by a thread that commits.
+/// It is called by the task that delivers commits, and never by a thread that commits.
 protocol RowWatcher: AnyObject, Sendable {
-  /// Whether a commit may concern it, by the names of collections and the keys of rows alone.
+  /// Returns whether a commit may concern the observation, according to the names of collections and the keys of rows
+  /// alone.
   func mayConcern(_ changes: ChangeSet) -> Bool
-  /// Whether what a commit that changes no row has written to parts may concern it.
+  /// Returns whether the writes to parts by a commit that changes no row may concern the observation.
   func mayConcern(_ parts: PartWrites.Noted) -> Bool
-  /// The rows that concern it, of one collection.
+  /// Returns the keys of the rows of one collection that concern the observation.
   func concerned(_ rows: ChangedRows) throws -> [[UInt8]]
 }
 
@@ -14,16 +15,16 @@ extension RowWatcher {
   func mayConcern(_ parts: PartWrites.Noted) -> Bool { false }
 }
 
-/// The rows of one collection that a commit has changed, as they are now: read once for all who watch.
+/// The current rows of one collection that a commit has changed. They are read once for all watchers.
 ///
-/// Used by one thread.
+/// It is used by one thread.
 final class ChangedRows {
   let info: CollectionInfo
   let transaction: ReadTransaction
-  /// Without the collection's prefix.
+  /// The keys of the rows, without the collection's prefix.
   let keys: [[UInt8]]
   private var stored: [[UInt8]?]?
-  /// Of each type an array of optional instances.
+  /// The decoded instances: for each type an array of optional instances.
   private var instances: [ObjectIdentifier: any Sendable] = [:]
 
   init(_ info: CollectionInfo, _ keys: [[UInt8]], _ transaction: ReadTransaction) {
@@ -32,7 +33,7 @@ final class ChangedRows {
     self.transaction = transaction
   }
 
-  /// The rows; nil where one was removed.
+  /// Returns the rows, with `nil` for each that was removed.
   func rows() throws -> [StoredRow?] {
     let storageKeys = keys.map { info.prefix + $0 }
     let bytes: [[UInt8]?]
@@ -45,7 +46,8 @@ final class ChangedRows {
     return try zip(storageKeys, bytes).map { key, bytes in try bytes.map { try transaction.stored(key, $0, info) } }
   }
 
-  /// What `decode` makes of the rows, once for all who ask for the same. Those that can't be decoded are left out.
+  /// Returns the results of `decode` for the rows, which are made once for all callers with the same `id`. A row that
+  /// can't be decoded is `nil`.
   func instances<Instance: Sendable>(
     _ id: ObjectIdentifier, _ decode: (StoredRow) throws -> Instance
   ) throws -> [Instance?] {

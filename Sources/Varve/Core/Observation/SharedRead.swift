@@ -1,13 +1,13 @@
 internal import FutexLocks
 
-/// A read that several observers have in common, as those of equal queries: it is made once for all of them.
+/// A read that several observers share, such as those of equal queries: it is made once for all of them.
 ///
-/// An observer needs what is read at a commit or after it. Where that is known it is used; where another observer is reading,
-/// its result is waited for.
+/// An observer needs what is read at a given commit or later. If such a result is known, it is used; if another
+/// observer is reading, its result is awaited.
 ///
-/// Safe from any thread.
+/// It is safe to use from any thread.
 final class SharedRead<Value: Sendable>: AnySharedRead, Sendable {
-  /// What was read.
+  /// The result of a read.
   struct Found: Sendable {
     let version: CommitVersion
     let value: Value
@@ -28,7 +28,8 @@ final class SharedRead<Value: Sendable>: AnySharedRead, Sendable {
 
   private let state = FutexLock(State())
 
-  /// What is read at a commit or after it, by `body` where no observer has. Throws what `body` throws; then the next observer reads.
+  /// Returns what is read at a commit or later, and runs `body` if no observer has read it. Throws what `body` throws;
+  /// another waiting observer then reads.
   func value(since version: CommitVersion, _ body: () async throws -> Found?) async throws -> Found? {
     while true {
       let step: Step = state.withLock { state in
@@ -49,7 +50,7 @@ final class SharedRead<Value: Sendable>: AnySharedRead, Sendable {
     }
   }
 
-  /// Returns when no observer reads.
+  /// Waits until no observer reads.
   private func wait() async {
     await withCheckedContinuation { continuation in
       let isOver = state.withLock { state in
@@ -71,10 +72,10 @@ final class SharedRead<Value: Sendable>: AnySharedRead, Sendable {
   }
 }
 
-/// One of any type.
+/// A shared read of any type.
 protocol AnySharedRead: AnyObject, Sendable {}
 
-/// The reads that observers have in common, as long as there are any, by what is read.
+/// The reads that observers share, by key. A read exists as long as an observer holds it.
 final class SharedReads: Sendable {
   private struct Reference {
     weak var read: (any AnySharedRead)?
@@ -82,7 +83,8 @@ final class SharedReads: Sendable {
 
   private let reads = FutexLock<[AnyHashable: Reference]>([:])
 
-  /// The read of a key: one for all callers while one of them holds it. Complexity: O(n) of the keys for the first who asks.
+  /// Returns the read of a key, which is the same for all callers while one of them holds it. Complexity: O(n) of the
+  /// keys for the first caller.
   func read<Value: Sendable>(_ key: any Hashable & Sendable, of type: Value.Type) -> SharedRead<Value> {
     let key = AnyHashable(key)
     return reads.withLock { reads in

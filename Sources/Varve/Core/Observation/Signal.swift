@@ -1,11 +1,11 @@
 internal import Synchronization
 
-/// Where tasks wait until there is something for them to look at.
+/// A signal on which tasks wait until there may be something to process.
 ///
-/// It is set until a waiting caller has taken it, so what happens between a look and the wait after it is not
-/// missed. Who wakes looks again: a wake-up means that it may be worth it.
+/// It stays set until a waiting caller has consumed it, so an event between a check and the wait that follows is not
+/// missed. A task that is woken checks again: a wake-up only means that there may be something.
 ///
-/// Safe from any thread. Tasks are woken outside of the lock.
+/// It is safe to use from any thread. Tasks are resumed outside of the lock.
 final class Signal: Sendable {
   private struct State {
     var isSet = false
@@ -15,7 +15,7 @@ final class Signal: Sendable {
 
   private let state = Mutex(State())
 
-  /// Wakes all who wait, or the next one who would.
+  /// Wakes all waiting tasks, or lets the next call of `wait()` return at once if there are none.
   func set() {
     let woken = state.withLock { state in
       if state.waiters.isEmpty { state.isSet = true }
@@ -25,7 +25,7 @@ final class Signal: Sendable {
     for waiter in woken.values { waiter.resume() }
   }
 
-  /// Returns when it was set since someone waited last, or when the task is cancelled.
+  /// Waits until the signal was set since the last wait, or until the task is cancelled.
   func wait() async {
     let number = state.withLock { state in
       state.nextNumber += 1
@@ -39,7 +39,7 @@ final class Signal: Sendable {
           return state.isSet
         }
         if isSet { return continuation.resume() }
-        // A cancellation before this has found no one; so it is looked for here again.
+        // A cancellation before this point has found no waiter, so it is checked for here again.
         if Task.isCancelled { leave(number) }
       }
     } onCancel: {

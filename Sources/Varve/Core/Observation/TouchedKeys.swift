@@ -1,16 +1,16 @@
-/// Keys and ranges of keys of one family; where they are too many, all of it.
+/// A set of keys and ranges of one family, or all of the family if there are too many.
 struct TouchedKeys: Sendable {
   private(set) var keys: Set<[UInt8]> = []
   private(set) var ranges: [StorageRange] = []
-  /// There were too many: all of the family counts.
+  /// Whether all of the family counts, because there were too many keys and ranges.
   private(set) var isAll = false
 
-  /// With more than these, all of the family counts.
+  /// The maximum number of keys and ranges. With more, all of the family counts.
   static var countMaximum: Int { 1_000 }
 
   var isEmpty: Bool { !isAll && keys.isEmpty && ranges.isEmpty }
 
-  /// About how much memory they take.
+  /// The approximate memory in bytes of the keys and ranges.
   var byteCount: Int {
     keys.reduce(0) { $0 + 32 + $1.count } + ranges.reduce(0) { $0 + 64 + $1.lower.count + ($1.upper?.count ?? 0) }
   }
@@ -41,7 +41,7 @@ struct TouchedKeys: Sendable {
     ranges = []
   }
 
-  /// Complexity: O(n) of the ranges.
+  /// Returns whether the set contains a key. Complexity: O(n) of the ranges.
   func contains(_ key: [UInt8]) -> Bool {
     isAll || keys.contains(key)
       || ranges.contains { range in
@@ -49,7 +49,7 @@ struct TouchedKeys: Sendable {
       }
   }
 
-  /// Whether a key is in both. Complexity: O(n · m) of the ranges, and O(n) of the keys.
+  /// Returns whether the sets have a key in common. Complexity: O(n · m) of the ranges, and O(n) of the keys.
   func intersects(_ other: TouchedKeys) -> Bool {
     if isEmpty || other.isEmpty { return false }
     if isAll || other.isAll { return true }
@@ -59,7 +59,7 @@ struct TouchedKeys: Sendable {
 }
 
 extension StorageRange {
-  /// Of two ranges that are not empty, whether a key can be in both.
+  /// Returns whether two ranges that are not empty can have a key in common.
   fileprivate func overlaps(_ other: StorageRange) -> Bool {
     (upper.map { ByteOrder.precedes(other.lower, $0) } ?? true)
       && (other.upper.map { ByteOrder.precedes(lower, $0) } ?? true)

@@ -1,10 +1,10 @@
-/// An object or metadata as the coder of its collection writes it, with the numbers that the catalog has for its version
-/// and its shape.
+/// An object or metadata as written by the coder of its collection, with the catalog's numbers for its version and its
+/// shape.
 package struct CodedValue: Sendable {
   package let version: UInt32
   package let shape: UInt32
   package let bytes: [UInt8]
-  /// The number of its coder; nil: the one that the collection was made with.
+  /// The number of the coder, or `nil` for the coder with which the collection was made.
   package let coder: UInt8?
 
   package init(coder: UInt8? = nil, version: UInt32, shape: UInt32, bytes: [UInt8]) {
@@ -14,7 +14,7 @@ package struct CodedValue: Sendable {
     self.bytes = bytes
   }
 
-  /// A row of the family `metadata`.
+  /// The value as a row of the family `metadata`.
   var metadataRow: [UInt8] {
     var row: [UInt8] = []
     row.reserveCapacity(bytes.count + 4)
@@ -24,7 +24,7 @@ package struct CodedValue: Sendable {
 }
 
 extension WriteTransaction {
-  /// Sets a row from bytes that are in the form of its collection's coder. A row that exists keeps its row id.
+  /// Sets a row from bytes in the form of its collection's coder. A row that exists keeps its row id.
   package func setCoded(
     _ object: CodedValue, metadata: CodedValue?, storageKey key: [UInt8], _ info: CollectionInfo
   ) throws {
@@ -34,7 +34,7 @@ extension WriteTransaction {
       hasMetadata: metadata != nil, coder: object.coder, version: object.version, shape: object.shape)
     header.id = try old?.header.id ?? database.catalog.nextRowID()
     let bytes = unsafe header.row(object.bytes.span.bytes)
-    // Extensions receive the object: bytes that the definition can't read are refused, and not stored.
+    // Extensions receive the object, so bytes that the definition can't read are refused instead of stored.
     let isHeard = isRead(info) && info.definition != nil
     let known: (any Codable)? = isHeard ? try database.coding.definedObject(try stored(key, bytes, info)) : nil
     let metadata = metadata.map { EncodedMetadata(bytes: $0.metadataRow) }

@@ -1,19 +1,19 @@
-/// A row that left its transaction: what an asynchronous sequence of rows gives.
+/// A row that has left its transaction: the element of an asynchronous sequence of rows.
 ///
-/// It has the row as it was at the sequence's snapshot, and stays as it is. Nothing of it is decoded until it is asked for,
-/// each time again. Safe from any thread.
+/// It contains the row as of the sequence's snapshot, and does not change. Nothing is decoded until it is requested,
+/// and then again for each request. It is safe to use from any thread.
 public struct FetchedRow: Sendable {
   let info: CollectionInfo
-  /// In the collection's families.
+  /// The key in the collection's families.
   let storageKey: [UInt8]
   private let bytes: [UInt8]
   private let header: RowHeader
   private let objectOffset: Int
-  /// As they are in their family; nil where the row has none.
+  /// The metadata as stored in their family, or `nil` if the row has none.
   private let metadataRow: [UInt8]?
   private let coding: ObjectCoding
 
-  /// `metadata` is asked where the row has some. Throws `.corruption`, with the row's key.
+  /// Creates a row. `metadata` is called if the row has metadata. Throws `.corruption`, with the row's key.
   init(
     _ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo, _ coding: ObjectCoding, metadata: () throws -> [UInt8]?
   ) throws {
@@ -29,46 +29,46 @@ public struct FetchedRow: Sendable {
     metadataRow = header.hasMetadata ? try metadata() : nil
   }
 
-  /// Which row it is.
+  /// The key of the row.
   public var key: RowKey { info.key(of: storageKey) }
 
-  /// The key as a type. Throws `.invalidKey` where it is of another.
+  /// Returns the key as a type. Throws `.invalidKey` if it is of another type.
   public func key<Key: KeyCodable>(as type: Key.Type = Key.self) throws -> Key { try key.key(as: type) }
 
   /// The number of the row.
   public var id: RowID { header.id }
 
-  /// Whether the row has metadata.
+  /// A Boolean value that indicates whether the row has metadata.
   public var hasMetadata: Bool { header.hasMetadata }
 
-  /// The object. Throws `.decodingFailed` where it is not of the type.
+  /// Returns the object. Throws `.decodingFailed` if it is not of the type.
   public func object<Object: Decodable>(as type: Object.Type = Object.self) throws -> Object {
     try coding.object(type, storageKey, bytes, info)
   }
 
-  /// The object as the definition of its collection reads it, for who doesn't know its type. Throws
-  /// `.typeNotDefined` where the program has not defined the collection.
+  /// Returns the object as the definition of its collection reads it, for callers that don't know its type. Throws
+  /// `.typeNotDefined` if the program has not defined the collection.
   public func definedObject() throws -> any Codable {
     try coding.definedObject(try StoredRow(key: storageKey, bytes: bytes, info: info))
   }
 
-  /// The metadata; nil where the row has none. Throws `.decodingFailed` where they are not of the type.
+  /// Returns the metadata, or `nil` if the row has none. Throws `.decodingFailed` if they are not of the type.
   public func metadata<Metadata: Decodable>(as type: Metadata.Type = Metadata.self) throws -> Metadata? {
     guard let metadataRow else { return nil }
     return try coding.metadata(type, metadataRow, storageKey, info)
   }
 
-  /// The object as it is stored.
+  /// The object's stored bytes.
   public var objectBytes: [UInt8] { unsafe bytes.span.bytes.extracting(objectOffset..<bytes.count).copied }
 
-  /// The metadata as it is stored; nil where the row has none.
+  /// Returns the metadata's stored bytes, or `nil` if the row has none.
   public func metadataBytes() throws -> [UInt8]? {
     guard let metadataRow else { return nil }
     return Array(metadataRow[unsafe try RowHeader.readMetadata(metadataRow.span.bytes).offset...])
   }
 }
 
-/// A scan over rows of one collection, or of several one after the other.
+/// A scan over rows of one collection, or of several, one after the other.
 struct FetchedRowScan: RowScan {
   private struct Part {
     let info: CollectionInfo
@@ -76,12 +76,12 @@ struct FetchedRowScan: RowScan {
     var metadata: MetadataScan
   }
 
-  /// Those that are still to come, the next one last.
+  /// The remaining parts, the next one last.
   private var parts: [Part]
   private var remaining: Int
   private let coding: ObjectCoding
 
-  /// `ranges` are what is scanned of each collection, in its families.
+  /// Creates a scan of a range of each collection. The ranges are those of keys in the collections' families.
   init(_ ranges: [(CollectionInfo, StorageRange)], isDescending: Bool, limit: Int?, _ tx: ReadTransaction) {
     coding = tx.database.coding
     remaining = limit ?? .max

@@ -1,12 +1,12 @@
 /// Encodes and decodes the objects and metadata of rows, by the coder and the definition of their collection.
 ///
-/// Safe from any thread.
+/// It is safe to use from any thread.
 final class ObjectCoding: Sendable {
   private let raw: ValueCoder
   private let binary: ValueCoder
   private let json: ValueCoder
   private let propertyList: ValueCoder
-  /// The coder of `binary`.
+  /// The coder that `binary` uses.
   let binaryCoder: BinaryCoder
 
   init(shapes: any ShapeRegistry) {
@@ -27,15 +27,15 @@ final class ObjectCoding: Sendable {
     }
   }
 
-  /// The coder of an object, by what its row says of it. Throws `.unknownCoder`.
+  /// Returns the coder of an object, according to its row. Throws `.unknownCoder`.
   @inline(__always)
   func coder(marked mark: UInt8?, _ info: CollectionInfo) throws -> ValueCoder {
-    // What nearly all rows have.
+    // Nearly all rows use this coder.
     if mark == nil, case .binary = info.firstCoder { return binary }
     return try coder(try info.coder(marked: mark), marked: mark, info)
   }
 
-  /// The coder of an object that is written now. Throws `.unknownCoder`.
+  /// Returns the coder for an object that is written now. Throws `.unknownCoder`.
   @inline(__always)
   private func writer(_ info: CollectionInfo) throws -> ValueCoder {
     if case .binary = info.coder { return binary }
@@ -50,7 +50,7 @@ final class ObjectCoding: Sendable {
 
   // MARK: - Objects
 
-  /// The row of an object; its shape and version are set in the header. Throws `.encodingFailed`.
+  /// Returns the row of an object, and sets the shape and the version in the header. Throws `.encodingFailed`.
   func encodeRow<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, _ header: inout RowHeader
   ) throws -> [UInt8] {
@@ -63,7 +63,8 @@ final class ObjectCoding: Sendable {
         return header.row(bytes)
       }
     } catch let error as DatabaseError {
-      // The coder's, which has what the type threw as its cause, or the storage's, which could not take a new shape.
+      // The error is that of the coder, with the error of the type as its cause, or that of the storage, which could
+      // not store a new shape.
       throw error.about(info.key(of: key))
     }
   }
@@ -74,13 +75,13 @@ final class ObjectCoding: Sendable {
     return DatabaseError(.invalidArgument, "the collection holds \(own), not \(type)", collection: info.name)
   }
 
-  /// The object of a row. Throws `.decodingFailed`, and `.unsupportedVersion` for one of a version that the definition
-  /// does not know.
+  /// Returns the object of a row. Throws `.decodingFailed`, and `.unsupportedVersion` for an object of a version that
+  /// the definition does not know.
   func object<Object: Decodable>(_ type: Object.Type, _ stored: StoredRow) throws -> Object {
     try object(type, stored.key, stored.bytes, stored.header, stored.objectOffset, stored.info)
   }
 
-  /// The same, of a row as it stands in its family.
+  /// Returns the object of a row that is given as stored in its family.
   @inline(__always)
   func object<Object: Decodable>(
     _ type: Object.Type, _ key: [UInt8], _ row: [UInt8], _ info: CollectionInfo
@@ -114,14 +115,14 @@ final class ObjectCoding: Sendable {
     }
   }
 
-  /// Whether nothing stands between the bytes and the type.
+  /// Returns whether the object is decoded from the bytes without conversion.
   private func isPlain(_ type: Any.Type, _ header: RowHeader, _ info: CollectionInfo) -> Bool {
     let reading = info.reading
     guard let own = reading.type else { return true }
     return header.version == 0 && reading.isPlain && own == ObjectIdentifier(type)
   }
 
-  /// By the definition.
+  /// Returns the object as the definition decodes it.
   @inline(never)
   private func object<Object: Decodable>(
     _ type: Object.Type, _ value: StoredValue, _ header: RowHeader, _ info: CollectionInfo
@@ -136,7 +137,7 @@ final class ObjectCoding: Sendable {
     return object
   }
 
-  /// The object of a row as its collection's definition reads it. Throws `.typeNotDefined`.
+  /// Returns the object of a row as its collection's definition reads it. Throws `.typeNotDefined`.
   func definedObject(_ stored: StoredRow) throws -> any Codable {
     guard let codec = stored.info.definition?.codec else {
       throw DatabaseError(
@@ -153,13 +154,13 @@ final class ObjectCoding: Sendable {
 
   // MARK: - Metadata
 
-  /// Bytes are objects of a collection, never metadata: the metadata of such a collection is written by our own coder.
-  /// On disk: never change.
+  /// Returns the coder of metadata. The raw coder is only for objects: the metadata of such a collection are written by
+  /// Varve's own coder. This is on disk and must never change.
   private func metadataCoder(_ kind: CoderKind, marked mark: UInt8?, _ info: CollectionInfo) throws -> ValueCoder {
     try coder(kind.ofMetadata, marked: mark, info)
   }
 
-  /// The metadata as it stands in its family.
+  /// Returns the metadata as stored in their family.
   func encodeMetadata<Metadata: Encodable>(
     _ metadata: Metadata, _ key: [UInt8], _ info: CollectionInfo
   ) throws -> [UInt8] {
@@ -181,7 +182,7 @@ final class ObjectCoding: Sendable {
     }
   }
 
-  /// The metadata of a row, from what stands in its family.
+  /// Returns the metadata of a row from the bytes stored in their family.
   func metadata<Metadata: Decodable>(
     _ type: Metadata.Type, _ bytes: [UInt8], _ key: [UInt8], _ info: CollectionInfo
   ) throws -> Metadata {
@@ -204,7 +205,7 @@ final class ObjectCoding: Sendable {
 
   // MARK: - What belongs to no row
 
-  /// An object that stands by itself.
+  /// Encodes an object that belongs to no row.
   func encodeStandalone<Object: Encodable>(_ object: Object) throws -> [UInt8] {
     do {
       return try json.encode(object).bytes
@@ -221,7 +222,7 @@ final class ObjectCoding: Sendable {
     }
   }
 
-  /// An error of a coder that says what it is about. Its cause stays what the type threw.
+  /// Adds the subject to the message of a coder's error. Its cause remains the error of the type.
   private static func named(_ subject: String, _ error: DatabaseError) -> DatabaseError {
     DatabaseError(
       error.code, "\(subject): \(error.message)", collection: error.collection, key: error.key, cause: error.cause)
@@ -235,7 +236,7 @@ final class ObjectCoding: Sendable {
   }
 }
 
-/// An object as it is stored, for formats that read several versions.
+/// A stored object or metadata, for formats that read several versions.
 public struct StoredValue: Sendable {
   private let coder: ValueCoder
   private let shape: UInt32
@@ -249,11 +250,11 @@ public struct StoredValue: Sendable {
     self.offset = offset
   }
 
-  /// The object as a type: the one that its version had.
+  /// Decodes the value as the type that its version had.
   public func decode<Object: Decodable>(_ type: Object.Type = Object.self) throws -> Object {
     unsafe try coder.decode(type, from: stored.span.bytes.extracting(offset..<stored.count), shape: shape)
   }
 
-  /// The bytes as the coder wrote them.
+  /// The bytes as written by the coder.
   public var bytes: [UInt8] { Array(stored[offset...]) }
 }

@@ -1,7 +1,7 @@
-/// A row: its key at once, and its object and metadata when they are asked for, each decoded at most once.
+/// A row with its key, and with its object and metadata, which are decoded when they are requested, each at most once.
 ///
-/// It sees the row as it was when it was read, also after later writes. It belongs to the thread and the time of its
-/// transaction; what it decoded may leave both.
+/// The row is as it was when it was read, even after later writes. It belongs to the thread and the lifetime of its
+/// transaction; the decoded values may be used beyond both.
 public struct Row {
   private let stored: StoredRow
   private let transaction: ReadTransaction
@@ -15,22 +15,22 @@ public struct Row {
   /// The key in the collection's families.
   var storageKey: [UInt8] { stored.key }
 
-  /// The row as it stands in the collection's family.
+  /// The row's bytes as stored in the collection's family.
   var storedBytes: [UInt8] { stored.bytes }
 
-  /// Which row it is.
+  /// The key of the row.
   public var key: RowKey { stored.info.key(of: stored.key) }
 
-  /// The key as a type. Throws `.invalidKey` where it is of another.
+  /// Returns the key as a type. Throws `.invalidKey` if it is of another type.
   public func key<Key: KeyCodable>(as type: Key.Type = Key.self) throws -> Key { try key.key(as: type) }
 
   /// The number of the row.
   public var id: RowID { stored.header.id }
 
-  /// Whether the row has metadata. Nothing is read.
+  /// A Boolean value that indicates whether the row has metadata. Nothing is read to determine it.
   public var hasMetadata: Bool { stored.header.hasMetadata }
 
-  /// The object. Throws `.decodingFailed` where it is not of the type.
+  /// Returns the object. Throws `.decodingFailed` if it is not of the type.
   public func object<Object: Decodable>(as type: Object.Type = Object.self) throws -> Object {
     if let known = stored.object as? Object { return known }
     let object = try transaction.database.coding.object(type, stored)
@@ -38,16 +38,16 @@ public struct Row {
     return object
   }
 
-  /// The type of the collection's objects, where the program has defined the collection.
+  /// The type of the collection's objects, or `nil` if the program has not defined the collection.
   public var objectType: (any (Codable & Sendable).Type)? { stored.info.definition?.codec.type }
 
-  /// The object as the definition of its collection reads it, for who doesn't know its type. Throws
-  /// `.typeNotDefined` where the program has not defined the collection.
+  /// Returns the object as the definition of its collection reads it, for callers that don't know its type. Throws
+  /// `.typeNotDefined` if the program has not defined the collection.
   public func definedObject() throws -> any Codable {
     try transaction.database.coding.definedObject(stored)
   }
 
-  /// The metadata; nil where the row has none.
+  /// Returns the metadata, or `nil` if the row has none.
   public func metadata<Metadata: Decodable>(as type: Metadata.Type = Metadata.self) throws -> Metadata? {
     guard stored.header.hasMetadata else { return nil }
     if let known = stored.metadata as? Metadata { return known }
@@ -57,10 +57,10 @@ public struct Row {
     return metadata
   }
 
-  /// The object as it is stored.
+  /// The object's stored bytes.
   public var objectBytes: [UInt8] { Array(stored.bytes[stored.objectOffset...]) }
 
-  /// The metadata as it is stored; nil where the row has none.
+  /// Returns the metadata's stored bytes, or `nil` if the row has none.
   public func metadataBytes() throws -> [UInt8]? {
     guard stored.header.hasMetadata, let bytes = try loadMetadata() else { return nil }
     return Array(bytes[unsafe try RowHeader.readMetadata(bytes.span.bytes).offset...])
@@ -69,7 +69,7 @@ public struct Row {
   private func loadMetadata() throws -> [UInt8]? {
     if let known = stored.metadataBytes { return known }
     try transaction.check()
-    // As it was when the row was read: the transaction may have written the metadata since.
+    // The metadata are read as of the row's read, because the transaction may have written them since.
     let bytes = try transaction.value(of: stored.key, in: stored.info.metadata, from: stored.metadataSource)
     stored.metadataBytes = bytes
     return bytes
@@ -79,19 +79,19 @@ public struct Row {
 @available(*, unavailable)
 extension Row: Sendable {}
 
-/// The bytes of a row, and what was decoded of them.
+/// The bytes of a row, and the values that were decoded from them.
 final class StoredRow {
   let info: CollectionInfo
-  /// In the collection's families.
+  /// The key in the collection's families.
   let key: [UInt8]
   let bytes: [UInt8]
   let header: RowHeader
   let objectOffset: Int
   var object: Any?
   var metadata: Any?
-  /// As they are in their family, where they were read.
+  /// The metadata as stored in their family, if they were read.
   var metadataBytes: [UInt8]?
-  /// Where the metadata are read as they were with the row, if not in the snapshot.
+  /// The source of the metadata as of the row's read, if it is not the snapshot.
   var metadataSource: (any StorageReading)?
 
   init(key: [UInt8], bytes: [UInt8], info: CollectionInfo) throws {
@@ -103,7 +103,7 @@ final class StoredRow {
 }
 
 extension DatabaseError {
-  /// The same, about a row.
+  /// Returns the error with the collection and the key of a row added.
   package func about(_ key: RowKey) -> DatabaseError {
     DatabaseError(code, message, collection: collection ?? key.collection, key: self.key ?? key.text, cause: cause)
   }

@@ -1,4 +1,5 @@
-/// Iterates rows in the order of their keys: of a collection, a range of it, or of all collections by name.
+/// A cursor that iterates over rows in the order of their keys: of a collection, a range of it, or of all collections
+/// by name.
 ///
 /// ```swift
 /// var rows = try tx.rows(in: "books")
@@ -21,7 +22,7 @@ public struct RowCursor {
   struct Scan {
     let info: CollectionInfo
     var cursor: FamilyCursor
-    /// Their metadata when the cursor was made, if not those of the snapshot.
+    /// The source of the metadata as of the cursor's creation, if it is not the snapshot.
     let metadata: (any StorageReading)?
   }
 
@@ -30,7 +31,7 @@ public struct RowCursor {
     self.scans = scans
   }
 
-  /// The next row; nil after the last. Throws `.transactionEnded`, `.corruption`, `.storage`.
+  /// Returns the next row, or `nil` after the last. Throws `.transactionEnded`, `.corruption`, `.storage`.
   public mutating func next() throws -> Row? {
     try transaction.check()
     while index < scans.count {
@@ -38,17 +39,18 @@ public struct RowCursor {
         let stored = try transaction.stored(key, value, scans[index].info, scans[index].metadata)
         return Row(stored, in: transaction)
       }
-      // The last one stays, for `seek`.
+      // The last scan is kept for `seek`.
       guard index + 1 < scans.count else { return nil }
       index += 1
     }
     return nil
   }
 
-  /// Continues with the first row at a key or after it, or where the cursor is descending, at a key or before it. Rows
-  /// that were returned can be returned again; the cursor's range bounds where it goes.
+  /// Moves the cursor to the first row at or after a key, or, if the cursor is descending, at or before the key. Rows
+  /// that were returned may be returned again. The cursor stays within its range.
   ///
-  /// Throws `.keyTypeDiffers`, and `.invalidArgument` for a cursor over all collections, which `seek(to: RowKey)` is for.
+  /// Throws `.keyTypeDiffers`, and `.invalidArgument` for a cursor over all collections; use `seek(to: RowKey)` for
+  /// that.
   public mutating func seek(to key: some KeyCodable) throws {
     try transaction.check()
     guard let only = scans.first else { return }
@@ -58,8 +60,9 @@ public struct RowCursor {
     scans[0].cursor.seek(to: try only.info.storageKey(key, limit: transaction.database.limits.keySize))
   }
 
-  /// Continues at a row, in the same way. A cursor over all collections continues in its collection, or after it where
-  /// the cursor has none of that name. Throws `.invalidArgument` for a row of another collection than the cursor's one.
+  /// Moves the cursor to a row likewise. A cursor over all collections continues in the row's collection, or after it
+  /// if the cursor has none of that name. Throws `.invalidArgument` if the cursor is over another collection than the
+  /// row's.
   public mutating func seek(to row: RowKey) throws {
     try transaction.check()
     if scans.count == 1, scans[0].info.name != row.collection {
@@ -73,18 +76,18 @@ public struct RowCursor {
     }
   }
 
-  /// Calls `body` with each row that is left, in order, until it throws.
+  /// Calls `body` with each remaining row, in order, until it throws.
   public mutating func forEach(_ body: (Row) throws -> Void) throws {
     while let row = try next() { try body(row) }
   }
 
-  /// How many rows are left. Complexity: O(n) of these; nothing is decoded.
+  /// Returns the number of remaining rows. Complexity: O(n) of these; nothing is decoded.
   public consuming func count() throws -> Int {
     try transaction.check()
     return try scans.dropFirst(index).reduce(0) { try $0 + $1.cursor.count() }
   }
 
-  /// What `transform` makes of each row that is left; rows of which it makes nil are left out.
+  /// Returns the results of `transform` for the remaining rows, without those that are nil.
   public mutating func compactMap<Result>(_ transform: (Row) throws -> Result?) throws -> [Result] {
     var results: [Result] = []
     while let row = try next() {
@@ -95,6 +98,6 @@ public struct RowCursor {
 }
 
 extension Array where Element == Row {
-  /// All remaining rows of a cursor.
+  /// Creates an array of all remaining rows of a cursor.
   public init(_ cursor: consuming RowCursor) throws { self = try cursor.compactMap(\.self) }
 }

@@ -1,4 +1,4 @@
-/// What a row of the family `objects` says before the object.
+/// The header of a row in the family `objects`, which precedes the object.
 ///
 /// ```
 ///  byte 0          flags: bit 0 the row has metadata, bit 1 the number of a coder follows; the others are zero
@@ -10,23 +10,23 @@
 ///  to the end      the object, as its coder wrote it
 /// ```
 /// A varint is little-endian in groups of seven bits, the high bit set in all but the last byte, and as short as
-/// can be. On disk: never change. A row in the family `metadata` begins with the varints of version and shape
-/// alone, and then has the metadata. Where another coder wrote them than the collection was made with, the bytes 0x80 0x00,
-/// which begin no varint, and the number of the coder stand before.
+/// possible. The format is on disk and must never change. A row in the family `metadata` begins with only the varints
+/// of version and shape, followed by the metadata. If another coder wrote them than the one with which the collection
+/// was made, the bytes 0x80 0x00, with which no varint begins, and the number of the coder come first.
 package struct RowHeader: Hashable {
   package var hasMetadata = false
-  /// The number of the coder of the object; nil: the one that the collection was made with.
+  /// The number of the coder of the object, or `nil` for the coder with which the collection was made.
   package var coder: UInt8?
   package var version: UInt32 = 0
   package var shape: UInt32 = 0
   package var id = RowID(0)
 
-  /// The largest that a header can be.
+  /// The maximum size of a header in bytes.
   static let sizeMaximum = 2 + 5 + 5 + 10
 
   private static let metadataBit: UInt8 = 1
   private static let coderBit: UInt8 = 2
-  /// What stands before the number of the coder of metadata.
+  /// The bytes that precede the number of the coder of metadata.
   private static let coderMark: [UInt8] = [0x80, 0x00]
 
   /// Appends the header.
@@ -38,7 +38,7 @@ package struct RowHeader: Hashable {
     Varint.append(id.number, to: &bytes)
   }
 
-  /// Reads the header at the beginning of a row; also gives where the object begins.
+  /// Reads the header at the beginning of a row. Returns the header and the offset of the object.
   package static func read(_ bytes: RawSpan) throws -> (header: RowHeader, objectOffset: Int) {
     guard bytes.byteCount > 0 else { throw damaged("it is empty") }
     let flags = Varint.byte(bytes, 0)
@@ -56,7 +56,7 @@ package struct RowHeader: Hashable {
     return (header, offset)
   }
 
-  /// Reads what stands before metadata.
+  /// Reads the header of metadata.
   package static func readMetadata(
     _ bytes: RawSpan
   ) throws -> (coder: UInt8?, version: UInt32, shape: UInt32, offset: Int) {
@@ -71,7 +71,7 @@ package struct RowHeader: Hashable {
     return (coder, version, shape, offset)
   }
 
-  /// Appends what stands before metadata.
+  /// Appends the header of metadata.
   package static func appendMetadata(coder: UInt8?, version: UInt32, shape: UInt32, to bytes: inout [UInt8]) {
     if let coder { bytes += coderMark + [coder] }
     Varint.append(UInt64(version), to: &bytes)
@@ -83,7 +83,7 @@ package struct RowHeader: Hashable {
   }
 }
 
-/// Numbers in as few bytes as they need.
+/// The encoding of numbers in as few bytes as they need.
 package enum Varint {
   package static func append(_ number: UInt64, to bytes: inout [UInt8]) {
     var rest = number
@@ -100,7 +100,7 @@ package enum Varint {
     while offset < bytes.byteCount {
       let next = byte(bytes, offset)
       offset += 1
-      // The tenth byte has one bit left.
+      // The tenth byte has only one bit left.
       guard shift < 63 || next <= 1 else { break }
       number |= UInt64(next & 0x7F) << shift
       if next < 0x80 {
@@ -121,22 +121,22 @@ package enum Varint {
 
   @inline(__always)
   static func byte(_ bytes: RawSpan, _ offset: Int) -> UInt8 {
-    // Checked by the span: the offset is in bounds, or the process stops; callers compare before.
+    // Callers check that the offset is in bounds before; otherwise the span stops the process.
     unsafe bytes.unsafeLoad(fromByteOffset: offset, as: UInt8.self)
   }
 }
 
-/// The number of a row: given when it is inserted, kept through every update, never given again.
+/// The number of a row. It is given when the row is inserted, kept through every update, and never given again.
 public struct RowID: Hashable, Comparable, Sendable, CustomStringConvertible {
   /// The number. Numbers ascend in the order of insertion, with gaps.
   public let number: UInt64
 
-  /// A row's number, as `number` gave it out.
+  /// Creates a row id from the `number` of another.
   public init(_ number: UInt64) { self.number = number }
 
-  /// By number.
+  /// Compares two row ids by number.
   public static func < (left: RowID, right: RowID) -> Bool { left.number < right.number }
 
-  /// The number.
+  /// The number as text.
   public var description: String { "\(number)" }
 }

@@ -1,11 +1,12 @@
 internal import Synchronization
 
-/// Where a sequence of rows begins: as the database was when the sequence was made, or as its transaction was.
+/// The source of a sequence of rows, as of the creation of the sequence: of the database, or of the surrounding
+/// transaction.
 ///
-/// # Inside of `perform`
-/// The transaction belongs to one call at a time, and a sequence is made by a call that can't wait. So it takes its
-/// position in the line, and gets its scan when it is its turn: before every call that begins after it. A caller that iterates
-/// waits in the same line, and so finds it there.
+/// # Inside `perform`
+/// The transaction belongs to one call at a time, and the call that creates a sequence can't wait. The source therefore
+/// enters the queue, and gets its scan at its turn, before every call that begins after it. A caller that iterates
+/// waits in the same queue, and so finds the scan made.
 ///
 /// # Invariants
 /// 1. A scan, once made, is never changed: iterators copy it.
@@ -20,11 +21,11 @@ final class RowSource<Element: Sendable>: Sendable {
   let core: DatabaseCore
   private let state: Mutex<State>
 
-  /// `scan` makes the scan over what its transaction sees now.
+  /// Creates a source. `scan` makes the scan of what its transaction sees now.
   init(_ core: DatabaseCore, scan: @escaping @Sendable (ReadTransaction) throws -> any RowScan<Element>) {
     self.core = core
     guard ThreadFrame.transaction(of: core) == nil, let performing = AsyncTransaction.living(of: core) else {
-      // A scan keeps the snapshot of its transaction, not the transaction.
+      // A scan retains the snapshot of its transaction, not the transaction.
       state = Mutex(Self.begun { try core.read { tx in (try scan(tx), core.longLivedReads.begin(tx.snapshot)) } })
       return
     }
@@ -47,7 +48,7 @@ final class RowSource<Element: Sendable>: Sendable {
     }
   }
 
-  /// The scan from its beginning.
+  /// Returns the scan from its beginning.
   func scan() async throws -> any RowScan<Element> {
     if case .waiting(let performing) = state.withLock({ $0 }) { try await performing.waitForTurn() }
     switch state.withLock({ $0 }) {
@@ -57,9 +58,10 @@ final class RowSource<Element: Sendable>: Sendable {
     }
   }
 
-  /// The next batch of a scan. Runs where it may wait for a disk.
+  /// Returns the next batch of a scan. The scan runs on a thread that may wait for a disk.
   func batch(_ scan: any RowScan<Element>, limit: Int) async throws -> RowBatch<Element> {
-    // Inside of a perform it belongs to that one, which `close` waits for, and whose other calls may write meanwhile.
+    // Inside `perform`, the iteration belongs to its transaction, for which `close` waits, and whose other calls may
+    // write meanwhile.
     if let performing = AsyncTransaction.living(of: core) {
       return try await performing.run { _ in RowBatch(scan, limit: limit) }
     }
@@ -74,12 +76,12 @@ final class RowSource<Element: Sendable>: Sendable {
   }
 }
 
-/// Rows that were fetched at once, and where the scan continues after them.
+/// A batch of rows that were fetched at once, and the rest of the scan.
 struct RowBatch<Element: Sendable>: Sendable {
   private(set) var elements: [Element] = []
   /// The error that followed the rows, if any.
   private(set) var error: (any Error)?
-  /// The rest of the scan; nil if there are no more rows.
+  /// The rest of the scan, or `nil` if there are no more rows.
   private(set) var rest: (any RowScan<Element>)?
 
   static var rowsMaximum: Int { 256 }

@@ -1,31 +1,31 @@
-/// Instances as they are read one after the other: an asynchronous sequence.
+/// An asynchronous sequence of instances that are read one after the other.
 ///
 /// ```swift
 /// for try await book in store.load("A"..<"B") { print(book.title) }
 /// ```
 ///
-/// It shows the database as it was at the call that made it; made inside of a write or of `perform`, with what that had
-/// written until then. It may be iterated several times, at once too, each time with the same answer. The snapshot that
-/// it shows is kept as long as the sequence or an iterator of it is.
+/// The sequence shows the database as of the call that made it; inside a write or `perform`, that includes what the
+/// transaction had written until then. It may be iterated several times, even concurrently, each time with the same
+/// result. Its snapshot is retained as long as the sequence or an iterator of it exists.
 ///
-/// Rows are fetched 256 or 64 KiB at a time: an iteration suspends once for so many of them. A row that can't be
-/// decoded is thrown when it is its turn, and ends the iteration. What is wrong with the range or the collection is
-/// thrown by the first `next`. A cancelled task gets `CancellationError`.
+/// Rows are fetched in batches of 256 rows or 64 KiB, and an iteration suspends once per batch. A row that can't be
+/// decoded throws when its turn comes, which ends the iteration. An invalid range or collection throws at the first
+/// `next`. A cancelled task receives `CancellationError`.
 public struct Rows<Element: Sendable>: AsyncSequence, Sendable {
-  /// What goes wrong: any error.
+  /// The type of the errors, which may be any.
   public typealias Failure = any Error
 
   let source: RowSource<Element>
 
   init(_ source: RowSource<Element>) { self.source = source }
 
-  /// An iteration from the beginning.
+  /// Creates an iterator that begins with the first instance.
   public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(source) }
 
-  /// One iteration.
+  /// An iterator over the instances.
   public struct AsyncIterator: AsyncIteratorProtocol {
     private let source: RowSource<Element>
-    /// The batch at hand; nil before the first.
+    /// The current batch, or `nil` before the first.
     private var batch: RowBatch<Element>?
     private var index = 0
     private let batchLimit: Int
@@ -35,7 +35,7 @@ public struct Rows<Element: Sendable>: AsyncSequence, Sendable {
       self.batchLimit = batchLimit
     }
 
-    /// The next instance; nil after the last.
+    /// Returns the next instance, or `nil` after the last.
     public mutating func next(isolation actor: isolated (any Actor)? = #isolation) async throws -> Element? {
       try Task.checkCancellation()
       while true {
@@ -61,7 +61,7 @@ public struct Rows<Element: Sendable>: AsyncSequence, Sendable {
 
   // MARK: - Helpers
 
-  /// The first instance; nil where there is none. No other is fetched.
+  /// The first instance, or `nil` if there is none. No other instance is fetched.
   public var first: Element? {
     get async throws {
       var iterator = AsyncIterator(source, batchLimit: 1)
@@ -69,7 +69,7 @@ public struct Rows<Element: Sendable>: AsyncSequence, Sendable {
     }
   }
 
-  /// The first instances, `count` of them at most.
+  /// Returns the first instances, at most `count` of them.
   public func collect(upTo count: Int) async throws -> [Element] {
     var elements: [Element] = []
     guard count > 0 else { return elements }
@@ -78,6 +78,6 @@ public struct Rows<Element: Sendable>: AsyncSequence, Sendable {
     return elements
   }
 
-  /// All instances.
+  /// Returns all instances.
   public func collect() async throws -> [Element] { try await collect(upTo: .max) }
 }

@@ -1,8 +1,9 @@
 extension StorageRange {
-  /// The keys that begin with the parts of a key, or with the values of a shorter `Compound`: what an index looks one value
-  /// up by.
+  /// Creates the range of keys that begin with the parts of a key, or with the values of a shorter `Compound`, as an
+  /// index uses it to look up one value.
   ///
-  /// Not `StorageRange(prefix: key.encoded())`: the bytes of "a" also begin "a\0". Throws `.invalidKey`.
+  /// It differs from `StorageRange(prefix: key.encoded())`, because the bytes of "a" also begin "a\0". Throws
+  /// `.invalidKey`.
   ///
   /// ```swift
   /// // The part has keys of an author and a row.
@@ -13,21 +14,21 @@ extension StorageRange {
     self.init(lower: parts, upper: KeyRange.end(ofParts: parts))
   }
 
-  /// The keys that begin with a value of a range: `StorageRange(beginningWith: 1 ..> 3)`, whatever parts come after it.
-  /// Throws `.invalidKey`.
+  /// Creates the range of keys that begin with a value of a range, whatever parts come after it:
+  /// `StorageRange(beginningWith: 1 ..> 3)`. Throws `.invalidKey`.
   public init<First: KeyCodable>(beginningWith range: some KeyBounds<First>) throws {
     let (lower, upper) = try KeyBeginning(with: range).bounds()
     self.init(lower: lower, upper: upper)
   }
 
-  /// The keys in a range of values, for keys that have no parts after them. Throws `.invalidKey`.
+  /// Creates the range of keys in a range of values, for keys that have no parts after them. Throws `.invalidKey`.
   public init<Key: KeyCodable>(_ bounds: some KeyBounds<Key>) throws {
     if let (lower, upper) = try bounds.beginning?.bounds() {
       self.init(lower: lower, upper: upper)
       return
     }
     var lower = try bounds.lowerKey?.encoded() ?? []
-    // No key begins with another, so nothing is between the bound itself and this.
+    // No key is a prefix of another, so no key lies between the bound itself and this.
     if bounds.lowerKey != nil, !bounds.includesLowerKey { lower.append(0) }
     var upper = try bounds.upperKey?.encoded()
     if bounds.includesUpperKey { upper?.append(0) }

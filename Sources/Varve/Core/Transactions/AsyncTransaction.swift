@@ -1,11 +1,11 @@
-/// A `perform` that runs: the write transaction that the calls inside of it share.
+/// A running `perform`: the write transaction that the calls inside its closure share.
 ///
-/// Found by a task-local, so that child tasks find it too; their calls take turns. It holds the writer from its
-/// beginning to its end, whatever it waits for meanwhile.
+/// The calls find it by a task-local value, so that child tasks find it too; their calls take turns. It holds the
+/// writer from its beginning to its end, whatever it waits for meanwhile.
 ///
 /// # Concurrency
-/// The transaction is touched by the caller that has the turn, one at a time, on any thread: that of the call where nothing has
-/// to be waited for there, else one of the database's own.
+/// The transaction is accessed by the caller that has the turn, one at a time, on any thread: on the calling thread if
+/// nothing has to be waited for there, and otherwise on one of the database's own.
 final class AsyncTransaction: @unchecked Sendable {
   // Sendable: see Concurrency above.
   @TaskLocal private static var running: [AsyncTransaction] = []
@@ -21,11 +21,12 @@ final class AsyncTransaction: @unchecked Sendable {
     self.terms = terms
   }
 
-  /// The innermost of a database in this task, also one that has ended: a task that was started inside of it, and
-  /// outlives it, still has it. Its writes throw then: they were meant for that transaction.
+  /// Returns the innermost `perform` of a database in this task, even if it has ended: a task that was started inside
+  /// it, and outlives it, still has it. Writes of that task throw then, because they were meant for that transaction.
   static func current(of core: DatabaseCore) -> AsyncTransaction? { running.last { $0.core === core } }
 
-  /// The innermost of a database in this task that has not ended: reads after its end are reads like any others.
+  /// Returns the innermost `perform` of a database in this task that has not ended. Reads after its end are ordinary
+  /// reads.
   static func living(of core: DatabaseCore) -> AsyncTransaction? {
     running.last { $0.core === core && !$0.turn.isClosed }
   }
@@ -37,14 +38,14 @@ final class AsyncTransaction: @unchecked Sendable {
         + "the task inside, or start it outside or detached")
   }
 
-  /// Runs `body` so that the calls inside of it find this.
+  /// Runs `body` so that the calls inside it find this transaction.
   func inside<Result>(
     isolation: isolated (any Actor)?, _ body: () async throws -> Result
   ) async rethrows -> Result {
     try await Self.$running.withValue(Self.running + [self], operation: body, isolation: isolation)
   }
 
-  /// Runs `body` with the transaction when it is its turn, where it may wait for a disk.
+  /// Runs `body` with the transaction at its turn, on a thread that may wait for a disk.
   func run<Result: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Result) async throws -> Result {
     try await inTurn(isInline: core.backend.isInMemory) {
       try transaction.check()
@@ -52,7 +53,7 @@ final class AsyncTransaction: @unchecked Sendable {
     }
   }
 
-  /// Writes in a savepoint of its own when it is its turn: where a write of these terms runs.
+  /// Runs `body` in a savepoint of its own at its turn, where writes of the database run.
   func nest<Result: Sendable>(_ body: @Sendable (WriteTransaction) throws -> Result) async throws -> Result {
     try await inTurn(isInline: core.writesInline) {
       try transaction.check()
@@ -62,7 +63,8 @@ final class AsyncTransaction: @unchecked Sendable {
     }
   }
 
-  /// Runs `body` in its turn: here if `isInline` says so, the caller is not on an actor, and the turn is free.
+  /// Runs `body` at its turn. It runs on the current thread if `isInline` is true, the caller is not on an actor, and
+  /// the turn is free.
   private func inTurn<Result: Sendable>(
     isInline: Bool, _ body: @Sendable () throws -> Result
   ) async throws -> Result {
@@ -78,14 +80,14 @@ final class AsyncTransaction: @unchecked Sendable {
     }
   }
 
-  /// Gives the transaction to the storage, when no call is let in any more.
+  /// Gives the transaction to the storage, after the last call.
   func apply() async throws -> AppliedCommit {
     try await core.run(isInline: core.writesInline, on: core.writerExecutor) {
       try core.apply(transaction, terms)
     }
   }
 
-  /// The same for synchronous code, whose thread waits for the turn.
+  /// Runs `body` with the transaction for synchronous code, whose thread waits for the turn.
   func runHere<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result {
     do { try turn.acquire(nil, timeout: core.options.writerTimeout) } catch let error as DatabaseError
       where error.code == .closed
@@ -97,12 +99,12 @@ final class AsyncTransaction: @unchecked Sendable {
     return try ThreadFrame.run(transaction, body)
   }
 
-  /// The same in a savepoint of its own.
+  /// Runs `body` likewise, in a savepoint of its own.
   func nestHere<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result {
     try runHere { transaction in try transaction.savepoint { try body(transaction) } }
   }
 
-  /// A `perform` inside of this one: it has the turn to its end, and is undone alone where it throws.
+  /// Runs a nested `perform`, which has the turn until its end. If it throws, only its own changes are undone.
   func perform<Result>(
     isolation: isolated (any Actor)?, _ body: () async throws -> Result
   ) async throws -> Result {
@@ -124,8 +126,8 @@ final class AsyncTransaction: @unchecked Sendable {
     }
   }
 
-  /// Calls `body` with the transaction when it is its turn: at once where no one has it, and else before every call that
-  /// begins after this one. For calls that can't wait. Where it has ended by then, with an error.
+  /// Calls `body` with the transaction at its turn, for calls that can't wait: at once if no call has the turn, and
+  /// otherwise before every call that begins later. If the transaction has ended by then, `body` receives an error.
   func whenFree(_ body: @escaping @Sendable (Result<WriteTransaction, any Error>) -> Void) {
     turn.acquire(nil) { [self] outcome in
       guard case .granted = outcome else { return body(.failure(Self.endedError)) }
@@ -138,13 +140,13 @@ final class AsyncTransaction: @unchecked Sendable {
     }
   }
 
-  /// Returns when the calls that have begun before are done.
+  /// Waits until the calls that have begun before are done.
   func waitForTurn() async throws {
     try await takeTurn()
     turn.release()
   }
 
-  /// No call is let in any more; one that has its turn is waited for, whatever becomes of the task.
+  /// Prevents further calls, and waits for the one that has the turn, even if the task is cancelled.
   func finish() async {
     let waiting = Task(executorPreference: core.writerExecutor) { [turn] in
       try? await turn.acquire(nil, timeout: .seconds(1 << 30))
@@ -169,17 +171,18 @@ final class AsyncTransaction: @unchecked Sendable {
 }
 
 extension DatabaseCore {
-  /// The `perform` that a synchronous write belongs to; nil inside of a closure, which belongs to its transaction.
+  /// The `perform` that a synchronous write belongs to, or `nil` inside a closure, which belongs to its own
+  /// transaction.
   var performing: AsyncTransaction? {
     ThreadFrame.transaction(of: self) == nil ? AsyncTransaction.current(of: self) : nil
   }
 
-  /// The one that a synchronous read belongs to.
+  /// The `perform` that a synchronous read belongs to.
   var performingRead: AsyncTransaction? {
     ThreadFrame.transaction(of: self) == nil ? AsyncTransaction.living(of: self) : nil
   }
 
-  /// Throws inside of a transaction: for what needs several of its own.
+  /// Throws inside a transaction, for operations that need several transactions of their own.
   func requireNoTransaction(_ what: @autoclosure () -> String) throws {
     guard ThreadFrame.transaction(of: self) == nil, AsyncTransaction.living(of: self) == nil else {
       throw DatabaseError(.invalidArgument, "\(what()) inside a transaction; do it before or after the transaction")

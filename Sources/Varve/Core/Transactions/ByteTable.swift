@@ -1,36 +1,37 @@
 internal import Foundation
 
-/// Values by byte strings: what a dictionary is, for the keys of a transaction.
+/// A table of values by byte strings: a dictionary for the keys of a transaction.
 ///
-/// A dictionary hashes an array element by element, some thousand instructions for the key of a row, and it is asked
-/// several times a row. This hashes a key by eight bytes at once, compares by `memcmp`, and keeps the entries in the
-/// order in which their keys came, so that iterating over them follows memory. The keys are packed: a row with a key of 16
-/// bytes takes 26 bytes, and 11 to 22 of slots. The first four keys have no slots: they are found by comparing.
+/// `Dictionary` hashes an array element by element, some thousand instructions for the key of a row, and it is accessed
+/// several times for each row. This table hashes eight bytes of a key at once, compares by `memcmp`, and keeps the
+/// entries in the order in which their keys were added, so that iterating over them accesses memory sequentially. The
+/// keys are packed: a row with a key of 16 bytes takes 26 bytes, plus 11 to 22 bytes of slots. The first four keys have
+/// no slots, and are found by comparing.
 ///
 /// ```
 ///  slots   open addressing, a power of two:  upper half of the hash (32) │ index of the entry + 1 (32); 0: free
 ///  bytes   the keys, one after the other
 ///  ends    where the key of each entry ends in them
-///  values  nil: the key was removed, and its entry waits for the key to come again
+///  values  nil if the key was removed; its entry is reused if the key is added again
 /// ```
 ///
 /// # Invariants
-/// 1. Every key has one entry at most, and, where there are slots, every entry has one. Only the slot of the newest
-///    entry is ever freed, which no other search has passed; so a search ends at a free one.
+/// 1. Every key has at most one entry, and, if there are slots, every entry has one. Only the slot of the newest entry
+///    is ever freed, which no other search has passed, so a search may end at a free slot.
 /// 2. At most three of four slots are taken.
 ///
-/// A value: copies share memory until one of them changes.
+/// It is a value: copies share memory until one of them changes.
 struct ByteTable<Value> {
   private var bytes: [UInt8] = []
   private var ends: [Int] = []
   private var values: [Value?] = []
   private var slots: [UInt64] = []
-  /// How many keys have a value.
+  /// The number of keys that have a value.
   private(set) var count = 0
 
   var isEmpty: Bool { count == 0 }
 
-  /// The memory that it takes, keys included; what values refer to does not count. Complexity: O(1).
+  /// The memory that the table takes in bytes, including its keys, but not what the values refer to. Complexity: O(1).
   var byteCount: Int {
     bytes.capacity + ends.capacity * MemoryLayout<Int>.stride + values.capacity * MemoryLayout<Value?>.stride
       + slots.capacity * MemoryLayout<UInt64>.stride
@@ -38,18 +39,18 @@ struct ByteTable<Value> {
 
   // MARK: - Keys
 
-  /// The value of a key. Complexity: O(1) beside the length of the key.
+  /// The value of a key. Complexity: O(1) for a given length of the key.
   subscript(key: [UInt8]) -> Value? {
     @inline(__always) get {
       find(key).flatMap { values[$0] }
     }
   }
 
-  /// Sets the value of a key. Returns what it had.
+  /// Sets the value of a key. Returns its previous value.
   @discardableResult
   mutating func set(_ value: Value, for key: [UInt8]) -> Value? { update(key) { _ in value }.previous }
 
-  /// Sets the value of a key by what it had. Returns that, and the index of its entry.
+  /// Sets the value of a key, computed from its previous value. Returns the previous value, and the index of the entry.
   @inline(__always) @discardableResult
   mutating func update(_ key: [UInt8], _ body: (Value?) -> Value) -> (previous: Value?, index: Int) {
     if values.count >= Self.comparedMaximum, values.count * 4 >= slots.count * 3 { grow() }
@@ -77,19 +78,19 @@ struct ByteTable<Value> {
     return (nil, values.count - 1)
   }
 
-  /// Makes room for so many keys.
+  /// Reserves space for a number of keys.
   mutating func reserveCapacity(_ capacity: Int) {
     ends.reserveCapacity(capacity)
     values.reserveCapacity(capacity)
     while capacity > Self.comparedMaximum, capacity * 4 >= slots.count * 3 { grow() }
   }
 
-  /// The keys that have a value, with it, in the order in which they came.
+  /// The keys that have a value, each with its value, in the order in which they were added.
   var pairs: some Sequence<(key: [UInt8], value: Value)> {
     values.indices.lazy.compactMap { index in values[index].map { (Array(key(at: index)), $0) } }
   }
 
-  /// Takes the value of a key away. Returns what it was.
+  /// Removes the value of a key. Returns the previous value.
   @discardableResult
   mutating func remove(_ key: [UInt8]) -> Value? {
     find(key).flatMap { setValue(nil, at: $0) }
@@ -97,23 +98,23 @@ struct ByteTable<Value> {
 
   // MARK: - Entries
 
-  /// The indexes of the entries, in the order in which their keys came.
+  /// The indexes of the entries, in the order in which their keys were added.
   var indices: Range<Int> { values.indices }
 
-  /// The value of an entry; nil where its key was removed.
+  /// Returns the value of an entry, or `nil` if its key was removed.
   @inline(__always)
   func value(at index: Int) -> Value? { values[index] }
 
-  /// The key of an entry, without a copy.
+  /// Returns the key of an entry, without copying it.
   @inline(__always)
   func key(at index: Int) -> ArraySlice<UInt8> { bytes[(index == 0 ? 0 : ends[index - 1])..<ends[index]] }
 
-  /// How many bytes the key of an entry has.
+  /// Returns the number of bytes of an entry's key.
   @inline(__always)
   func keySize(at index: Int) -> Int { ends[index] - (index == 0 ? 0 : ends[index - 1]) }
 
-  /// Sets the value of an entry, or takes it away. Returns what it was. The newest entry goes with its value: what is
-  /// undone in the opposite order leaves no memory taken.
+  /// Sets or removes the value of an entry. Returns the previous value. The newest entry is removed together with its
+  /// value, so that changes that are undone in reverse order leave no memory in use.
   @discardableResult
   mutating func setValue(_ value: Value?, at index: Int) -> Value? {
     let previous = values[index]
@@ -142,20 +143,20 @@ struct ByteTable<Value> {
 
   private static var comparedMaximum: Int { 4 }
 
-  /// The entry of a key.
+  /// Returns the index of a key's entry.
   @inline(__always)
   private func find(_ key: [UInt8]) -> Int? {
     slots.isEmpty ? compare(key) : find(key, ByteHash.hash(key)).index
   }
 
-  /// The entry of a key, where there are no slots.
+  /// Returns the index of a key's entry if there are no slots.
   @inline(__always)
   private func compare(_ key: [UInt8]) -> Int? {
     for index in values.indices where isKey(key, at: index) { return index }
     return nil
   }
 
-  /// The key's slot, or the free one where it belongs; there are slots.
+  /// Returns the slot of a key and the index of its entry, or the free slot where the key belongs. There must be slots.
   @inline(__always)
   private func find(_ key: [UInt8], _ hash: UInt64) -> (slot: Int, index: Int?) {
     let mask = slots.count - 1
@@ -190,8 +191,8 @@ struct ByteTable<Value> {
 
   private mutating func grow() {
     let size = max(slots.count * 2, 8)
-    // `Array(repeating:count:)` asks the runtime for the type of the storage at each call: for eight slots 560 instructions
-    // instead of 335.
+    // `Array(repeating:count:)` requests the type of the storage from the runtime at each call: 560 instructions for
+    // eight slots instead of 335.
     slots.removeAll()
     slots.reserveCapacity(size)
     slots.append(contentsOf: repeatElement(0, count: size))
@@ -204,10 +205,10 @@ struct ByteTable<Value> {
   }
 }
 
-/// A hash of byte strings: two halves of eight bytes, multiplied to sixteen and folded, for each sixteen bytes.
+/// A hash of byte strings: for each sixteen bytes, two words of eight bytes are multiplied to sixteen bytes and folded.
 ///
-/// Both factors are masked by numbers that are random in each process: no one who chooses keys can choose such that
-/// meet. The hash never leaves the process.
+/// Both factors are masked by numbers that are random in each process, so that keys can't be chosen such that they
+/// collide. The hash never leaves the process.
 enum ByteHash {
   private static let left = UInt64.random(in: .min ... .max)
   private static let right = UInt64.random(in: .min ... .max)
@@ -220,12 +221,12 @@ enum ByteHash {
     var state = right
     let count = bytes.count
     var offset = 0
-    // Safety: every load is within the bytes, by the comparisons around it.
+    // Safety: every load is within the bytes, because of the comparisons around it.
     while count - offset > 16 {
       state = unsafe folded(word(bytes, offset) ^ left, word(bytes, offset + 8) ^ state)
       offset += 16
     }
-    // The last sixteen bytes, which may overlap with those before, or what there is.
+    // The last sixteen bytes, which may overlap with the previous ones, or the shorter rest.
     switch count {
     case 16...: state = unsafe folded(word(bytes, count - 16) ^ left, word(bytes, count - 8) ^ state)
     case 8...: state = unsafe folded(word(bytes, 0) ^ left, word(bytes, count - 8) ^ state)

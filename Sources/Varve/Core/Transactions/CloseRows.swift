@@ -1,16 +1,17 @@
-/// The rows of many keys that lie close to each other, read by one scan: a step costs a fraction of a look.
+/// The rows of many keys that lie close to each other, read by one scan: a step costs a fraction of a lookup.
 struct CloseRows {
-  /// By the keys; nil where there is no row.
+  /// The rows in the order of the keys, with `nil` for a key without a row.
   private(set) var rows: [PresentRow?]
-  /// How many rows there were where the collection has another one next, and at the end: no row lies between those of a run.
+  /// The ends of runs, as numbers of rows. No other row of the collection lies between the rows of a run.
   private(set) var runs: [Int] = []
 
-  /// So few keys are looked up.
+  /// The minimum number of keys for a scan. Fewer keys are looked up.
   private static let minimum = 64
 
-  /// The keys are in their order. Nil where they are few, or lie too far from each other.
+  /// Reads the rows of keys that are in ascending order. Returns `nil` if there are few keys, or if they lie too far
+  /// from each other.
   init?(_ keys: [[UInt8]], _ info: CollectionInfo, _ transaction: WriteTransaction) throws {
-    // What a transaction beside others reads is checked, and should be no more than it has to be.
+    // What a concurrent transaction reads is checked at the commit, so it should read no more than necessary.
     guard keys.count >= Self.minimum, transaction.reads == nil, transaction.rowsLieClose(info) else { return nil }
     let needsBytes = transaction.needsBytes(of: info)
     rows = Array(repeating: nil, count: keys.count)

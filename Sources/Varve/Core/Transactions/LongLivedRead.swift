@@ -1,7 +1,7 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// A snapshot that is held beyond a transaction. It ends with its last reference.
+/// A snapshot that is retained beyond a transaction, until the last reference to this object is released.
 final class LongLivedRead: Sendable {
   let snapshot: any StorageSnapshot
   private let list: LongLivedReadList
@@ -16,7 +16,7 @@ final class LongLivedRead: Sendable {
   deinit { list.end(number) }
 }
 
-/// The snapshots that are held, and since when.
+/// The snapshots that are retained, and the times since when they are.
 final class LongLivedReadList: Sendable {
   private struct State {
     var next: UInt64 = 1

@@ -1,15 +1,15 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// Decoded objects of a connection, the least recently used of which go first.
+/// A cache of a connection's decoded objects, which evicts the least recently used ones first.
 ///
 /// # Invariants
-/// 1. What is in the cache is what rows are at the snapshot of its *generation*: the connection raises the generation
-///    and takes out what changed, in one step, before it reads a later snapshot.
-/// 2. A transaction brings along the generation with which it began, and gets and puts nothing where the cache has
-///    another: so it never sees what rows are at another snapshot, and never leaves what they were.
+/// 1. The objects in the cache are those of rows at the snapshot of the cache's *generation*: the connection raises the
+///    generation and removes what changed, in one step, before it reads a later snapshot.
+/// 2. A transaction has the generation with which it began, and neither reads nor stores anything if the cache has
+///    another one. It therefore never sees objects of another snapshot, and never stores outdated ones.
 ///
-/// Safe from any thread.
+/// It is safe to use from any thread.
 final class ObjectCache: Sendable {
   struct Key: Hashable {
     let collection: UInt32
@@ -24,18 +24,18 @@ final class ObjectCache: Sendable {
   private let limit: Int
   private let state = FutexLock(State())
 
-  /// For at most so many objects.
+  /// Creates a cache for at most `limit` objects.
   init(limit: Int) { self.limit = limit }
 
   var generation: UInt64 { state.withLock { $0.generation } }
   var count: Int { state.withLock { $0.entries.count } }
 
-  /// The object of a row, as of a generation.
+  /// Returns the object of a row, as of a generation.
   func find(_ key: Key, generation: UInt64) -> Any? {
     state.withLock { state in state.generation == generation ? state.entries.use(key)?.object : nil }
   }
 
-  /// Keeps the object of a row, as of a generation.
+  /// Stores the object of a row, as of a generation.
   func keep(_ object: CachedObject, for key: Key, generation: UInt64) {
     state.withLock { state in
       guard state.generation == generation, limit > 0 else { return }
@@ -44,7 +44,7 @@ final class ObjectCache: Sendable {
     }
   }
 
-  /// Continues to a later snapshot: takes out the rows that `changes` name.
+  /// Moves the cache to a later snapshot, and removes the rows in `changes`.
   func advance(_ changes: [ChangeSet], ids: (String) -> (id: UInt32, prefix: [UInt8])?) {
     if changes.isEmpty { return }
     state.withLock { state in
@@ -61,7 +61,7 @@ final class ObjectCache: Sendable {
     }
   }
 
-  /// Continues to a snapshot of which nothing is known.
+  /// Moves the cache to a snapshot whose changes are not known, and removes everything.
   func clear() {
     state.withLock { state in
       state.generation += 1
@@ -70,18 +70,18 @@ final class ObjectCache: Sendable {
   }
 }
 
-/// An object that may be shared: it is a value of a type that is `Sendable`.
+/// A cached object, which may be shared because its type is `Sendable`.
 struct CachedObject: @unchecked Sendable {
-  // Sendable: only `ReadTransaction.object` makes one, of the type of a definition, which is so.
+  // Sendable: only `ReadTransaction.object` makes one, of the object type of a definition, which is `Sendable`.
   let object: Any
 }
 
-/// A dictionary that knows which of its entries was used least recently.
+/// A dictionary that tracks the order in which its entries were used.
 private struct RecencyList {
   private struct Node {
     let key: ObjectCache.Key
     var object: CachedObject
-    /// Towards the more, and the less recent; -1: none.
+    /// The indexes of the more recent and the less recent node; -1 stands for none.
     var newer = -1
     var older = -1
   }

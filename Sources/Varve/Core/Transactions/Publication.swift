@@ -1,27 +1,28 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// Which snapshot readers see: everything that was acknowledged, nothing that was not, in commit order.
+/// The publication of commits, which determines the snapshot that readers see: it contains every acknowledged commit
+/// and no other, in commit order.
 ///
 /// ```
 ///  applied:       a commit is in the storage; the next writer builds on it
 ///  acknowledged:  it is as durable as was asked; readers, change sets and the feed's readers see it
 /// ```
-/// Between the two a commit is *in flight*. It keeps the snapshot before it, and readers get that of the oldest in
-/// flight; with none in flight they get the storage's own. So a commit that never becomes durable was never
-/// seen, and an idle database holds no snapshot.
+/// Between the two states a commit is *in flight*. It retains the snapshot before it, and readers get the snapshot of
+/// the oldest commit in flight; if none is in flight, they get the storage's current one. A commit that never becomes
+/// durable was therefore never seen, and an idle database retains no snapshot.
 ///
 /// # Invariants
-/// 1. The commits in flight are in commit order, and the snapshot of each is that after the one before.
+/// 1. The commits in flight are in commit order, and the snapshot of each is the one after the previous commit.
 /// 2. Extensions receive their deltas, and observers the change sets, in commit order, before the call of their commit
-///    returns; deltas before a reader sees the commit.
-/// 3. After a failure nothing is acknowledged any more: what was in flight may or may not survive.
+///    returns; extensions receive deltas before a reader sees the commit.
+/// 3. After a failure no commit is acknowledged any more: the commits in flight may or may not survive.
 ///
 /// # Concurrency
-/// `deliveryLock` before `state`. Under the first buffers are filled, and `didAcknowledge` of extensions runs: no other
-/// call of the program's.
+/// `deliveryLock` is acquired before `state`. While it is held, buffers are filled, and `didAcknowledge` of extensions
+/// runs, but no other code of the program.
 final class Publication: Sendable {
-  /// What a commit means for what the transactions of an extension share.
+  /// The effect of a commit on the shared state of an extension.
   struct Sharing {
     let registered: RegisteredExtension
     let delta: (any Sendable)?
@@ -31,10 +32,10 @@ final class Publication: Sendable {
     let number: UInt64
     let before: any StorageSnapshot
     var version = CommitVersion.zero
-    /// Nil: there is nothing to report.
+    /// The changes to report, or `nil` if there are none.
     var changes: PendingChangeSet?
     var sharing: [Sharing] = []
-    /// What was written to parts, where there is nothing else to report.
+    /// The writes to parts, if there is nothing else to report.
     var parts = PartWrites.Noted.unknown
   }
 
@@ -43,8 +44,8 @@ final class Publication: Sendable {
     var nextNumber: UInt64 = 1
     var failure: (any Error)?
 
-    /// The commits up to a number. They are taken away, and readers see them, unless extensions have to receive what they
-    /// mean before.
+    /// Returns the commits in flight up to a number. They are removed, so that readers see them, unless extensions have
+    /// to receive their deltas first.
     mutating func acknowledged(_ number: UInt64) -> [InFlight] {
       let count = inFlight.prefix { $0.number <= number }.count
       if inFlight[..<count].contains(where: { !$0.sharing.isEmpty }) { return Array(inFlight[..<count]) }
@@ -75,22 +76,22 @@ final class Publication: Sendable {
     self.deliver = deliver
   }
 
-  /// What a reader sees now.
+  /// Returns the snapshot that readers see now.
   func snapshot() throws -> any StorageSnapshot {
     try state.withLock { state in try state.inFlight.first?.before ?? backend.snapshot() }
   }
 
-  /// The same, and what `body` finds when every change set up to that snapshot was delivered, and none after it.
+  /// Returns the snapshot that readers see now, and the result of `body` at a moment when all change sets up to that
+  /// snapshot, and none after it, are delivered.
   func snapshot<Result>(_ body: () -> Result) throws -> (any StorageSnapshot, Result) {
     try deliveryLock.withLock { _ in (try snapshot(), body()) }
   }
 
-  /// A commit is about to be given to the storage. Commits are given one at a time. Returns its number and the snapshot
-  /// before it, which is `known` where nothing was committed since.
+  /// Begins a commit that is about to be given to the storage. Commits are given one at a time. Returns the commit's
+  /// number and the snapshot before it, which is `known` if nothing was committed since.
   ///
-  /// The snapshot is taken under the lock of the readers. The catalog commits what it defines by itself, beside the
-  /// commits of this order: of a snapshot taken earlier, a reader that came between would have seen more, and the next
-  /// reader less.
+  /// The snapshot is taken under the lock that readers use. The catalog commits new definitions separately, outside of
+  /// this order: with a snapshot taken earlier, a reader in between would have seen more than the next reader.
   func begin(
     unlessChanged known: (any StorageSnapshot)? = nil
   ) throws -> (number: UInt64, before: any StorageSnapshot) {
@@ -103,7 +104,7 @@ final class Publication: Sendable {
     }
   }
 
-  /// The storage took it: these are its changes, and what they mean for extensions.
+  /// Records that the storage has accepted a commit, with its changes, and their effect on extensions.
   func applied(
     _ number: UInt64, _ version: CommitVersion, _ changes: PendingChangeSet?, _ sharing: [Sharing],
     _ parts: PartWrites.Noted = .unknown
@@ -117,12 +118,12 @@ final class Publication: Sendable {
     }
   }
 
-  /// The storage refused it: nothing happened.
+  /// Removes a commit that the storage has refused. Nothing was changed by it.
   func refused(_ number: UInt64) {
     state.withLock { state in state.inFlight.removeAll { $0.number == number } }
   }
 
-  /// It is durable, and so is everything before it.
+  /// Acknowledges a commit that is durable, and with it all previous ones.
   func acknowledge(_ number: UInt64) throws {
     try deliveryLock.withLock { _ in
       let done = try state.withLock { state in
@@ -131,7 +132,7 @@ final class Publication: Sendable {
       }
       if done.contains(where: { !$0.sharing.isEmpty }) {
         for commit in done { share(commit) }
-        // From here on readers see them.
+        // From here on readers see the commits.
         state.withLock { state in state.inFlight.removeAll { $0.number <= number } }
       }
       for commit in done {
@@ -153,10 +154,11 @@ final class Publication: Sendable {
     }
   }
 
-  /// An extension that takes longer than this keeps commits from being acknowledged: the log has an event.
+  /// The time after which a message is logged for an extension, because it delays the acknowledgement of commits.
   private static let acknowledgeNoted = Duration.milliseconds(20)
 
-  /// Whether it is durable can't be known any more.
+  /// Records a failure after which it can't be known whether the commits in flight are durable. Returns the error to
+  /// throw.
   func fail(_ error: any Error) -> DatabaseError {
     state.withLock { state in
       if state.failure == nil { state.failure = error }

@@ -1,28 +1,29 @@
-/// Rows by the numbers of their collections: for extensions that keep the keys of many rows, and so not their collections'
-/// names.
+/// Access to rows by the numbers of their collections, for extensions that keep the keys of many rows and therefore not
+/// the names of their collections.
 ///
-/// A number is never given twice, and a collection that gets another name keeps its own.
+/// A number is never given twice, and a collection that is renamed keeps its number.
 extension ReadTransaction {
-  /// The number of a collection; nil where nothing was ever put into it.
+  /// Returns the number of a collection, or `nil` if nothing was ever stored in it.
   public final func collectionNumber(of collection: String) throws -> UInt32? { try info(collection)?.record.id }
 
-  /// The name of the collection with a number; nil where it does not exist, or was dropped.
+  /// Returns the name of the collection with a number, or `nil` if it does not exist or was dropped.
   public final func collectionName(of number: UInt32) throws -> String? { try info(number)?.name }
 
-  /// The row with a key of a collection, given by its number; nil where the collection does not exist. Nothing is checked of
-  /// the key. Complexity: a copy of the key.
+  /// Returns the row key for a key in the collection with a number, or `nil` if the collection does not exist. The key
+  /// is not checked. Complexity: a copy of the key.
   public final func rowKey(_ key: RawSpan, inCollection number: UInt32) throws -> RowKey? {
     guard let info = try info(number) else { return nil }
     return RowKey(collection: info.name, stored: info.storageKey(key), start: info.prefix.count)
   }
 
-  /// Whether a row is there. Nothing is decoded.
+  /// Returns whether a row exists. Nothing is decoded.
   public final func contains(_ key: RawSpan, inCollection number: UInt32) throws -> Bool {
     guard let info = try info(number) else { return false }
     return try withValue(of: info.storageKey(key), in: info.objects) { _ in true } != nil
   }
 
-  /// The rows of a collection after one of them, in the order of their keys; nil: from the first.
+  /// Returns the rows of a collection after a given row, in the order of their keys, or from the first one if `row` is
+  /// `nil`.
   public final func rows(in collection: String, after row: RowKey?) throws -> RowCursor {
     guard let info = try info(collection) else { return RowCursor(self, []) }
     var range = info.range
@@ -30,7 +31,7 @@ extension ReadTransaction {
     return RowCursor(self, [scan(info, range, false)])
   }
 
-  /// The collection with a number; nil where it does not exist, or was dropped.
+  /// Returns the collection with a number, or `nil` if it does not exist or was dropped.
   final func info(_ number: UInt32) throws -> CollectionInfo? {
     try check()
     let edition = database.catalog.edition
@@ -49,24 +50,26 @@ extension ReadTransaction {
 }
 
 extension WriteTransaction {
-  /// Whether a row was there when the transaction began, whatever it has done since.
+  /// Returns whether a row existed when the transaction began, whatever the transaction has done since.
   public func contained(_ key: RawSpan, inCollection number: UInt32) throws -> Bool {
     guard let info = try info(number) else { return false }
     return try snapshot.contains(info.storageKey(key), in: info.objects)
   }
 
-  /// The number of a row's collection. Where the collection does not exist yet, it is made with the kind of the row's key, as the
-  /// first row of that key would make it; that stays, also where the transaction is rolled back. Throws `.invalidKey` where the
-  /// bytes of the key are none.
+  /// Returns the number of a row's collection.
+  ///
+  /// If the collection does not exist yet, it is made with the type of the row's key, as the first row with that key
+  /// would make it. The collection stays even if the transaction is rolled back. Throws `.invalidKey` if the bytes are
+  /// not a valid key.
   public func collectionNumber(making row: RowKey) throws -> UInt32 {
     if let info = try knownInfo(row.collection) { return info.record.id }
     let keyType = KeyType(of: try row.withBytes { try KeyPart.parts(of: $0) })
     return try database.makeCollection(row.collection, keyType: keyType.description).record.id
   }
 
-  /// Removes rows, of one collection or of several. Returns how many there were.
+  /// Removes rows of one or several collections. Returns the number of rows that existed.
   ///
-  /// Neighbours in the sequence that are of one collection are removed together, in the order of their keys: extensions are
+  /// Consecutive rows of the same collection are removed together, in the order of their keys: extensions are first
   /// asked for all of them, and then receive each.
   @discardableResult
   public func remove(_ rows: some Sequence<RowKey>) throws -> Int {
@@ -85,8 +88,8 @@ extension WriteTransaction {
     return sum
   }
 
-  /// Sets the object of a row that is there, and keeps its metadata. Returns false where there is no row. Throws as
-  /// `replaceObject(_:key:in:)`.
+  /// Sets the object of an existing row, and keeps its metadata. Returns false if there is no row. Throws as
+  /// `replaceObject(_:key:in:)` does.
   @discardableResult
   public func replaceObject(_ object: some Encodable, of row: RowKey) throws -> Bool {
     guard let info = try info(row.collection) else { return false }
@@ -95,7 +98,7 @@ extension WriteTransaction {
 }
 
 extension CollectionInfo {
-  /// A key in the collection's families.
+  /// Returns the key in the collection's families.
   func storageKey(_ key: RawSpan) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(prefix.count + key.byteCount)
@@ -106,7 +109,7 @@ extension CollectionInfo {
 }
 
 extension KeyType {
-  /// The type that a key has by its parts. A part that is nil does not show what it would be otherwise.
+  /// Creates the type of a key with the given parts. A part that is nil does not show its type otherwise.
   init(of parts: [KeyPart]) {
     self = parts.count == 1 ? KeyType(of: parts[0]) : .compound(parts.map { KeyType(of: $0) })
   }

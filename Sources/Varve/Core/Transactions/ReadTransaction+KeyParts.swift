@@ -1,4 +1,4 @@
-/// Rows whose keys begin with the same values: what compound keys are made for.
+/// Access to rows whose keys begin with the same values, the purpose of compound keys.
 ///
 /// ```swift
 /// try tx.set(verse, key: Compound("Genesis", 1, 3), in: "verses")
@@ -6,8 +6,8 @@
 /// let count = try tx.count(in: "verses", beginningWith: "Genesis")
 /// ```
 extension ReadTransaction {
-  /// The rows whose compound keys begin with a value, or with the values of a shorter `Compound`. Throws
-  /// `.keyTypeDiffers` where the keys of the collection don't begin with those types.
+  /// Returns the rows whose compound keys begin with a value, or with the values of a shorter `Compound`. Throws
+  /// `.keyTypeDiffers` if the keys of the collection don't begin with those types.
   public final func rows(
     in collection: String, beginningWith first: some KeyCodable, descending: Bool = false
   ) throws -> RowCursor {
@@ -15,8 +15,8 @@ extension ReadTransaction {
     return RowCursor(self, [scan(info, try info.storageRange(beginningWith: first), descending)])
   }
 
-  /// The rows whose compound keys begin with a value of a range: `tx.rows(in: "verses", beginningWith: "A"..<"F")`. Throws as
-  /// for one value.
+  /// Returns the rows whose compound keys begin with a value of a range: `tx.rows(in: "verses", beginningWith:
+  /// "A"..<"F")`. Throws `.keyTypeDiffers` likewise.
   public final func rows<First: KeyCodable>(
     in collection: String, beginningWith range: some KeyBounds<First>, descending: Bool = false
   ) throws -> RowCursor {
@@ -24,13 +24,14 @@ extension ReadTransaction {
     return RowCursor(self, [scan(info, try info.storageRange(KeyBeginning(with: range)), descending)])
   }
 
-  /// How many rows have keys that begin so. Complexity: O(n) of these; nothing is decoded.
+  /// Returns the number of rows whose compound keys begin with a value. Complexity: O(n) of these; nothing is decoded.
   public final func count(in collection: String, beginningWith first: some KeyCodable) throws -> Int {
     guard let info = try info(collection) else { return 0 }
     return try count(try info.storageRange(beginningWith: first), info)
   }
 
-  /// How many rows have keys that begin with a value of a range. Complexity: O(n) of these; nothing is decoded.
+  /// Returns the number of rows whose keys begin with a value of a range. Complexity: O(n) of these; nothing is
+  /// decoded.
   public final func count<First: KeyCodable>(
     in collection: String, beginningWith range: some KeyBounds<First>
   ) throws -> Int {
@@ -38,7 +39,7 @@ extension ReadTransaction {
     return try count(try info.storageRange(KeyBeginning(with: range)), info)
   }
 
-  /// How many rows have their keys in a range. Complexity: O(n) of these; nothing is decoded.
+  /// Returns the number of rows whose keys are in a range. Complexity: O(n) of these; nothing is decoded.
   public final func count<Key: KeyCodable>(in collection: String, _ range: some KeyBounds<Key>) throws -> Int {
     guard let info = try info(collection) else { return 0 }
     return try count(try info.storageRange(range, limit: database.limits.keySize), info)
@@ -50,8 +51,8 @@ extension ReadTransaction {
 }
 
 extension WriteTransaction {
-  /// Removes the rows whose compound keys begin with a value, or with the values of a shorter `Compound`. Returns how
-  /// many there were. Throws as `rows(in:beginningWith:)`.
+  /// Removes the rows whose compound keys begin with a value, or with the values of a shorter `Compound`. Returns their
+  /// number. Throws as `rows(in:beginningWith:)` does.
   @discardableResult
   public func remove(in collection: String, beginningWith first: some KeyCodable) throws -> Int {
     guard let info = try info(collection) else { return 0 }
@@ -59,8 +60,8 @@ extension WriteTransaction {
     return try savepoint { try remove(range, info) }
   }
 
-  /// Removes the rows whose compound keys begin with a value of a range. Returns how many there were. Throws as for one
-  /// value.
+  /// Removes the rows whose compound keys begin with a value of a range. Returns their number. Throws as
+  /// `rows(in:beginningWith:)` does.
   @discardableResult
   public func remove<First: KeyCodable>(
     in collection: String, beginningWith range: some KeyBounds<First>
@@ -72,12 +73,12 @@ extension WriteTransaction {
 }
 
 extension CollectionInfo {
-  /// The keys in the collection's families that begin with the parts of a key.
+  /// Returns the range of keys in the collection's families that begin with the parts of a key.
   func storageRange<Key: KeyCodable>(beginningWith first: Key) throws -> StorageRange {
     try storageRange(KeyBeginning(with: KeyInterval(from: .including(first), to: .including(first))))
   }
 
-  /// The keys in the collection's families that begin so. Throws `.keyTypeDiffers`.
+  /// Returns the range of keys in the collection's families with a given beginning. Throws `.keyTypeDiffers`.
   func storageRange(_ beginning: KeyBeginning) throws -> StorageRange {
     guard KeyType(record.keyType).begins(with: beginning.keyType) else {
       throw DatabaseError(

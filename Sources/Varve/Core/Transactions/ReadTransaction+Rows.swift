@@ -1,13 +1,13 @@
-/// Reading rows: the API for callers that name collections and types at each call.
+/// Reading rows: the API for callers that name the collection and the type in each call.
 extension ReadTransaction {
-  /// Whether a row is there. Nothing is decoded.
+  /// Returns whether a row exists. Nothing is decoded.
   public final func contains(key: some KeyCodable, in collection: String) throws -> Bool {
     guard let info = try info(collection) else { return false }
     let key = try info.storageKey(key, limit: database.limits.keySize)
     return try withValue(of: key, in: info.objects) { _ in true } ?? false
   }
 
-  /// A row, whose object and metadata are decoded when they are asked for; nil where there is none.
+  /// Returns a row, whose object and metadata are decoded when they are requested, or `nil` if there is none.
   public final func row(key: some KeyCodable, in collection: String) throws -> Row? {
     guard let info = try info(collection) else { return nil }
     return try row(try info.storageKey(key, limit: database.limits.keySize), info)
@@ -20,14 +20,14 @@ extension ReadTransaction {
 
   final func stored(_ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo) throws -> StoredRow {
     let stored = try stored(key, bytes, info, nil)
-    // Metadata of its own the transaction may write again before they are asked for.
+    // The transaction may overwrite its own metadata before they are requested, so they are read now.
     if stored.header.hasMetadata, let writing, writing.decides(key, in: info.metadata) {
       stored.metadataBytes = try value(of: key, in: info.metadata)
     }
     return stored
   }
 
-  /// `metadata` is where the row's metadata are read, if not in the snapshot.
+  /// Makes the stored row. `metadata` is the source of the row's metadata if it is not the snapshot.
   final func stored(
     _ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo, _ metadata: (any StorageReading)?
   ) throws -> StoredRow {
@@ -40,10 +40,10 @@ extension ReadTransaction {
     }
   }
 
-  /// The object of a row; nil if there is no row.
+  /// Returns the object of a row, or `nil` if there is no row.
   ///
-  /// Throws `.decodingFailed` where it is not of the type, and `.keyTypeDiffers` where the collection has other
-  /// keys: an object that can't be read is never nil.
+  /// Throws `.decodingFailed` if the object is not of the type, and `.keyTypeDiffers` if the collection has other keys:
+  /// the result is never nil for an object that can't be read.
   public final func object<Object: Decodable>(
     _ type: Object.Type = Object.self, key: some KeyCodable, in collection: String
   ) throws -> Object? {
@@ -54,7 +54,8 @@ extension ReadTransaction {
   final func object<Object: Decodable>(
     _ type: Object.Type, _ key: [UInt8], _ info: CollectionInfo
   ) throws -> Object? {
-    // Objects of a definition are `Sendable`: others are not kept, because another thread would get them too.
+    // The object type of a definition is `Sendable`. Objects of other types are not cached, because other threads would
+    // get them too.
     if let cache, info.reading.type == ObjectIdentifier(Object.self) {
       return try object(type, key, info, cache.objects, cache.generation)
     }
@@ -74,7 +75,7 @@ extension ReadTransaction {
     return object
   }
 
-  /// The metadata of a row; nil if it has none, or there is no row.
+  /// Returns the metadata of a row, or `nil` if it has none or there is no row.
   public final func metadata<Metadata: Decodable>(
     _ type: Metadata.Type = Metadata.self, key: some KeyCodable, in collection: String
   ) throws -> Metadata? {
@@ -89,8 +90,8 @@ extension ReadTransaction {
     return try database.coding.metadata(type, bytes, key, info)
   }
 
-  /// The object of a row as it is stored, undecoded; nil if there is no row. With a coder of bytes these are the bytes
-  /// that were set.
+  /// Returns the stored bytes of a row's object, undecoded, or `nil` if there is no row. With a coder of bytes these
+  /// are the bytes that were set.
   public final func objectBytes(key: some KeyCodable, in collection: String) throws -> [UInt8]? {
     guard let info = try info(collection) else { return nil }
     let key = try info.storageKey(key, limit: database.limits.keySize)
@@ -103,12 +104,12 @@ extension ReadTransaction {
     }
   }
 
-  /// The metadata of a row as it is stored, undecoded; nil if it has none, or there is no row.
+  /// Returns the stored bytes of a row's metadata, undecoded, or `nil` if it has none or there is no row.
   public final func metadataBytes(key: some KeyCodable, in collection: String) throws -> [UInt8]? {
     try row(key: key, in: collection)?.metadataBytes()
   }
 
-  /// The rows of several keys, in the order of the keys; nil where there is none.
+  /// Returns the rows of several keys, in the order of the keys, with `nil` for each key without a row.
   public final func rows<Key: KeyCodable>(keys: some Sequence<Key>, in collection: String) throws -> [Row?] {
     guard let info = try info(collection) else { return keys.map { _ in nil } }
     let keys = try keys.map { try info.storageKey($0, limit: database.limits.keySize) }
@@ -116,7 +117,8 @@ extension ReadTransaction {
     return try zip(keys, values).map { key, bytes in try bytes.map { Row(try stored(key, $0, info), in: self) } }
   }
 
-  /// The values of several keys at once, the transaction's own before those of the snapshot.
+  /// Returns the values of several keys at once. Values that the transaction has written take precedence over those of
+  /// the snapshot.
   final func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
     guard isWritable else { return try snapshot.values(of: keys, in: family) }
     return try keys.map { try value(of: $0, in: family) }
@@ -124,7 +126,7 @@ extension ReadTransaction {
 
   // MARK: - Counts and names
 
-  /// How many rows a collection has. Complexity: one lookup.
+  /// Returns the number of rows of a collection. Complexity: one lookup.
   public final func count(in collection: String) throws -> Int {
     guard let info = try info(collection) else { return 0 }
     return try count(info)
@@ -135,13 +137,13 @@ extension ReadTransaction {
     return Int(bytes.flatMap(StorageBatch.counterNumber) ?? 0) + rowsAdded(to: info)
   }
 
-  /// How many rows the database has. Complexity: O(collections).
+  /// Returns the number of rows of the database. Complexity: O(collections).
   public final func count() throws -> Int {
     try check()
     return try infos().reduce(0) { try $0 + count($1) }
   }
 
-  /// The names of all collections that have rows, in order.
+  /// Returns the names of all collections that have rows, in ascending order.
   public final func collections() throws -> [String] {
     try check()
     return try infos().filter { try count($0) > 0 }.map(\.name).sorted()

@@ -1,12 +1,12 @@
 /// Scanning rows.
 extension ReadTransaction {
-  /// The rows of a collection, in the order of their keys.
+  /// Returns the rows of a collection, in the order of their keys.
   public final func rows(in collection: String, descending: Bool = false) throws -> RowCursor {
     guard let info = try info(collection) else { return RowCursor(self, []) }
     return RowCursor(self, [scan(info, info.range, descending)])
   }
 
-  /// The rows of a collection whose keys are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`.
+  /// Returns the rows of a collection whose keys are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`.
   public final func rows<Key: KeyCodable>(
     in collection: String, _ range: some KeyBounds<Key>, descending: Bool = false
   ) throws -> RowCursor {
@@ -15,7 +15,7 @@ extension ReadTransaction {
     return RowCursor(self, [scan(info, storage, descending)])
   }
 
-  /// The rows of a collection whose keys begin with a text.
+  /// Returns the rows of a collection whose keys begin with a text.
   public final func rows(
     in collection: String, keyPrefix: String, descending: Bool = false
   ) throws -> RowCursor {
@@ -23,7 +23,7 @@ extension ReadTransaction {
     return RowCursor(self, [scan(info, try info.storageRange(ofPrefix: keyPrefix), descending)])
   }
 
-  /// The rows of all collections: by collection, in the order of their names, and then by key.
+  /// Returns the rows of all collections, ordered by the name of the collection and then by key.
   public final func rows() throws -> RowCursor {
     try check()
     let infos = infos().sorted { $0.name < $1.name }
@@ -36,7 +36,7 @@ extension ReadTransaction {
       metadata: isWritable ? view(of: info.metadata) : nil)
   }
 
-  /// The keys of a collection, in order. The rows after them are not read. Throws `.keyTypeDiffers`.
+  /// Returns the keys of a collection, in order. The objects are not read. Throws `.keyTypeDiffers`.
   public final func keys<Key: KeyCodable>(
     _ type: Key.Type = Key.self, in collection: String, descending: Bool = false
   ) throws -> [Key] {
@@ -44,7 +44,7 @@ extension ReadTransaction {
     return try keys(info, info.range, descending)
   }
 
-  /// The keys of a collection that are in a range, in order.
+  /// Returns the keys of a collection that are in a range, in order.
   public final func keys<Key: KeyCodable>(
     in collection: String, _ range: some KeyBounds<Key>, descending: Bool = false
   ) throws -> [Key] {
@@ -64,11 +64,11 @@ extension ReadTransaction {
 }
 
 extension CollectionInfo {
-  /// A range of keys in the collection's families.
+  /// Returns the range of keys in the collection's families.
   func storageRange<Key: KeyCodable>(_ bounds: some KeyBounds<Key>, limit: Int) throws -> StorageRange {
     if let beginning = bounds.beginning { return try storageRange(beginning) }
     var lower = try bounds.lowerKey.map { try storageKey($0, limit: limit) } ?? range.lower
-    // No key begins with another, so nothing is between the bound itself and this.
+    // No key is a prefix of another, so no key lies between the bound itself and this.
     if bounds.lowerKey != nil, !bounds.includesLowerKey { lower.append(0) }
     guard let upperKey = bounds.upperKey else { return StorageRange(lower: lower, upper: range.upper) }
     var upper = try storageKey(upperKey, limit: limit)
@@ -76,13 +76,13 @@ extension CollectionInfo {
     return StorageRange(lower: lower, upper: upper)
   }
 
-  /// The keys that begin with a text.
+  /// Returns the range of keys that begin with a text.
   func storageRange(ofPrefix keyPrefix: String) throws -> StorageRange {
     try requireKeyType(String.self)
     return StorageRange(prefix: KeyRange.prefix(ofStrings: keyPrefix, after: prefix))
   }
 
-  /// Throws `.keyTypeDiffers`.
+  /// Throws `.keyTypeDiffers` if the collection has keys of another type.
   func requireKeyType<Key: KeyCodable>(_ type: Key.Type) throws {
     guard type.keyType.description == record.keyType else {
       throw DatabaseError(.keyTypeDiffers, "its keys are \(record.keyType), not \(type.keyType)", collection: name)

@@ -1,44 +1,45 @@
 internal import Synchronization
 
-/// One snapshot of the database, to read, as long as the closure that got it runs.
+/// A read transaction: one snapshot of the database, readable while the closure that received it runs.
 ///
 /// It belongs to the thread that runs the closure. Using it after the closure returns throws `.transactionEnded`.
 public class ReadTransaction {
   let database: DatabaseCore
   let snapshot: any StorageSnapshot
-  /// What a write transaction has written; nil in others.
+  /// The pending writes of a write transaction, or `nil` in other transactions.
   final let writing: (any StorageWriting)?
-  /// What an extension is given in it is collected here, and nothing is committed; nil in others.
+  /// The spill that collects an extension's writes, so that nothing is committed, or `nil` in other transactions.
   final let spill: Spill?
   private(set) final var hasEnded = false {
     didSet { forbidUse() }
   }
-  /// Whether it can be used: `check` asks at each operation. An atomic, as a field of a class would be checked for
-  /// exclusive access each time.
+  /// Whether the transaction can be used, which `check` tests at each operation. It is atomic, because a field of a
+  /// class would be checked for exclusive access each time.
   private final let isUsable = Atomic<Bool>(true)
-  /// The extensions that were asked for, in that order.
+  /// The open extensions, in the order of their first use.
   final var opened: [OpenExtension] = []
-  /// The same, and those that an undone savepoint took away.
+  /// The open extensions, including those that an undone savepoint has removed.
   final var everOpened: [OpenExtension] = []
-  /// The object cache of the reading connection, and the generation that the transaction began with: its objects are those of the
-  /// transaction's snapshot.
+  /// The object cache of the reading connection, and the generation with which the transaction began: the objects of
+  /// that generation are those of the transaction's snapshot.
   final var cache: (objects: ObjectCache, generation: UInt64)?
-  /// What was read, for a commit that is checked.
+  /// The keys and ranges that were read, for a commit that is checked.
   final var reads: StorageCheck? {
     didSet { notesReads.store(reads != nil, ordering: .relaxed) }
   }
-  /// Whether `reads` is there.
+  /// Whether `reads` is set.
   private final let notesReads = Atomic<Bool>(false)
   final var isChecked: Bool { notesReads.load(ordering: .relaxed) }
-  /// Whether a part was asked for that has not all rows of the snapshot.
+  /// Whether a part was used that does not have all rows of the snapshot.
   final var metUnready = false
-  /// What was read and written of independent parts, where nothing else is checked.
+  /// The keys and ranges of independent parts that were read and written, if nothing else is checked.
   private(set) final var independentUses: StorageCheck?
-  /// The collection that was asked for last, and the catalog's edition then: most transactions ask for one.
+  /// The collection that was used last, and the edition of the catalog at that time. Most transactions use one
+  /// collection.
   private final var last: (info: CollectionInfo, edition: UInt64)?
-  /// Those that were asked for by their numbers, and the catalog's edition then.
+  /// The collections that were looked up by number, and the edition of the catalog at that time.
   final var numbered: (infos: [UInt32: CollectionInfo], edition: UInt64)?
-  /// For the program's use, as long as the transaction.
+  /// A value for the program's use, which lives as long as the transaction.
   public final var userInfo: Any?
 
   init(
@@ -52,10 +53,10 @@ public class ReadTransaction {
 
   final var isWritable: Bool { writing != nil }
 
-  /// The last commit that the transaction sees.
+  /// The version of the last commit that the transaction sees.
   public final var version: CommitVersion { snapshot.version }
 
-  /// The transaction's closure has returned, or its commit was given to the storage.
+  /// Ends the transaction, because its closure has returned, or its commit was given to the storage.
   func end() {
     hasEnded = true
     for open in everOpened { open.end() }
@@ -63,16 +64,16 @@ public class ReadTransaction {
     opened = []
   }
 
-  /// Throws where the transaction can't be used any more.
+  /// Throws if the transaction can't be used any more.
   @inline(__always)
   final func check() throws {
     if !isUsable.load(ordering: .relaxed) { throw useError }
   }
 
-  /// Why it can't be used any more.
+  /// The reason why the transaction can't be used any more.
   var useError: DatabaseError { Self.endedError }
 
-  /// From now on `check` throws.
+  /// Makes `check` throw from now on.
   final func forbidUse() { isUsable.store(false, ordering: .relaxed) }
 
   static var endedError: DatabaseError {
@@ -82,7 +83,7 @@ public class ReadTransaction {
 
   // MARK: - Extensions
 
-  /// The extension that is in force in this transaction by a name.
+  /// Returns the extension with a name that is in force in this transaction.
   func find(_ name: String) throws -> RegisteredExtension? {
     guard let found = database.extensions.find(name, at: snapshot.version) else { return nil }
     if database.backend.isReadOnly, let fallback = found.fallback {
@@ -94,14 +95,14 @@ public class ReadTransaction {
     return found
   }
 
-  /// Whether an extension has all rows of this snapshot.
+  /// Returns whether an extension has all rows of this snapshot.
   func isReady(_ registered: RegisteredExtension) -> Bool {
     registered.readySince.map { snapshot.version >= $0 } ?? false
   }
 
   // MARK: - Bytes
 
-  /// Calls `body` with the value of a key as the transaction sees it.
+  /// Calls `body` with the value of a key as the transaction sees it. Returns `nil` if there is none.
   final func withValue<Result>(
     of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
   ) throws -> Result? {
@@ -110,7 +111,8 @@ public class ReadTransaction {
     return try writing.withValue(of: key, in: family, body)
   }
 
-  /// What the transaction has not written itself another one may change until the commit.
+  /// Notes a read of a key for the check at the commit, unless the transaction itself has written the key: only other
+  /// values may be changed by other transactions.
   private final func noteRead(of key: [UInt8], in family: StorageFamily, _ writing: any StorageWriting) {
     if !writing.leavesOut(family), !writing.decides(key, in: family) { reads?.keys.append((family, key)) }
   }
@@ -120,30 +122,33 @@ public class ReadTransaction {
     reads?.ranges.append((family, range))
   }
 
-  /// The commit throws `.conflict` where a key of an independent part, which this uses, has changed meanwhile.
+  /// Notes the use of a key of an independent part. The commit throws `.conflict` if the key has changed in the
+  /// meantime.
   final func noteIndependent(_ key: [UInt8], in family: StorageFamily) {
     if reads != nil { return noteKey(key, in: family) }
     if independentUses == nil { independentUses = StorageCheck(snapshot) }
     independentUses?.keys.append((family, key))
   }
 
-  /// The same for the keys of a range.
+  /// Notes the use of all keys of a range of an independent part likewise.
   final func noteIndependent(_ range: StorageRange, in family: StorageFamily) {
     if reads != nil { return noteRead(of: range, in: family) }
     if independentUses == nil { independentUses = StorageCheck(snapshot) }
     independentUses?.ranges.append((family, range))
   }
 
-  /// The commit throws `.conflict` where it is checked and the key has changed meanwhile.
+  /// Notes a key that the commit checks if it is checked at all: it throws `.conflict` if the key has changed in the
+  /// meantime.
   final func noteKey(_ key: [UInt8], in family: StorageFamily) { reads?.keys.append((family, key)) }
 
-  /// The value of a key as the transaction sees it.
+  /// Returns the value of a key as the transaction sees it.
   final func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
     guard isWritable else { return try snapshot.value(of: key, in: family) }
     return try withValue(of: key, in: family) { $0.copied }
   }
 
-  /// The value of a key at an earlier moment of the transaction; nil stands for its beginning.
+  /// Returns the value of a key as of an earlier moment of the transaction; `nil` for `source` stands for its
+  /// beginning.
   final func value(
     of key: [UInt8], in family: StorageFamily, from source: (any StorageReading)?
   ) throws -> [UInt8]? {
@@ -151,8 +156,8 @@ public class ReadTransaction {
     return try (source ?? snapshot).value(of: key, in: family)
   }
 
-  /// The rows of a range as they are now: later writes of the transaction don't change the scan.
-  /// With `keysOnly` what is committed has no values there.
+  /// Returns a cursor over the rows of a range as they are now: later writes of the transaction have no effect on it.
+  /// With `keysOnly` committed rows have no values in it.
   final func cursor(
     _ range: StorageRange, in family: StorageFamily, isReverse: Bool = false, keysOnly: Bool = false
   ) -> FamilyCursor {
@@ -160,7 +165,7 @@ public class ReadTransaction {
     return FamilyCursor(range, in: family, of: view(of: family), isReverse: isReverse, keysOnly: keysOnly)
   }
 
-  /// The first row of a range; nil where it is empty.
+  /// Returns the first row of a range, or `nil` if the range is empty.
   final func first(of range: StorageRange, in family: StorageFamily) throws -> (key: [UInt8], value: [UInt8])? {
     noteRead(of: range, in: family)
     if range.isEmpty { return nil }
@@ -173,7 +178,7 @@ public class ReadTransaction {
     return first
   }
 
-  /// Calls `body` with the rows of a range as they are now, in their order, until it returns false.
+  /// Calls `body` with the rows of a range as they are now, in order, until it returns false.
   final func visitRows(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
   ) throws {
@@ -186,12 +191,12 @@ public class ReadTransaction {
     }
   }
 
-  /// A family as the transaction sees it now.
+  /// Returns a view of a family as the transaction sees it now.
   final func view(of family: StorageFamily) -> any StorageReading { writing?.view(of: family) ?? snapshot }
 
   // MARK: - Collections
 
-  /// The collection with a name; nil where nothing was ever put into it.
+  /// Returns the collection with a name, or `nil` if nothing was ever stored in it.
   final func info(_ collection: String) throws -> CollectionInfo? {
     if let info = try knownInfo(collection) { return info }
     if database.backend.isReadOnly { try database.catalog.requireNoFormer(of: collection, at: version) }
@@ -199,7 +204,8 @@ public class ReadTransaction {
     return nil
   }
 
-  /// The same for who makes it where there is none: that someone else does so meanwhile does not matter.
+  /// Returns the collection with a name, for callers that make it if there is none. Its absence is not noted as read,
+  /// because it does not matter if another transaction makes the collection in the meantime.
   final func knownInfo(_ collection: String) throws -> CollectionInfo? {
     try check()
     let edition = database.catalog.edition
@@ -210,21 +216,22 @@ public class ReadTransaction {
     return info
   }
 
-  /// That there is such a collection, or none, was read, too: someone may make or drop it until the commit.
+  /// Notes that the existence or absence of a collection was read, because another transaction may make or drop it
+  /// before the commit.
   final func noteRecord(of collection: String) {
     reads?.keys.append((database.catalog.families.catalog, CatalogKey.collection(collection)))
   }
 
-  /// All collections that there are.
+  /// Returns all collections that exist.
   final func infos() -> [CollectionInfo] {
     reads?.ranges.append((database.catalog.families.catalog, StorageRange(prefix: CatalogKey.collections)))
     return database.catalog.collections(at: snapshot.version)
   }
 
-  /// How many rows the transaction has added to a collection, less those that it has removed.
+  /// Returns the number of rows that the transaction has added to a collection, minus the number that it has removed.
   func rowsAdded(to info: CollectionInfo) -> Int { 0 }
 
-  /// The header of a row, without its object.
+  /// Returns the header of a row, without its object.
   final func header(_ key: [UInt8], _ info: CollectionInfo) throws -> RowHeader? {
     try withValue(of: key, in: info.objects) { try RowHeader.read($0).header }
   }

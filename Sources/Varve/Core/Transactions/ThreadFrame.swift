@@ -1,8 +1,8 @@
 internal import CVarve
 
-/// The closures of transactions that run on a thread, the innermost first: how a nested transaction finds the one
-/// around it. By the thread, not by a task-local: a closure does not suspend, so what runs on its thread meanwhile is
-/// called by it.
+/// The closures of transactions that run on a thread, the innermost first, by which a nested transaction finds the one
+/// around it. They belong to the thread and not to a task-local value: a closure does not suspend, so whatever runs on
+/// its thread meanwhile was called by it.
 final class ThreadFrame {
   let transaction: ReadTransaction
   private let outer: ThreadFrame?
@@ -13,11 +13,11 @@ final class ThreadFrame {
   }
 
   private static var current: ThreadFrame? {
-    // Safety: only `run` sets the slot, to a frame that it keeps alive until it has set it back.
+    // Safety: only `run` sets the slot, to a frame that it keeps alive until it has reset the slot.
     unsafe cvarve_thread_slot().map { unsafe Unmanaged<ThreadFrame>.fromOpaque($0).takeUnretainedValue() }
   }
 
-  /// The innermost transaction of a database on this thread.
+  /// Returns the innermost transaction of a database on this thread.
   static func transaction(of database: DatabaseCore) -> ReadTransaction? {
     var frame = current
     while let next = frame {
@@ -27,7 +27,7 @@ final class ThreadFrame {
     return nil
   }
 
-  /// Runs `body` inside of a transaction, which ends with it where `ends`.
+  /// Runs `body` as a closure of a transaction on this thread.
   static func run<Transaction: ReadTransaction, Result>(
     _ transaction: Transaction, _ body: (Transaction) throws -> Result
   ) rethrows -> Result {

@@ -1,15 +1,15 @@
-/// Who waits for the writer, in order of arrival.
+/// The callers that wait for the writer, in order of arrival.
 ///
-/// Adding, taking the first, and taking one out of the middle cost the same however many wait, up to a binary search:
-/// places are emptied, and closed up when half of them are empty.
+/// Adding a waiter, removing the first, and removing one from the middle cost the same however many wait, except for a
+/// binary search: locations are emptied, and compacted once more than half of them are empty.
 struct WaiterQueue {
   struct Waiter: Sendable {
-    /// Larger than that of those before it.
+    /// The number of the waiter, which is higher than those of the waiters before it.
     let number: UInt64
     let label: String?
-    /// When someone else has to end its wait; nil where it looks after that itself.
+    /// The deadline at which the queue has to end the wait, or `nil` if the waiter handles its timeout itself.
     let deadline: ContinuousClock.Instant?
-    /// Whether it is called when the writer is free, and then takes it; else it is handed the writer.
+    /// Whether the waiter is called when the writer is free, and then acquires it; otherwise it is handed the writer.
     var isCalled = false
     let wake: @Sendable (WriterQueue.Outcome) -> Void
   }
@@ -20,10 +20,10 @@ struct WaiterQueue {
   }
 
   private var locations: [Location] = []
-  /// Everything before it is empty.
+  /// The index before which all locations are empty.
   private var first = 0
   private(set) var count = 0
-  /// How many places are kept, empty ones among them.
+  /// The number of locations, including empty ones.
   var locationCount: Int { locations.count }
 
   mutating func append(_ waiter: Waiter) {
@@ -31,7 +31,7 @@ struct WaiterQueue {
     count += 1
   }
 
-  /// Puts back a waiter that was taken as the first.
+  /// Puts back a waiter that was removed as the first.
   mutating func putBack(_ waiter: Waiter) {
     let location = Location(number: waiter.number, waiter: waiter)
     if first > 0 {
@@ -53,7 +53,7 @@ struct WaiterQueue {
     return nil
   }
 
-  /// Takes out the one with a number; nil where it is not there any more.
+  /// Removes and returns the waiter with a number, or returns `nil` if it is not in the queue any more.
   mutating func remove(_ number: UInt64) -> Waiter? {
     defer { closeUp() }
     var low = first
@@ -66,7 +66,7 @@ struct WaiterQueue {
     return take(low)
   }
 
-  /// Takes out those whose deadline has come.
+  /// Removes and returns the waiters whose deadline has passed.
   mutating func removeAll(dueAt now: ContinuousClock.Instant) -> [Waiter] {
     defer { closeUp() }
     var due: [Waiter] = []
@@ -81,7 +81,7 @@ struct WaiterQueue {
     return locations[first...].compactMap(\.waiter)
   }
 
-  /// The first deadline of those that wait.
+  /// The earliest deadline of the waiters.
   var earliestDeadline: ContinuousClock.Instant? { locations[first...].lazy.compactMap(\.waiter?.deadline).min() }
 
   private mutating func take(_ index: Int) -> Waiter? {

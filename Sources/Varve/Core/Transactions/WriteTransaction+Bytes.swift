@@ -1,15 +1,16 @@
-/// Setting rows as bytes: for tools, and for the caller that has objects encoded already.
+/// Setting rows as bytes: for tools, and for callers that have encoded objects already.
 extension WriteTransaction {
-  /// Sets the object, and the metadata, of a row as the collection's coder would write them.
+  /// Sets the object and the metadata of a row to bytes as the collection's coder would write them.
   ///
-  /// For collections whose coder is `.raw`, `.json`, `.propertyList` or the program's own: the bytes of `.binary` say nothing without
-  /// their shape, so it throws `.invalidArgument`, and so it does for metadata beside `.raw`, which is binary. Rules
-  /// for objects (`sanitized`) don't see them. Where an extension is notified of the collection and the program has defined
-  /// it, bytes that don't decode are refused with `.decodingFailed`. Throws else as `set` does.
+  /// It is for collections whose coder is `.raw`, `.json`, `.propertyList` or the program's own. The bytes of `.binary`
+  /// can't be interpreted without their shape, so the method throws `.invalidArgument` for them, and also for metadata
+  /// with `.raw`, which are binary. Rules for objects (`sanitized`) are not applied. If an extension receives the
+  /// changes of the collection and the program has defined it, bytes that can't be decoded are refused with
+  /// `.decodingFailed`. Otherwise it throws as `set` does.
   public func setBytes(
     _ object: [UInt8], metadata: [UInt8]? = nil, key: some KeyCodable, in collection: String
   ) throws {
-    // Before the collection is made, which it would be with that coder.
+    // This is checked before the collection is made, which would use that coder.
     let coder = try info(collection)?.coder ?? database.options.coder
     guard coder != .binary, metadata == nil || coder.ofMetadata != .binary else {
       let part = coder == .binary ? "objects" : "metadata"
@@ -31,7 +32,7 @@ extension WriteTransaction {
 }
 
 extension RowHeader {
-  /// A row of the family `metadata`, of bytes that have no shape.
+  /// Returns a row of the family `metadata`, from bytes without a shape.
   static func metadataRow(coder: UInt8?, version: UInt32, _ metadata: [UInt8]) -> [UInt8] {
     var row: [UInt8] = []
     appendMetadata(coder: coder, version: version, shape: 0, to: &row)

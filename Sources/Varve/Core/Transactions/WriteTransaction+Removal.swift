@@ -1,36 +1,36 @@
 /// Removing many rows at once.
 extension WriteTransaction {
-  /// How many rows extensions are notified of at once.
+  /// The number of rows of which extensions are notified at once.
   static let removalChunk = 1_000
 
-  /// Removes the rows of a collection whose keys are in a range. Returns how many there were.
+  /// Removes the rows of a collection whose keys are in a range. Returns their number.
   @discardableResult
   public func remove<Key: KeyCodable>(
     in collection: String, _ range: some KeyBounds<Key>
   ) throws -> Int {
     guard let info = try info(collection) else { return 0 }
     let storage = try info.storageRange(range, limit: database.limits.keySize)
-    // In chunks, of which none may stay where a later one throws.
+    // The rows are removed in chunks, none of which may stay removed if a later one throws.
     return try savepoint { try remove(storage, info) }
   }
 
-  /// Removes all rows of a collection. Returns how many there were.
+  /// Removes all rows of a collection. Returns their number.
   ///
-  /// Complexity: O(1), but for what this transaction itself wrote, where each extension that receives removals of the
-  /// collection can do with the whole (`ExtensionTransaction.removesAll`); else O(n).
+  /// Complexity: O(1), except for what this transaction itself wrote, if each extension that receives removals of the
+  /// collection can handle them as a whole (`ExtensionTransaction.removesAll`); otherwise O(n).
   @discardableResult
   public func removeAll(in collection: String) throws -> Int {
     guard let info = try info(collection) else { return 0 }
     try requireRowsWritable()
     let count = try count(info)
-    // Where nothing is, nothing changes.
+    // If the collection has no rows, nothing changes.
     if count == 0 { return 0 }
     guard let plan = plan(for: .removed, info) else {
       changes.noteCleared(info)
       try clear(info, count)
       return count
     }
-    // A hook may refuse a row when others are gone.
+    // A hook may refuse a row after others have been removed.
     return try savepoint {
       let answers = try askAll(in: collection, plan.removalHearers)
       changes.noteCleared(info)
@@ -45,12 +45,12 @@ extension WriteTransaction {
     }
   }
 
-  /// Removes all rows of all collections. Returns how many there were.
+  /// Removes all rows of all collections. Returns their number.
   @discardableResult
   public func removeAll() throws -> Int {
     try check()
     try requireRowsWritable()
-    // Counted before anything has changed: a count may throw.
+    // The rows are counted before anything has changed, because counting may throw.
     let counted = try infos().map { (info: $0, count: try count($0)) }.filter { $0.count > 0 }
     let sum = counted.reduce(0) { $0 + $1.count }
     if registered.isEmpty {
@@ -70,7 +70,7 @@ extension WriteTransaction {
         try clear(info, count)
         sum += count
       }
-      // What hooks write meanwhile stays.
+      // Rows that hooks write meanwhile stay.
       for (info, _, plan) in planned where plan.events.contains(.removals) { sum += try removeAndTell(info, plan) }
       try notifyAll(in: nil, answers.whole)
       return sum
@@ -81,7 +81,8 @@ extension WriteTransaction {
 
   private typealias Started = (open: OpenExtension, parts: PartSet)
 
-  /// Asks extensions whether they can do with the whole. They remove what they keep of the rows, and write no rows.
+  /// Asks extensions whether they can handle the removal as a whole. They remove what they keep of the rows, and must
+  /// not write rows.
   private func askAll(in collection: String?, _ slots: [Int]) throws -> (whole: [Started], oneByOne: Set<Int>) {
     var whole: [Started] = []
     var oneByOne: Set<Int> = []
@@ -107,24 +108,24 @@ extension WriteTransaction {
     try running { for (open, parts) in whole { try removedAll(open, parts, collection) } }
   }
 
-  /// Removes the rows of a range one by one, so that they can be counted and received.
+  /// Removes the rows of a range one by one, so that they can be counted and received by extensions.
   func remove(_ range: StorageRange, _ info: CollectionInfo) throws -> Int {
     try removeRun(range, info, { plan(for: .removed, info) })
   }
 
-  /// Removes all rows of a collection chunk by chunk, and lets extensions receive each. What they write into it meanwhile
-  /// stays.
+  /// Removes all rows of a collection chunk by chunk, and lets extensions receive each row. What they write to the
+  /// collection meanwhile stays.
   private func removeAndTell(_ info: CollectionInfo, _ plan: HookPlan) throws -> Int {
     try removeRun(info.range, info, { plan }, isCleared: true)
   }
 
-  /// Removes the rows that a range has now, chunk by chunk.
+  /// Removes the current rows of a range, chunk by chunk.
   private func removeRun(
     _ range: StorageRange, _ info: CollectionInfo, _ plan: () -> HookPlan?, isCleared: Bool = false
   ) throws -> Int {
     var cursor = cursor(range, in: info.objects, keysOnly: true)
     var sum = 0
-    // Whether there are no other rows between those of a chunk: hooks have written none.
+    // Whether no other rows lie between those of a chunk, because hooks have written none.
     var isRun = true
     while true {
       let chunk = try Self.nextKeys(&cursor)
@@ -143,14 +144,14 @@ extension WriteTransaction {
 
   // MARK: - Batches
 
-  /// Removes those of the rows that are there, and returns how many.
+  /// Removes those of the rows that exist, and returns their number.
   func remove(_ keys: [[UInt8]], _ info: CollectionInfo) throws -> Int {
     try requireRowsWritable()
     let plan = plan(for: .removed, info)
     if keys.count == 1 { return try removeBatch(keys, info, plan).count }
     let different = Self.sorted(keys)
     if plan == nil || different.count <= Self.removalChunk { return try removeBatch(different, info, plan).count }
-    // In batches, of which none may stay where a later one throws.
+    // The rows are removed in batches, none of which may stay removed if a later one throws.
     return try savepoint {
       var sum = 0
       for begin in stride(from: 0, to: different.count, by: Self.removalChunk) {
@@ -161,7 +162,8 @@ extension WriteTransaction {
     }
   }
 
-  /// The keys in their order, each once: neighbours share what is read and written of the storage.
+  /// Returns the keys in ascending order without duplicates, so that adjacent keys share reads and writes of the
+  /// storage.
   private static func sorted(_ keys: [[UInt8]]) -> [[UInt8]] {
     var sorted: [[UInt8]] = []
     sorted.reserveCapacity(keys.count)
@@ -171,10 +173,12 @@ extension WriteTransaction {
     return sorted
   }
 
-  /// Removes rows, given in the order of their keys: extensions are asked for all of them, and then receive each, those that
-  /// are immediate before all others. With `isCleared` the change set says of them only that all of the collection are gone;
-  /// with `isRun` the collection has no other rows between the first and the last. Returns how many there were, and whether
-  /// hooks changed no row meanwhile.
+  /// Removes rows, given in the order of their keys.
+  ///
+  /// Extensions are asked for all of them, and then receive each; the immediate ones receive them before all others.
+  /// With `isCleared` the change set only contains the clearing of the whole collection; with `isRun` the collection
+  /// has no other rows between the first and the last. Returns the number of removed rows, and whether hooks changed no
+  /// row meanwhile.
   private func removeBatch(
     _ keys: [[UInt8]], _ info: CollectionInfo, _ plan: HookPlan?, isCleared: Bool = false, isRun: Bool = false
   ) throws -> (count: Int, isQuiet: Bool) {
@@ -212,7 +216,8 @@ extension WriteTransaction {
     return (removed.count, changes.changeCount == before)
   }
 
-  /// Deletes rows, and those of runs by ranges. Runs are given by where they end; where there are none, each row is one.
+  /// Deletes rows, and those of long runs by range deletions. `runs` contains the ends of the runs; if it is empty, the
+  /// rows are deleted one by one.
   private func delete(_ removed: [(key: [UInt8], row: PresentRow)], _ runs: [Int], _ info: CollectionInfo) throws {
     var begin = 0
     for end in runs.isEmpty ? [removed.count] : runs {
@@ -226,10 +231,11 @@ extension WriteTransaction {
     }
   }
 
-  /// From so many keys on, one range delete costs less than a delete for each.
+  /// The number of keys from which on one range deletion costs less than a deletion of each key.
   private static let rangeMinimum = 64
 
-  /// Removes two keys and all between them. The range ends before the last, because one after it may be too long for a key.
+  /// Deletes two keys and all keys between them. The range ends before the last key, because a key after it may exceed
+  /// the maximum size.
   private func deleteRun(from first: [UInt8], through last: [UInt8], in family: StorageFamily) throws {
     try pending.deleteRange(StorageRange(lower: first, upper: last), in: family)
     try pending.delete(last, in: family)
@@ -251,7 +257,7 @@ extension WriteTransaction {
     try pending.deleteRange(info.range, in: info.objects)
     try pending.deleteRange(info.range, in: info.metadata)
     addRows(-count, to: info)
-    // A caller that commits beside this one and has added or removed a row conflicts with it.
+    // A concurrent transaction that adds or removes a row conflicts with this one.
     reads?.ranges.append((info.objects, info.range))
   }
 }

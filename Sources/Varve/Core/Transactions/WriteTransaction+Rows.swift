@@ -1,21 +1,23 @@
-/// Changing rows: the API for callers that name collections and types at each call. Every other API ends here, so that
-/// every extension receives every change.
+/// Changing rows: the API for callers that name the collection and the type in each call. Every other API calls this
+/// one, so that every extension receives every change.
 ///
-/// A row of a version that the collection's definition does not know, because a newer program has written it, is
-/// replaced by no call, whether of its object or its metadata: `.unsupportedVersion`. Every call removes it.
+/// No call replaces the object or the metadata of a row whose version is unknown to the collection's definition because
+/// a newer program has written it: the calls throw `.unsupportedVersion`. Such a row can be removed by every call that
+/// removes rows.
 extension WriteTransaction {
-  /// Sets the object of a row, which is made where there is none; the row has no metadata then.
+  /// Sets the object of a row, which is inserted if there is none. The row then has no metadata.
   ///
-  /// Throws `.encodingFailed`, `.keyTypeDiffers`, `.keyTooLong`, `.valueTooLong`, `.unsupportedVersion` where a newer
-  /// program has written the row, and what a hook throws; then no row has changed. The first `set` into a collection that no definition names makes it, for keys of this type;
-  /// that stays, also where the transaction is rolled back.
+  /// Throws `.encodingFailed`, `.keyTypeDiffers`, `.keyTooLong`, `.valueTooLong`, `.unsupportedVersion` if a newer
+  /// program has written the row, and what a hook throws; no row has changed in that case. The first `set` into a
+  /// collection without a definition makes the collection, for keys of this type; it stays even if the transaction is
+  /// rolled back.
   public func set<Object: Encodable>(_ object: Object, key: some KeyCodable, in collection: String) throws {
     let (info, key) = try location(key, collection)
     try set(object, key, info, over: try present(key, info))
   }
 
-  /// Sets the object and the metadata of a row, which is made where there is none. Nil: it has no metadata then.
-  /// Throws as the form without metadata.
+  /// Sets the object and the metadata of a row, which is inserted if there is none. If `metadata` is `nil`, the row
+  /// then has no metadata. Throws as the form without metadata does.
   public func set<Object: Encodable, Metadata: Encodable>(
     _ object: Object, key: some KeyCodable, in collection: String, metadata: Metadata?
   ) throws {
@@ -23,7 +25,8 @@ extension WriteTransaction {
     try set(object, metadata, key, info)
   }
 
-  /// Sets the object of an existing row, and keeps its metadata. Returns false if there is no row. Throws as `set`.
+  /// Sets the object of an existing row, and keeps its metadata. Returns false if there is no row. Throws as `set`
+  /// does.
   @discardableResult
   public func replaceObject<Object: Encodable>(
     _ object: Object, key: some KeyCodable, in collection: String
@@ -32,8 +35,8 @@ extension WriteTransaction {
     return try replaceObject(object, key, info)
   }
 
-  /// Sets the metadata of an existing row, and keeps its object. Nil removes the metadata. Returns false if there is no
-  /// row. Throws as `set`.
+  /// Sets the metadata of an existing row, or removes them if `metadata` is `nil`, and keeps its object. Returns false
+  /// if there is no row. Throws as `set` does.
   @discardableResult
   public func replaceMetadata<Metadata: Encodable>(
     _ metadata: Metadata?, key: some KeyCodable, in collection: String
@@ -42,7 +45,7 @@ extension WriteTransaction {
     return try replaceMetadata(metadata, key, info)
   }
 
-  /// Removes the metadata of a row, and keeps its object. Returns false if there is no row. Throws as `set`.
+  /// Removes the metadata of a row, and keeps its object. Returns false if there is no row. Throws as `set` does.
   @discardableResult
   public func removeMetadata(key: some KeyCodable, in collection: String) throws -> Bool {
     try replaceMetadata(Bool?.none, key: key, in: collection)
@@ -55,35 +58,37 @@ extension WriteTransaction {
     try touch(key, collection, .objectTouched)
   }
 
-  /// The same of its metadata.
+  /// Notifies extensions and observers of a change to the metadata of a row that the row itself doesn't show. Nothing
+  /// is written. Returns false if there is no row.
   @discardableResult
   public func touchMetadata(key: some KeyCodable, in collection: String) throws -> Bool {
     try touch(key, collection, .metadataTouched)
   }
 
-  /// The same of both.
+  /// Notifies extensions and observers of a change to the object and the metadata of a row that the row itself doesn't
+  /// show. Nothing is written. Returns false if there is no row.
   @discardableResult
   public func touchRow(key: some KeyCodable, in collection: String) throws -> Bool {
     try touch(key, collection, .rowTouched)
   }
 
-  /// Removes a row, whatever version has written it. Returns false where there is none.
+  /// Removes a row, whatever version has written it. Returns false if there is none.
   @discardableResult
   public func remove(key: some KeyCodable, in collection: String) throws -> Bool {
     guard let (info, key) = try existingLocation(key, collection) else { return false }
     return try remove([key], info) == 1
   }
 
-  /// Removes the rows of several keys. Returns how many there were.
+  /// Removes the rows of several keys. Returns the number of rows that existed.
   @discardableResult
   public func remove<Key: KeyCodable>(keys: some Sequence<Key>, in collection: String) throws -> Int {
     guard let info = try info(collection) else { return 0 }
     return try remove(try keys.map { try info.storageKey($0, limit: database.limits.keySize) }, info)
   }
 
-  // MARK: - Where rows are
+  // MARK: - Location
 
-  /// The collection, made where there is none, and the key in its families.
+  /// Returns the collection, which is made if there is none, and the key in its families.
   func location<Key: KeyCodable>(_ key: Key, _ collection: String) throws -> (CollectionInfo, [UInt8]) {
     let info =
       try knownInfo(collection)
@@ -91,13 +96,15 @@ extension WriteTransaction {
     return (info, try info.storageKey(key, limit: database.limits.keySize))
   }
 
-  /// The same for what changes rows that are there only: nil where the collection has never had one.
+  /// Returns the collection and the key in its families for changes of existing rows, or `nil` if there is no such
+  /// collection.
   private func existingLocation(_ key: some KeyCodable, _ collection: String) throws -> (CollectionInfo, [UInt8])? {
     guard let info = try info(collection) else { return nil }
     return (info, try info.storageKey(key, limit: database.limits.keySize))
   }
 
-  /// The row that a change will find; nil where the row is absent. Its bytes are read where a hook or an observer needs them.
+  /// Returns the row that a change will find, or `nil` if there is none. Its bytes are read if a hook or an observer
+  /// needs them.
   func present(_ key: [UInt8], _ info: CollectionInfo) throws -> PresentRow? {
     guard needsBytes(of: info) else {
       return try header(key, info).map { PresentRow(header: $0) }
@@ -118,7 +125,8 @@ extension WriteTransaction {
     rows.note(row, key, info)
   }
 
-  /// The same for many rows. What a hook needs of those that the transaction has not written is read at once.
+  /// Returns the rows that a change of many rows will find. If a hook needs their bytes, those that the transaction has
+  /// not written are read at once.
   func present(_ keys: [[UInt8]], _ info: CollectionInfo) throws -> [PresentRow?] {
     guard keys.count > 1, needsOldRows(info), replacedRows?.isObserved(info) != true else {
       return try keys.map { try present($0, info) }
@@ -133,7 +141,7 @@ extension WriteTransaction {
     }
   }
 
-  /// Whether a hook or an observer needs the bytes of rows that are changed.
+  /// Returns whether a hook or an observer needs the bytes of changed rows.
   func needsBytes(of info: CollectionInfo) -> Bool {
     needsOldRows(info) || replacedRows?.isObserved(info) == true
   }
@@ -145,7 +153,7 @@ extension WriteTransaction {
 
   // MARK: - Versions
 
-  /// Throws `.unsupportedVersion` where a newer program has written the row, or the metadata that is to go.
+  /// Throws `.unsupportedVersion` if a newer program has written the row, or the metadata that are to be replaced.
   @inline(__always)
   func requireReplaceable(
     _ old: PresentRow?, _ key: [UInt8], _ info: CollectionInfo, keepsMetadata: Bool = false
@@ -177,7 +185,7 @@ extension WriteTransaction {
     try set(object, metadata, key, info, over: try present(key, info))
   }
 
-  /// The same, where it is known what is there.
+  /// Sets the object and the metadata of a row whose previous state is known.
   func set<Object: Encodable, Metadata: Encodable>(
     _ object: Object, _ metadata: Metadata?, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow?
   ) throws {
@@ -187,7 +195,8 @@ extension WriteTransaction {
     try put(object, try metadata.map { try encoded($0, key, info) }, key, info, over: old)
   }
 
-  /// The same with metadata that the object has itself: that of what the definition's rule makes of it.
+  /// Sets an object together with metadata that are a property of the object. If the definition has a rule for objects,
+  /// the metadata are those of the object that the rule returns.
   func set<Object: Encodable, Metadata: Encodable>(
     _ object: Object, metadataAt path: any KeyPath<Object, Metadata?> & Sendable, _ key: [UInt8],
     _ info: CollectionInfo, over old: PresentRow?
@@ -200,7 +209,8 @@ extension WriteTransaction {
     }
   }
 
-  /// The same without metadata. No optional of a generic type is made on this way: its type is looked up at each use.
+  /// Sets an object without metadata. This path makes no optional of a generic type, because that type is looked up at
+  /// each use.
   func set<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow?
   ) throws {
@@ -208,7 +218,7 @@ extension WriteTransaction {
     try put(object, nil, key, info, over: old)
   }
 
-  /// Metadata for its family, and for hooks, where an extension is registered.
+  /// Encodes metadata for their family, and keeps the value for hooks if an extension is registered.
   private func encoded<Metadata: Encodable>(
     _ metadata: Metadata, _ key: [UInt8], _ info: CollectionInfo
   ) throws -> EncodedMetadata {
@@ -216,7 +226,8 @@ extension WriteTransaction {
       bytes: try database.coding.encodeMetadata(metadata, key, info), value: registered.isEmpty ? nil : metadata)
   }
 
-  /// The metadata is encoded when there is an object to go with it.
+  /// Applies the definition's rule and sets the resulting object. The metadata are encoded only if there is such an
+  /// object.
   @inline(never)
   private func setSanitized<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow?,
@@ -250,7 +261,7 @@ extension WriteTransaction {
     info.didSet(object)
   }
 
-  /// Writes a row of bytes that was, or was not, there before. `object` is for hooks.
+  /// Writes a row given as bytes, over the row `old` if there is one. `object` is for hooks.
   func put(
     _ row: [UInt8], id: RowID, of object: Any?, _ metadata: EncodedMetadata?, _ key: [UInt8], _ info: CollectionInfo,
     over old: PresentRow?
@@ -298,7 +309,7 @@ extension WriteTransaction {
     return true
   }
 
-  /// The same, where it is known what is there.
+  /// Replaces the object of a row whose previous state is known.
   func replaceObject<Object: Encodable>(
     _ object: Object, _ key: [UInt8], _ info: CollectionInfo, over old: PresentRow
   ) throws {
@@ -410,16 +421,16 @@ extension WriteTransaction {
   }
 }
 
-/// The metadata of a row that is written.
+/// The encoded metadata of a row that is being written.
 struct EncodedMetadata {
-  /// As they stand in their family.
+  /// The metadata as stored in their family.
   let bytes: [UInt8]
-  /// For hooks; nil where no extension is registered.
+  /// The value for hooks, or `nil` if no extension is registered.
   var value: Any?
 }
 
 extension RowHeader {
-  /// A row with this header.
+  /// Returns a row with this header and an object.
   func row(_ object: RawSpan) -> [UInt8] {
     var row: [UInt8] = []
     row.reserveCapacity(Self.sizeMaximum + object.byteCount)

@@ -1,57 +1,61 @@
-/// A transaction that changes the database: all that its closure did is committed together, or nothing.
+/// A transaction that changes the database: all changes of its closure are committed together, or none is.
 ///
-/// It sees its own changes at once; everybody else sees them when they were acknowledged. An operation that
-/// throws has changed nothing, and the closure may go on.
+/// It sees its own changes at once; other transactions see them when they are acknowledged. An operation that throws
+/// has changed nothing, and the closure may continue.
 public final class WriteTransaction: ReadTransaction {
-  /// What the program calls it, in change sets, errors and log lines.
+  /// The label of the transaction in change sets, errors and log lines.
   public let label: String?
   let pending: any StorageWriting
   var changes = ChangeRecorder()
   let hooks: HookQueue
-  /// Of `registered`.
+  /// The edition of `registered`.
   let extensionEdition: UInt64
-  /// The extensions that receive changes. None comes or goes while the writer is held, but what this transaction itself
-  /// replaces.
+  /// The extensions that receive changes. While the writer is held, the list changes only by replacements within this
+  /// transaction.
   private(set) var registered: ExtensionList
-  /// The definitions that this transaction has replaced; nil: none.
+  /// The definitions that this transaction has replaced, or `nil` if there are none.
   private(set) var replaced: ReplacedDefinitions?
-  /// Why it can't be committed any more.
+  /// The error that prevents the transaction from being committed.
   private(set) var doom: (any Error)? {
     didSet { forbidUse() }
   }
-  /// How many savepoints are open.
+  /// The number of open savepoints.
   private var depth = 0
-  /// At which depth `rollback` was called, until the savepoint there is undone: also where the closure has caught what it
-  /// threw.
+  /// The depth at which `rollback` was called. It stays set until the savepoint of that depth is undone, even if the
+  /// closure has caught the error.
   private var rolledBackDepth: Int?
-  /// What it writes to parts that are observed; nil: none was when it began.
+  /// The writes to observed parts, or `nil` if none was observed when the transaction began.
   let partWrites: PartWrites?
-  /// The rows that it replaces, of collections whose observers compare them; nil: none did when it began.
+  /// The replaced rows in collections whose observers compare them, or `nil` if there were none when the transaction
+  /// began.
   let replacedRows: ReplacedRows?
-  /// Whether it writes to independent parts alone, beside the writer.
+  /// Whether the transaction is an aside commit, which writes only to independent parts, without the writer.
   var isAside = false
-  /// Whether it runs beside the writer, and has come to something that only its holder may do: it can't be committed.
+  /// Whether the transaction is concurrent and has encountered something that only the holder of the writer may do, so
+  /// that it can't be committed.
   private(set) var needsWriter = false
-  /// The collection in which rows that were removed together lay far from each other, and how often it was not looked at
-  /// since whether others do.
+  /// The collection in which rows that were removed together lay far from each other, and the number of removals since
+  /// for which a scan was skipped.
   private var farApart: (collection: UInt32, skipped: Int)?
-  /// Called when the commit was acknowledged.
+  /// The closures to call when the commit has been acknowledged.
   var completions: [@Sendable () -> Void] = []
-  /// Called when the storage has taken the commit, before the next writer begins.
+  /// The closures to call when the storage has accepted the commit, before the next writer begins.
   private(set) var appliedHandlers: [(CommitVersion) -> Void] = []
-  /// How many rows were added to each collection, less those that were removed: written once, with the commit.
+  /// The number of rows that were added to each collection minus those that were removed, which is written once, with
+  /// the commit.
   private var addedRows: [AddedRows] = []
-  /// An object of the program's that the change set carries.
+  /// An encoded object of the program for the change set.
   var custom: [UInt8]?
-  /// Whether what the feed has of earlier commits means nothing after this one, so that it begins again: observers and
-  /// subscriptions receive a gap.
+  /// Whether the feed's entries of earlier commits become meaningless with this commit, so that the feed is restarted:
+  /// observers and subscriptions receive a gap.
   var cutsFeed = false
 
-  /// With a spill it is one of those in which a build collects: what it may not do ends the build by tables.
+  /// Creates a transaction. With a spill, it is one in which a build by tables collects entries: an operation that is
+  /// not allowed in it ends that build.
   init(database: DatabaseCore, snapshot: any StorageSnapshot, label: String?, spill: Spill? = nil) throws {
     self.label = label
     pending = try spill.map { SpillWriting($0, snapshot) } ?? database.backend.begin(at: snapshot)
-    // Before the list: what changes in between is noticed.
+    // The edition is read before the list, so that a change in between is detected.
     extensionEdition = database.extensions.edition
     registered = database.extensions.list
     hooks = HookQueue(slots: registered.ordered.count)
@@ -71,13 +75,13 @@ public final class WriteTransaction: ReadTransaction {
       .doomed, "an extension failed after a change; the transaction can only be rolled back", cause: cause)
   }
 
-  /// From now on the transaction can't be committed.
+  /// Prevents the transaction from being committed.
   func doom(_ cause: any Error) {
     if doom == nil { doom = cause }
   }
 
-  /// A transaction beside the writer ends at the first change that an extension receives which does not work so. The
-  /// closure runs again with the writer held.
+  /// Throws in a concurrent transaction if an extension that does not support these receives a change. The attempt ends
+  /// then, and the closure runs again with the writer held.
   func requireWriter(for other: RegisteredExtension) throws {
     if reads == nil || isAside || other.traits.configuration.isConcurrent { return }
     needsWriter = true
@@ -88,7 +92,7 @@ public final class WriteTransaction: ReadTransaction {
     throw error
   }
 
-  /// Runs what an extension does. An error of it dooms the transaction.
+  /// Runs code of an extension. If it throws, the transaction is doomed.
   func dooming<Result>(_ body: () throws -> Result) throws -> Result {
     do { return try body() } catch {
       doom(error)
@@ -96,9 +100,11 @@ public final class WriteTransaction: ReadTransaction {
     }
   }
 
-  /// Undoes everything that the innermost `write` around it has done, which throws `.rolledBack`: the outermost commits
-  /// nothing, and a nested one undoes its own part alone. An error of the program's own does the same. A closure that
-  /// catches what this throws does not keep its `write`: that is undone and throws all the same.
+  /// Undoes everything that the innermost `write` around the call has done. That `write` throws `.rolledBack`: the
+  /// outermost one commits nothing, and a nested one undoes only its own changes.
+  ///
+  /// Any error that the closure throws does the same. A closure that catches the error of this method does not keep its
+  /// `write`, which is undone and throws all the same.
   public func rollback() throws -> Never {
     rolledBackDepth = depth
     throw Self.rolledBackError
@@ -108,34 +114,34 @@ public final class WriteTransaction: ReadTransaction {
     DatabaseError(.rolledBack, "the closure of the write called rollback(); nothing of it was kept")
   }
 
-  /// At the end of the closure of a `write`: throws where that has called `rollback`.
+  /// Throws at the end of the closure of a `write` if the closure has called `rollback`.
   func requireNoRollback() throws {
     if rolledBackDepth == depth { throw Self.rolledBackError }
   }
 
-  /// Calls `body` once the commit was acknowledged: in order of adding, on the thread that commits. Not called
-  /// where the transaction is rolled back or fails.
+  /// Adds a closure that is called once the commit has been acknowledged. The closures are called in the order in which
+  /// they were added, on the thread that commits, but not if the transaction is rolled back or fails.
   public func onCommit(_ body: @escaping @Sendable () -> Void) { completions.append(body) }
 
-  /// Calls `body` when the storage has taken the commit, while the writer is still held.
+  /// Adds a closure that is called when the storage has accepted the commit, while the writer is still held.
   func onApplied(_ body: @escaping (CommitVersion) -> Void) { appliedHandlers.append(body) }
 
   override func end() {
     super.end()
-    // These may hold the transaction, and with it a snapshot of the storage.
+    // The closures may retain the transaction, and with it a snapshot of the storage.
     appliedHandlers = []
     completions = []
     hooks.end()
   }
 
-  /// Gives the change set an object of the program's; the last one counts. It is delivered, and kept in the feed, also where
-  /// the transaction changes nothing else.
+  /// Sets the custom object of the change set; the last call counts. The change set is delivered, and kept in the feed,
+  /// even if the transaction changes nothing else.
   public func setCustomObject(_ object: some Encodable) throws {
     try check()
     custom = try database.coding.encodeStandalone(object)
   }
 
-  /// What a commit that the storage has taken means for the shared state of extensions.
+  /// Returns the effect of a commit that the storage has accepted on the shared state of extensions.
   func deltas(_ version: CommitVersion) -> [Publication.Sharing] {
     registered.sharing.map { registered in
       let open = opened.first { $0.registered === registered }
@@ -150,10 +156,10 @@ public final class WriteTransaction: ReadTransaction {
     var number: Int
   }
 
-  /// Rows came or went.
+  /// Adds a number, which may be negative, to the count of a collection's rows.
   @inline(__always)
   func addRows(_ number: Int, to info: CollectionInfo) {
-    // Most transactions write to one collection or two.
+    // Most transactions write to one or two collections.
     if let index = addedRows.firstIndex(where: { $0.info.record.id == info.record.id }) {
       addedRows[index].number += number
     } else {
@@ -165,7 +171,7 @@ public final class WriteTransaction: ReadTransaction {
     addedRows.first { $0.info.record.id == info.record.id }?.number ?? 0
   }
 
-  /// Adds how the counts of rows changed to a batch.
+  /// Adds the changes of the counts of rows to a batch.
   func writeCounts(to batch: inout StorageBatch) {
     for added in addedRows where added.number != 0 {
       batch.add(Int64(added.number), to: added.info.countKey, in: database.catalog.families.counts)
@@ -174,7 +180,8 @@ public final class WriteTransaction: ReadTransaction {
 
   // MARK: - Rows that lie close
 
-  /// Whether rows that are removed together may lie close to each other: looked at again from time to time.
+  /// Returns whether rows that are removed together may lie close to each other. If they did not before, it is tried
+  /// again from time to time.
   func rowsLieClose(_ info: CollectionInfo) -> Bool {
     guard let known = farApart, known.collection == info.record.id else { return true }
     if known.skipped >= 16 { return true }
@@ -186,9 +193,10 @@ public final class WriteTransaction: ReadTransaction {
 
   // MARK: - Savepoints
 
-  /// Runs `body` so that, where it throws, what it did is undone, and nothing else.
+  /// Runs `body`; if it throws, only the changes that it made are undone.
   ///
-  /// What a nested `write` does. Everything goes back: rows, change set, and what extensions have pending.
+  /// A nested `write` does the same. Everything is restored: rows, the change set, and the pending changes of
+  /// extensions.
   @discardableResult
   public func savepoint<Result>(_ body: () throws -> Result) throws -> Result {
     try check()
@@ -204,11 +212,11 @@ public final class WriteTransaction: ReadTransaction {
     }
   }
 
-  /// Where a savepoint was set.
+  /// The state to which a savepoint is undone.
   struct Savepoint {
     fileprivate let changes: Int
     fileprivate let openCount: Int
-    /// Of those that keep state in fields.
+    /// The marks of the extensions that keep state in fields.
     fileprivate let marks: [(open: OpenExtension, mark: Int)]
     fileprivate let eventCount: Int
     fileprivate let completionCount: Int
@@ -241,7 +249,7 @@ public final class WriteTransaction: ReadTransaction {
     restore(location.replaced)
     forgetOpened(after: location.openCount)
     for (open, mark) in location.marks { open.hearer?.rollBack(to: mark) }
-    // No hook has received yet what is undone.
+    // No hook has received the queued changes that are undone.
     hooks.truncate(to: location.eventCount)
     completions.removeSubrange(location.completionCount...)
     appliedHandlers.removeSubrange(location.appliedCount...)
@@ -251,7 +259,7 @@ public final class WriteTransaction: ReadTransaction {
 
   // MARK: - Replaced definitions
 
-  /// From now on other definitions are in force here.
+  /// Puts other definitions in force for the rest of this transaction.
   func install(_ replaced: ReplacedDefinitions) {
     self.replaced = replaced
     use(replaced.list)
@@ -262,7 +270,7 @@ public final class WriteTransaction: ReadTransaction {
     let emptied = self.replaced?.emptied ?? []
     self.replaced = replaced
     use(replaced?.list ?? database.extensions.list)
-    // Those that would have been built again receive changes as before.
+    // Extensions that would have been built again receive changes as before.
     for registered in emptied where replaced?.emptied.contains(where: { $0 === registered }) != true {
       forgetReach(of: registered)
     }
@@ -290,13 +298,13 @@ public final class WriteTransaction: ReadTransaction {
     }
   }
 
-  /// Extensions that were first asked for after a savepoint which is undone are made again.
+  /// Removes extensions that were opened after a savepoint that is undone; they are opened again when they are needed.
   private func forgetOpened(after count: Int) {
     guard opened.count > count else { return }
     for open in opened[count...] { hooks.forget(open) }
     opened.removeSubrange(count...)
   }
 
-  /// Whether there is nothing to commit. An object for the change set alone is something: someone wants it heard.
+  /// Whether there is nothing to commit. A custom object alone is committed, because observers receive it.
   var isUnchanged: Bool { pending.isEmpty && changes.isEmpty && custom == nil }
 }

@@ -3,7 +3,7 @@ internal import Dispatch
 internal import FutexLocks
 internal import Synchronization
 
-/// One writer at a time, whether it waits on a thread or in a task.
+/// A queue for the writer, which only one caller at a time holds, whether it waits on a thread or in a task.
 ///
 /// # States
 ///
@@ -11,16 +11,17 @@ internal import Synchronization
 ///                 ├─▶ free, and the first of the line is called: it takes the writer, or the caller that comes before it
 ///                 ╰─▶ held by the first of the line (it was called before, and found the writer held; or `isStrict`)
 ///
-/// A thread needs tens of microseconds to wake, and a short transaction a tenth of that. So the writer is not kept for a
-/// waiter that is still to be woken: those that run take it meanwhile. One waiter is called at a time, and one that was
-/// called and comes too late is put back as the first, and handed the writer by the caller that holds it. So a waiter is
-/// overtaken only for as long as the wake-ups of those before it last, and the waiters keep their order among each other.
+/// A thread needs tens of microseconds to wake up, and a short transaction takes a tenth of that. The writer is
+/// therefore not reserved for a waiter that still has to wake up: running callers may take it meanwhile. One waiter is
+/// called at a time, and a waiter that was called but finds the writer held is put back as the first, and is handed the
+/// writer by its holder. A waiter is thus overtaken only as long as the wake-ups of the waiters before it last, and
+/// waiters keep their order among each other.
 ///
-/// A waiter leaves the line once: by being called or handed the writer, by its timeout, or by its task's cancellation;
-/// the caller that takes it out of the line decides.
+/// A waiter leaves the queue once: by being called or handed the writer, by its timeout, or by its task's cancellation.
+/// The caller that removes it from the queue determines which.
 ///
 /// # Concurrency
-/// One lock, held for a few instructions; waiters are woken outside of it.
+/// There is one lock, held for a few instructions; waiters are woken outside of it.
 final class WriterQueue: Sendable {
   private struct Holder {
     let label: String?
@@ -30,16 +31,17 @@ final class WriterQueue: Sendable {
   private struct State {
     var holder: Holder?
     var waiters = WaiterQueue()
-    /// Whether a waiter was called, and has not come yet.
+    /// Whether a waiter was called, and has not responded yet.
     var hasCalled = false
     var nextNumber: UInt64 = 0
     var isClosed = false
-    /// When the timer goes off that ends waits of tasks. One does for all of them: of thousands of waits a second
-    /// hardly one comes to its end.
+    /// The time at which the timer fires that ends the waits of tasks. There is a single timer, because hardly one of
+    /// thousands of waits per second times out.
     var timer: ContinuousClock.Instant?
     var timerCount: UInt64 = 0
 
-    /// Sets the timer to `deadline` where it would go off later; nil where it need not be started.
+    /// Sets the timer to `deadline` if it would fire later. Returns the deadline of the timer to start, or `nil` if
+    /// none has to be started.
     mutating func setTimer(_ deadline: ContinuousClock.Instant?) -> ContinuousClock.Instant? {
       guard let deadline, timer.map({ deadline < $0 }) ?? true else { return nil }
       timer = deadline
@@ -58,29 +60,30 @@ final class WriterQueue: Sendable {
   }
 
   private let state = FutexLock(State())
-  /// Whether someone holds the writer, for those that check it again and again.
+  /// Whether the writer is held, for callers that check it repeatedly.
   private let heldWord = Atomic<Bool>(false)
-  /// Whether each waiter is handed the writer, so that no one who comes later has it before.
+  /// Whether each waiter is handed the writer, so that no caller that arrives later gets it first.
   private let isStrict: Bool
-  /// How often a thread checks whether the writer is free before it waits: for about as long as a wake-up takes.
+  /// The number of times that a thread checks whether the writer is free before it waits: about as long as a wake-up
+  /// takes.
   private static let checkCount = 2_000
-  /// A holder that has had the writer for longer is not about to release it.
+  /// The time after which a holder is not expected to release the writer soon.
   private static let shortHold = Duration.microseconds(50)
 
   init(isStrict: Bool = false) { self.isStrict = isStrict }
 
-  /// How many wait.
+  /// The number of waiters.
   var waiterCount: Int { state.withLock { $0.waiters.count } }
 
-  /// How many timers were ever started.
+  /// The number of timers that were ever started.
   var timerCount: UInt64 { state.withLock { $0.timerCount } }
 
-  /// How many have ever waited, or come to.
+  /// The number of callers that have ever waited, or were about to.
   var arrivalCount: UInt64 { state.withLock { $0.nextNumber } }
 
-  // MARK: - Getting it
+  // MARK: - Acquiring
 
-  /// Takes the writer where it is free.
+  /// Acquires the writer if it is free.
   func tryAcquire(_ label: String?) throws -> Bool {
     try state.withLock { state in
       if state.isClosed { throw Self.closedError }
@@ -90,7 +93,8 @@ final class WriterQueue: Sendable {
     }
   }
 
-  /// Takes the writer where it is free, or is so within the time that waking a waiter would take. Throws `.closed`.
+  /// Acquires the writer if it is free, or becomes free within the time that waking a waiter would take. Throws
+  /// `.closed`.
   func acquireSoon(_ label: String?) throws -> Bool {
     if try tryAcquire(label) { return true }
     guard !isStrict, state.withLock({ $0.holder.map { .now - $0.since < Self.shortHold } ?? true }) else {
@@ -121,15 +125,15 @@ final class WriterQueue: Sendable {
       let box = OutcomeBox(outcome: Mutex(nil), semaphore: semaphore)
       let number = enqueue(label, called: called, isCalled: !isStrict) { box.set($0) }
       if semaphore.wait(timeout: end) == .timedOut { giveUp(number, .timedOut) }
-      // A caller that took it out of the line has set the outcome, or is about to.
+      // A caller that has removed the waiter from the queue has set the outcome, or is about to.
       box.waitUntilSet()
       if try Self.check(box.value) { return }
       called = number
     }
   }
 
-  /// Waits for the writer without a thread. Throws `.writerBusy`, `.closed`, and `CancellationError` at once when
-  /// the task is cancelled.
+  /// Waits for the writer without occupying a thread. Throws `.writerBusy`, `.closed`, and, at once when the task is
+  /// cancelled, `CancellationError`.
   func acquire(_ label: String?, timeout: Duration) async throws {
     try Task.checkCancellation()
     if try tryAcquire(label) { return }
@@ -143,7 +147,7 @@ final class WriterQueue: Sendable {
           let own = enqueue(label, deadline: deadline, called: before, isCalled: !isStrict) {
             continuation.resume(returning: $0)
           }
-          // A cancellation before this finds no number; so it is looked for here again.
+          // A cancellation before this point finds no number, so it is checked for here again.
           number.set(own)
           if Task.isCancelled { giveUp(own, .canceled) }
         }
@@ -155,12 +159,13 @@ final class WriterQueue: Sendable {
     }
   }
 
-  /// Calls `wake` once: when the writer is had, at once where it is free, or when it can't be had any more. Who has
-  /// got it releases it.
+  /// Calls `wake` once: when the writer is acquired, which is at once if it is free, or when it can't be acquired any
+  /// more. The receiver of the writer must release it.
   func acquire(_ label: String?, wake: @escaping @Sendable (Outcome) -> Void) { _ = enqueue(label, wake) }
 
-  /// Takes the writer where it is free, or puts a waiter in line: as the first, if it was `called` and comes too late.
-  /// Returns its number. `isCalled`: it can be called instead of being handed the writer.
+  /// Acquires the writer if it is free, or adds a waiter to the queue: as the first, if it was `called` and finds the
+  /// writer held. Returns the waiter's number. With `isCalled` the waiter can be called instead of being handed the
+  /// writer.
   private func enqueue(
     _ label: String?, deadline: ContinuousClock.Instant? = nil, called: UInt64? = nil, isCalled: Bool = false,
     _ wake: @escaping @Sendable (Outcome) -> Void
@@ -200,7 +205,7 @@ final class WriterQueue: Sendable {
     DispatchQueue.global().asyncAfter(deadline: .now() + interval) { [weak self] in self?.endWaits(deadline) }
   }
 
-  /// Ends the waits that are due, and sets the timer for the next that will be.
+  /// Ends the waits that are due, and sets the timer for the next deadline.
   private func endWaits(_ deadline: ContinuousClock.Instant) {
     let (due, outcome, next) = state.withLock { state -> ([WaiterQueue.Waiter], Outcome, ContinuousClock.Instant?) in
       if state.timer == deadline { state.timer = nil }
@@ -211,10 +216,11 @@ final class WriterQueue: Sendable {
     if let next { startTimer(next) }
   }
 
-  /// Without a holder it is the turn of a waiter that was called.
+  /// If there is no holder, a waiter that was called is about to acquire the writer.
   private static func busy(_ holder: Holder?) -> Outcome { .busy(label: holder?.label, since: holder?.since ?? .now) }
 
-  /// Whether the writer is had; false: the waiter was called. Throws where it can't be had.
+  /// Returns whether the writer is acquired; false means that the waiter was called. Throws if the writer can't be
+  /// acquired.
   private static func check(_ outcome: Outcome) throws -> Bool {
     switch outcome {
     case .granted: return true
@@ -230,14 +236,14 @@ final class WriterQueue: Sendable {
 
   static var closedError: DatabaseError { DatabaseError(.closed, "the database was closed") }
 
-  // MARK: - Letting go
+  // MARK: - Releasing
 
-  /// Frees the writer, and calls or hands it to the first waiter. Returns the label of the one that held it, and for how
-  /// long it did.
+  /// Releases the writer, and calls the first waiter or hands the writer to it. Returns the label of the previous
+  /// holder, and the time for which it held the writer.
   @discardableResult
   func release() -> (label: String?, taken: Duration)? {
     let now = ContinuousClock.now
-    // Nearly always no one waits.
+    // There are nearly always no waiters.
     let held = state.withLock { state in state.waiters.count == 0 ? free(&state) : nil } ?? handOver(now)
     guard let held else { return nil }
     return (held.label, now - held.since)
@@ -264,7 +270,7 @@ final class WriterQueue: Sendable {
   /// Whether `close` was called.
   var isClosed: Bool { state.withLock { $0.isClosed } }
 
-  /// No one gets the writer any more; waiters get an error. A caller that holds it continues.
+  /// Prevents further acquisitions, and ends all waits with an error. A caller that holds the writer continues.
   func close() {
     let waiters = state.withLock { state in
       state.isClosed = true
@@ -274,7 +280,7 @@ final class WriterQueue: Sendable {
   }
 }
 
-/// Where a waiter on a thread learns how its wait ended.
+/// The outcome of a wait on a thread.
 private final class OutcomeBox: Sendable {
   private let outcome: Mutex<WriterQueue.Outcome?>
   private let semaphore: DispatchSemaphore
@@ -312,6 +318,6 @@ extension Duration {
       ? .never : .nanoseconds(Int(clamping: nanoseconds.partialValue + attoseconds / 1_000_000_000))
   }
 
-  /// When it is over; nil where that is in more than some centuries.
+  /// The time at which the duration ends when it begins now, or `nil` if that is more than some centuries away.
   fileprivate var deadline: ContinuousClock.Instant? { dispatchInterval == .never ? nil : .now + self }
 }
