@@ -1,5 +1,5 @@
-// One thread pays for the barriers of all others: Linux has a system call that interrupts each running thread of the
-// process. So code that runs a million times a second needs no barrier of its own.
+// A barrier that one thread pays for on behalf of all others: Linux has a system call that interrupts each running
+// thread of the process. So code that runs a million times a second needs no barrier of its own.
 
 #include "CVarve.h"
 

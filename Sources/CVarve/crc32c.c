@@ -1,4 +1,4 @@
-// CRC-32C by the processor's own instruction, chosen once at run time.
+// CRC-32C computed by the processor's own instruction. The implementation is chosen once at run time.
 //
 // The instruction has a latency of three cycles and a throughput of one per cycle, so long inputs go
 // through three independent lanes. The lanes are joined by a multiplication modulo the polynomial
@@ -23,7 +23,7 @@ static extend_function chosen_extend;
 static const char *chosen_name;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-// The checksum register after `length` zero bytes, as a table by byte of the register.
+// Fills a table, indexed by the bytes of the checksum register, that gives the register after `length` zero bytes.
 static void make_shift_table(uint32_t table[4][256], size_t length) {
   uint32_t bit_effect[32];
   for (int bit = 0; bit < 32; bit++) {
@@ -94,7 +94,7 @@ static inline uint64_t load_word(const uint8_t *p) {
   return word;
 }
 
-// Three lanes of `lane` bytes each, as often as they fit.
+// Extends the checksum by three lanes of `lane` bytes each, as often as they fit into the remaining input.
 #define EXTEND_BY_LANES(lane, table)                                         \
   while (count >= 3 * (lane)) {                                              \
     uint32_t second = 0, third = 0;                                          \
@@ -141,7 +141,7 @@ static void prepare(void) {
 #endif
 }
 
-// Runs before `main`, so that the hot path needs no check.
+// This runs before `main`, so that the hot path needs no check.
 __attribute__((constructor)) static void prepare_at_load(void) { pthread_once(&once, prepare); }
 
 uint32_t cvarve_crc32c_extend(uint32_t crc, const void *bytes, size_t count) {

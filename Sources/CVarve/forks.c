@@ -6,7 +6,8 @@
 
 uint32_t cvarve_fork_counter;
 
-// Descriptors that a child closes, plus one; 0: the slot is free. A fixed size, because a child must not allocate.
+// The descriptors that a child closes, each plus one; 0 marks a free slot. The size is fixed because a child must not
+// allocate.
 #define DESCRIPTOR_COUNT 256
 static _Atomic int32_t descriptors[DESCRIPTOR_COUNT];
 
@@ -14,7 +15,8 @@ static void in_child(void) {
   __atomic_add_fetch(&cvarve_fork_counter, 1, __ATOMIC_SEQ_CST);
   for (int index = 0; index < DESCRIPTOR_COUNT; index++) {
     int32_t found = atomic_exchange(&descriptors[index], 0);
-    // The parent's lock stays: it belongs to the open file, which the parent's descriptor still names.
+    // The parent keeps its lock, because the lock belongs to the open file, which the parent's descriptor still refers
+    // to.
     if (found > 0) close(found - 1);
   }
 }

@@ -1,5 +1,5 @@
-// Sleeping on a word of memory. Linux has it as a system call that Swift can't import because it is
-// variadic; Darwin has os_sync_wait_on_address (macOS 14.4).
+// Sleeping on a word of memory. Linux has this as a system call that Swift can't import because it is variadic; Darwin
+// has os_sync_wait_on_address (macOS 14.4).
 
 #include "CVarve.h"
 

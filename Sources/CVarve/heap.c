@@ -1,4 +1,4 @@
-// Functions of the C library's heap beyond the standard.
+// Functions of the C library's heap that are not in the C standard.
 
 #include "CVarve.h"
 

@@ -1,4 +1,4 @@
-// System calls that Swift can't import, or whose flags it can't.
+// System calls that Swift can't import, or whose flags it can't import.
 
 #if defined(__linux__)
 #define _GNU_SOURCE
@@ -43,7 +43,8 @@ int32_t cvarve_sync_data(int32_t descriptor) {
 
 int32_t cvarve_sync_first(int32_t descriptor, size_t size) {
 #if defined(__linux__)
-  // The one call that syncs a range of a file, the device's cache included, takes the range as addresses.
+  // msync is the only call that syncs a range of a file including the device's cache, and it takes the range as
+  // addresses.
   void *address = mmap(NULL, size, PROT_READ, MAP_SHARED, descriptor, 0);
   if (address == MAP_FAILED) return -errno;
   int32_t result = msync(address, size, MS_SYNC) == 0 ? 0 : -errno;
@@ -84,8 +85,8 @@ int32_t cvarve_file_system_type(int32_t descriptor, uint64_t *type) {
 }
 
 #if defined(__linux__)
-// The first geometry that XFS reports, which every kernel with XFS understands. The kernel's own
-// headers don't export it, so the layout is stated here.
+// The first geometry structure that XFS reports, which every kernel with XFS understands. The kernel's own headers
+// don't export it, so the layout is repeated here.
 struct xfs_geometry {
   uint32_t sizes[8];
   uint64_t extents[4];

@@ -18,23 +18,23 @@
 /// new checksum begins with `crc` 0. The value is neither masked nor seeded.
 uint32_t cvarve_crc32c_extend(uint32_t crc, const void *bytes, size_t count);
 
-/// `cvarve_crc32c_extend` by the tables of the portable fallback. Public for tests, which compare the two.
+/// Computes `cvarve_crc32c_extend` with the tables of the portable fallback. Public for tests, which compare the two.
 uint32_t cvarve_crc32c_extend_portable(uint32_t crc, const void *bytes, size_t count);
 
-/// Which implementation `cvarve_crc32c_extend` uses: "sse4.2", "armv8-crc" or "portable".
+/// Returns the name of the implementation that `cvarve_crc32c_extend` uses: "sse4.2", "armv8-crc" or "portable".
 const char *cvarve_crc32c_implementation(void);
 
 // --- Futex (futex.c) ----------------------------------------------------------------------------
 
-/// Sleeps until `*word` differs from `expected`, a wake-up comes, or `timeout_nanoseconds` pass (negative: no timeout).
-/// Returns 0, or an errno value: EAGAIN, EINTR and ETIMEDOUT are ordinary. `shared` allows the waker to be another
-/// process that maps the same page.
+/// Sleeps until `*word` differs from `expected`, the thread is woken, or `timeout_nanoseconds` pass (negative: no
+/// timeout). Returns 0 or an errno value, of which EAGAIN, EINTR and ETIMEDOUT are ordinary. `shared` allows the waker
+/// to be another process that maps the same page.
 int32_t cvarve_futex_wait(const uint32_t *word, uint32_t expected, int64_t timeout_nanoseconds, bool shared);
 
 /// Wakes at most `count` sleepers on `word`.
 void cvarve_futex_wake(const uint32_t *word, int32_t count, bool shared);
 
-/// For a thread that spins on a word: yields to the core's other hardware thread, and limits speculation.
+/// Hints that the thread spins on a word: yields to the core's other hardware thread, and limits speculation.
 static inline void cvarve_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -45,43 +45,43 @@ static inline void cvarve_pause(void) {
 
 // --- Files and threads (system.c) ---------------------------------------------------------------
 
-/// `openat` with a mode. Returns the descriptor, or -errno.
+/// Calls `openat` with a mode. Returns the descriptor, or -errno.
 int32_t cvarve_open_at(int32_t directory, const char *path, int32_t flags, uint32_t mode);
 
-/// Makes the data of a file survive power loss: fdatasync, or F_FULLFSYNC on Darwin.
-/// Returns 0 or -errno.
+/// Makes the data of a file survive a power loss, by fdatasync, or F_FULLFSYNC on Darwin. Returns 0 or -errno.
 int32_t cvarve_sync_data(int32_t descriptor);
 
-/// `cvarve_sync_data` for only the first `size` bytes, which the file must have, if the system supports it; otherwise
-/// for all. The descriptor must be open for reading and writing. Returns 0 or -errno.
+/// Does what `cvarve_sync_data` does for only the first `size` bytes, which the file must have, if the system supports
+/// it, and otherwise for the whole file. The descriptor must be open for reading and writing. Returns 0 or -errno.
 int32_t cvarve_sync_first(int32_t descriptor, size_t size);
 
-/// `posix_fadvise(POSIX_FADV_DONTNEED)` over a range, if the system has it.
+/// Calls `posix_fadvise(POSIX_FADV_DONTNEED)` for a range, if the system has it.
 void cvarve_drop_cached_pages(int32_t descriptor, int64_t offset, int64_t length);
 
 /// Starts the write-back of a range without waiting for it, if the system can.
 void cvarve_start_writeback(int32_t descriptor, int64_t offset, int64_t length);
 
-/// The `f_type` of the file system of an open file; 0 if the system has no such number. Returns 0 or -errno.
+/// Stores the `f_type` of an open file's file system, or 0 if the system has no such number. Returns 0 or -errno.
 int32_t cvarve_file_system_type(int32_t descriptor, uint64_t *type);
 
-/// Whether the XFS file system of an open file can share blocks between files (reflinks), in which case a store may
-/// have to allocate. Returns 0 (cannot), 1 (can), or -errno if that can't be determined.
+/// Determines whether the XFS file system of an open file can share blocks between files (reflinks), in which case a
+/// store may have to allocate. Returns 0 (cannot), 1 (can), or -errno if that can't be determined.
 int32_t cvarve_xfs_shares_blocks(int32_t descriptor);
 
-/// The bytes that an unprivileged process can still allocate on the file system of an open file. Returns 0 or -errno.
+/// Stores the number of bytes that an unprivileged process can still allocate on the file system of an open file.
+/// Returns 0 or -errno.
 int32_t cvarve_free_space(int32_t descriptor, uint64_t *bytes);
 
-/// Names the calling thread; the name is cut to 15 bytes on Linux.
+/// Names the calling thread. The name is truncated to 15 bytes on Linux.
 void cvarve_name_thread(const char *name);
 
 /// Lowers the priority of the calling thread below that of ordinary ones (nice +`steps` on Linux).
 void cvarve_lower_thread_priority(int32_t steps);
 
-/// `MADV_HUGEPAGE`, `MADV_POPULATE_WRITE`, `MADV_DONTNEED`: hints, so a failure is not an error.
+/// Passes the hint `MADV_HUGEPAGE`; a failure is not an error.
 void cvarve_advise_huge_pages(void *address, size_t length);
-/// Takes pages of a file's shared mapping out of the address space in one step: their contents stay in the page cache, and the next
-/// access maps them again. Does nothing on systems other than Linux.
+/// Removes pages of a file's shared mapping from the process's page tables in one step (`MADV_DONTNEED`). Their
+/// contents stay in the page cache, and the next access maps them again. Does nothing on systems other than Linux.
 void cvarve_unmap_pages(void *address, size_t length);
 /// Makes pages present, reading them from their file if they are not in memory. Returns 0 or -errno.
 int32_t cvarve_populate_for_reading(void *address, size_t length);
@@ -90,19 +90,20 @@ int32_t cvarve_populate_for_writing(void *address, size_t length);
 
 // --- Stack (stack.c) -----------------------------------------------------------------------------
 
-/// Whether the calling thread's stack has `size` bytes left; true if the system does not report it. The bounds are
-/// determined once per thread.
+/// Returns whether the calling thread's stack has `size` bytes left, or true if the system does not report it. The
+/// bounds are determined once per thread.
 bool cvarve_stack_has(size_t size);
 
 // --- Thread slot (thread_slot.c) -----------------------------------------------------------------
 
-/// A pointer stored per thread, initially null. The object database stores the thread's running transactions in it.
+/// Returns a pointer stored per thread, initially null. The object database stores the thread's running transactions in
+/// it.
 void *_Nullable cvarve_thread_slot(void);
 
 /// Sets the pointer of `cvarve_thread_slot`.
 void cvarve_set_thread_slot(void *_Nullable value);
 
-/// Whether reads of files are refused on the calling thread, initially 0: `FileReadBan` defines the numbers.
+/// Returns whether reads of files are refused on the calling thread, initially 0. `FileReadBan` defines the numbers.
 uint8_t cvarve_file_read_ban(void);
 
 /// Sets the value of `cvarve_file_read_ban`.
@@ -110,15 +111,16 @@ void cvarve_set_file_read_ban(uint8_t value);
 
 // --- Barriers (barrier.c) ------------------------------------------------------------------------
 
-/// Whether `cvarve_barrier_threads` works here. The first call prepares it.
+/// Returns whether `cvarve_barrier_threads` works on this system. The first call prepares it.
 bool cvarve_has_thread_barrier(void);
 
-/// A full memory barrier on every running thread of the process: everything each did before is visible to the caller,
-/// and everything it does afterwards sees what the caller did. Returns false if the system does not support it.
+/// Executes a full memory barrier on every running thread of the process: everything that each thread did before is
+/// visible to the caller, and everything that it does afterwards sees what the caller did. Returns false if the system
+/// does not support it.
 bool cvarve_barrier_threads(void);
 
-/// Prevents only the compiler from moving loads and stores across this point: the other half of
-/// `cvarve_barrier_threads`, which costs no instruction.
+/// Prevents only the compiler from moving loads and stores across this point. It is the other half of
+/// `cvarve_barrier_threads`, and costs no instruction.
 static inline void cvarve_compiler_fence(void) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
 // --- Forks (forks.c) ----------------------------------------------------------------------------
@@ -129,12 +131,12 @@ extern uint32_t cvarve_fork_counter;
 /// Starts counting in `cvarve_fork_count`. Repeated calls do nothing.
 void cvarve_watch_forks(void);
 
-/// The number of forks between the process that first called `cvarve_watch_forks` and this one: an object created at
-/// another count was created by an ancestor.
+/// Returns the number of forks between the process that first called `cvarve_watch_forks` and this one. An object that
+/// was created at another count was created by an ancestor process.
 static inline uint32_t cvarve_fork_count(void) { return __atomic_load_n(&cvarve_fork_counter, __ATOMIC_RELAXED); }
 
-/// Makes a forked child close a descriptor, so that it does not retain a lock of the parent's open file. At most 256 at
-/// a time; more are not closed.
+/// Makes a forked child close a descriptor, so that the child does not retain a lock of the parent's open file. At most
+/// 256 descriptors are registered at a time; more are not closed.
 void cvarve_close_in_children(int32_t descriptor);
 
 /// Undoes `cvarve_close_in_children`. Call it before the descriptor is closed.
@@ -146,7 +148,7 @@ void cvarve_keep_in_children(int32_t descriptor);
 void cvarve_trim_heap(void);
 // --- Processor (inlined into Swift, so nothing here may need a target feature) --------------------
 
-/// Prefetches the cache line at `address`. A hint: the address need not be mapped.
+/// Prefetches the cache line at `address`. This is a hint, so the address need not be mapped.
 static inline void cvarve_prefetch(const void *address) { __builtin_prefetch(address, 0, 3); }
 
 #pragma clang assume_nonnull end
