@@ -71,8 +71,8 @@ public struct Fixture {
     }
   }
 
-  /// Creates a fixture of rows without metadata in one collection, given by their keys: `Fixture("greetings", [1:
-  /// "hello", 2: "good day"])`.
+  /// Creates a fixture of rows without metadata in one collection, given by their keys:
+  /// `Fixture("greetings", [1: "hello", 2: "good day"])`.
   public init<Key: KeyCodable, Object: Encodable>(_ collection: String, _ rows: KeyValuePairs<Key, Object>) {
     write = { _, tx in
       for (key, object) in rows {

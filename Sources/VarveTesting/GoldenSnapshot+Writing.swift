@@ -16,8 +16,8 @@ extension GoldenSnapshot {
   /// ```
   ///
   /// Write a snapshot once, by the version that ships, and add the directory to the sources. An existing snapshot is
-  /// never overwritten, because it stands for the version that wrote it. If this throws, no snapshot is left at the
-  /// path.
+  /// never overwritten, because it stands for the version that wrote it. A call that throws leaves no incomplete
+  /// snapshot.
   ///
   /// Throws `.alreadyExists`, `.storage` if the directory can't be written, the errors of `Database.open`, and errors
   /// that `fill` throws.

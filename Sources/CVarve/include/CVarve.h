@@ -103,7 +103,8 @@ void *_Nullable cvarve_thread_slot(void);
 /// Sets the pointer of `cvarve_thread_slot`.
 void cvarve_set_thread_slot(void *_Nullable value);
 
-/// Returns whether reads of files are refused on the calling thread, initially 0. `FileReadBan` defines the numbers.
+/// Returns a number that says whether reads of files are refused on the calling thread, initially 0. `FileReadBan`
+/// defines the numbers.
 uint8_t cvarve_file_read_ban(void);
 
 /// Sets the value of `cvarve_file_read_ban`.
