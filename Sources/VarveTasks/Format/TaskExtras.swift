@@ -2,12 +2,12 @@
 ///
 /// They are at the end of a record: flags (1), and for each flag that is set, in this order:
 /// ```
-///   1   unique key (sized), time until which it is taken (8), the smallest number: until the task has ended
+///  1   unique key (sized), time until which it is taken (8), the smallest number: until the task has ended
 ///  2   limit key (sized)
 ///  4   group (8)
 ///  8   name of a schedule (sized), slot in ms since 1970 (8), whether it is late (1)
 ///  16  result (sized)
-///   32  no bytes: the task runs when the tasks of its group have ended
+///  32  no bytes: the task runs when the tasks of its group have ended
 ///  64  number of headers (2), name and value of each (sized), in the order of the names
 /// ```
 /// On disk: never change.

@@ -7,12 +7,12 @@
 ///  timed     'T', due (8), id (8), revision (4)
 ///  parked    'K', queue (4), id (8), revision (4)
 ///  blocked   'B', queue (4), id (8), revision (4)
-///   lane      0 (1); for a task with a limit key 1 (1), hash of the key (8)
+///  lane      0 (1); for a task with a limit key 1 (1), hash of the key (8)
 ///
-///   front     0: the task was run, and keeps its position at the head of a serial queue; 1 otherwise
-///   sort key  its bytes, each 0x00 followed by 0xFF, then 0x00 0x00; for a task without one only the last two
-///   stamp     the number of the commit that enqueued the task, ordinal its number within that commit: kept through all attempts
-///   revision  the number of the row: incremented each time the task is written again, so that each key is written once
+///  front     0: the task was run, and keeps its position at the head of a serial queue; 1 otherwise
+///  sort key  its bytes, each 0x00 followed by 0xFF, then 0x00 0x00; for a task without one only the last two
+///  stamp     the number of the commit that enqueued the task, ordinal its number within that commit: kept through all attempts
+///  revision  the number of the row: incremented each time the task is written again, so that each key is written once
 /// ```
 /// Numbers are big-endian; `due` is in milliseconds since 1970, its sign bit flipped. On disk: never change.
 struct TaskPosition: Hashable, Sendable {
@@ -140,8 +140,8 @@ struct TaskPosition: Hashable, Sendable {
 ///  cancel    'X', id (8)                             the task is to be cancelled when its handler returns
 ///  signal    'G', hash (8), id (8), revision (4)     value: the signal
 ///  steps     'S', id (8), number (4)                 value: a checkpoint
-///   children  'D', parent (8), child (8)              value: how the child reacts if the parent fails (1)
-///   parents   'E', child (8), parent (8)              exists while the child waits for the parent
+///  children  'D', parent (8), child (8)              value: how the child reacts if the parent fails (1)
+///  parents   'E', child (8), parent (8)              exists while the child waits for the parent
 /// ```
 /// `start` is the number of the scheduler's start: a claim with another number was running when a process died.
 enum TaskKeys {

@@ -4,11 +4,11 @@
 ///  0   form (1), 1       1   state (1)         2   flags (1): 1 is being cancelled
 ///  3   id (8)            11  attempt (4)       15  failures (4)     19  crashes (4)
 ///  23  snoozes (4)       27  epoch (4)         31  enqueued (8)
-///   39  stamp (8): in a row that is not in line; otherwise the key has it
+///  39  stamp (8): in a row that is not in line; otherwise the key has it
 ///  47  length of the position (2), position
 ///      kind (sized), version of the payload (2), payload (sized)
-///       maximum attempts (4), 0: no limit       timeout in ms (8), 0: none
-///       delay in ms (8): of a task that waits for a duration instead of a time of day
+///      maximum attempts (4), 0: no limit       timeout in ms (8), 0: none
+///      delay in ms (8): of a task that waits for a duration instead of a time of day
 ///      retry: tag (1), numbers                 retention: tag (1), ms (8)
 ///      number of tags (2), each sized          number of signals (2), each sized
 ///      number of errors (2), each sized        number of the last checkpoint (4)

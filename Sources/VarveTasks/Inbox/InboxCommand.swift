@@ -31,7 +31,7 @@ struct DamagedInbox: Error, CustomStringConvertible {
 ///
 /// ```
 ///  0   "VARVEIN1" (8)
-///   8   id of the file (16), which is also part of its name
+///  8   id of the file (16), which is also part of its name
 ///  24  for each command: length (4), checksum (8): StableHash of the body; body: JSON
 /// ```
 /// Numbers are big-endian. On disk: never change.
