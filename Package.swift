@@ -20,8 +20,8 @@ let settings: [SwiftSetting] = [
   .enableExperimentalFeature("Lifetimes"),
 ]
 
-/// The engine alone gives up the dynamic exclusivity checks in release builds: they cost on each
-/// access to a class property of the hot path. Bounds, overflow and preconditions stay.
+/// Only the engine omits the dynamic exclusivity checks in release builds, because they cost time on each access to a
+/// class property of the hot path. Checks of bounds, overflow and preconditions remain.
 let engineSettings: [SwiftSetting] = [
   .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
 ]
@@ -35,13 +35,17 @@ let plainTestSettings: [SwiftSetting] = settings + [.unsafeFlags(["-Onone"])]
 let testSettings: [SwiftSetting] =
   Context.environment["VARVE_PLAIN_TESTS"] == nil ? settings : plainTestSettings
 
-/// What suites of several modules share. It uses internals of the module under test, so it is a test target too:
-/// those are compiled only where internals are visible.
+/// Returns the target with the code that suites of several modules share.
+///
+/// It uses internals of the module under test, so it is a test target too: those are compiled only if internals are
+/// visible.
 func fixtures(_ name: String, _ dependencies: [Target.Dependency], _ settings: [SwiftSetting]) -> Target {
   .testTarget(name: name, dependencies: dependencies, path: "Tests/\(name)", swiftSettings: settings)
 }
 
-/// Behaviour suites of the engine. Each module has the suites of some of the engine's rooms, in folders named like them.
+/// Returns a target with behaviour suites of the engine.
+///
+/// Each module has the suites of some of the engine's layers, in folders with the names of the layers.
 func engineTests(_ name: String, and dependencies: [Target.Dependency] = []) -> Target {
   .testTarget(
     name: name,
@@ -49,7 +53,7 @@ func engineTests(_ name: String, and dependencies: [Target.Dependency] = []) -> 
     swiftSettings: plainTestSettings)
 }
 
-/// Behaviour suites of the object floor.
+/// Returns a target with behaviour suites of the object database.
 func objectTests(_ name: String, _ settings: [SwiftSetting] = plainTestSettings) -> Target {
   .testTarget(
     name: name,
@@ -62,7 +66,7 @@ func objectTests(_ name: String, _ settings: [SwiftSetting] = plainTestSettings)
 
 let package = Package(
   name: "varve",
-  // The first that have `Mutex` and `Atomic`.
+  // The first versions that have `Mutex` and `Atomic`.
   platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
   products: [
     .library(name: "Varve", targets: ["Varve"]),
@@ -83,11 +87,11 @@ let package = Package(
     .default(enabledTraits: []),
   ],
   dependencies: [
-    // For the programs in tools/ alone.
+    // Only for the programs in tools/.
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
-    // For the object floor: the engine depends on no package.
+    // For the object database; the engine depends on no package.
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
-    // With the trait Service alone.
+    // Only with the trait Service.
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
     .package(url: "https://github.com/apple/swift-distributed-tracing", from: "1.7.3"),
@@ -95,18 +99,19 @@ let package = Package(
   targets: [
     .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"]), .brew(["lz4"])]),
     .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"]), .brew(["zstd"])]),
-    // Of the command line alone, with the trait SQLite. Programs around it may have a target named CSQLite.
+    // Only for the command line with the trait SQLite. A program that uses this package may have a target named
+    // CSQLite.
     .systemLibrary(
       name: "CVarveSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"]), .brew(["sqlite"])]),
     .target(name: "CVarve"),
-    // The lock of short sections.
+    // The lock for short critical sections.
     .target(name: "FutexLocks", dependencies: ["CVarve"], swiftSettings: settings),
     .target(
       name: "VarveEngine",
       dependencies: ["CVarve", "CLZ4", "CZstd", "FutexLocks"],
       swiftSettings: settings + engineSettings
     ),
-    // The form of text in keys.
+    // The normal form of text in keys.
     .target(name: "UnicodeNormalForm", swiftSettings: settings),
     .target(
       name: "Varve",
@@ -115,19 +120,19 @@ let package = Package(
       ],
       swiftSettings: settings
     ),
-    // Edges between rows: an extension on the public API.
+    // Edges between rows, an extension that uses the public API.
     .target(
       name: "VarveRelationships",
       dependencies: ["Varve", "UnicodeNormalForm", .product(name: "Logging", package: "swift-log")],
       swiftSettings: settings
     ),
-    // Tasks that are enqueued in transactions, and run: an extension on the public API.
+    // Tasks that are enqueued in transactions and run, an extension that uses the public API.
     .target(
       name: "VarveTasks",
       dependencies: ["Varve", "UnicodeNormalForm", "FutexLocks", .product(name: "Logging", package: "swift-log")],
       swiftSettings: settings
     ),
-    // Tasks beside other services of a server: empty without the trait Service.
+    // Tasks as a service beside other services of a server; empty without the trait Service.
     .target(
       name: "VarveTasksService",
       dependencies: [
@@ -143,7 +148,7 @@ let package = Package(
     .target(name: "VarveTaskQueue", dependencies: ["Varve", "VarveTasks"], swiftSettings: settings),
     // For tools that read a database without the types of its program.
     .target(name: "VarveInspection", dependencies: ["Varve"], swiftSettings: settings),
-    // For the tests of programs that keep their objects in Varve.
+    // For the tests of programs that store their objects in Varve.
     .target(
       name: "VarveTesting", dependencies: ["Varve", "VarveTasks", "VarveInspection", "VarveEngine"],
       swiftSettings: settings),
@@ -174,16 +179,18 @@ let package = Package(
       swiftSettings: settings
     ),
     fixtures("EngineFixtures", ["VarveEngine", "EngineTestSupport"], plainTestSettings),
-    // From the lowest room to the highest: Bytes to Compaction, the files, Families to Engine, and what stands on it.
+    // From the lowest layer to the highest: Bytes to Compaction, the files, Families to Engine, and the code on top of
+    // it.
     engineTests("VarveEngineMemoryTests"),
     engineTests("VarveEngineFileTests"),
     engineTests("VarveEngineTests", and: ["varve-put-target"]),
     engineTests("VarveEngineServiceTests"),
-    // Suites of many threads: the thread sanitizer runs them at each submission.
+    // Suites with many threads, which the thread sanitizer runs at each submission.
     engineTests("VarveEngineThreadTests", and: ["EngineModel"]),
-    // Damaged bytes and whatever else a reader of files must refuse: these run against plain release as well.
+    // Suites for damaged bytes and all other input that a reader of files must refuse; they also run in the plain
+    // release build.
     engineTests("VarveEngineDamageTests"),
-    // The program whose puts are counted by what they cost, and what counts its allocations.
+    // The program whose puts are measured by their cost, and the library that counts its allocations.
     .target(name: "AllocationCount", path: "Tests/AllocationCount"),
     .executableTarget(
       name: "varve-put-target",
@@ -191,7 +198,7 @@ let package = Package(
       path: "Tests/PutTarget",
       swiftSettings: settings
     ),
-    // A second storage backend of the object database, and what its suites have in common.
+    // A second storage backend of the object database, and the code that its suites share.
     .target(
       name: "VarveTestSupport",
       dependencies: ["Varve", "VarveEngine", "EngineTestSupport"],
@@ -200,12 +207,12 @@ let package = Package(
     ),
     fixtures(
       "ObjectFixtures", ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport"], plainTestSettings),
-    // Many random values.
+    // Optimised, because these suites run many random values.
     objectTests("VarveCoderTests", testSettings),
     objectTests("VarveTests"),
     objectTests("VarveThreadTests"),
     objectTests("VarveDamageTests"),
-    // Rows with edges, and what suites of relationships have in common.
+    // Rows with edges, and the code that suites of relationships share.
     fixtures("RelationshipFixtures", ["Varve", "VarveRelationships", "EngineTestSupport"], plainTestSettings),
     .testTarget(
       name: "VarveTasksTests",
@@ -216,7 +223,7 @@ let package = Package(
       ],
       swiftSettings: plainTestSettings
     ),
-    // The program that runs tasks as a service, and looks at their metrics and traces.
+    // The program that runs tasks as a service, and checks their metrics and traces.
     .executableTarget(
       name: "varve-service-target",
       dependencies: [
@@ -268,14 +275,14 @@ let package = Package(
       ],
       swiftSettings: testSettings
     ),
-    // The program that the kill test kills: it writes to a database until then.
+    // The program that the kill test kills while it writes to a database.
     .executableTarget(
       name: "varve-kill-target",
       dependencies: ["VarveEngine", "EngineTestSupport"],
       path: "Tests/KillTarget",
       swiftSettings: settings
     ),
-    // The processes that write a database and follow it.
+    // The program of the processes that write a database and follow it.
     .executableTarget(
       name: "varve-follow-target",
       dependencies: ["VarveEngine"],
@@ -296,8 +303,8 @@ let package = Package(
       exclude: ["Metamorphic/Sequences"],
       swiftSettings: testSettings
     ),
-    // The readers of bytes from disk under damaged inputs. `Fuzz` is also a package of its own, which runs
-    // the same targets for hours.
+    // The readers of bytes from disk with damaged inputs. `Fuzz` is also a separate package, which runs the same
+    // targets for hours.
     .testTarget(
       name: "VarveEngineFuzzTests",
       dependencies: ["Varve", "VarveInspection", "VarveEngine", "EngineTestSupport"],
@@ -313,7 +320,7 @@ let package = Package(
       dependencies: ["VarveTool", "Varve", "VarveRelationships", "VarveTasks", "varve-kill-target"],
       swiftSettings: plainTestSettings
     ),
-    // The program that makes files of SQLite, and opens what the command line has made of them.
+    // The program that creates SQLite files, and opens the databases that the command line imports from them.
     .executableTarget(
       name: "varve-import-target",
       dependencies: ["Varve", .target(name: "CVarveSQLite", condition: .when(traits: ["SQLite"]))],
@@ -331,7 +338,7 @@ let package = Package(
       dependencies: ["VarveTesting", "Varve", "VarveInspection", "EngineTestSupport"],
       swiftSettings: plainTestSettings
     ),
-    // It reads every word of the repository.
+    // Optimised, because it reads every word of the repository.
     .testTarget(
       name: "StyleTests",
       swiftSettings: testSettings
@@ -339,7 +346,7 @@ let package = Package(
   ]
 )
 
-// A run that needs a few of the suites says whose, and compiles these, what they depend on, and nothing else.
+// A run that needs only some of the suites names them, and compiles only these and their dependencies.
 if let chosen = Context.environment["VARVE_TEST_TARGETS"] {
   var names: Set<String> = []
   func add(_ name: String) {

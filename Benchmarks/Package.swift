@@ -1,20 +1,20 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// The benchmark harness is a package of its own, so that nothing of it (peers, histograms, argument
-// parsing) is ever a dependency of the engine. It sees the engine's public API only.
+// The benchmark harness is a separate package, so that none of its parts (peers, histograms, argument parsing) is ever
+// a dependency of the engine. It uses only the engine's public API.
 //
-// Every peer is a package trait, none is on by default: the harness builds on a machine without any
-// of them. `./Benchmarks/compare` turns on those whose headers it finds.
-// SQLite and GRDB are the peers of the object floor. GRDB is resolved only where its trait is on.
+// Every peer is a package trait, and none is enabled by default: the harness builds on a machine without any of them.
+// `./Benchmarks/compare` enables those whose headers it finds. SQLite and GRDB are the peers of the object database.
+// GRDB is resolved only if its trait is enabled.
 
 let settings: [SwiftSetting] = [
   .swiftLanguageMode(.v6),
   .enableUpcomingFeature("ExistentialAny"),
   .enableUpcomingFeature("InternalImportsByDefault"),
   .enableUpcomingFeature("MemberImportVisibility"),
-  // Not strict memory safety: the harness is one large client of C libraries, nearly each line of
-  // its adapters would carry the mark, and it never meets bytes that it did not write.
+  // Strict memory safety is not enabled: the harness is one large client of C libraries, so that nearly each line of
+  // its adapters would carry the mark, and it reads only bytes that it has written.
   .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release)),
 ]
 

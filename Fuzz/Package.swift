@@ -1,10 +1,10 @@
 // swift-tools-version: 6.2
 import PackageDescription
 
-// The fuzzers are a package of their own: nothing of the engine depends on them. Their targets are also
-// compiled into the engine's tests (`VarveEngineFuzzTests`), which replay every input that is kept.
+// The fuzzers are a separate package, so that the engine does not depend on them. Their targets are also compiled into
+// the engine's tests (`VarveEngineFuzzTests`), which replay every stored input.
 //
-// They look into the engine and the object floor: build with -enable-testing. `Fuzz/run` does.
+// They use internals of the engine and the object database: build with -enable-testing, as `Fuzz/run` does.
 
 let settings: [SwiftSetting] = [
   .swiftLanguageMode(.v6),

@@ -1,7 +1,7 @@
 import EngineTestSupport
 import Testing
 
-/// Damaged inputs of a fixed seed, a few thousand of each target: what `Fuzz/run` does for hours.
+/// Runs damaged inputs of a fixed seed, a few thousand for each target; `Fuzz/run` runs them for hours.
 struct FuzzDamageTests {
   private static let executionCount = UInt64(TestScale.count(3_000))
   private static let seed: UInt64 = 20_261_122
@@ -19,7 +19,7 @@ struct FuzzDamageTests {
         return
       }
     }
-    // Damage that is never noticed, or input that is never accepted, would mean that nothing was tried.
+    // If damage were never noticed, or no input accepted, the test would not have tried anything.
     #expect(counts[.accepted, default: 0] * 50 >= Int(Self.executionCount), "\(counts)")
     if target != .keyRange { #expect(counts[.damaged, default: 0] * 50 >= Int(Self.executionCount), "\(counts)") }
   }
@@ -56,7 +56,7 @@ struct FuzzDamageTests {
 
   @Test(arguments: [[UInt8](), [7], [1, 2, 3, 4, 5, 6, 7, 8]])
   func `a read outside the input stops the process`(bytes: [UInt8]) async {
-    // Sizes that lie at the end, at the end, and at the beginning of the memory.
+    // The sizes are placed at the end, at the end, and at the beginning of the memory.
     await #expect(processExitsWith: .failure) { [bytes] in
       let memory = GuardedMemory()
       unsafe FuzzProbe.readOutside(bytes, in: memory)

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// Every input that was found once is read without a fault, for ever.
+/// Checks that every input that once found a fault is read without a fault.
 struct FuzzReplayTests {
   @Test(arguments: FuzzTarget.allCases)
   func `every kept input is read without a fault`(target: FuzzTarget) throws {

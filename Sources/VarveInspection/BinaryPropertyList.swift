@@ -2,8 +2,8 @@ internal import Varve
 
 /// Reads a binary property list without the type of its content.
 ///
-/// Does not use Foundation's decoder: for a list that refers to itself, which damaged bytes may do, it overflows the
-/// stack or never returns.
+/// It does not use Foundation's decoder: for a list that refers to itself, which damaged bytes may contain, that
+/// decoder overflows the stack or never returns.
 ///
 /// # Format
 /// All numbers are big-endian.
@@ -37,7 +37,9 @@ struct BinaryPropertyList {
   private var valuesLeft: Int
   private var sizeLeft = sizeMaximum
 
-  /// The value of a property list. Throws `.corruption` if the bytes are not one.
+  /// Returns the value of a property list.
+  ///
+  /// Throws `.corruption` if the bytes are not a binary property list.
   static func value(_ bytes: ArraySlice<UInt8>) throws -> UntypedValue {
     var list = try BinaryPropertyList(Array(bytes))
     let top = try list.number(at: list.bytes.count - 16, size: 8)
@@ -146,7 +148,10 @@ struct BinaryPropertyList {
     return location
   }
 
-  /// The bytes after a marker with a count of units.
+  /// Returns the content after a marker, given the low four bits of the marker and the size of a unit in bytes.
+  ///
+  /// Advances `offset` past the count if that is stored as an integer object. Throws if the content extends past the
+  /// offset table or exceeds the remaining size limit.
   private mutating func content(_ offset: inout Int, _ low: Int, unit: Int) throws -> ArraySlice<UInt8> {
     var count = low
     if low == 0x0F {
@@ -172,7 +177,7 @@ struct BinaryPropertyList {
     return Int128(Int64(bitPattern: high)) << 64 | Int128(try bits(at: offset + 8, size: 8))
   }
 
-  /// A count or an offset.
+  /// Returns the unsigned big-endian number at an offset, such as a count or another offset.
   private func number(at offset: Int, size: Int) throws -> Int {
     guard offset >= 0, offset <= bytes.count - size, let number = Self.integer(bytes[offset..<(offset + size)]) else {
       throw Self.damaged

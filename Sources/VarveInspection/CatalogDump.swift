@@ -1,6 +1,6 @@
 internal import Varve
 
-/// The rows of the catalog as text, one line each.
+/// Renders the rows of the catalog as text, one line each.
 struct CatalogDump {
   let snapshot: any StorageSnapshot
   let catalog: StorageFamily
@@ -19,7 +19,7 @@ struct CatalogDump {
     }
   }
 
-  /// Adds the row's key to its error.
+  /// Returns the error with the key of the catalog row in its message.
   private static func placed(_ error: any Error, _ key: [UInt8]) -> any Error {
     guard let error = error as? DatabaseError else { return error }
     return DatabaseError(
@@ -106,7 +106,7 @@ struct CatalogDump {
 
   private static func reached(_ watermark: [UInt8]) -> String {
     if watermark.isEmpty { return "no row done" }
-    // Its first four bytes are the collection's id.
+    // The first four bytes of a watermark are the collection's id.
     return "done up to collection id \(BigEndian.number(watermark, as: UInt32.self) ?? 0) "
       + "key \(KeyText.text(of: Array(watermark.dropFirst(4))))"
   }
@@ -150,7 +150,9 @@ struct CatalogDump {
 }
 
 extension DatabaseInspector {
-  /// Renders the catalog: `line` gets each row as a line of text, `fault` the error of each that can't be read.
+  /// Renders the catalog as text.
+  ///
+  /// Passes each row as one line of text to `line`, and the error of each row that can't be read to `fault`.
   public func dumpCatalog(line: (String) throws -> Void, fault: (any Error) throws -> Void) throws {
     try CatalogDump(snapshot: snapshot, catalog: catalog).run(line: line, fault: fault)
   }

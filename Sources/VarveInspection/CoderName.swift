@@ -1,17 +1,19 @@
 public import Varve
 
-/// A coder by its name, as the tool prints it: one of Varve's, or a program's own, whose type need not exist here.
+/// A coder, identified by its name as the tool prints it.
+///
+/// The coder is one of Varve's or a program's own; the type of the latter need not exist in this process.
 public struct CoderName: Hashable, Sendable, CustomStringConvertible {
   /// `raw`, `binary`, `json`, `propertyList`, or the stored name of an `ObjectCoder`.
   public let name: String
 
-  /// The coder with a name.
+  /// Creates the identifier of the coder with a name.
   public init(_ name: String) { self.name = name }
 
-  /// The name of a coder.
+  /// Creates the identifier of one of Varve's coders.
   public init(_ kind: CoderKind) { name = kind.description }
 
-  /// The coder, if it is one of Varve's.
+  /// The kind of the coder, or `nil` if it is not one of Varve's.
   public var kind: CoderKind? { CoderKind.allCases.first { $0.description == name } }
 
   /// The coder of the metadata that accompanies its objects.

@@ -1,8 +1,10 @@
 internal import Varve
 
 extension DatabaseInspector {
-  /// The definitions of a collection's indexes in the catalog, by name: their entries are usable only if these are
-  /// equal. Empty if there are none. Throws `.corruption` for a damaged record, and `.unsupportedVersion`.
+  /// Returns the definitions of a collection's indexes as the catalog has them, by index name.
+  ///
+  /// The entries of an index are usable only if its definition equals the one in the catalog. The result is empty if
+  /// the collection has no indexes. Throws `.corruption` for a damaged record, and `.unsupportedVersion`.
   package func indexDefinitions(of collection: String) throws -> [String: String] {
     let name = IndexesName.name(for: collection)
     guard let bytes = try snapshot.value(of: CatalogKey.databaseExtension(name), in: catalog) else { return [:] }

@@ -1,6 +1,6 @@
 internal import Varve
 
-/// Reads an object database without the types of its objects. For tools.
+/// Reads an object database without the types of its objects, for use by tools.
 ///
 /// ```swift
 /// let inspector = try DatabaseInspector.open(at: "/tmp/example.varve")
@@ -8,9 +8,10 @@ internal import Varve
 /// try inspector.close()
 /// ```
 ///
-/// It opens read-only, so it takes no lock and works while another process writes; everything it shows is the state at
-/// its opening. It trusts nothing that it reads: a damaged row is an error of that row, and other rows are still shown.
-/// Therefore it does not use `Database`, whose opening fails on one damaged row of the catalog.
+/// An inspector opens the database read-only, so it takes no lock and works while another process writes. Everything it
+/// shows is the state at its opening. It trusts nothing that it reads: a damaged row is reported as an error of that
+/// row, and other rows are still shown. Therefore it does not use `Database`, whose opening fails on one damaged row of
+/// the catalog.
 ///
 /// Safe from any thread.
 public final class DatabaseInspector: Sendable {
@@ -33,9 +34,9 @@ public final class DatabaseInspector: Sendable {
 
   /// Opens a database for inspection.
   ///
-  /// Throws `.notFound` if there is none, `.pathIsFile` and `.notADatabase` for other content, or a database without
-  /// objects; `.unsupportedVersion` if a newer version wrote it; and `.corruption` or `.storage` with the underlying
-  /// error of the engine.
+  /// Throws `.notFound` if no database exists at the path; `.pathIsFile` or `.notADatabase` if the path has other
+  /// content or a database without objects; `.unsupportedVersion` if a newer version wrote it; and `.corruption` or
+  /// `.storage` with the underlying error of the engine.
   public static func open(at path: String) throws -> DatabaseInspector {
     var options = DatabaseOptions()
     options.createsIfMissing = false
@@ -55,7 +56,9 @@ public final class DatabaseInspector: Sendable {
   /// Closes the inspector; a second call does nothing. Nothing obtained from it may be used afterwards.
   public func close() throws { try backend.close() }
 
-  /// Accepts a damaged format, so that `dumpCatalog` can show it.
+  /// Throws `.unsupportedVersion` if a newer version wrote the catalog.
+  ///
+  /// A damaged format number is accepted, so that `dumpCatalog` can show it.
   private func checkFormat() throws {
     guard let bytes = try snapshot.value(of: CatalogKey.format, in: catalog),
       let format = BigEndian.number(bytes, as: UInt32.self), format > CatalogKey.currentFormat
@@ -67,8 +70,10 @@ public final class DatabaseInspector: Sendable {
 
   // MARK: - Collections
 
-  /// All collections that were ever created, including those without rows, in order of their names. `fault` gets the
-  /// error of each record that can't be read. Complexity: O(collections), and a search in the tables' indexes for each.
+  /// Returns all collections that were ever created, including those without rows, in order of their names.
+  ///
+  /// The error of each record that can't be read is passed to `fault`. Complexity: O(collections), with a search in the
+  /// tables' indexes for each.
   public func collections(fault: (any Error) throws -> Void) throws -> [InspectedCollection] {
     var found: [InspectedCollection] = []
     var cursor = FamilyCursor(
@@ -83,7 +88,9 @@ public final class DatabaseInspector: Sendable {
     return found.sorted { $0.name < $1.name }
   }
 
-  /// A collection by its name. Throws `.notFound`, and `.corruption` if its record can't be read.
+  /// Returns the collection with a name.
+  ///
+  /// Throws `.notFound` if it does not exist, and `.corruption` if its record can't be read.
   public func collection(_ name: String) throws -> InspectedCollection {
     guard let value = try snapshot.value(of: CatalogKey.collection(name), in: catalog) else {
       throw DatabaseError(.notFound, "the database has no such collection", collection: name)
@@ -113,12 +120,13 @@ public final class DatabaseInspector: Sendable {
       approximateSize: try size(of: range, in: objects) + size(of: range, in: metadata))
   }
 
-  /// The approximate size of a range; 0 for a storage that can't determine it.
+  /// Returns the approximate size of a range in bytes, or 0 if the storage can't determine it.
   func size(of range: StorageRange, in family: StorageFamily) throws -> UInt64 {
     try (backend as? EngineBackend)?.approximateSize(of: range, in: family) ?? 0
   }
 
-  /// A coder by its number; nil for one of a newer version, and for a program's own that the catalog does not name.
+  /// Returns the coder with a number, or `nil` if the number is that of a newer version's coder, or that of a program's
+  /// own coder that the catalog does not name.
   func coder(_ number: UInt8) throws -> CoderName? {
     if let kind = CoderKind(number: number) { return CoderName(kind) }
     if number < CoderTable.firstNumber { return nil }
@@ -129,7 +137,9 @@ public final class DatabaseInspector: Sendable {
     return CoderName(name)
   }
 
-  /// The raw value of a version of a collection's format, by its number in rows; nil for 0, which means no version.
+  /// Returns the raw value of a version of a collection's format, given its number in rows.
+  ///
+  /// Returns `nil` for 0, which means that the row has no version.
   func version(_ number: UInt32, of collection: UInt32) throws -> String? {
     if number == 0 { return nil }
     guard let bytes = try snapshot.value(of: CatalogKey.version(collection, number), in: catalog) else {
@@ -142,7 +152,7 @@ public final class DatabaseInspector: Sendable {
   }
 }
 
-/// The shapes of the catalog in a snapshot. None can be added.
+/// The shapes that the catalog has in a snapshot; shapes can't be added to it.
 private final class SnapshotShapes: ShapeRegistry {
   private let snapshot: any StorageSnapshot
   private let catalog: StorageFamily

@@ -1,12 +1,12 @@
 public import Foundation
 internal import Varve
 
-/// The value of a field of an object that is created without its type, as tools import it from other formats.
+/// The value of a field of an object that is created without its type, for tools that import from other formats.
 ///
-/// The program's type decodes it as the type it asks for, with the conversions of the coder `binary`: numbers of all
-/// widths, a text as a URL or an enum with a raw value, a number as a decimal.
+/// The program decodes a field as the type that it declares, with the conversions of the coder `binary`: integers of
+/// all widths, a text as a URL or as an enum with a raw value, and a number as a decimal.
 public indirect enum FieldValue: Hashable, Sendable {
-  /// An optional without a value, inside of an array or a map. A missing field of an object is absent instead.
+  /// An optional without a value inside an array or a map. A missing field of an object is absent instead.
   case null
   /// A Boolean.
   case bool(Bool)
@@ -44,14 +44,16 @@ public indirect enum FieldValue: Hashable, Sendable {
 }
 
 extension PortableValue {
-  /// An object of the coder `binary`, by its fields; nil for a field that it does not have. All objects of a collection
-  /// should have the same names in the same order, which the catalog then stores once.
+  /// Creates an object of the coder `binary` from its fields; the value `nil` stands for a field that the object lacks.
+  ///
+  /// All objects of a collection should have the same field names in the same order, so that the catalog stores them
+  /// only once.
   ///
   /// Throws `.invalidArgument` if two fields have the same name or there are no fields, `.encodingFailed` for values
   /// nested too deeply, `.valueTooLong`. Complexity: O(size of the values).
   public init(fields: [(name: String, value: FieldValue?)], version: String? = nil) throws {
     let names = fields.map(\.name)
-    // Does what the coder does with a type of that many fields: a map has no shape.
+    // As the coder does for a type with that many fields, this writes a map, which has no shape.
     if (try? Shape(fields: names)) == nil, Set(names).count == names.count, !names.isEmpty {
       let members = fields.compactMap { field in
         field.value.map { UntypedValue.Member(field.name, $0.untyped) }

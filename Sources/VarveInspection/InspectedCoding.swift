@@ -15,8 +15,11 @@ final class InspectedCoding: Sendable {
 
   // MARK: - As JSON
 
-  /// A value as JSON on one line; nil if its bytes can't be converted: those of the coder `raw` and of programs'
-  /// coders, and a property list as XML, which the coder reads and never writes.
+  /// Returns a value as JSON on one line, or `nil` if its bytes can't be converted.
+  ///
+  /// Not convertible are the bytes of the coder `raw` and of programs' own coders, and a property list as XML, which
+  /// the coder reads and never writes. The coder `json` yields its own text. Throws `.corruption` if the bytes are not
+  /// valid for the coder.
   ///
   /// The coder JSON yields its own text. Throws `.corruption` if the bytes are not valid for the coder.
   func json(_ bytes: ArraySlice<UInt8>, shape: UInt32, coder: CoderName) throws -> String? {
@@ -36,7 +39,9 @@ final class InspectedCoding: Sendable {
     }
   }
 
-  /// Stored JSON unchanged, except that line breaks between its values become spaces: JSON has none inside of strings.
+  /// Returns stored JSON unchanged, except that line breaks between its values become spaces.
+  ///
+  /// JSON has no line breaks inside strings.
   private static func jsonText(_ bytes: ArraySlice<UInt8>) throws -> String {
     // A reader of UTF-8 must not get text that a lenient reader takes for UTF-16 or UTF-32.
     let isPlain = bytes.allSatisfy { $0 >= 0x20 || $0 == 0x09 || $0 == 0x0A || $0 == 0x0D }
@@ -54,7 +59,7 @@ final class InspectedCoding: Sendable {
 
   // MARK: - From one catalog to another
 
-  /// A value with its shapes spelled out.
+  /// Returns a value with its shapes spelled out.
   func portable(
     _ bytes: ArraySlice<UInt8>, shape: UInt32, version: String?, coder: CoderName
   ) throws -> PortableValue {
@@ -66,8 +71,9 @@ final class InspectedCoding: Sendable {
     return PortableValue(version: version, shape: fields, shapes: met.fields, bytes: moved)
   }
 
-  /// A value with the numbers that this catalog has, or now assigns, for its shapes. Throws `.invalidArgument` for
-  /// invalid shapes, `.corruption` for bytes that are not a value of these shapes.
+  /// Returns a value with the shape numbers that this catalog has, or now assigns.
+  ///
+  /// Throws `.invalidArgument` for invalid shapes, and `.corruption` for bytes that are not a value of these shapes.
   func stored(_ value: PortableValue, coder: CoderName) throws -> (shape: UInt32, bytes: [UInt8]) {
     guard coder.kind == .binary else {
       guard value.shape.isEmpty, value.shapes.isEmpty else {

@@ -6,15 +6,16 @@ public struct InspectedCollection: Sendable {
   public let name: String
   /// The number of rows according to its counter.
   public let rowCount: Int
-  /// The approximate bytes of its rows, in tables as compressed, and in memtables.
+  /// The approximate size of its rows in bytes: compressed in tables, uncompressed in memtables.
   public let approximateSize: UInt64
   let record: CollectionRecord
   let objects: StorageFamily
   let metadata: StorageFamily
   let keyForm: KeyForm
-  /// The coder that writes its objects; nil for a coder of a newer version.
+  /// The coder that writes its objects, or `nil` if it is a newer version's coder.
   public let coder: CoderName?
-  /// The coder that it was created with, if it has been replaced: rows that name no coder use it.
+  /// The coder that the collection was created with, which rows that name no coder use. It differs from `coder` if the
+  /// coder was replaced, and is `nil` if it is a newer version's coder.
   public let firstCoder: CoderName?
 
   init(
@@ -57,8 +58,9 @@ public struct InspectedCollection: Sendable {
 
   // MARK: - Keys as text
 
-  /// The key for a text as `KeyText` writes it for this collection's key type. For string keys the quotation marks are
-  /// optional.
+  /// Returns the key for a text as `KeyText` writes it for this collection's key type.
+  ///
+  /// The quotation marks are optional for string keys.
   ///
   /// Throws `.invalidKey` if the text is not a key.
   public func key(_ text: String) throws -> [UInt8] {
@@ -69,10 +71,10 @@ public struct InspectedCollection: Sendable {
     }
   }
 
-  /// A range of keys given as texts: from a key (included) to a key (excluded), or all keys with a prefix.
+  /// Returns a range of keys given as texts: from a key (included) to a key (excluded), or all keys with a prefix.
   ///
-  /// For compound keys the first parts are enough. A prefix is text for string keys, and the first parts of a compound.
-  /// Throws `.invalidKey`, and `.invalidArgument` for a prefix of keys that don't support one.
+  /// For compound keys the first parts are enough. A prefix is text for string keys, and the first parts for compound
+  /// keys. Throws `.invalidKey`, and `.invalidArgument` for a prefix of keys that don't support one.
   public func range(from lower: String?, to upper: String?, prefix: String? = nil) throws -> StorageRange {
     do {
       if let prefix { return try range(prefix: prefix) }

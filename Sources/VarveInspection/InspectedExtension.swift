@@ -13,8 +13,10 @@ public struct InspectedExtension: Sendable {
 }
 
 extension DatabaseInspector {
-  /// The extensions in the catalog, in the order of their names, without those that the database registers itself. The
-  /// error of a damaged record is passed to `fault`, which may throw to stop.
+  /// Returns the extensions in the catalog in the order of their names, without those that the database registers
+  /// itself.
+  ///
+  /// The error of a damaged record is passed to `fault`, which may throw to stop.
   public func extensions(fault: (any Error) throws -> Void) throws -> [InspectedExtension] {
     var found: [InspectedExtension] = []
     var entries = FamilyCursor(

@@ -2,9 +2,9 @@ public import Varve
 
 /// A row as it is stored. Only its key is read until more is requested.
 ///
-/// It belongs to the snapshot of its inspector, and may be used as long as that is open. Safe from any thread.
+/// It belongs to the snapshot of its inspector, and may be used as long as the inspector is open. Safe from any thread.
 public struct InspectedRow: Sendable {
-  /// The key of the row. Its bytes may be damaged: `key.text` says so.
+  /// The key of the row. Its bytes may be damaged, in which case `key.text` says so.
   public let key: RowKey
   private let inspector: DatabaseInspector
   private let collection: InspectedCollection
@@ -19,11 +19,13 @@ public struct InspectedRow: Sendable {
     self.key = RowKey(collection: collection.name, bytes: Array(key.dropFirst(collection.prefix.count)))
   }
 
-  /// Throws `.invalidKey` if the key is damaged, `.keyTypeDiffers` if it is not a key of the collection.
+  /// Throws `.invalidKey` if the key is damaged, and `.keyTypeDiffers` if it is not a key of the collection.
   public func checkKey() throws { try collection.keyForm.check(key.bytes, collection.keyType, in: collection.name) }
 
-  /// Reads the whole row. Throws `.corruption` or `.decodingFailed`, with the collection and the key, if any part of it
-  /// is damaged; `.unsupportedVersion` if a newer version wrote it.
+  /// Reads and returns the whole row.
+  ///
+  /// Throws `.corruption` or `.decodingFailed`, with the collection and the key, if any part of it is damaged, and
+  /// `.unsupportedVersion` if a newer version wrote it.
   public func contents() throws -> InspectedContents {
     do {
       // A row without a valid key of the collection can't be transferred to another database.
@@ -40,7 +42,7 @@ public struct InspectedRow: Sendable {
     }
   }
 
-  /// The coder that wrote an object or metadata, by the mark that precedes it.
+  /// Returns the coder that wrote an object or metadata, given the mark that precedes it.
   private func coder(marked mark: UInt8?) throws -> CoderName {
     let number = mark ?? collection.record.coder
     if let coder = try inspector.coder(number) { return coder }
@@ -73,7 +75,7 @@ public struct InspectedContents: Sendable {
   public let coder: CoderName
   /// The object.
   public let object: InspectedValue
-  /// The metadata; nil if there is none.
+  /// The metadata, or `nil` if the row has none.
   public let metadata: InspectedValue?
 }
 
@@ -82,10 +84,12 @@ public struct InspectedValue: Sendable {
   fileprivate let coding: InspectedCoding
   /// The coder that wrote it.
   public let coder: CoderName
-  /// The value as JSON on one line; nil if its bytes can't be converted: those of the coder `raw` and of programs'
-  /// coders, and a property list as XML. For the coder JSON its own text, with spaces for line breaks.
+  /// The value as JSON on one line, or `nil` if its bytes can't be converted.
+  ///
+  /// Not convertible are the bytes of the coder `raw` and of programs' own coders, and a property list as XML. For the
+  /// coder `json` this is its own text, with spaces for line breaks.
   public let json: String?
-  /// The raw value of the version of the format that wrote it; nil if there is no format.
+  /// The raw value of the version of the format that wrote it, or `nil` if there is no format.
   public let version: String?
   fileprivate let shape: UInt32
   fileprivate let stored: ArraySlice<UInt8>
@@ -93,7 +97,7 @@ public struct InspectedValue: Sendable {
   /// The bytes as the coder wrote them. Those of the binary coder contain numbers of shapes in this catalog.
   public var bytes: [UInt8] { Array(stored) }
 
-  /// The value with everything spelled out that only this catalog defines.
+  /// Returns the value with everything spelled out that only this catalog defines.
   public func portable() throws -> PortableValue {
     try coding.portable(stored, shape: shape, version: version, coder: coder)
   }
@@ -111,7 +115,9 @@ public struct InspectedRows {
     cursor = FamilyCursor(range, in: collection.objects, of: inspector.snapshot, isReverse: isReverse)
   }
 
-  /// The next row; nil after the last. Throws errors of the storage: `.corruption` of a block, `.storage`.
+  /// Returns the next row, or `nil` after the last.
+  ///
+  /// Throws errors of the storage: `.corruption` for a damaged block, and `.storage`.
   public mutating func next() throws -> InspectedRow? {
     guard let (key, value) = try cursor.next() else { return nil }
     return InspectedRow(inspector, collection, key: key, bytes: value)
@@ -119,14 +125,14 @@ public struct InspectedRows {
 }
 
 extension DatabaseInspector {
-  /// The rows of a collection, or those in a range from `InspectedCollection.range`.
+  /// Returns the rows of a collection, or those in a range from `InspectedCollection.range`.
   public func rows(
     in collection: InspectedCollection, range: StorageRange? = nil, isReverse: Bool = false
   ) -> InspectedRows {
     InspectedRows(self, collection, range ?? StorageRange(prefix: collection.prefix), isReverse: isReverse)
   }
 
-  /// The row with an encoded key; nil if there is none.
+  /// Returns the row with an encoded key, or `nil` if there is none.
   public func row(key: [UInt8], in collection: InspectedCollection) throws -> InspectedRow? {
     let storageKey = collection.prefix + key
     guard let bytes = try snapshot.value(of: storageKey, in: collection.objects) else { return nil }

@@ -52,7 +52,7 @@ indirect enum KeyForm: Hashable, Sendable {
     return word == "optional" ? .optional(parts[0]) : reversed(parts[0])
   }
 
-  /// The parts of `form` in the opposite order.
+  /// Returns the form whose parts are those of `form` in the opposite order.
   private static func reversed(_ form: KeyForm) -> KeyForm {
     switch form {
     case .descending(let ascending): ascending
@@ -71,7 +71,7 @@ indirect enum KeyForm: Hashable, Sendable {
 
   // MARK: - Keys of the type
 
-  /// Throws `.keyTypeDiffers` if a key is of another type, `.invalidKey` if the bytes are not a key.
+  /// Throws `.keyTypeDiffers` if a key is of another type, and `.invalidKey` if the bytes are not a key.
   func check(_ key: [UInt8], _ name: String, in collection: String) throws {
     let parts: [KeyPart]
     do {
@@ -102,7 +102,7 @@ indirect enum KeyForm: Hashable, Sendable {
     return matches(parts[index], parts, &index)
   }
 
-  /// Whether the part at `index`, of which `part` is left, and the following parts are of this form.
+  /// Returns whether the part at `index`, of which `part` is the remainder, and the following parts have this form.
   private func matches(_ part: KeyPart, _ parts: [KeyPart], _ index: inout Int) -> Bool {
     switch (self, part) {
     case (.optional, .null), (.string, .string), (.integer, .integer), (.integer, .largeInteger), (.double, .double),

@@ -5,9 +5,9 @@ public import Varve
 ///
 ///     "a"   42   1.5   true   nil   0xc0ffee   2026-02-03T04:05:06.789Z   ("a", 42, nil)
 ///
-/// The type determines the meaning of a text: an optional with a value is written as the value, so the text alone does
-/// not show whether there is one. For a type with its own name each part is parsed as what it looks like, which is
-/// right unless it is an optional.
+/// The type determines the meaning of a text: an optional with a value is written like the value, so the text alone
+/// does not show whether it is an optional. For a type with its own name, each part is parsed as what it looks like,
+/// which is right unless it is an optional.
 struct KeyTextReader {
   private let text: [UInt8]
   private let whole: String
@@ -24,7 +24,7 @@ struct KeyTextReader {
     self.takesFewer = takesFewer
   }
 
-  /// The complete key for a text. Throws `.invalidKey`.
+  /// Returns the complete key for a text. Throws `.invalidKey`.
   static func key(_ text: String, _ form: KeyForm) throws -> [UInt8] {
     if form.isText, !isQuoted(text) { return try bare(text, form) }
     var reader = KeyTextReader(text, takesFewer: false)
@@ -32,7 +32,7 @@ struct KeyTextReader {
     return reader.encoder.bytes
   }
 
-  /// The key, or the first parts of one, for a text.
+  /// Returns the key, or the first parts of one, for a text.
   static func parts(_ text: String, _ form: KeyForm) throws -> [UInt8] {
     if form.isText, !isQuoted(text) { return try bare(text, form) }
     var reader = KeyTextReader(text, takesFewer: true)
@@ -40,7 +40,7 @@ struct KeyTextReader {
     return reader.encoder.bytes
   }
 
-  /// A string, with or without quotation marks.
+  /// Returns the string that a text stands for, with or without quotation marks.
   static func string(_ text: String) throws -> String {
     guard isQuoted(text) else { return text }
     var reader = KeyTextReader(text, takesFewer: false)
@@ -49,10 +49,13 @@ struct KeyTextReader {
     return string
   }
 
-  /// Not `hasPrefix`: a quotation mark followed by an accent is one character.
+  /// Compares bytes instead of calling `hasPrefix`, because a quotation mark followed by a combining accent is one
+  /// character.
   private static func isQuoted(_ text: String) -> Bool { text.utf8.first == UInt8(ascii: "\"") }
 
-  /// String keys need no quotation marks: a text that doesn't begin with one is the string itself.
+  /// Returns the key for a text without quotation marks.
+  ///
+  /// String keys need none: a text that doesn't begin with one is the string itself.
   private static func bare(_ text: String, _ form: KeyForm) throws -> [UInt8] {
     var encoder = KeyEncoder(capacity: 40)
     if case .optional = form {
@@ -86,7 +89,7 @@ struct KeyTextReader {
 
   private var isAtEnd: Bool { index == text.count || (isTuple && text[index] == UInt8(ascii: ")")) }
 
-  /// Returns false if the text has ended and may have fewer parts.
+  /// Reads a part. Returns false if the text has ended and may have fewer parts.
   private mutating func read(part form: KeyForm) throws -> Bool {
     switch form {
     case .compound(let forms):
@@ -104,7 +107,7 @@ struct KeyTextReader {
     return true
   }
 
-  /// Skips the separator of parts.
+  /// Skips the separator before a part. Returns false if the text has ended and may have fewer parts.
   private mutating func beginPart() throws -> Bool {
     if isAtEnd {
       guard takesFewer, partCount > 0 else { throw invalid("it has fewer parts than the keys of the collection") }
@@ -151,7 +154,7 @@ struct KeyTextReader {
       try readValue(ascending)
     case .optional(let wrapped): try readOptional(wrapped)
     case .compound(let forms):
-      // Inside of an optional whose first part has begun already.
+      // This is inside an optional whose first part has begun already.
       guard let first = forms.first else { return }
       try readValue(first)
       for form in forms.dropFirst() {
@@ -197,7 +200,7 @@ struct KeyTextReader {
 
   private mutating func decimal() throws -> Decimal {
     let word = word()
-    // The initializer accepts any text that begins with a number.
+    // The check is needed because the initializer accepts any text that begins with a number.
     let isNumber = word.utf8.allSatisfy { "0123456789+-.eE".utf8.contains($0) }
     guard isNumber, let value = Decimal(string: word) else { throw invalid("\(word) is not a decimal number") }
     return value
@@ -216,7 +219,7 @@ struct KeyTextReader {
     return date
   }
 
-  /// A part of a type with its own name.
+  /// Reads a part of a type with its own name, as what it looks like.
   private mutating func readGuess() throws {
     guard try beginPart() else { return }
     try readGuessedValue()
@@ -248,7 +251,7 @@ struct KeyTextReader {
     return true
   }
 
-  /// The text before the next separator.
+  /// Returns the text before the next separator, and moves past it.
   private mutating func word() -> String {
     let begin = index
     while index < text.count, ![UInt8(ascii: ","), UInt8(ascii: ")"), UInt8(ascii: " ")].contains(text[index]) {
@@ -257,7 +260,7 @@ struct KeyTextReader {
     return String(decoding: text[begin..<index], as: UTF8.self)
   }
 
-  /// A quoted string, with the escapes of `KeyText`.
+  /// Reads a quoted string, with the escapes of `KeyText`.
   private mutating func quoted() throws -> String {
     guard take("\"") else { throw invalid("a string between quotation marks is missing") }
     var bytes: [UInt8] = []
@@ -296,7 +299,7 @@ extension KeyForm {
 
 /// Parses the durations that `KeyText` writes.
 private enum DurationText {
-  /// The duration of `-1.5s`; nil where the text is not a duration.
+  /// Returns the duration of a text such as `-1.5s`, or `nil` if the text is not a duration.
   static func duration(_ text: String) -> Duration? {
     guard text.utf8.last == UInt8(ascii: "s") else { return nil }
     let pieces = text.dropLast().split(separator: ".", omittingEmptySubsequences: false)
@@ -313,8 +316,9 @@ private enum DurationText {
 
 /// Parses the dates that `KeyText` writes.
 private enum DateText {
-  /// The date of `2026-02-03T04:05:06.789Z`; nil if the text is not a date. Text written by `KeyText` yields the same
-  /// double.
+  /// Returns the date of a text such as `2026-02-03T04:05:06.789Z`, or `nil` if the text is not a date.
+  ///
+  /// A text written by `KeyText` yields the same double.
   static func date(_ text: String) -> Date? {
     let bytes = Array(text.utf8)
     guard bytes.count >= 20, bytes.last == UInt8(ascii: "Z"), separatorsAreRight(bytes),
@@ -348,10 +352,11 @@ private enum DateText {
     return [4, 6, 9, 11].contains(month) ? 30 : 31
   }
 
-  /// The days from 2001-01-01 on, in the proleptic Gregorian calendar. Years start in March, so that a leap day is the
-  /// last day of a year.
+  /// Returns the number of days from 2001-01-01 to a date of the proleptic Gregorian calendar.
+  ///
+  /// Years start in March, so that a leap day is the last day of a year.
   private static func days(_ year: Int, _ month: Int, _ day: Int) -> Int {
-    // 400 years are added, so that nothing is negative.
+    // 400 years are added, so that no term is negative.
     let shifted = (month <= 2 ? year - 1 : year) + 400
     let yearOfEra = shifted % 400
     let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
@@ -359,7 +364,7 @@ private enum DateText {
     return (shifted / 400 - 1) * 146_097 + dayOfEra - 730_791
   }
 
-  /// Seconds and a fraction as a decimal number, which is rounded once, to the nearest double.
+  /// Returns seconds and a fraction as a decimal number, so that it is rounded only once, to the nearest double.
   private static func decimal(_ seconds: Int, _ fraction: Int128, digits: Int) -> String {
     var scale: Int128 = 1
     for _ in 0..<digits { scale *= 10 }
@@ -371,8 +376,9 @@ private enum DateText {
 }
 
 extension KeyText {
-  /// The encoded key of a type for a text as `text(of:)` writes it. For string keys, and optional ones, the quotation
-  /// marks are optional.
+  /// Returns the encoded key of a type for a text as `text(of:)` writes it.
+  ///
+  /// The quotation marks are optional for string keys and optional string keys.
   ///
   /// *Throws* `.invalidKey` if the text is not a key.
   public static func key(_ text: String, as type: KeyType) throws -> [UInt8] {

@@ -6,7 +6,7 @@ internal import Varve
 public enum ObjectFamily: Sendable {
   /// A family of values.
   case values
-  /// A family of counters: `StorageFamilyOptions.counter`.
+  /// A family of counters, created with `StorageFamilyOptions.counter`.
   case counters
   /// A family of an extension or of the scheduler, whose format only their code knows.
   case foreign
@@ -15,7 +15,7 @@ public enum ObjectFamily: Sendable {
     "x.", ExtensionRecord.volatilePrefix, ExtensionRecord.scratchPrefix, ExtensionRecord.spillPrefix, "tasks.",
   ]
 
-  /// The kind of the family with this name; nil for one that does not belong to the object database.
+  /// Creates the kind of the family with this name, or `nil` if the family does not belong to the object database.
   public init?(_ name: String) {
     switch name {
     case "catalog", "objects", "metadata", "feed": self = .values

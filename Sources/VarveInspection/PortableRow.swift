@@ -1,14 +1,16 @@
 internal import Varve
 
-/// A row in transfer from one database to another: it contains no number that only one catalog defines.
+/// A row in transfer from one database to another.
 ///
-/// Its row id is not transferred: each database assigns its own.
+/// It contains no number that only one catalog defines.
+///
+/// The row id is not transferred, because each database assigns its own.
 public struct PortableRow: Sendable, Hashable {
   /// The key, encoded.
   public var key: [UInt8]
   /// The object.
   public var object: PortableValue
-  /// The metadata; nil if the row has none.
+  /// The metadata, or `nil` if the row has none.
   public var metadata: PortableValue?
 
   /// Creates a row.
@@ -19,15 +21,15 @@ public struct PortableRow: Sendable, Hashable {
   }
 }
 
-/// An object or metadata, as its coder wrote it, with the shapes and the version spelt out.
+/// An object or metadata as its coder wrote it, with the shapes and the version spelled out.
 public struct PortableValue: Sendable, Hashable {
-  /// The raw value of the version of the format that wrote it; nil if there is no format.
+  /// The raw value of the version of the format that wrote it, or `nil` if there is no format.
   public var version: String?
-  /// The field names of the record; empty if it is not a record, or not a value of the binary coder.
+  /// The field names of the record. Empty if the value is not a record, or was not written by the binary coder.
   public var shape: [String]
-  /// The field names of the records inside of it: `bytes` numbers them from 1, in order of first occurrence.
+  /// The field names of the records inside the value. `bytes` numbers them from 1, in order of first occurrence.
   public var shapes: [[String]]
-  /// The bytes that the coder wrote; the numbers of shapes are those of `shapes`.
+  /// The bytes that the coder wrote, in which the numbers of shapes are those of `shapes`.
   public var bytes: [UInt8]
 
   /// Creates a value. Values of coders other than the binary one have no shapes.

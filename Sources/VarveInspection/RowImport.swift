@@ -1,6 +1,6 @@
 public import Varve
 
-/// Sets rows from another database, through the API for encoded rows. Used by `varve load --collection`.
+/// Sets rows from another database through the API for encoded rows. `varve load --collection` uses it.
 ///
 /// ```swift
 /// let rowImport = try RowImport(into: "books", of: database, as: collection)
@@ -8,7 +8,7 @@ public import Varve
 /// try rowImport.commit(rows)
 /// ```
 ///
-/// Extensions are notified of the rows as of any others, and persistent extensions that are not registered are stale
+/// Extensions are notified of these rows as of any other rows. Persistent extensions that are not registered are stale
 /// after the commit. An existing row is replaced and keeps its row id.
 ///
 /// Safe from any thread.
@@ -17,15 +17,15 @@ public struct RowImport: Sendable {
   private let coding: InspectedCoding
   private let keyForm: KeyForm
   private let name: String
-  /// The collection's id; another collection may get its name later.
+  /// The collection's id, kept because another collection may later have the same name.
   private let id: UInt32
   /// The coder of the rows.
   public let coder: CoderName
 
-  /// Imports into a collection, which is created from `terms` if it is missing.
+  /// Creates an import into a collection, which is created from `terms` if it is missing.
   ///
-  /// Throws `.notFound` if it is missing and there are no terms, `.definitionDiffers` if it exists and differs from
-  /// them, `.readOnly`.
+  /// Throws `.notFound` if the collection is missing and `terms` is `nil`, `.definitionDiffers` if it exists and
+  /// differs from `terms`, and `.readOnly`.
   public init(into collection: String, of database: Database, as terms: PortableCollection?) throws {
     core = database.core
     name = collection
@@ -54,7 +54,7 @@ public struct RowImport: Sendable {
       DatabaseError(.definitionDiffers, "its \(what) is \(here), and that of the rows \(there)", collection: info.name)
     }
     guard info.record.keyType == terms.keyType else { throw differs("key type", info.record.keyType, terms.keyType) }
-    // Rows of a collection whose coder was switched are of the first coder or the present one.
+    // Rows of a collection whose coder was replaced are of the first coder or the current one.
     let coders = [info.coderName(marked: info.coderMark), info.coderName(marked: nil)]
     guard coders.contains(terms.coder.name) else { throw differs("coder", coders[0], "\(terms.coder)") }
   }
@@ -66,7 +66,7 @@ public struct RowImport: Sendable {
     return info
   }
 
-  /// Checks a row, and assigns its shapes and versions the numbers that they have here.
+  /// Checks a row, and assigns its shapes and versions the numbers that they have in this database.
   ///
   /// Throws `.keyTypeDiffers`, `.invalidKey`, `.keyTooLong`, and `.corruption` or `.decodingFailed` for a value that is
   /// not valid for the collection's coder. The rows of the database are not changed.
@@ -89,7 +89,7 @@ public struct RowImport: Sendable {
   private func prepare(
     _ value: PortableValue, _ coder: CoderName, _ info: CollectionInfo
   ) throws -> PreparedValue {
-    // From the rows' coder: metadata of raw objects is binary, so it does not determine the coder.
+    // The mark comes from the rows' coder: metadata of raw objects is binary, so it does not determine the coder.
     let mark = info.record.mark(try core.catalog.number(ofCoderNamed: self.coder.name))
     let version = try value.version.map { try core.catalog.number(ofVersion: $0, in: name) } ?? 0
     let (shape, bytes) = try coding.stored(value, coder: coder)
@@ -112,16 +112,16 @@ public struct PreparedRow: Sendable {
   let key: [UInt8]
   /// The object.
   public let object: PreparedValue
-  /// The metadata; nil if the row has none.
+  /// The metadata, or `nil` if the row has none.
   public let metadata: PreparedValue?
 
-  /// The size in bytes.
+  /// The size of the key, the object and the metadata in bytes.
   public var size: Int { key.count + object.coded.bytes.count + (metadata?.coded.bytes.count ?? 0) }
 }
 
 /// An object or metadata that can be set.
 public struct PreparedValue: Sendable {
   let coded: CodedValue
-  /// The value as JSON on one line, as an inspector shows it; nil if its bytes can't be converted.
+  /// The value as JSON on one line, as an inspector shows it, or `nil` if its bytes can't be converted.
   public let json: String?
 }

@@ -1,16 +1,17 @@
 internal import Varve
 
-/// Replaces the shape numbers inside of a value of the binary coder: its bytes are copied, except for the varints after
-/// the tags `d1` and `d2` of `ValueTag`.
+/// Replaces the shape numbers inside a value of the binary coder.
 ///
-/// The bytes may be anything: an invalid value throws `.corruption`.
+/// The value's bytes are copied, except for the varints after the tags `d1` and `d2` of `ValueTag`.
+///
+/// The bytes are not trusted: an invalid value throws `.corruption`.
 struct ShapeTransfer {
-  /// The number of fields in records of a shape, by the number in the bytes.
+  /// Returns the number of fields in records of a shape, given the shape's number in the bytes.
   let fieldCount: (UInt32) throws -> Int
-  /// The number of the shape in the target.
+  /// Returns the number that a shape has in the target, given its number in the bytes.
   let number: (UInt32) throws -> UInt32
 
-  /// The bytes of a value, or, with `fields`, of the fields of a record, with the replaced numbers.
+  /// Returns the bytes of a value with the replaced numbers, or those of a record's fields if `fields` is their count.
   func run(_ bytes: [UInt8], fields: Int?) throws -> [UInt8] {
     try unsafe bytes.withUnsafeBytes { raw in
       do throws(ReadFailure) {
@@ -23,8 +24,8 @@ struct ShapeTransfer {
     }
   }
 
-  /// Not recursive: the values that are still to come are counted, and the count is checked against the remaining
-  /// bytes.
+  /// Replaces the numbers without recursion: it counts the values still to come, and checks the count against the
+  /// remaining bytes.
   private func run(_ source: ByteSource, _ bytes: [UInt8], valueCount: Int) throws(ReadFailure) -> [UInt8] {
     var output: [UInt8] = []
     output.reserveCapacity(bytes.count + 16)
@@ -46,7 +47,7 @@ struct ShapeTransfer {
       let shape = try source.shapeNumber(&offset)
       copied = offset
       do {
-        // At most 2³¹ records of at most 2¹⁰ fields: no overflow.
+        // There are at most 2³¹ records of at most 2¹⁰ fields, so this can't overflow.
         pending += count * (try fieldCount(shape))
         Varint.append(UInt64(try number(shape)), to: &output)
       } catch {
@@ -57,7 +58,7 @@ struct ShapeTransfer {
     return output + bytes[copied...]
   }
 
-  /// Skips a value that names no shape, but not the values in it: returns their count.
+  /// Skips a value that names no shape, but not the values inside it, and returns their count.
   private func pass(_ source: ByteSource, _ offset: inout Int) throws(ReadFailure) -> Int {
     let tag = try source.next(&offset)
     switch tag {

@@ -1,24 +1,28 @@
 public import Varve
 public import VarveTasks
 
-/// A row that is an action: saving it in any transaction queues it, and its broker's handler runs it. Saving it again under its key
-/// replaces it, and removing it takes it out of its queue.
+/// A row that is an action: saving it in any transaction queues it, and its broker's handler runs it.
+///
+/// Saving an action again under its key replaces it, and removing it takes it out of its queue.
 public protocol TaskQueueAction: Codable, Sendable {
-  /// The collection in which actions of the type are.
+  /// The name of the collection that contains actions of this type.
   static var actionCollection: String { get }
-  /// Its key there.
+  /// The key of the action in that collection.
   var actionKey: String { get }
-  /// Its queue, which needs no declaration: the name of a broker, or that and `-` and anything.
+  /// The name of the action's queue, which needs no declaration.
+  ///
+  /// The name is that of a broker, or that of a broker followed by `-` and any suffix.
   var queueName: String { get }
-  /// Its position in the queue: smaller keys first, and among equal ones the order of commits.
+  /// The position of the action in its queue: smaller keys run first, and actions with equal keys in the order of their
+  /// commits.
   var sortKey: SortKey { get }
 }
 
 extension TaskQueueAction {
-  /// Saves it under its key, which queues it.
+  /// Saves the action under its key, which queues it.
   public func save(in tx: WriteTransaction) throws { try tx.set(self, key: actionKey, in: Self.actionCollection) }
 
-  /// Its collection, for a definition.
+  /// The definition of the collection that contains actions of this type.
   public static var collection: CollectionDefinition {
     CollectionDefinition(actionCollection, Self.self, key: String.self)
   }
@@ -26,34 +30,37 @@ extension TaskQueueAction {
 
 /// The result of an action.
 public struct ActionResult: Hashable, Sendable {
-  /// Seconds until it runs again; nil: it has succeeded.
+  /// The number of seconds until the action runs again, or `nil` if it has succeeded.
   let retryTimeout: Double?
 
-  /// It is done: the broker removes it.
+  /// The action has succeeded, and the broker removes it.
   public static let success = ActionResult(retryTimeout: nil)
 
-  /// It has failed, and blocks its queue until it runs again: after so many seconds, with 0 at once. Less than 0, more than 292 years,
-  /// and what is not a number wait for `TaskQueueBroker.restartQueues`, or for the next start of the program.
+  /// The action has failed, and blocks its queue until it runs again after `retryTimeout` seconds, or at once if that
+  /// is 0.
+  ///
+  /// If `retryTimeout` is negative, more than 292 years or not a number, the action waits for
+  /// `TaskQueueBroker.restartQueues`, or for the next start of the program.
   public static func failure(retryTimeout: Double) -> ActionResult { ActionResult(retryTimeout: retryTimeout) }
 
-  /// As a scheduler has it.
+  /// The outcome that the scheduler receives for this result.
   var outcome: TaskOutcome {
     guard let retryTimeout else { return .done }
     if retryTimeout.isNaN || retryTimeout < 0 || retryTimeout >= Self.longest { return .park() }
     return .retry(after: retryTimeout == 0 ? .zero : .milliseconds(Int64((retryTimeout * 1_000).rounded(.up))))
   }
 
-  /// Nanoseconds in 63 bits end here.
+  /// The delay in seconds from which on an action is parked: more nanoseconds do not fit into 63 bits.
   private static let longest = 9.2e9
 }
 
 /// A type that runs actions.
 public protocol TaskQueueActionHandler: Sendable {
-  /// Runs an action, one at a time of each queue.
+  /// Runs an action and returns its result. At most one action of each queue runs at a time.
   func handleNextItem(_ action: any TaskQueueAction) async -> ActionResult
 }
 
-/// Where the result of an action is given, once. Where it is dropped nothing more comes.
+/// Receives the result of an action once. If it is released without a result, its stream ends without one.
 private final class Report: Sendable {
   private let continuation: AsyncStream<ActionResult>.Continuation
 
@@ -68,17 +75,20 @@ private final class Report: Sendable {
   }
 }
 
-/// A handler of programs that report their results by a closure.
+/// A handler for programs that report their results by a closure.
 public struct CompletionHandler: TaskQueueActionHandler {
-  /// Reports the result. Returns false, and changes nothing, where it was called before.
+  /// Reports the result. Returns false, and has no effect, if it was called before.
   public typealias Completion = @Sendable (_ success: Bool, _ retryTimeout: Double) -> Bool
 
   private let body: @Sendable (any TaskQueueAction, @escaping Completion) -> Void
 
-  /// A handler that calls `body`, which calls its completion once.
+  /// Creates a handler that calls `body`, which has to call its completion once.
   public init(_ body: @escaping @Sendable (any TaskQueueAction, @escaping Completion) -> Void) { self.body = body }
 
-  /// Returns what the completion was called with.
+  /// Runs `body` and returns the result that its completion was called with.
+  ///
+  /// If the completion is released without a call, the result is a failure that waits for
+  /// `TaskQueueBroker.restartQueues`.
   public func handleNextItem(_ action: any TaskQueueAction) async -> ActionResult {
     let (results, continuation) = AsyncStream.makeStream(of: ActionResult.self, bufferingPolicy: .bufferingOldest(1))
     let report = Report(continuation)
@@ -87,7 +97,7 @@ public struct CompletionHandler: TaskQueueActionHandler {
     }
     _ = consume report
     for await result in results { return result }
-    // The completion was dropped without a call.
+    // The completion was released without a call.
     return .failure(retryTimeout: -1)
   }
 }

@@ -11,21 +11,22 @@ public import VarveTasks
 ///   actions
 /// }
 /// ```
-/// A value: safe from any thread.
+///
+/// Safe from any thread, because it is a value.
 public struct TaskQueueActions: DatabaseExtension {
-  /// What it does in a transaction.
+  /// The type that handles changes in a transaction.
   public typealias Transaction = TaskQueueTransaction
-  /// "varve.taskqueue".
+  /// The kind of the extension, "varve.taskqueue".
   public static let kind = "varve.taskqueue"
 
   let types: [String: any TaskQueueAction.Type]
 
-  /// Of actions of some types.
+  /// Creates the extension for actions of some types.
   public init(_ types: any TaskQueueAction.Type...) {
     self.types = Dictionary(types.map { ($0.actionCollection, $0) }) { first, _ in first }
   }
 
-  /// It receives the rows of its types, and keeps the task of each.
+  /// The configuration of the extension: it receives the rows of its types, and stores the id of each row's task.
   public var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = .only(Set(types.keys))
@@ -34,13 +35,13 @@ public struct TaskQueueActions: DatabaseExtension {
     return configuration
   }
 
-  /// Makes what belongs to a transaction.
+  /// Creates the state of the extension in a transaction.
   public func makeTransaction(_ context: ExtensionContext<TaskQueueActions>) throws -> TaskQueueTransaction {
     try TaskQueueTransaction(self, context)
   }
 }
 
-/// The payload of an action's task: which row it is.
+/// The payload of an action's task: the collection and the key of its row.
 struct ActionPayload: TaskPayload {
   static let kind = "varve.taskqueue.action"
   var collection: String
@@ -49,7 +50,8 @@ struct ActionPayload: TaskPayload {
 
 /// The tasks of actions in one transaction.
 ///
-/// In the part `tasks`: the number of the collection (4 bytes, big-endian), and the key, to the id of the task (8 bytes, big-endian).
+/// The part `tasks` maps the number of the collection (4 bytes, big-endian) and the key to the id of the task (8 bytes,
+/// big-endian).
 public final class TaskQueueTransaction: ExtensionTransaction {
   /// The extension.
   public typealias Definition = TaskQueueActions
@@ -67,7 +69,7 @@ public final class TaskQueueTransaction: ExtensionTransaction {
     stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: collection >> UInt32($0)) } + Array(key.utf8)
   }
 
-  /// The task of an action; nil: the row is not an action, or has gone.
+  /// Returns the id of an action's task, or `nil` if the row is not an action or was removed.
   func task(_ key: String, in collection: String) throws -> TaskID? {
     guard let number = try context.transaction.collectionNumber(of: collection) else { return nil }
     return try task(Self.entry(number, key))
@@ -77,12 +79,13 @@ public final class TaskQueueTransaction: ExtensionTransaction {
     try tasks.get(entry).map { TaskID(rawValue: $0.reduce(0) { $0 << 8 | UInt64($1) }) }
   }
 
-  /// Queues what is saved, and takes out what is removed.
+  /// Queues an action that is saved, and cancels the task of one that is removed or replaced.
   public func didChange(_ change: borrowing RowChange) throws {
     guard let writer = context.writeTransaction, let type = definition.types[change.collection] else { return }
     let key: String = try change.key.key()
     let entry = Self.entry(change.collectionNumber, key)
-    // One that runs stays: its handler may be what removes it, and what was saved meanwhile runs after it.
+    // A running task is not cancelled: its handler may be what removes the row, and an action that was saved meanwhile
+    // runs after it.
     if let old = try task(entry), try writer.task(old)?.progress.state != .running { try writer.cancel(.id(old)) }
     if change.event == .removed { return try tasks.delete(entry) }
     let id = try enqueue(type, change, ActionPayload(collection: change.collection, key: key), writer)
@@ -99,7 +102,7 @@ public final class TaskQueueTransaction: ExtensionTransaction {
       options.maxAttempts = nil
       return options
     }
-    // A row that was set as bytes of another type has no queue.
+    // A row that was set as bytes of another type does not decode as an action, so it has no queue.
     guard let options else {
       throw DatabaseError(
         .decodingFailed, "the row is not a \(Action.self)", collection: payload.collection, key: payload.key)

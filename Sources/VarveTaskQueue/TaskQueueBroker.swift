@@ -1,19 +1,22 @@
 public import Varve
 public import VarveTasks
 
-/// Runs the actions of its queues: those named like it, and those whose names begin with its name and `-`. One action of a queue runs
-/// at a time, in their order; one that fails blocks its queue until it has succeeded, or is removed. Queues run side by side.
+/// Runs the actions of the queues that have its name, or whose names begin with its name and `-`.
+///
+/// One action of a queue runs at a time, in the order of the queue. An action that fails blocks its queue until it has
+/// succeeded or is removed. Different queues run concurrently.
 ///
 /// ```swift
 /// let scheduler = try TaskScheduler(database)
 /// let broker = try TaskQueueBroker.setup(scheduler, actions, name: "messages", handler: MessageHandler())
 /// try await scheduler.start()
 /// ```
+///
 /// Actions that waited for `restartQueues` when the program ended run again after `setup`.
 ///
 /// Safe from any thread.
 public final class TaskQueueBroker: Sendable {
-  /// Its name.
+  /// The name of the broker.
   public let name: String
   private let scheduler: TaskScheduler
 
@@ -22,7 +25,10 @@ public final class TaskQueueBroker: Sendable {
     self.scheduler = scheduler
   }
 
-  /// A broker. Throws `TaskError.overlappingHandlers` where another one has some of its queues, and what the database throws.
+  /// Creates a broker and registers its handler with a scheduler.
+  ///
+  /// Throws `TaskError.overlappingHandlers` if another handler receives actions of one of its queues, and errors of the
+  /// database.
   public static func setup(
     _ scheduler: TaskScheduler, _ actions: ExtensionHandle<TaskQueueActions>, name: String,
     handler: some TaskQueueActionHandler
@@ -40,10 +46,10 @@ public final class TaskQueueBroker: Sendable {
     return broker
   }
 
-  /// The name of one of its queues: its own, `-`, and a suffix.
+  /// Returns the name of one of the broker's queues: its own name, `-`, and a suffix.
   public func queueName(suffix: String) -> String { "\(name)-\(suffix)" }
 
-  /// Runs the first actions of queues that have failed and wait, for a time or for this call.
+  /// Runs the failed actions of queues again that wait for a time or for this call.
   public func restartQueues(_ names: [String]) async throws {
     try await scheduler.database.write { tx in
       for name in names {
@@ -73,17 +79,17 @@ struct ActionRunner: Sendable {
     let id = context.id
     if result == .success {
       try await context.complete { [actions] tx in
-        // One that was saved again meanwhile runs again.
+        // An action that was saved again meanwhile is not removed: it has a new task, and runs again.
         guard try tx[actions].task(payload.key, in: payload.collection) == id else { return }
         try tx.remove(key: payload.key, in: payload.collection)
       }
       return .done
     }
-    // One that is gone, or was saved again, is not tried again by this task.
+    // This task does not run an action again that was removed or saved again meanwhile.
     return try await database.read { tx in try find(payload, id, tx) } == nil ? .done : result.outcome
   }
 
-  /// The action, where it is still the one that the task was enqueued for.
+  /// Returns the action, or `nil` if it is no longer the one that the task was enqueued for.
   private func find(_ payload: ActionPayload, _ id: TaskID, _ tx: ReadTransaction) throws -> (any TaskQueueAction)? {
     guard try tx[actions].task(payload.key, in: payload.collection) == id,
       let type = actions.definition.types[payload.collection]

@@ -16,24 +16,24 @@
   /// | `task_wait_seconds`, from the enqueueing to the first attempt | timer | kind, queue |
   /// | `tasks_in_state` | gauge | queue, state |
   ///
-  /// The scheduler uses it as middleware, and `TaskService` counts events by it. A task is counted as enqueued when the call is made, also
-  /// where its transaction is rolled back. Safe from any thread.
+  /// The scheduler uses it as middleware, and `TaskService` counts events with it. A task is counted as enqueued when
+  /// the call is made, even if its transaction is rolled back. Safe from any thread.
   public struct TaskMetrics: TaskMiddleware {
     private let factory: any MetricsFactory
 
-    /// Metrics of a factory; without one, of the program's.
+    /// Creates metrics of a factory, by default the program's factory.
     public init(factory: any MetricsFactory = MetricsSystem.factory) { self.factory = factory }
 
     private func counter(_ name: String, _ dimensions: [(String, String)]) -> Counter {
       Counter(label: name, dimensions: dimensions, factory: factory)
     }
 
-    /// Counts a task.
+    /// Counts a task that is being enqueued.
     public func enqueuing(_ kind: String, _ options: inout TaskOptions, in transaction: WriteTransaction) throws {
       counter("tasks_enqueued_total", [("kind", kind), ("queue", options.queue.text)]).increment()
     }
 
-    /// Measures an attempt.
+    /// Runs an attempt and measures its duration, and for a first attempt also the time since the task was enqueued.
     public func run(_ context: TaskContext, _ next: TaskNext) async throws
       -> TaskOutcome
     {
@@ -51,7 +51,7 @@
       return try await next()
     }
 
-    /// Counts events, until their sequence ends.
+    /// Counts the events of a sequence until it ends.
     public func count(_ events: AsyncStream<TaskEvent>) async {
       for await event in events {
         let dimensions = [("kind", event.payloadKind), ("queue", event.queue.text)]
@@ -67,7 +67,9 @@
       }
     }
 
-    /// Sets the gauges of how many tasks are in each state: as often as the program wants them. Complexity: 8 lookups for each queue.
+    /// Sets the gauges for the number of tasks in each state. The program calls this as often as it wants them updated.
+    ///
+    /// Complexity: 8 lookups for each queue.
     public func measure(_ database: Database) async throws {
       let counts = try await database.read { tx in
         try tx.taskQueues().flatMap { queue in

@@ -2,7 +2,9 @@
   public import ServiceLifecycle
   public import VarveTasks
 
-  /// A scheduler as a service of a `ServiceGroup`: it starts, and at a graceful shutdown lets handlers end as `TaskScheduler.stop` does.
+  /// A service that runs a scheduler in a `ServiceGroup`.
+  ///
+  /// It starts the scheduler, and at a graceful shutdown it waits for running handlers as `TaskScheduler.stop` does.
   ///
   /// ```swift
   /// let group = ServiceGroup(services: [TaskService(scheduler)], gracefulShutdownSignals: [.sigterm], logger: logger)
@@ -12,13 +14,15 @@
     private let scheduler: TaskScheduler
     private let metrics: TaskMetrics?
 
-    /// A service of a scheduler, which counts what happens to tasks where it is given metrics.
+    /// Creates a service for a scheduler. If `metrics` is given, the service counts the scheduler's events with it.
     public init(_ scheduler: TaskScheduler, metrics: TaskMetrics? = nil) {
       self.scheduler = scheduler
       self.metrics = metrics
     }
 
-    /// Runs tasks until a graceful shutdown, or until the Swift task is cancelled. Throws as `TaskScheduler.start`.
+    /// Runs tasks until a graceful shutdown, or until the Swift task is cancelled.
+    ///
+    /// Throws the errors of `TaskScheduler.start`.
     public func run() async throws {
       try await scheduler.start()
       await withTaskGroup { group in

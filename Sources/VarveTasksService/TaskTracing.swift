@@ -4,13 +4,14 @@
   public import Varve
   public import VarveTasks
 
-  /// Spans of swift-distributed-tracing: an attempt is a span, which continues the trace in which its task was enqueued.
+  /// Traces tasks with swift-distributed-tracing: each attempt is a span that continues the trace in which its task was
+  /// enqueued.
   ///
-  /// The context travels in `TaskOptions.headers`. Safe from any thread.
+  /// The context is stored in `TaskOptions.headers`. Safe from any thread.
   public struct TaskTracing: TaskMiddleware {
     private let tracer: any Tracer
 
-    /// Spans of a tracer; without one, of the program's.
+    /// Creates a middleware that uses a tracer, by default the program's tracer.
     public init(tracer: any Tracer = InstrumentationSystem.tracer) { self.tracer = tracer }
 
     private struct Carrier: Injector, Extractor {
@@ -18,7 +19,7 @@
       func extract(key: String, from carrier: [String: String]) -> String? { carrier[key] }
     }
 
-    /// Puts the context of the caller into the task's headers.
+    /// Stores the caller's context in the task's headers.
     public func enqueuing(_ kind: String, _ options: inout TaskOptions, in transaction: WriteTransaction) throws {
       guard let context = ServiceContext.current else { return }
       tracer.inject(context, into: &options.headers, using: Carrier())

@@ -1,6 +1,6 @@
 public import Varve
 
-/// Rows that a test finds in its database: what stands in the closure of `fill`.
+/// Rows that a test puts into its database, declared in the closure of `fill`.
 ///
 /// ```swift
 /// var values = SampleValues(seed: 7)
@@ -13,26 +13,27 @@ public import Varve
 /// }
 /// ```
 ///
-/// Rows of a fixture are new: one that is there already throws `.alreadyExists`, with its collection and key, because
-/// two rows of a test that have one key are a mistake.
+/// The rows of a fixture must be new. A row that exists already throws `.alreadyExists` with its collection and key,
+/// because two rows of a test with the same key are a mistake.
 ///
-/// A value of one thread, as what it holds may be.
+/// Use a fixture on one thread only, because the objects that it contains need not be `Sendable`.
 public struct Fixture {
   let write: (Database, WriteTransaction) throws -> Void
 
   init(writing write: @escaping (Database, WriteTransaction) throws -> Void) { self.write = write }
 
-  /// Runs `body`, in the order in which the steps were declared.
+  /// Creates a step that runs `body` in the order in which the steps were declared.
   public init(_ body: @escaping (WriteTransaction) throws -> Void) { write = { _, tx in try body(tx) } }
 
   // MARK: - Instances
 
-  /// Instances of a format, in the format's own collection. Of those that have their metadata themselves that is set, too.
+  /// Creates a fixture of instances of a format in the format's own collection, with the metadata of instances that
+  /// contain theirs.
   public init<Format: StoreFormat>(_ format: Format.Type, _ instances: Format.Instance...) {
     self.init(format, contentsOf: instances)
   }
 
-  /// The same of a sequence, in the format's own collection or another.
+  /// Creates a fixture of a sequence of instances, in the format's own collection or another one.
   public init<Format: StoreFormat>(
     _ format: Format.Type, contentsOf instances: some Sequence<Format.Instance>, collection: String = Format.collection
   ) {
@@ -42,7 +43,7 @@ public struct Fixture {
     }
   }
 
-  /// An instance of a format, and what is kept beside it, in the format's own collection or another.
+  /// Creates a fixture of an instance of a format and its metadata, in the format's own collection or another one.
   public init<Format: StoreFormat>(
     _ format: Format.Type, _ instance: Format.Instance, metadata: Format.Metadata?,
     collection: String = Format.collection
@@ -54,7 +55,7 @@ public struct Fixture {
 
   // MARK: - Rows
 
-  /// A row without metadata, by collection and key.
+  /// Creates a fixture of a row without metadata, given its collection and key.
   public init(_ collection: String, key: some KeyCodable, _ object: some Encodable) {
     write = { _, tx in
       try Self.requireNew(key, collection, tx)
@@ -62,7 +63,7 @@ public struct Fixture {
     }
   }
 
-  /// A row with metadata, by collection and key.
+  /// Creates a fixture of a row with metadata, given its collection and key.
   public init(_ collection: String, key: some KeyCodable, _ object: some Encodable, metadata: some Encodable) {
     write = { _, tx in
       try Self.requireNew(key, collection, tx)
@@ -70,7 +71,8 @@ public struct Fixture {
     }
   }
 
-  /// Rows without metadata by their keys, in one collection: `Fixture("greetings", [1: "hello", 2: "good day"])`.
+  /// Creates a fixture of rows without metadata in one collection, given by their keys:
+  /// `Fixture("greetings", [1: "hello", 2: "good day"])`.
   public init<Key: KeyCodable, Object: Encodable>(_ collection: String, _ rows: KeyValuePairs<Key, Object>) {
     write = { _, tx in
       for (key, object) in rows {

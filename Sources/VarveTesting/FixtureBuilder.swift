@@ -1,53 +1,56 @@
 public import Varve
 
-/// Puts the rows together that stand in the closure of `fill`: fixtures, items of ``Persistable`` types, sequences of
-/// these, and all of it below `if`, `switch` and `for`.
+/// Builds the rows declared in the closure of `fill`.
+///
+/// The closure may contain fixtures, items of ``Persistable`` types and sequences of these, also inside `if`, `switch`
+/// and `for`.
 @resultBuilder
 public enum FixtureBuilder {
-  /// A fixture as it is.
+  /// Returns a fixture unchanged.
   public static func buildExpression(_ fixture: Fixture) -> Fixture { fixture }
 
-  /// An item, and its metadata where it has some.
+  /// Returns a fixture of an item, with its metadata if it has any.
   public static func buildExpression<Item: Persistable>(_ item: Item) -> Fixture {
     Fixture(PersistableFormat<Item>.self, item)
   }
 
-  /// Items, and their metadata where they have some.
+  /// Returns a fixture of items, with their metadata if they have any.
   public static func buildExpression<Item: Persistable>(_ items: some Sequence<Item>) -> Fixture {
     Fixture(PersistableFormat<Item>.self, contentsOf: items)
   }
 
-  /// Several, one after the other.
+  /// Returns a fixture that writes several fixtures, one after the other.
   public static func buildBlock(_ fixtures: Fixture...) -> Fixture { buildArray(fixtures) }
 
-  /// The fixtures of a loop.
+  /// Returns a fixture that writes the fixtures of a loop.
   public static func buildArray(_ fixtures: [Fixture]) -> Fixture {
     Fixture(writing: { database, tx in for fixture in fixtures { try fixture.write(database, tx) } })
   }
 
-  /// The fixtures of an `if` without an `else`.
+  /// Returns the fixture of an `if` without an `else`, or an empty fixture.
   public static func buildOptional(_ fixture: Fixture?) -> Fixture { fixture ?? buildArray([]) }
 
-  /// The fixtures of the first branch.
+  /// Returns the fixture of the first branch.
   public static func buildEither(first fixture: Fixture) -> Fixture { fixture }
 
-  /// The fixtures of the second branch.
+  /// Returns the fixture of the second branch.
   public static func buildEither(second fixture: Fixture) -> Fixture { fixture }
 
-  /// The fixtures that need a newer system.
+  /// Returns the fixture that needs a newer system.
   public static func buildLimitedAvailability(_ fixture: Fixture) -> Fixture { fixture }
 }
 
 extension Database {
-  /// Writes the rows of a test, in one transaction and in their order: all of them, or where it throws none. Returns the
-  /// database.
+  /// Writes the rows of a test in one transaction and in their order, and returns the database.
+  ///
+  /// If a row throws, no row is written.
   ///
   /// ```swift
   /// let database = try Database.inMemory().fill { Fixture("greetings", key: 1, "hello") }
   /// ```
   ///
-  /// It waits on its thread, in tasks too. Throws `.alreadyExists` for a row that is there, and what writing a row and
-  /// `Database.write` throw.
+  /// The call blocks its thread, also in a task. It throws `.alreadyExists` for a row that exists, and the errors of
+  /// writing a row and of `Database.write`.
   @discardableResult
   public func fill(label: String? = nil, @FixtureBuilder _ rows: () throws -> Fixture) throws -> Database {
     let fixture = try rows()

@@ -5,7 +5,7 @@ internal import VarveInspection
 struct GoldenCheck {
   private let database: Database
   private let formats: [String: any StoreFormat.Type]
-  /// The collections that the definition names without a format.
+  /// The collections that the definition declares without a format.
   private let plain: [String]
 
   init(_ database: Database, _ definition: DatabaseDefinition) {
@@ -15,7 +15,7 @@ struct GoldenCheck {
     plain = collections.filter { $0.format == nil }.map(\.name)
   }
 
-  /// Throws what is wrong with the first row that fails.
+  /// Runs the check. Throws the error of the first row that fails.
   func run() throws {
     for (name, format) in formats.sorted(by: { $0.key < $1.key }) { try check(format, name) }
     for name in plain { try checkPlain(name) }
@@ -26,7 +26,8 @@ struct GoldenCheck {
 
   private func check<Format: StoreFormat>(_ format: Format.Type, _ name: String) throws {
     let store = Store(format, in: database, collection: name)
-    // Before anything is rewritten: what the database of a user has is compared, not what a migration makes of it.
+    // The indexes are checked before any row is rewritten, so that the comparison sees the user's database and not the
+    // result of a migration.
     try checkIndexes(of: store)
     try store.migrate()
     try checkIndexes(of: store)
@@ -36,7 +37,9 @@ struct GoldenCheck {
     }
   }
 
-  /// What the indexes find is what a scan finds. Waits until they are built, and reviewed where the version is another.
+  /// Throws `.definitionDiffers` if the indexes differ from the rows.
+  ///
+  /// Waits until the indexes are built, and reviewed if their version differs.
   private func checkIndexes<Format: StoreFormat>(of store: Store<Format>) throws {
     try store.warm()
     let differences = try store.verifyIndexes()
@@ -70,7 +73,8 @@ struct GoldenCheck {
 
   // MARK: - As they are stored
 
-  /// Looks from outside: what a version is and what is metadata is not asked of the code that migrated.
+  /// Checks the stored rows with an inspector, so that the versions and the metadata are not determined by the code
+  /// that migrated them.
   private func checkStored() throws {
     let inspector = try DatabaseInspector.open(at: database.path)
     defer { try? inspector.close() }

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import Varve
 
-/// A copy of a snapshot, open, migrated and checked.
+/// A copy of a golden snapshot that has been opened, migrated and checked.
 struct GoldenCopy {
   let database: Database
   private let directory: ScratchDirectory
@@ -41,7 +41,7 @@ struct GoldenCopy {
     }
   }
 
-  /// Ends the database, where that was not done, and removes the copy.
+  /// Closes the database if it is still open, and removes the copy.
   func remove() {
     try? database.close()
     directory.remove()

@@ -1,21 +1,22 @@
 public import Varve
 internal import VarveInspection
 
-/// What becomes of the indexes of a snapshot.
+/// The comparison of a snapshot's indexes with a definition.
 extension GoldenSnapshot {
-  /// The indexes that the snapshot has in another way than a definition, by collection and name. Empty where users of the
-  /// version that wrote it wait for no index.
+  /// Returns the indexes that differ between the snapshot and a definition, by collection and name.
+  ///
+  /// The result is empty if users of the version that wrote the snapshot do not have to wait for any index to be built.
   ///
   /// ```swift
   /// #expect(try GoldenSnapshot("Golden/2025-05").indexChanges(definition: Library.definition).isEmpty)
   /// ```
   ///
-  /// The hash of a definition has the names of the fields, so renaming a field, or another type of it, lets the index be built
-  /// again: here a test sees that. What the hash can't see, an index of the same definition whose values have changed, is found
-  /// by ``open(definition:options:_:)``.
+  /// The hash of a definition contains the names of the fields, so renaming a field or changing its type causes the
+  /// index to be built again; this call makes that visible to a test. The hash does not show that the values of an
+  /// index with the same definition have changed: ``open(definition:options:_:)`` finds that.
   ///
-  /// The directory is only read. Complexity: O(indexes). Throws `.notFound` where the snapshot is missing, what
-  /// `DatabaseInspector.open` throws, and what is wrong with the definition.
+  /// The directory is only read. Complexity: O(indexes). Throws `.notFound` if the snapshot is missing, the errors of
+  /// `DatabaseInspector.open`, and errors in the definition.
   public func indexChanges(definition: DatabaseDefinition) throws -> [IndexChange] {
     let inspector = try DatabaseInspector.open(at: path)
     do {

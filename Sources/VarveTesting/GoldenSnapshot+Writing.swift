@@ -2,9 +2,9 @@ internal import Foundation
 public import Varve
 internal import VarveEngine
 
-/// Making a snapshot, which the versions to come are tested with.
+/// Writing a snapshot, which later versions of the program are tested with.
 extension GoldenSnapshot {
-  /// Writes the snapshot: a new database of the definition, with what `fill` puts into it, closed and as small as it gets.
+  /// Writes the snapshot: a new database of the definition with the rows that `fill` writes, closed and compacted.
   ///
   /// ```swift
   /// @Test(.enabled(if: ProcessInfo.processInfo.environment["WRITE_GOLDEN"] != nil))
@@ -15,11 +15,12 @@ extension GoldenSnapshot {
   /// }
   /// ```
   ///
-  /// It is done once, by the version that ships, and the directory is added to the sources. A snapshot that is there is
-  /// never written again: it stands for the version that wrote it. Where this throws, nothing is there.
+  /// Write a snapshot once, by the version that ships, and add the directory to the sources. An existing snapshot is
+  /// never overwritten, because it stands for the version that wrote it. A call that throws leaves no incomplete
+  /// snapshot.
   ///
-  /// Throws `.alreadyExists`, `.storage` where the directory can't be written, what `Database.open` throws, and what
-  /// `fill` throws.
+  /// Throws `.alreadyExists`, `.storage` if the directory can't be written, the errors of `Database.open`, and errors
+  /// that `fill` throws.
   @_disfavoredOverload
   public func write(
     definition: DatabaseDefinition, options: DatabaseOptions = DatabaseOptions(), _ fill: (Database) throws -> Void
@@ -30,7 +31,7 @@ extension GoldenSnapshot {
     try draft.finish()
   }
 
-  /// The same with a closure that awaits.
+  /// Writes the snapshot as the synchronous `write` does, with a closure that awaits.
   public func write(
     definition: DatabaseDefinition, options: DatabaseOptions = DatabaseOptions(),
     _ fill: (Database) async throws -> Void
@@ -42,7 +43,7 @@ extension GoldenSnapshot {
   }
 }
 
-/// A snapshot that is being written, in a directory of its own until it is whole.
+/// A snapshot that is being written, in a temporary directory until it is complete.
 private struct GoldenDraft {
   let database: Database
   private let engine: Engine
@@ -85,7 +86,7 @@ private struct GoldenDraft {
       .alreadyExists, "a golden snapshot is never written again, and something is at \(target.path)")
   }
 
-  /// Merges what there is, closes the database, and puts it where it belongs.
+  /// Compacts and closes the database, and copies it to the snapshot's path.
   func finish() throws {
     try Self.reporting { () throws(EngineError) in try engine.compact() }
     try database.close()
@@ -98,7 +99,7 @@ private struct GoldenDraft {
     }
   }
 
-  /// Ends the database, where that was not done, and removes the directory.
+  /// Closes the database if it is still open, and removes the temporary directory.
   func remove() {
     try? database.close()
     directory.remove()

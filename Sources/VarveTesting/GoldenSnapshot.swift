@@ -1,8 +1,9 @@
 public import Foundation
 public import Varve
 
-/// A database that an earlier version of a program wrote, kept as a directory among the tests' resources: it shows that
-/// the present version reads what users have.
+/// A database that an earlier version of a program wrote, kept as a directory among the tests' resources.
+///
+/// Opening it in a test shows that the current version reads the databases that users have.
 ///
 /// ```swift
 /// try GoldenSnapshot("Golden/2025-05").open(definition: Library.definition) { database in
@@ -11,13 +12,13 @@ public import Varve
 /// }
 /// ```
 ///
-/// The directory itself is only read. `write` makes it, once for each version that ships.
+/// The directory itself is only read. `write` creates it, once for each version that ships.
 ///
 /// Safe from any thread; a directory may be opened several times at once.
 public struct GoldenSnapshot: Sendable {
   /// The directory.
   public let path: String
-  /// Where copies of it are made.
+  /// The directory in which copies of the snapshot are created.
   let scratch: URL
 
   init(path: String, scratch: URL) {
@@ -25,39 +26,45 @@ public struct GoldenSnapshot: Sendable {
     self.scratch = scratch
   }
 
-  /// The snapshot in a directory, which is there, or which `write` is to make.
+  /// Creates a reference to the snapshot in a directory that exists, or that `write` is to create.
   public init(at path: String) { self.init(path: path, scratch: FileManager.default.temporaryDirectory) }
 
-  /// The snapshot in a directory: of a bundle, say. Throws `.invalidArgument` for a URL that names no file.
+  /// Creates a reference to the snapshot in a directory, for example of a bundle.
+  ///
+  /// Throws `.invalidArgument` for a URL that is not a file URL.
   public init(at url: URL) throws {
     guard url.isFileURL else { throw DatabaseError(.invalidArgument, "\(url.absoluteString) is not a file URL") }
     self.init(at: url.path)
   }
 
-  /// The snapshot in a directory by its path from the folder of a source file, by default the one that says this: as the
-  /// tests of a package find what lies in their sources.
+  /// Creates a reference to the snapshot in a directory given relative to the folder of a source file, by default the
+  /// file that contains the call.
+  ///
+  /// The tests of a package find a snapshot among their sources this way.
   public init(_ name: String, beside file: String = #filePath) {
     self.init(at: URL(fileURLWithPath: file).deletingLastPathComponent().appending(path: name).path)
   }
 
   // MARK: - Opening
 
-  /// Opens a copy of the snapshot by the program's present definition, migrates and checks it, and gives the database to
-  /// `body`. Database and copy are removed afterwards.
+  /// Opens a copy of the snapshot with the program's current definition, migrates and checks it, and passes the
+  /// database to `body`.
   ///
-  /// 1. The database is opened, its extensions are built or caught up. What the options say of damage, of reading only
-  ///    and of making a database has no effect: a snapshot is whole, and there.
-  /// 2. The indexes of every format are waited for, and compared with the rows: each row's values with the entries, and each
-  ///    entry with its row. A computation or a conversion that has changed without another version is found here.
+  /// The database and the copy are removed afterwards.
+  ///
+  /// 1. The database is opened, and its extensions are built or catch up. The options for damage, for read-only access and
+  ///    for creating a database have no effect, because a snapshot exists and is complete.
+  /// 2. The indexes of every format are waited for and compared with the rows: the values of each row with the entries, and
+  ///    each entry with its row. This finds a computation or a conversion that has changed without a new version.
   /// 3. Every format of the definition is migrated, as `Store.migrate` does, and its indexes are compared again.
-  /// 4. Every row of every collection is read, and its metadata: where the definition names the collection as what it
-  ///    names, else as what the row itself says of its bytes. Each instance must have the identifier that it is found by.
-  ///    No row and no metadata of an older version may be left.
+  /// 4. Every row of every collection is read with its metadata: as the types that the definition declares for the
+  ///    collection, or otherwise as the row itself describes its bytes. Each instance must have the identifier that it is
+  ///    found by. No row and no metadata of an older version may be left.
   ///
-  /// Throws `.notFound` where there is no snapshot, `.notADatabase` where the directory is empty; the errors
-  /// of `Database.open`, for example `.corruption`; the error of the first row that fails, with its collection
-  /// and key: `.decodingFailed`, or `.unsupportedVersion` if the program does not know the version that wrote it;
-  /// `.definitionDiffers` with the first entry where an index differs from the rows; and what `body` throws.
+  /// Throws `.notFound` if no snapshot exists, `.notADatabase` if the directory is empty; the errors of
+  /// `Database.open`, for example `.corruption`; the error of the first row that fails, with its collection and key:
+  /// `.decodingFailed`, or `.unsupportedVersion` if the program does not know the version that wrote it;
+  /// `.definitionDiffers` with the first entry if an index differs from the rows; and errors that `body` throws.
   @_disfavoredOverload
   public func open<Result>(
     definition: DatabaseDefinition, options: DatabaseOptions = DatabaseOptions(),
@@ -70,7 +77,9 @@ public struct GoldenSnapshot: Sendable {
     return result
   }
 
-  /// The same with a closure that awaits. What happens before that waits on the task's thread.
+  /// Opens a copy of the snapshot as the synchronous `open` does, with a closure that awaits.
+  ///
+  /// The steps before the closure block the task's thread.
   public func open<Result>(
     definition: DatabaseDefinition, options: DatabaseOptions = DatabaseOptions(),
     _ body: (Database) async throws -> Result

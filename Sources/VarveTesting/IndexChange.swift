@@ -1,27 +1,29 @@
-/// An index that a snapshot has in another way than the present definition.
+/// An index that differs between a snapshot and the current definition.
 public struct IndexChange: Hashable, Sendable, CustomStringConvertible {
-  /// What has changed.
+  /// The kind of a change.
   public enum Kind: String, Hashable, Sendable {
-    /// The snapshot does not have it: it is built when a database of that version is opened.
+    /// The snapshot does not have the index: it is built when a database of that version is opened.
     case added
-    /// The definition does not have it: its entries are dropped.
+    /// The definition does not have the index: its entries are dropped.
     case removed
-    /// Its definition is another one: it is built again, and throws `.notReady` until it is.
+    /// The definition of the index differs: the index is built again, and throws `.notReady` until it is built.
     case redefined
   }
 
-  /// What has changed.
+  /// The kind of the change.
   public let kind: Kind
-  /// The collection, by its present name.
+  /// The current name of the collection.
   public let collection: String
   /// The name of the index.
   public let index: String
-  /// Its definition in the snapshot: kind, types, fields and condition, as the catalog has them; nil where it has none.
+  /// The index's definition in the snapshot (kind, types, fields and condition, as the catalog has them), or `nil` if
+  /// the snapshot does not have the index.
   public let stored: String?
-  /// Its present definition; nil where there is none.
+  /// The index's current definition, or `nil` if the definition does not have the index.
   public let present: String?
 
-  /// `index "title" of "books" is redefined: index|string|false|title, now index|string|true|title`.
+  /// A description such as `index "title" of "books" is redefined: index|string|false|title, now
+  /// index|string|true|title`.
   public var description: String {
     let what =
       switch kind {

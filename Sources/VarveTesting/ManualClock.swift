@@ -10,13 +10,14 @@ public import Varve
 /// clock.advance(by: .seconds(3600))
 /// ```
 ///
-/// Who sleeps by it (`try await clock.sleep(for: .seconds(5))`) is woken by the `advance` that brings the clock to the
-/// end of the sleep, or past it; in the order of these ends. A test that has begun a task which will sleep awaits
-/// `sleepers(_:)` before it advances the clock; otherwise the task may begin to sleep after that.
+/// A task that sleeps by this clock (`try await clock.sleep(for: .seconds(5))`) is woken by the `advance` that brings
+/// the clock to or past the end of the sleep; several are woken in the order of these ends. A test that has started a
+/// task which will sleep awaits `sleepers(_:)` before it advances the clock; otherwise the task may begin to sleep
+/// after that.
 ///
 /// Safe from any thread.
 public final class ManualClock: Clock {
-  /// A point in time of a manual clock, as the offset from its start. Those of two clocks are unrelated.
+  /// A point in time of a manual clock, as the offset from its start. Points of different clocks are unrelated.
   public struct Instant: InstantProtocol {
     /// The time since the start of the clock.
     public let offset: Duration
@@ -28,7 +29,7 @@ public final class ManualClock: Clock {
     public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
     /// Returns the duration from this point in time to `other`.
     public func duration(to other: Instant) -> Duration { other.offset - offset }
-    /// Whether the left one is earlier.
+    /// Returns whether the left point in time is earlier.
     public static func < (left: Instant, right: Instant) -> Bool { left.offset < right.offset }
   }
 
@@ -65,25 +66,26 @@ public final class ManualClock: Clock {
 
   private let state = Mutex(State())
 
-  /// A clock that stands at its beginning.
+  /// Creates a clock at offset zero.
   public init() {}
 
-  /// What the clock shows.
+  /// The current point in time of the clock.
   public var now: Instant { state.withLock { $0.now } }
 
-  /// The clock shows any duration.
+  /// The minimum resolution, which is zero because the clock represents any duration.
   public var minimumResolution: Duration { .zero }
 
   // MARK: - Advancing
 
-  /// Lets time pass, and wakes those whose sleep has ended then. The duration must not be negative: this clock does not
-  /// go back.
+  /// Advances the clock by a duration, and wakes the tasks whose sleep has ended.
+  ///
+  /// The duration must not be negative, because this clock does not go back.
   public func advance(by duration: Duration) {
     precondition(duration >= .zero, "a manual clock goes forward only; the duration is \(duration)")
     move { $0.advanced(by: duration) }
   }
 
-  /// Advances the clock to a point in time. Does nothing if that has passed.
+  /// Advances the clock to a point in time. Has no effect if that has passed.
   public func advance(to time: Instant) { move { max($0, time) } }
 
   private func move(_ next: (Instant) -> Instant) {
@@ -99,8 +101,9 @@ public final class ManualClock: Clock {
 
   // MARK: - Sleeping
 
-  /// Waits until the clock has come to `deadline`; not at all where it has. The tolerance means nothing here. Throws
-  /// `CancellationError` where the task is cancelled before that.
+  /// Waits until the clock has reached `deadline`, and returns at once if it has. The tolerance is ignored.
+  ///
+  /// Throws `CancellationError` if the task is cancelled before that.
   public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
     let id = state.withLock { $0.takeID() }
     try await withTaskCancellationHandler {
@@ -112,8 +115,8 @@ public final class ManualClock: Clock {
 
   private func begin(_ sleeper: Sleeper) {
     let (result, watchers): (Result<Void, any Error>?, [Watcher]) = state.withLock { state in
-      // If the task was cancelled before, nothing looks for the sleeper any more; if it is cancelled from now on, the
-      // handler looks for it after this lock is released.
+      // If the task was cancelled before this point, no handler will look for the sleeper any more. If it is cancelled
+      // later, the handler looks for it after this lock is released.
       if Task.isCancelled { return (.failure(CancellationError()), []) }
       if sleeper.deadline <= state.now { return (.success(()), []) }
       state.sleepers.append(sleeper)
@@ -158,8 +161,9 @@ public final class ManualClock: Clock {
 
   // MARK: - For databases
 
-  /// A time of day that goes with this clock, for ``DatabaseOptions/clock``: at its beginning so many seconds since 1970;
-  /// by default it is the 14th of November 2023.
+  /// Returns a time of day that advances with this clock, for ``DatabaseOptions/clock``.
+  ///
+  /// At the clock's beginning it is `start` seconds since 1970, by default on the 14th of November 2023.
   public func timeOfDay(from start: Int64 = 1_700_000_000) -> WallClock {
     WallClock { [self] in start + now.offset.components.seconds }
   }

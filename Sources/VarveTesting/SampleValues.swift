@@ -1,27 +1,29 @@
 public import Foundation
 
-/// Values for the rows of a test, from a seed: the same seed gives the same values in the same order, on every machine
-/// and in every version of this library. So a test that prints its seed can be run again.
+/// Generates values for the rows of a test from a seed.
+///
+/// The same seed yields the same values in the same order, on every machine and in every version of this library, so a
+/// test that prints its seed can be repeated.
 ///
 /// ```swift
 /// var values = SampleValues(seed: 7)
 /// let book = Book(id: values.uuid(), title: values.words(3), year: values.int(in: 1800...1899))
 /// ```
 ///
-/// The standard library's calls with `using: &values` work, too, but the standard library doesn't guarantee to stay with
-/// what they make of the bits. A value: copies go on independently.
+/// The standard library's calls with `using: &values` work too, but the standard library does not guarantee that a
+/// later version derives the same values from the bits. The generator is a value: copies continue independently.
 public struct SampleValues: RandomNumberGenerator, Hashable, Sendable {
   /// The seed that the generator was created with.
   public let seed: UInt64
   private var state: UInt64
 
-  /// Values that the seed alone decides about.
+  /// Creates a generator whose values depend on the seed alone.
   public init(seed: UInt64) {
     self.seed = seed
     state = seed
   }
 
-  /// The next 64 bits (SplitMix64).
+  /// Returns the next 64 bits (SplitMix64).
   public mutating func next() -> UInt64 {
     state &+= 0x9e37_79b9_7f4a_7c15
     var mixed = state
@@ -32,7 +34,7 @@ public struct SampleValues: RandomNumberGenerator, Hashable, Sendable {
 
   // MARK: - Numbers
 
-  /// A number of a range, each about as likely as any other.
+  /// Returns a number of a range, each about as likely as any other.
   public mutating func int(in range: ClosedRange<Int>) -> Int {
     let width = UInt64(bitPattern: Int64(range.upperBound &- range.lowerBound))
     let bits = next()
@@ -40,15 +42,15 @@ public struct SampleValues: RandomNumberGenerator, Hashable, Sendable {
     return range.lowerBound &+ Int(truncatingIfNeeded: offset)
   }
 
-  /// True as often as false.
+  /// Returns true or false with equal probability.
   public mutating func bool() -> Bool { next() >> 63 == 1 }
 
-  /// A number from 0 up to 1, without that.
+  /// Returns a number from 0 up to but not including 1.
   public mutating func double() -> Double { Double(next() >> 11) * 0x1p-53 }
 
   // MARK: - Identifiers, bytes, dates
 
-  /// An identifier of version 4.
+  /// Returns a UUID of version 4.
   public mutating func uuid() -> UUID {
     var bytes = bytes(16)
     bytes[6] = bytes[6] & 0x0f | 0x40
@@ -60,7 +62,7 @@ public struct SampleValues: RandomNumberGenerator, Hashable, Sendable {
       ))
   }
 
-  /// Random bytes.
+  /// Returns an array of `count` random bytes.
   public mutating func bytes(_ count: Int) -> [UInt8] {
     var bits: UInt64 = 0
     return (0..<count).map { index in
@@ -69,23 +71,23 @@ public struct SampleValues: RandomNumberGenerator, Hashable, Sendable {
     }
   }
 
-  /// A whole second of the years 2000 to 2029, UTC.
+  /// Returns a whole second of the years 2000 to 2029, UTC.
   public mutating func date() -> Date {
     Date(timeIntervalSince1970: Double(int(in: 946_684_800...1_893_455_999)))
   }
 
   // MARK: - Text
 
-  /// A word of two to four syllables, in lower case. Words repeat.
+  /// Returns a word of two to four syllables, in lower case. Words may repeat.
   public mutating func word() -> String {
     let syllables = int(in: 2...4)
     return (0..<syllables).map { _ in element(of: Self.consonants) + element(of: Self.vowels) }.joined()
   }
 
-  /// Random words, separated by spaces.
+  /// Returns random words, separated by spaces.
   public mutating func words(_ count: Int) -> String { (0..<count).map { _ in word() }.joined(separator: " ") }
 
-  /// One of several. There must be one at least.
+  /// Returns one of several elements. The collection must not be empty.
   public mutating func element<Element>(of elements: some RandomAccessCollection<Element>) -> Element {
     precondition(!elements.isEmpty, "there is nothing to take one of")
     return elements[elements.index(elements.startIndex, offsetBy: int(in: 0...(elements.count - 1)))]

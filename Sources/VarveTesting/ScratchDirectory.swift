@@ -1,11 +1,11 @@
 internal import Foundation
 internal import Varve
 
-/// A unique temporary directory that exists for the duration of a call.
+/// A unique temporary directory that exists until it is removed.
 struct ScratchDirectory {
   let url: URL
 
-  /// Makes it below another. Throws `.storage`.
+  /// Creates the directory inside another one. Throws `.storage`.
   init(below parent: URL) throws {
     url = parent.appending(path: "varve-testing-\(UUID().uuidString)", directoryHint: .isDirectory)
     let url = url
@@ -14,11 +14,13 @@ struct ScratchDirectory {
     }
   }
 
-  /// Removes it with everything in it.
+  /// Removes the directory with everything in it.
   func remove() { try? FileManager.default.removeItem(at: url) }
 
-  /// Copies a directory to where nothing is, file by file: what is copied belongs to this process, and may be written
-  /// even where the original may not (in a bundle, say). Throws `.storage`.
+  /// Copies a directory file by file to a path that does not exist.
+  ///
+  /// The copies belong to this process and may be written even if the originals may not, for example those in a bundle.
+  /// Throws `.storage`.
   static func copy(_ source: URL, to target: URL) throws {
     try reporting("\(source.path) can't be copied to \(target.path)") {
       try copyTree(source, to: target)

@@ -1,22 +1,22 @@
 public import Varve
 
 extension Store where Format: StoreFormat {
-  /// A store of the format over a database of its own in memory, which is gone with the last store that has it.
+  /// Creates a store of the format over its own database in memory, which is released with the last store that uses it.
   ///
   /// ```swift
   /// let books = try Store<BookFormat>.inMemory(containing: [emma, persuasion])
   /// ```
   ///
-  /// `database` of the store is the database: for a second store, for `fill`, or to be closed. Where several stores
-  /// are tested together, or extensions, the database is made first, and the stores in it as everywhere:
+  /// The store's `database` property is the database: use it for a second store, for `fill`, or to close it. To test
+  /// several stores or extensions together, create the database first, and the stores in it as in a program:
   ///
   /// ```swift
   /// let database = try Database.inMemory { BookFormat.self; ShelfFormat.self }
   /// let books = Store<BookFormat>(in: database)
   /// ```
   ///
-  /// Throws what is wrong with the format, `.alreadyExists` where two instances have one identifier, and what encoding
-  /// an instance throws.
+  /// Throws errors in the format's definition, `.alreadyExists` if two instances have the same identifier, and errors
+  /// of encoding an instance.
   public static func inMemory(
     containing instances: [Instance] = [], collection: String = Format.collection,
     options: DatabaseOptions = DatabaseOptions()

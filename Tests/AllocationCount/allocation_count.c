@@ -20,7 +20,7 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *memory, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
-// In the program itself thread-local variables need no allocation.
+// Thread-local variables in the program itself need no allocation.
 static _Thread_local bool is_counting;
 static _Thread_local uint64_t count;
 
@@ -28,7 +28,7 @@ static void note(void) {
   if (!is_counting) return;
   count += 1;
   if (count > 3) return;
-  // What `backtrace` allocates for itself doesn't count.
+  // Allocations of `backtrace` itself don't count.
   is_counting = false;
   void *frames[32];
   int depth = backtrace(frames, 32);

@@ -1,13 +1,14 @@
-// Shows the thread sanitizer two orders that Swift's libraries make on Linux. They were built without it, so it
-// takes what they order for a race. Loaded in front of them (LD_PRELOAD), this tells it, and calls the real ones.
+// Makes two orders visible to the thread sanitizer that Swift's libraries establish on Linux. These libraries were
+// built without the sanitizer, so it reports accesses that they order as races. This library is loaded before them
+// (LD_PRELOAD), reports the orders to the sanitizer, and calls the real functions.
 //
-// 1. `Synchronization.Mutex`. Its fast paths are compiled into our code, where the sanitizer sees their atomics;
-//    the slow ones, of a lock that someone else holds and of an unlock that someone waits for, are not. The names
-//    are those of Swift's ABI for `_MutexHandle._lockSlow`, `_tryLockSlow` and `_unlockSlow`: the address of the
-//    handle comes as the context of a Swift call.
-// 2. Arrays that are changed in place. A thread that read one gave its reference back before another finds that it
-//    has the only one, and writes. Giving back releases, finding acquires, and nothing more: threads that only give
-//    references back are not ordered by it, and their races still show.
+// 1. `Synchronization.Mutex`. Its fast paths are compiled into our code, where the sanitizer sees their atomics. The slow
+//    paths, of a lock that another thread holds and of an unlock that another thread waits for, are not. The names are
+//    those of Swift's ABI for `_MutexHandle._lockSlow`, `_tryLockSlow` and `_unlockSlow`: the address of the handle is
+//    passed as the context of a Swift call.
+// 2. Arrays that are changed in place. A thread that read an array has released its reference before another thread finds
+//    that it has the only one, and writes. Releasing the reference is a release, finding it unique an acquire, and no more:
+//    threads that only release references are not ordered by it, and their races are still reported.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -18,7 +19,7 @@
 #define SWIFT __attribute__((swiftcall))
 #define SELF __attribute__((swift_context))
 
-// Weak: processes that are started without a sanitizer load this, too.
+// The symbols are weak because processes that are started without a sanitizer load this library too.
 extern void __tsan_acquire(void *address) __attribute__((weak));
 extern void __tsan_release(void *address) __attribute__((weak));
 
@@ -26,7 +27,7 @@ static void acquire(void *address) {
   if (__tsan_acquire) __tsan_acquire(address);
 }
 
-// A reference may be tagged, as those of strings are: then it is not an address.
+// A reference may be tagged, as those of strings are, in which case it is not an address.
 static bool is_address(const void *pointer) {
   return (uintptr_t)pointer >= 4096 && (uintptr_t)pointer >> 47 == 0;
 }
@@ -75,7 +76,8 @@ SWIFT void varve_unlock_slow(SELF void *handle) {
 
 // MARK: - References
 
-// Looked up once: these are called often. A second thread that looks at the same time finds the same.
+// Functions are looked up once, because they are called often. A second thread that looks one up at the same time finds
+// the same function.
 #define REAL(type, name) \
   static type real; \
   type call = __atomic_load_n(&real, __ATOMIC_RELAXED); \

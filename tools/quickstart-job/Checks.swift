@@ -1,10 +1,10 @@
 import VarveEngine
 
-/// Comparisons of a database with what it must hold. Each throws at the first difference.
+/// Compares a database with its expected content. Each check throws at the first difference.
 struct Checks {
   let engine: Engine
 
-  /// How many batches the database holds, by its own mark, which is part of each batch.
+  /// Returns the number of batches that the database contains, according to its own mark, which is part of each batch.
   func batchCount() throws -> Int {
     let family = try engine.family(named: WriterSettings.marks)
     guard let bytes = try engine.get(WriterSettings.mark, in: family) else { return 0 }
@@ -14,8 +14,8 @@ struct Checks {
     return count
   }
 
-  /// Every key by itself, and then all of them by a cursor: present ones with the value of the last write,
-  /// the others absent, nothing besides.
+  /// Compares every key by a read, and then all keys by a cursor: existing keys must have the value of the last write,
+  /// the other keys must be absent, and there must be no further keys.
   func compare(_ model: Model) throws {
     let family = try engine.family(named: WriterSettings.writes)
     for index in 0..<model.keyCount {
@@ -43,7 +43,8 @@ struct Checks {
     }
   }
 
-  /// The bytes of all keys and values that are live, of every family: the rows of the object floor too, and its feed.
+  /// Returns the size in bytes of all live keys and values of every family, including the rows and the feed of the
+  /// object database.
   func liveSize() throws -> UInt64 {
     var size = 0
     for family in engine.families {
@@ -62,7 +63,7 @@ struct Checks {
       + "expected \(expected.map { "write \(writeNumber($0))" } ?? "nothing")"
   }
 
-  /// The number that a generated value begins with.
+  /// Returns the number that a generated value begins with.
   private static func writeNumber(_ value: [UInt8]) -> String {
     text(Array(value.prefix { $0 != 0x20 }.prefix(20)))
   }

@@ -1,6 +1,6 @@
 import Varve
 
-/// What a package is found by: an index may have several versions of one.
+/// The key of a package, with its version because an index may contain several versions of a package.
 struct PackageID: KeyCodable, Codable, Comparable {
   var name: String
   var version: String
@@ -21,28 +21,28 @@ struct PackageID: KeyCodable, Codable, Comparable {
   }
 }
 
-/// A package of a Debian index, as the database keeps it.
+/// A package of a Debian index, as the database stores it.
 struct DebianPackage: Codable, Hashable, Identifiable, Sendable {
-  /// What is asked for without the package.
+  /// The metadata, which is read without the package.
   struct Metadata: Codable, Hashable, Sendable {
     var architecture: String?
-    /// How much it matters: `required` to `optional`.
+    /// The priority of the package, from `required` to `optional`.
     var priority: String?
   }
 
   let id: PackageID
   var maintainer: String?
   var section: String?
-  /// What it takes when it is installed, in KiB.
+  /// The size of the installed package in KiB.
   var installedSize: Int?
-  /// What must be installed with it: each a name, or several of which one is enough, with their bounds.
+  /// The packages that must be installed with it: each is a name, or several alternatives, with version bounds.
   var dependencies: [String] = []
-  /// The lines of all other fields, as they are.
+  /// The lines of all other fields, unchanged.
   var otherFields = ""
   @KeptApart var metadata: Metadata?
 }
 
-/// How packages are stored, and what they are found by.
+/// The format that packages are stored in, with their indexes.
 struct PackageFormat: StoreFormat {
   typealias Instance = DebianPackage
   typealias Metadata = DebianPackage.Metadata
@@ -73,10 +73,10 @@ struct PackageFormat: StoreFormat {
 // MARK: - Parsing
 
 extension DebianPackage {
-  /// The package that a stanza describes; nil where it has no name or no version.
+  /// Creates the package that a stanza describes, or `nil` if it has no name or no version.
   ///
-  /// A field is a line and the lines after it that begin with a blank. Of a field that is there twice the first counts;
-  /// the second stays among the others.
+  /// A field is a line and the following lines that begin with a blank. If a field occurs twice, the first counts, and
+  /// the second stays among the other fields.
   init?(stanza: ArraySlice<UInt8>) {
     var values: [Field: String] = [:]
     var others: [UInt8] = []

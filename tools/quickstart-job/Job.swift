@@ -1,7 +1,7 @@
 import Foundation
 import VarveEngine
 
-/// The steps of the job in their order; `QuickstartCommand` lists them.
+/// Runs the steps of the job in their order; `QuickstartCommand` lists them.
 struct Job {
   let database: String
   let packagesFile: String
@@ -54,7 +54,7 @@ struct Job {
 
   // MARK: - Generated writes
 
-  /// The moment of the kill lies between two and four fifths of the batches, by the seed.
+  /// Runs the writing process and kills it after two to four fifths of the batches, as the seed determines.
   private func writeAndKill() throws -> WriterProcess.Outcome {
     let batches = workload.batchCount
     let killAfter = batches * 2 / 5 + Int(workload.seed % UInt64(max(1, batches * 2 / 5)))
@@ -83,12 +83,12 @@ struct Job {
 
   // MARK: - Checks
 
-  /// Opens, finds out how many batches are there, and compares everything with the model of that many.
+  /// Opens the database, determines how many batches it contains, and compares everything with the model of that many.
   ///
-  /// Every acknowledged batch must be there. One more may be: the child was killed between its commit and
-  /// its acknowledgement. More than that can't be: it writes one batch at a time.
+  /// Every acknowledged batch must exist. One more may exist if the child was killed between its commit and its
+  /// acknowledgement, but not more, because the child writes one batch at a time.
   ///
-  /// Returns the bytes of all that is live.
+  /// Returns the size of all live data in bytes.
   @discardableResult
   private func check(
     _ title: String, _ model: inout Model, acknowledged: Int, _ packages: [PackageID: DebianPackage]

@@ -1,12 +1,13 @@
-/// What the database must hold after a number of whole batches: for each key the write that it is of.
+/// The expected content of the database after a number of whole batches: for each key, the write that its value is
+/// from.
 ///
-/// It lives in the parent process. The engine and the writing process never see it.
+/// The model exists in the parent process only. The engine and the writing process never use it.
 struct Model {
   private static let absent: Int32 = -1
   private let workload: Workload
-  /// By key: the number of the last write, or `absent`.
+  /// The number of the last write of each key, or `absent`.
   private var lastWrites: [Int32]
-  /// How many batches the model has seen.
+  /// The number of batches that the model includes.
   private(set) var batchCount = 0
 
   init(_ workload: Workload) {
@@ -14,7 +15,7 @@ struct Model {
     lastWrites = Array(repeating: Self.absent, count: workload.keyCount)
   }
 
-  /// Advances to the state after a number of batches.
+  /// Advances the model to the state after a number of batches.
   mutating func advance(to count: Int) {
     for number in batchCount..<count {
       for index in workload.batch(number) {
@@ -28,7 +29,7 @@ struct Model {
   var keyCount: Int { lastWrites.count }
   var liveCount: Int { lastWrites.count { $0 != Self.absent } }
 
-  /// The value that a key must have; nil: it must be absent.
+  /// Returns the value that a key must have, or `nil` if the key must be absent.
   func value(_ keyIndex: Int) -> [UInt8]? {
     let last = lastWrites[keyIndex]
     return last == Self.absent ? nil : workload.value(Int(last))

@@ -1,6 +1,6 @@
 import Varve
 
-/// Comparisons of the stored packages with what they must be. Each throws at the first difference.
+/// Compares the stored packages with the expected ones. Each check throws at the first difference.
 struct PackageChecks {
   private let database: Database
   private let store: Store<PackageFormat>
@@ -14,14 +14,14 @@ struct PackageChecks {
     ids = packages.keys.sorted()
   }
 
-  /// How long the ways of reading took, and what the indexes found.
+  /// The durations of the ways of reading, and the results of the index queries.
   struct Outcome {
     var byID = Duration.zero
     var inOrder = Duration.zero
     var queries = PackageQueryChecks.Outcome()
   }
 
-  /// Every way that a store reads, at one snapshot.
+  /// Checks every way of reading a store, at one snapshot.
   func run() throws -> Outcome {
     try database.read { tx in
       var outcome = Outcome()
@@ -41,7 +41,7 @@ struct PackageChecks {
     guard count == ids.count else { throw JobError("\(count) packages instead of \(ids.count)") }
   }
 
-  /// Each package by its id, with its metadata, a hundred a call.
+  /// Checks each package by its id, with its metadata, in calls of a hundred packages.
   private func checkEach(_ tx: ReadTransaction) throws {
     for start in stride(from: 0, to: ids.count, by: 100) {
       let some = ids[start..<min(start + 100, ids.count)]
@@ -49,20 +49,20 @@ struct PackageChecks {
     }
   }
 
-  /// All packages in the order of their ids, and no other.
+  /// Checks that a cursor returns all packages in the order of their ids, and no others.
   private func checkOrder(_ tx: ReadTransaction) throws {
     var cursor = try store.load(..., in: tx)
     for id in ids { try compare(try cursor.next(), with: id, "in order") }
     if let other = try cursor.next() { throw JobError("the cursor finds \(Self.text(other.id)), which must be absent") }
   }
 
-  /// For each first character of a name: how many begin with it, and the last of these.
+  /// Checks, for each first character of a name, the number of packages that begin with it and the last of them.
   private func checkRanges(_ tx: ReadTransaction) throws {
     var start = 0
     while start < ids.count {
       let first = ids[start].name.unicodeScalars.first
       let end = ids[start...].firstIndex { $0.name.unicodeScalars.first != first } ?? ids.count
-      // The version "" is before every other.
+      // The version "" sorts before every other.
       let lower = PackageID(name: first.map { String($0) } ?? "", version: "")
       let upper = end < ids.count ? PackageID(name: ids[end].name, version: "") : nil
       try checkRange(lower, upper, expected: ids[start..<end], tx)
@@ -87,7 +87,7 @@ struct PackageChecks {
     }
   }
 
-  /// How many packages have each architecture and priority, by the metadata alone, and by what must be there.
+  /// Checks how many packages have each architecture and priority, reading only the metadata.
   private func checkMetadata(_ tx: ReadTransaction) throws {
     var found: [DebianPackage.Metadata?: Int] = [:]
     for id in ids { found[try store.metadata(of: id, in: tx), default: 0] += 1 }

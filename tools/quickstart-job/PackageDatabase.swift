@@ -2,21 +2,21 @@ import Varve
 import VarveEngine
 import VarveTasks
 
-/// The packages as objects, in an engine that is open: written and read through their store, by nothing else.
+/// The packages as objects in an open engine, which are written and read only through their store.
 struct PackageDatabase {
-  /// How many packages a transaction writes.
+  /// The number of packages that a transaction writes.
   static let transactionSize = 1_000
 
   let database: Database
   let store: Store<PackageFormat>
 
-  /// Over an engine, which `close` closes.
+  /// Opens the object database over an engine, which `close` closes.
   init(_ engine: Engine, path: String) throws {
     self.init(
       try Database.open(try EngineBackend(engine), path: path, definition: try Self.definition()))
   }
 
-  /// Over a database that has `definition`.
+  /// Uses an open database that has `definition`.
   init(_ database: Database) {
     self.database = database
     store = Store(in: database)
@@ -35,17 +35,17 @@ struct PackageDatabase {
 
   func close() throws { try database.close() }
 
-  /// What a load did.
+  /// The result of a load.
   struct Loaded {
-    /// What the database must hold then: of two stanzas for one package the later.
+    /// The expected content of the database. If two stanzas describe one package, the later one counts.
     var packages: [PackageID: DebianPackage] = [:]
     var stanzaCount = 0
     var transactionCount = 0
-    /// The time within transactions: without that of reading the index.
+    /// The time within transactions, without that of reading the index.
     var writing = Duration.zero
   }
 
-  /// Writes every package of an index, a thousand a transaction.
+  /// Writes every package of an index, a thousand per transaction.
   func load(_ index: PackageIndex) throws -> Loaded {
     var loaded = Loaded()
     var batch: [DebianPackage] = []

@@ -1,20 +1,20 @@
 import Varve
 import VarveRelationships
 
-/// A name that packages have, of one version or several: what dependencies are about.
+/// The name of a package, which one or several versions have and which dependencies refer to.
 struct PackageName: Persistable {
   static let collection = "names"
   let id: String
 }
 
-/// What hangs together in an index of packages.
+/// The edges between the packages of an index and names.
 ///
 /// ```
-///  package ── named ────────▶ name     the name goes with its last package
-///  package ── depends ──────▶ name     the package goes with the name
-///  package ── alternative ──▶ name     one of several would do: nothing goes
+///  package ── named ────────▶ name     the name is removed with its last package
+///  package ── depends ──────▶ name     the package is removed with the name
+///  package ── alternative ──▶ name     one of several is enough: no removal
 /// ```
-/// A name that no package of the index has gets no row, and the edges to it dangle.
+/// A name without a package in the index gets no row, and the edges to it dangle.
 extension DebianPackage: RelationshipNode {
   static let graph = Relationships(counting: .sameName).named("packages")
 
@@ -31,7 +31,7 @@ extension DebianPackage: RelationshipNode {
     return edges
   }
 
-  /// For each dependency the names of which one is enough.
+  /// The alternative names of each dependency, of which one is enough.
   var requirements: [[String]] {
     dependencies.map { dependency in
       dependency.split(separator: "|").compactMap { alternative in
@@ -42,20 +42,21 @@ extension DebianPackage: RelationshipNode {
   }
 }
 
-/// Comparisons of the edges with what the packages say, computed without the database.
+/// Compares the edges with those computed from the packages without the database.
 struct PackageEdgeChecks {
   private let database: Database
   private let packages: [PackageID: DebianPackage]
-  /// The packages of each name.
+  /// The ids of the packages of each name.
   private let ids: [String: [PackageID]]
-  /// The packages that need each name.
+  /// The ids of the packages that depend on each name.
   private let needing: [String: Set<PackageID>]
 
   struct Outcome {
     var edgeCount = 0
     var dangling = 0
     var counting = Duration.zero
-    /// The name that most packages need, how many, and what would go with it.
+    /// The name that most packages depend on, the number of these, and the number of packages that would be removed
+    /// with it.
     var mostNeeded = (name: "", count: 0, removed: 0, removing: Duration.zero)
   }
 
@@ -99,7 +100,7 @@ struct PackageEdgeChecks {
     guard found == expected else { throw JobError("\(found) \(what) instead of \(expected)") }
   }
 
-  /// Removes all packages of a name, and what goes with them, and takes it back.
+  /// Removes all packages of a name and the packages that are removed with them, and rolls the transaction back.
   private func remove(_ name: String) throws -> (count: Int, duration: Duration) {
     var removed = 0
     let duration = try ContinuousClock().measure {
@@ -116,7 +117,9 @@ struct PackageEdgeChecks {
     return (removed, duration)
   }
 
-  /// The same without the database: a package goes when all of a name that it needs are gone.
+  /// Returns the number of packages that are removed with a name, computed without the database.
+  ///
+  /// A package is removed when all packages of a name that it depends on have been removed.
   private func removed(with name: String) -> Int {
     var left = ids.mapValues(\.count)
     var gone = Set(ids[name] ?? [])

@@ -1,58 +1,59 @@
 import Varve
 
-/// Packages by maintainer, by section and installed size, and by the beginning of their names: each found through an index, and
-/// compared with a scan of all packages. Throws at the first difference.
+/// Checks queries for packages by maintainer, by section and installed size, and by the beginning of their names.
+///
+/// Each query uses an index, and is compared with a scan of all packages. Throws at the first difference.
 struct PackageQueryChecks {
   private let store: Store<PackageFormat>
 
   init(_ store: Store<PackageFormat>) { self.store = store }
 
-  /// What a section holds.
+  /// The contents of a section.
   struct Section: Equatable {
     var name: String
     var count = 0
-    /// What its packages take when they are installed, in KiB.
+    /// The sum of the installed sizes of its packages in KiB.
     var installedSize = 0
   }
 
-  /// How long queries by one index took.
+  /// The duration of the queries of one index.
   struct Timing {
     var queryCount = 0
-    /// Packages that all of them found.
+    /// The number of packages that all queries found together.
     var foundCount = 0
     var duration = Duration.zero
   }
 
   struct Outcome {
-    /// One scan of all packages, which answers all queries at once.
+    /// The duration of one scan of all packages, which answers all queries at once.
     var scan = Duration.zero
     var byMaintainer = Timing()
     var bySection = Timing()
     var byName = Timing()
-    /// The largest first.
+    /// The sections, the largest first.
     var sections: [Section] = []
   }
 
-  /// Of a package what the queries ask for.
+  /// The fields of a package that the queries use.
   private struct Listed: Comparable {
     let id: PackageID
     let installedSize: Int?
 
-    /// By size and id. Without a size it is before all others.
+    /// Compares by size and then by id. A package without a size comes first.
     static func < (left: Listed, right: Listed) -> Bool {
       (left.installedSize ?? -1, left.id) < (right.installedSize ?? -1, right.id)
     }
   }
 
-  /// What a scan of all packages finds.
+  /// The results of a scan of all packages.
   private struct Scanned {
     var byMaintainer: [String?: [PackageID]] = [:]
     var bySection: [String?: [Listed]] = [:]
-    /// By the first one, two and three characters of the name.
+    /// The packages by the first one, two and three characters of their names.
     var byName: [String: [PackageID]] = [:]
   }
 
-  /// All queries, at the moment of a transaction.
+  /// Runs all queries in the snapshot of a transaction.
   func run(in tx: ReadTransaction) throws -> Outcome {
     var outcome = Outcome()
     let clock = ContinuousClock()
@@ -85,7 +86,7 @@ struct PackageQueryChecks {
     return scanned
   }
 
-  /// Each package is in each index once, whatever its value is.
+  /// Checks that each package is in each index once, whatever its value is.
   private func checkCounts(_ scanned: Scanned, _ tx: ReadTransaction) throws {
     let expected = scanned.byMaintainer.values.reduce(0) { $0 + $1.count }
     for (count, index) in [
@@ -97,7 +98,7 @@ struct PackageQueryChecks {
     }
   }
 
-  /// A query that reads all rows would find the same packages, and check no index.
+  /// Checks that the queries use the indexes: a query that reads all rows would find the same packages.
   private func checkIndexesAreUsed(_ tx: ReadTransaction) throws {
     for (query, index) in [
       (store.query.filter { $0.maintainer == "a" }, "byMaintainer"),
@@ -120,7 +121,7 @@ struct PackageQueryChecks {
     return timing
   }
 
-  /// Each section from its largest package on, and its larger half.
+  /// Checks each section in descending order of size, and the larger half of its packages.
   private func checkSections(_ scanned: Scanned, _ tx: ReadTransaction) throws -> Timing {
     var timing = Timing()
     for (section, packages) in scanned.bySection {

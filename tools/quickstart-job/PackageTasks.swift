@@ -5,7 +5,7 @@ import Varve
 import VarveEngine
 import VarveTasks
 
-/// A task that looks at the row of one package.
+/// A task that reads the row of one package.
 struct CheckPackage: TaskPayload {
   static let kind = "check-package"
   static let queue: QueueName = "packages"
@@ -14,7 +14,7 @@ struct CheckPackage: TaskPayload {
   var version: String
 }
 
-/// What a task has found: how often it was counted, and what the row says.
+/// The result of a task: the number of times that it was counted, and the values that it read from the row.
 struct CheckedPackage: Persistable, Hashable {
   static let collection = "checked"
   let id: PackageID
@@ -30,7 +30,7 @@ struct CheckedPackage: Persistable, Hashable {
   }
 }
 
-/// A task for each package, run by a process that is killed, and by another one to the end.
+/// Runs a task for each package, by a process that is killed, and then by another one to the end.
 struct PackageTasks {
   let database: String
   let packages: [PackageID: DebianPackage]
@@ -43,7 +43,7 @@ struct PackageTasks {
     let enqueueing = try ContinuousClock().measure { try enqueue(ids) }
     Report.line("enqueued in \(Report.seconds(enqueueing)) s, \(Report.rate(ids.count, enqueueing)) thousand a second")
     let killed = try process.run(from: 0, killAfter: killAfter)
-    // A few tasks may be run to their end before the kill comes.
+    // A few more tasks may finish before the kill takes effect.
     Report.line("\(killed.acknowledged) were acknowledged before the kill")
     let clock = ContinuousClock()
     let start = clock.now
@@ -66,7 +66,7 @@ struct PackageTasks {
     try packages.close()
   }
 
-  /// Every package was counted once, and with what its stanza says; no task is left.
+  /// Checks that every package was counted once with the values of its stanza, and that no task is left.
   private func check() throws {
     let packages = try PackageDatabase(try Engine.open(at: database, options: WriterSettings.options), path: database)
     try packages.database.read { tx in
@@ -86,7 +86,7 @@ struct PackageTasks {
   }
 }
 
-/// The child: runs tasks until none are left, and acknowledges each on standard output.
+/// The child process: runs tasks until none are left, and acknowledges each on standard output.
 struct TasksCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "tasks", abstract: "Run the tasks of packages (the job starts this).", shouldDisplay: false)
@@ -114,11 +114,11 @@ struct TasksCommand: AsyncParsableCommand {
   }
 }
 
-/// The child that runs tasks, seen from the parent.
+/// The parent's view of the child process that runs tasks.
 private struct TaskProcess {
   let database: String
 
-  /// Returns how many tasks were acknowledged.
+  /// Runs the child, and returns the number of tasks that were acknowledged.
   func run(from first: Int, killAfter: Int?) throws -> (acknowledged: Int, wasKilled: Bool) {
     let process = Process()
     let pipe = Pipe()

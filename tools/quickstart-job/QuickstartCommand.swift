@@ -5,16 +5,17 @@ import VarveEngine
 /// `varve-quickstart`: the main job of the database on real input, checked against a model that the
 /// database never sees. `./tools/quickstart` builds and starts it.
 ///
-/// 1. Load a Debian package index through a `Store`: each package is an object, found by
-///    maintainer, by section and installed size, and by the beginning of its name, through indexes.
-/// 2. Run a task for each package, by a child process that is killed by SIGKILL, and by another one: each has its effect once.
+/// 1. Load a Debian package index through a `Store`: each package is an object, which indexes find by
+///    maintainer, by section and installed size, and by the beginning of its name.
+/// 2. Run a task for each package, by a child process that is killed by SIGKILL, and then by another one: each task has its
+///    effect once.
 /// 3. A child process writes generated batches, and is killed by SIGKILL in the middle.
-/// 4. Reopen: every acknowledged write is there, and whole batches only.
+/// 4. Reopen: every acknowledged write exists, and only whole batches.
 /// 5. A second child continues to the end.
 /// 6. Compact and verify with `varve`.
 /// 7. Read everything again.
 ///
-/// Exit status 0 only if all that was read back is right.
+/// The exit status is 0 only if everything that was read back is right.
 @main
 struct QuickstartCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -25,7 +26,7 @@ struct QuickstartCommand: AsyncParsableCommand {
   )
 }
 
-/// The whole job.
+/// Runs the whole job.
 struct RunCommand: ParsableCommand {
   static let configuration = CommandConfiguration(commandName: "run", abstract: "Run the whole job.")
 
@@ -43,7 +44,7 @@ struct RunCommand: ParsableCommand {
   }
 }
 
-/// The child: writes batches from a number on, and acknowledges each on standard output.
+/// The child process: writes batches from a number on, and acknowledges each on standard output.
 struct WriterCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "write", abstract: "Write the generated batches (the job starts this).", shouldDisplay: false)
@@ -72,7 +73,7 @@ struct WriterCommand: ParsableCommand {
           try batch.delete(write.key, in: writes)
         }
       }
-      // The mark is part of the batch, in another family: it says how many batches are whole.
+      // The mark is part of the batch, in another family, and counts the complete batches.
       try batch.put(WriterSettings.mark, Array(String(number + 1).utf8), in: marks)
       try engine.write(batch)
       Acknowledgements.send(number + 1)
@@ -84,14 +85,14 @@ struct WriterCommand: ParsableCommand {
   }
 }
 
-/// What the writing process and the checks agree on.
+/// The settings that the writing process and the checks share.
 enum WriterSettings {
   static let writes = "writes"
   static let marks = "marks"
   static let mark = Array("batches".utf8)
 
-  /// Small memtables, so that a job of minutes meets what a large database meets in hours: flushes,
-  /// level 0 and several levels below it.
+  /// The memtables are small, so that a job of minutes reaches the states that a large database reaches in hours:
+  /// flushes, level 0 and several levels below it.
   static var options: EngineOptions {
     var options = EngineOptions()
     options.memtableSize = 4 << 20
@@ -101,7 +102,7 @@ enum WriterSettings {
   }
 }
 
-/// What the second writing process counted in the engine.
+/// The counters of the engine in the second writing process.
 struct WriterMetrics: Codable {
   let userBytes: UInt64
   let bytesFlushed: UInt64
@@ -117,7 +118,7 @@ struct WriterMetrics: Codable {
 }
 
 extension Engine {
-  /// The family with a name, made where it is missing.
+  /// Returns the family with a name, which is created if it is missing.
   func findFamily(named name: String) throws -> ColumnFamily {
     if let family = families.first(where: { $0.name == name }) { return family }
     return try createFamily(name)

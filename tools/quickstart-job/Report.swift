@@ -1,6 +1,6 @@
 import Foundation
 
-/// What the job prints.
+/// Prints the report of the job.
 enum Report {
   static func step(_ name: String, _ text: String) {
     print("== \(name)\(text.isEmpty ? "" : ": ")\(text)")
@@ -46,7 +46,7 @@ enum Report {
         + "\(seconds(most.removing)) s")
   }
 
-  /// Thousands a second.
+  /// Returns a rate in thousands per second.
   static func rate(_ count: Int, _ duration: Duration) -> String {
     let seconds = duration / .seconds(1)
     return seconds > 0 ? fixed(Double(count) / seconds / 1_000, 0) : "-"
@@ -62,6 +62,6 @@ enum Report {
 
   static func fixed(_ value: Double, _ digits: Int) -> String { String(format: "%.\(digits)f", value) }
 
-  /// A job of minutes is watched: each line at once, also through a pipe.
+  /// Flushes each line at once, also through a pipe, so that a job of minutes can be watched.
   private static func flush() { fflush(nil) }
 }

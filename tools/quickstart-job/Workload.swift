@@ -1,10 +1,11 @@
-/// The generated writes: a pure function of seed and number, so that the writing process and the model
-/// agree without a word between them, and a run can begin at any batch.
+/// The generated writes, a pure function of the seed and the number of the write.
 ///
-/// Batches have sizes from 1 to 500 writes. One write in ten deletes. Half of the writes go to all keys,
-/// a quarter to a thousand hot ones, a quarter ascends, so that overwrites are near and far.
+/// So the writing process and the model agree without communication, and a run can begin at any batch.
+///
+/// Batches have 1 to 500 writes. One write in ten deletes. Half of the writes are distributed over all keys, a quarter
+/// over a thousand hot keys, and a quarter ascends, so that a key is overwritten after few or after many other writes.
 struct Workload {
-  /// One generated write; without a value it deletes.
+  /// One generated write; it is a deletion if it has no value.
   struct Write {
     let keyIndex: Int
     let key: [UInt8]
@@ -21,29 +22,29 @@ struct Workload {
   let seed: UInt64
   let writeCount: Int
 
-  /// Fewer keys than writes: each is written about four times.
+  /// The number of keys, which is smaller than the number of writes: each key is written about four times.
   var keyCount: Int { max(Self.hotCount, writeCount / 4) }
 
-  /// How many batches hold all writes; the last may be shorter.
+  /// The number of batches for all writes. The last batch may be shorter.
   var batchCount: Int {
     let cycles = writeCount / Self.cycleSize
     let rest = writeCount % Self.cycleSize
     return cycles * Self.batchSizes.count + Self.batchStarts.prefix { $0 < rest }.count
   }
 
-  /// The numbers of the writes of a batch.
+  /// Returns the numbers of the writes of a batch.
   func batch(_ number: Int) -> Range<Int> {
     let start = start(number)
     return start..<min(writeCount, start + Self.batchSizes[number % Self.batchSizes.count])
   }
 
-  /// The number of the first write of a batch, which is how many writes lie before it.
+  /// Returns the number of the first write of a batch, which is the number of writes before it.
   func start(_ number: Int) -> Int {
     let count = Self.batchSizes.count
     return min(writeCount, number / count * Self.cycleSize + Self.batchStarts[number % count])
   }
 
-  /// Which key a write changes, and whether it deletes it: all that the model needs.
+  /// Returns the key that a write changes, and whether it deletes it. The model needs no more than this.
   func effect(_ index: Int) -> (keyIndex: Int, deletes: Bool) {
     let random = Self.mix(seed &+ UInt64(index) &* 0x9e37_79b9_7f4a_7c15)
     let choice = Int(truncatingIfNeeded: random >> 33)
@@ -62,7 +63,7 @@ struct Workload {
       keyIndex: effect.keyIndex, key: Self.key(effect.keyIndex), value: effect.deletes ? nil : value(index))
   }
 
-  /// Keys sort as their numbers do.
+  /// Returns the key with a number. Keys sort as their numbers do.
   static func key(_ index: Int) -> [UInt8] {
     var key = Array("user000000000000".utf8)
     var rest = index
@@ -75,8 +76,9 @@ struct Workload {
     return key
   }
 
-  /// The value that a write gives its key: 16 to 271 bytes, half of them compressible. The write's number
-  /// is part of it, so that an older value is never taken for a newer one.
+  /// Returns the value that a write sets: 16 to 271 bytes, half of them compressible.
+  ///
+  /// The value contains the number of the write, so that an older value can't be mistaken for a newer one.
   func value(_ index: Int) -> [UInt8] {
     var random = Self.mix(seed ^ (UInt64(index) &* 0xbf58_476d_1ce4_e5b9))
     let count = 16 + Int(random & 0xff)

@@ -6,14 +6,14 @@ import Foundation
   import Glibc
 #endif
 
-/// Acknowledgements: eight bytes a batch through a pipe, the number of batches that are committed.
+/// Acknowledgements of batches: eight bytes per batch through a pipe, the number of batches that are committed.
 ///
-/// What is in a pipe survives its writer: the parent gets every acknowledgement that the child gave, also
-/// after SIGKILL. Eight bytes are written whole or not at all.
+/// Data in a pipe survives its writer, so the parent receives every acknowledgement that the child sent, even after
+/// SIGKILL. Eight bytes are written completely or not at all.
 enum Acknowledgements {
   static let size = 8
 
-  /// Called by the child when a commit has returned. Without a parent there is nothing left to do.
+  /// Sends an acknowledgement; the child calls this when a commit has returned. Without a parent the child exits.
   static func send(_ count: Int) {
     var number = UInt64(count).littleEndian
     // Safety: the pointer is valid for the call, and the number has eight bytes.
@@ -25,11 +25,11 @@ enum Acknowledgements {
   }
 }
 
-/// The child that writes, seen from the parent.
+/// The parent's view of the child process that writes.
 struct WriterProcess {
-  /// How a child ended.
+  /// The end of a child process.
   struct Outcome {
-    /// Batches that it acknowledged, in all.
+    /// The total number of batches that were acknowledged.
     let acknowledged: Int
     let wasKilled: Bool
     let seconds: Double
@@ -39,8 +39,8 @@ struct WriterProcess {
   let workload: Workload
   let metrics: String
 
-  /// Runs the child from a batch on. With `killAfter` it is killed by SIGKILL once it has acknowledged so
-  /// many batches, wherever it is by then.
+  /// Runs the child from a batch on. With `killAfter` it is killed by SIGKILL once it has acknowledged that many
+  /// batches, whatever it does at that time.
   func run(from firstBatch: Int, killAfter: Int?) throws -> Outcome {
     let process = Process()
     let pipe = Pipe()
@@ -78,7 +78,7 @@ struct WriterProcess {
   }
 }
 
-/// Why the job failed.
+/// The reason why the job failed.
 struct JobError: Error, CustomStringConvertible {
   let description: String
   init(_ description: String) { self.description = description }

@@ -3,12 +3,12 @@ import Varve
 import VarveEngine
 import VarveInspection
 
-/// The database that every command begins with, and how it is opened.
+/// The database argument that every command begins with, and the ways to open it.
 struct DatabaseArgument: ParsableArguments {
   @Argument(help: ArgumentHelp("The directory of the database.", valueName: "database"), completion: .directory)
   var path: String
 
-  /// Opens without writing anything, and closes at the end of `body`.
+  /// Opens the engine without writing to the database, and closes it at the end of `body`.
   func reading<Result>(_ body: (Engine) throws -> Result) throws -> Result {
     var options = EngineOptions()
     options.readOnly = true
@@ -16,7 +16,8 @@ struct DatabaseArgument: ParsableArguments {
     return try open(options, body)
   }
 
-  /// Opens for writing, and closes at the end of `body`. Only `create` makes what is missing.
+  /// Opens the engine for writing, and closes it at the end of `body`. A missing database is created only if `create`
+  /// is true.
   func writing<Result>(create: Bool = false, _ body: (Engine) throws -> Result) throws -> Result {
     var options = EngineOptions()
     options.createIfMissing = create
@@ -24,7 +25,7 @@ struct DatabaseArgument: ParsableArguments {
     return try open(options, body)
   }
 
-  /// Opens the objects without their types, and without writing anything, and closes at the end of `body`.
+  /// Opens an inspector, which needs no types of objects and does not write, and closes it at the end of `body`.
   func inspecting<Result>(_ body: (DatabaseInspector) throws -> Result) throws -> Result {
     let inspector = try DatabaseInspector.open(at: path)
     let result: Result
@@ -39,7 +40,8 @@ struct DatabaseArgument: ParsableArguments {
     return result
   }
 
-  /// Opens the database of objects for writing, and closes at the end of `body`. Only `create` makes what is missing.
+  /// Opens the object database for writing, and closes it at the end of `body`. A missing database is created only if
+  /// `create` is true.
   func writingObjects<Result>(create: Bool, _ body: (Database) throws -> Result) throws -> Result {
     var options = DatabaseOptions()
     options.createsIfMissing = create
@@ -72,18 +74,18 @@ struct DatabaseArgument: ParsableArguments {
   }
 }
 
-/// Which column family a command is about.
+/// The column family that a command reads or changes.
 struct FamilyOption: ParsableArguments {
   @Option(name: [.short, .long], help: "The column family; without it the default one.")
   var family: String?
 
-  /// The family. Throws where there is none of that name.
+  /// Returns the family. Throws if no family has the name.
   func find(in engine: Engine) throws -> ColumnFamily {
     guard let family else { return engine.defaultFamily }
     return try engine.family(named: family)
   }
 
-  /// The family, made where it is missing and `create` allows it.
+  /// Returns the family, which is created if it is missing and `create` is true.
   func find(in engine: Engine, create: Bool) throws -> ColumnFamily {
     guard let family else { return engine.defaultFamily }
     return try engine.findFamily(named: family, create: create)
@@ -91,7 +93,7 @@ struct FamilyOption: ParsableArguments {
 }
 
 extension Engine {
-  /// The family with a name, made where it is missing and `create` allows it.
+  /// Returns the family with a name, which is created if it is missing and `create` is true.
   func findFamily(named name: String, create: Bool) throws -> ColumnFamily {
     if let family = families.first(where: { $0.name == name }) { return family }
     guard create else { return try family(named: name) }
@@ -107,7 +109,7 @@ extension Engine {
   }
 }
 
-/// The way past the rule that families of the object floor are not written to.
+/// The option that permits writing to the families of the object database directly.
 struct RawOption: ParsableArguments {
   @Flag(
     help: ArgumentHelp(
@@ -118,7 +120,7 @@ struct RawOption: ParsableArguments {
         """))
   var raw = false
 
-  /// Throws for a family of the object floor without `--raw`.
+  /// Throws for a family of the object database without `--raw`.
   func check(_ family: String?) throws {
     guard let family, !raw, ObjectFamily(family) != nil else { return }
     throw ToolError(
@@ -128,18 +130,18 @@ struct RawOption: ParsableArguments {
   }
 }
 
-/// How a command prints.
+/// The option for the output format of a command.
 struct OutputOption: ParsableArguments {
   @Flag(help: "Print JSON, one object a line, for programs.")
   var json = false
 }
 
-/// How keys and values are written on the command line and in text output.
+/// The option for the form of keys and values on the command line and in text output.
 struct HexOption: ParsableArguments {
   @Flag(help: "Keys and values are hexadecimal digits, on the command line and in what is printed.")
   var hex = false
 
-  /// The bytes that an argument stands for.
+  /// Returns the bytes that an argument represents.
   func bytes(_ argument: String, _ name: String) throws -> [UInt8] {
     guard hex else { return Array(argument.utf8) }
     guard let bytes = HexText.bytes(argument) else {
@@ -148,7 +150,7 @@ struct HexOption: ParsableArguments {
     return bytes
   }
 
-  /// Bytes as they are printed for people.
+  /// Returns bytes as text for people.
   func text(_ bytes: [UInt8]) -> String { hex ? HexText.text(bytes) : PrintableText.text(bytes) }
 }
 
@@ -169,7 +171,7 @@ struct RangeOptions: ParsableArguments {
     }
   }
 
-  /// The bounds of a cursor.
+  /// Returns the bounds of a cursor for the range.
   func bounds(_ hex: HexOption) throws -> CursorBounds {
     if let prefix { return .prefix(try hex.bytes(prefix, "--prefix")) }
     return CursorBounds(lower: try lower(hex), upper: try upper(hex))

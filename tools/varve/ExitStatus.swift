@@ -8,22 +8,24 @@ import VarveEngine
   import Glibc
 #endif
 
-/// What the process ends with. The numbers are a fixed interface: scripts rely on them.
+/// The exit status of the process. The numbers are a fixed interface: scripts rely on them.
 enum ExitStatus: Int32 {
-  /// All is well, and the answer is yes.
+  /// Success, or a positive answer.
   case good = 0
-  /// Negative answer: the key is absent, or damage was found.
+  /// A negative answer: the key is absent, or damage was found.
   case answerIsNo = 1
-  /// The command line makes no sense.
+  /// The command line is not valid.
   case usage = 2
   /// The database or a file can't be opened, read or written.
   case cannotOpen = 3
 
-  /// Thrown by a command that has said all there is to say.
+  /// The error that a command throws after it has reported everything itself.
   var asError: ExitCode { ExitCode(rawValue) }
 
-  /// Which status an error of the engine means. A value that no command should have been given is
-  /// usage; everything else is the database's state or the system's.
+  /// Creates the status of an engine error.
+  ///
+  /// A value that should not have been passed to a command is a usage error. All other errors concern the state of the
+  /// database or of the system.
   init(_ error: EngineError) {
     switch error.code {
     case .invalidArgument, .limitExceeded: self = .usage
@@ -31,7 +33,7 @@ enum ExitStatus: Int32 {
     }
   }
 
-  /// Which status an error of the database of objects means.
+  /// Creates the status of an error of the object database.
   init(_ error: DatabaseError) {
     switch (error.code, error.cause) {
     case (_, let cause as EngineError): self.init(cause)
@@ -41,7 +43,7 @@ enum ExitStatus: Int32 {
     }
   }
 
-  /// Ends the process, with the error on standard error: a line for people, an object with `--json`.
+  /// Reports the error on standard error, as a line for people or as an object with `--json`, and ends the process.
   static func end(with error: any Error, asJSON: Bool) -> Never {
     switch error {
     case let error as EngineError:
@@ -58,7 +60,9 @@ enum ExitStatus: Int32 {
     }
   }
 
-  /// Help, versions and mistakes on the command line. The parser's own status for usage is 64.
+  /// Ends the process after a request for help or the version, or an error on the command line.
+  ///
+  /// The parser's own status for usage errors is 64.
   private static func endAsParser(with error: any Error) -> Never {
     let code = VarveCommand.exitCode(for: error)
     guard code == .validationFailure else { VarveCommand.exit(withError: error) }
@@ -71,7 +75,7 @@ enum ExitStatus: Int32 {
   }
 }
 
-/// What went wrong outside the engine, with the status that it means.
+/// An error outside the engine, with its exit status.
 struct ToolError: Error {
   let status: ExitStatus
   let message: String
@@ -83,7 +87,7 @@ struct ToolError: Error {
     self.file = file
   }
 
-  /// A system call failed.
+  /// Returns the error for a failed system call, with the text of `errno`.
   static func system(_ call: String, file: String) -> ToolError {
     let number = errno
     let text = unsafe String(cString: strerror(number))
@@ -91,14 +95,14 @@ struct ToolError: Error {
   }
 }
 
-/// An error as one object: what `--json` prints on standard error.
+/// An error as one JSON object, as `--json` prints it on standard error.
 struct ErrorRow: Encodable {
   struct Detail: Encodable {
     let code: String
     let message: String
     var file: String?
     var offset: UInt64?
-    /// What an error of the database of objects is about.
+    /// The collection that an error of the object database concerns.
     var collection: String?
     var key: String?
   }
@@ -111,7 +115,7 @@ struct ErrorRow: Encodable {
   }
 
   init(_ error: DatabaseError) {
-    // If the engine failed, its own message and location say more than what this layer adds.
+    // If the engine failed, its message and location are more specific than those of this layer.
     if let cause = error.cause as? EngineError, error.collection == nil {
       self.init(cause)
       return
@@ -122,7 +126,7 @@ struct ErrorRow: Encodable {
       Detail(code: error.code.description, message: message, collection: error.collection, key: error.key))
   }
 
-  /// Of an error whatever it is.
+  /// Creates the object for an error of any type.
   init(any error: any Error) {
     switch error {
     case let error as DatabaseError: self.init(error)

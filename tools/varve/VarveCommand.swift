@@ -1,11 +1,10 @@
 import ArgumentParser
 import VarveEngine
 
-/// `varve`: looks into a database, changes it, and checks it, from the command line.
+/// The command-line tool `varve`, which inspects, changes and checks a database.
 ///
-/// The exit status is part of the interface: 0 success, 1 negative answer (a key that is absent, damage
-/// that was found), 2 usage, 3 the database or a file can't be opened, read or written. `ExitStatus`
-/// says which error is which.
+/// The exit status is part of the interface: 0 success, 1 negative answer (an absent key, or damage that was found), 2
+/// usage, 3 the database or a file can't be opened, read or written. `ExitStatus` maps errors to these.
 @main
 struct VarveCommand: ParsableCommand {
   static let configuration = CommandConfiguration(

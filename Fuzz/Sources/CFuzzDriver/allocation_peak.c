@@ -25,7 +25,7 @@ extern void *__libc_realloc(void *memory, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 extern void __libc_free(void *memory);
 
-// In the program itself thread-local variables need no allocation.
+// Thread-local variables in the program itself need no allocation.
 static _Thread_local bool is_measuring;
 static _Thread_local ptrdiff_t live;
 static _Thread_local ptrdiff_t peak;
@@ -63,7 +63,7 @@ void free(void *memory) {
   __libc_free(memory);
 }
 
-// Large blocks are mapped.
+// Large blocks are allocated by mmap, so it is counted too.
 void *mmap(void *address, size_t size, int protection, int flags, int file, off_t offset) {
   void *memory = (void *)syscall(SYS_mmap, address, size, protection, flags, file, offset);
   if (is_measuring && memory != MAP_FAILED) add((ptrdiff_t)size);

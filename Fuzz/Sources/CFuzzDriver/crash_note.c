@@ -20,7 +20,7 @@ static size_t digits(char *out, uint64_t value) {
   return count;
 }
 
-// Only what a signal handler may call.
+// Prints the note, using only functions that a signal handler may call.
 static void print_note(int number) {
   char text[256];
   size_t size = 0;
@@ -43,7 +43,7 @@ static void print_note(int number) {
 }
 
 void crash_note_install(void) {
-  // Each line at once, also into a file.
+  // Flush each line at once, also into a file.
   setvbuf(stdout, NULL, _IOLBF, 0);
   static const int numbers[] = {SIGILL, SIGTRAP, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGALRM};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) signal(numbers[i], print_note);

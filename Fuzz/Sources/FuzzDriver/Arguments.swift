@@ -1,7 +1,7 @@
 import Foundation
 import FuzzTargets
 
-/// What the command line asks for.
+/// The arguments of the command line.
 struct Arguments {
   struct Mistake: Error, CustomStringConvertible {
     let description: String

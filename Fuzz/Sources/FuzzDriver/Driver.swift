@@ -2,7 +2,7 @@ import CFuzzDriver
 import Foundation
 import FuzzTargets
 
-/// Executes the inputs of one target and says how that went.
+/// Executes the inputs of one target and reports the results.
 final class Driver {
   private let target: FuzzTarget
   private let arguments: Arguments
@@ -18,7 +18,7 @@ final class Driver {
     crash_note_run(target.rawValue, arguments.seed)
   }
 
-  /// False at the first fault, which is printed with how to replay it.
+  /// Runs all executions. Returns false at the first fault, which is printed with the arguments to replay it.
   func run() throws -> Bool {
     if let index = arguments.replay { return try replay(index) }
     let clock = ContinuousClock()

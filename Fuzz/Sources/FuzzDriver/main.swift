@@ -2,7 +2,7 @@ import CFuzzDriver
 import Foundation
 import FuzzTargets
 
-// Runs damaged inputs through the targets, in an order that a seed gives.
+// Runs damaged inputs through the targets, in an order that a seed determines.
 //
 //     varve-fuzz                          every target, 100,000 executions each, a seed of today
 //     varve-fuzz block log --executions 10000000 --seed 7

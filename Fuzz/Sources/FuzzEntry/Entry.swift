@@ -8,7 +8,7 @@ import FuzzTargets
   import Musl
 #endif
 
-// The targets as libFuzzer calls them. Which one, the environment says: VARVE_FUZZ_TARGET.
+// The entry points that libFuzzer calls. The environment variable VARVE_FUZZ_TARGET names the target.
 
 private let target: FuzzTarget = {
   guard let name = getenv("VARVE_FUZZ_TARGET"), let target = FuzzTarget(rawValue: String(cString: name)) else {
@@ -17,10 +17,10 @@ private let target: FuzzTarget = {
   return target
 }()
 
-/// Not guarded by pages: the address sanitizer watches the heap closer than these could.
+/// The memory of the inputs. The address sanitizer checks the heap more closely than guard pages could.
 nonisolated(unsafe) private let memory = GuardedMemory()
 
-/// One execution. A fault ends the process, as a trap does: libFuzzer then keeps the input.
+/// Runs one execution. A fault ends the process as a trap does, so that libFuzzer keeps the input.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func testOneInput(_ data: UnsafePointer<UInt8>?, _ size: Int) -> CInt {
   let bytes = [UInt8](UnsafeBufferPointer(start: data, count: size))
@@ -35,7 +35,8 @@ public func testOneInput(_ data: UnsafePointer<UInt8>?, _ size: Int) -> CInt {
 @_silgen_name("LLVMFuzzerMutate")
 private func mutate(_ data: UnsafeMutablePointer<UInt8>, _ size: Int, _ sizeMaximum: Int) -> Int
 
-/// libFuzzer's own changes, and then right checksums: otherwise no code after a checksum would be reached.
+/// Applies libFuzzer's own changes and then corrects the checksums: otherwise no code after a checksum would be
+/// reached.
 @_cdecl("LLVMFuzzerCustomMutator")
 public func customMutator(
   _ data: UnsafeMutablePointer<UInt8>, _ size: Int, _ sizeMaximum: Int, _ seed: CUnsignedInt

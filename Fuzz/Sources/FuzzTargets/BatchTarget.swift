@@ -1,6 +1,6 @@
 @testable import VarveEngine
 
-/// Input: the payload of a batch.
+/// The target for the payload of a batch.
 enum BatchTarget {
   static func read(_ input: ByteView) throws {
     var reader = BatchReader(input, file: "log")
@@ -9,7 +9,7 @@ enum BatchTarget {
     try rewrite(entries)
   }
 
-  /// The entries, written again, are read as the same entries.
+  /// Checks that the entries, written again, are read as the same entries.
   static func rewrite(_ entries: [BatchReader.Entry]) throws {
     var batch = WriteBatch(capacity: 0)
     var size = 0
@@ -41,7 +41,7 @@ enum BatchTarget {
   }
 }
 
-/// What was written by the engine can be read: an error is a failure.
+/// Runs a read of data that the engine has written, where an error is a failure.
 func again<R>(_ body: () throws(EngineError) -> R) throws -> R {
   do throws(EngineError) {
     return try body()

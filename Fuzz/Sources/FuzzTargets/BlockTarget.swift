@@ -1,6 +1,6 @@
 @testable import VarveEngine
 
-/// Input: the content of a data block.
+/// The target for the content of a data block.
 enum BlockTarget {
   static func read(_ input: ByteView) throws {
     try Block.validate(input)
@@ -10,8 +10,8 @@ enum BlockTarget {
     if isRegular { try rebuild(block) }
   }
 
-  /// Touches every byte of every row. Returns whether the rows ascend, and the heads are those of their
-  /// keys: what a checksum vouches for, and `Block.validate` doesn't.
+  /// Reads every byte of every row. Returns whether the rows ascend and the heads are those of their keys, which a
+  /// checksum guarantees and `Block.validate` does not check.
   static func readRows(_ block: Block) throws -> Bool {
     var previous = ByteWriter()
     var current = ByteWriter()
@@ -39,7 +39,7 @@ enum BlockTarget {
     return isRegular
   }
 
-  /// Searches for some keys; of a regular block the answer is known.
+  /// Searches for some keys. In a regular block the correct results are known.
   static func search(_ block: Block, isRegular: Bool, probe: ByteView) throws {
     var key = ByteWriter()
     let step = max(1, block.rowCount / 16)
@@ -64,9 +64,9 @@ enum BlockTarget {
     }
   }
 
-  /// The rows, built again, are the same rows.
+  /// Checks that the rows, built again, are the same rows.
   private static func rebuild(_ block: Block) throws {
-    // Few bytes may stand for many long keys: what they share is stored once.
+    // A few bytes may represent many long keys, because their common prefix is stored once.
     guard block.rowCount * block.keySizeMaximum <= 64 << 10 else { return }
     var builder = BlockBuilder(capacity: 256)
     var key = ByteWriter()

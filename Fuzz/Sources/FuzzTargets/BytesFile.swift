@@ -1,9 +1,9 @@
 @testable import VarveEngine
 
-/// A file that is bytes in memory, to be read.
+/// A read-only file of bytes in memory.
 ///
 /// # Safety
-/// The view outlives the file: an input lies still while its target runs.
+/// The view outlives the file, because an input is not moved while its target runs.
 @safe
 final class BytesFile: File, @unchecked Sendable {
   // Sendable: immutable.
@@ -35,7 +35,7 @@ final class BytesFile: File, @unchecked Sendable {
   private var refusal: EngineError { EngineError(.readOnly, "an input is only read", file: path) }
 }
 
-/// A directory of a few such files.
+/// A directory of files in memory.
 final class BytesFileSystem: FileSystem {
   private let files: [BytesFile]
 

@@ -1,6 +1,6 @@
 @testable import VarveEngine
 
-/// Input: codec (1), size of the content (2), packed bytes.
+/// The target for compression. The input is: codec (1), size of the content (2), compressed bytes.
 enum CompressionTarget {
   static let headerSize = 3
 
@@ -15,7 +15,7 @@ enum CompressionTarget {
     unsafe try codec.decompress(packed, into: memory.buffer)
   }
 
-  /// What is packed unpacks to itself.
+  /// Checks that compressed content is restored unchanged.
   private static func roundTrip(_ content: ByteView, _ codec: Compression) throws {
     var packed = ByteWriter()
     guard codec.compress(content, appendingTo: &packed) else {

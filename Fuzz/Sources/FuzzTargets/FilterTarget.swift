@@ -1,9 +1,9 @@
 @testable import VarveEngine
 
-/// Input: a Bloom filter, and the same bytes as keys to be put into one.
+/// The target for Bloom filters. The input is a filter, and the same bytes are also used as keys of a new filter.
 enum FilterTarget {
   static func read(_ input: ByteView) throws {
-    // A search is safe in any bytes, before they are validated.
+    // A search must be safe in any bytes, even before they are validated.
     var hash: UInt64 = 0x9e37_79b9_7f4a_7c15
     var isEverythingThere = true
     for _ in 0..<16 {
@@ -17,7 +17,7 @@ enum FilterTarget {
     try BloomFilter.validate(input)
   }
 
-  /// Every key of a filter is found in it.
+  /// Checks that every key of a filter is found in it.
   private static func build(_ input: ByteView) throws {
     guard let first = input.isEmpty ? nil : input[0] else { return }
     let keySize = 1 + Int(first & 31)

@@ -1,9 +1,9 @@
 @testable import VarveEngine
 
-/// Input: the footer of a table.
+/// The target for the footer of a table.
 enum FooterTarget {
   static func read(_ input: ByteView) throws {
-    // The size that the footer itself names, so that what follows is reached.
+    // The file size is the one that the footer itself names, so that the code after that check is reached.
     let fileSize = input.count >= 16 ? input.load(8, as: UInt64.self) : 0
     let footer = try TableFooter(input, fileSize: fileSize, path: "table")
     var writer = ByteWriter()
@@ -17,7 +17,7 @@ enum FooterTarget {
   }
 }
 
-/// Input: the content of a properties block.
+/// The target for the content of a properties block.
 enum PropertiesTarget {
   static func read(_ input: ByteView) throws {
     let properties = try TableProperties(input, path: "table", offset: 0)

@@ -1,6 +1,8 @@
 @testable import VarveEngine
 
-/// Valid inputs of each target, built by the own writers of engine and object floor: the same seed gives the same bytes.
+/// Builds valid inputs of each target with the writers of the engine and the object database.
+///
+/// The same seed yields the same bytes.
 enum FuzzCorpus {
   static func build(_ target: FuzzTarget, count: Int, seed: UInt64) -> [[UInt8]] {
     var random = SeededRandom(seed: seed)
@@ -53,7 +55,7 @@ enum FuzzCorpus {
     var value: [UInt8]
   }
 
-  /// Sorted rows without two of one internal key.
+  /// Returns sorted rows, no two of which have the same internal key.
   static func rows(_ count: Int, _ random: inout SeededRandom) -> [Row] {
     let isUniform = random.oneIn(3)
     let kinds: [EntryKind] = [.put, .put, .put, .delete, .singleDelete, .merge]
@@ -170,7 +172,7 @@ enum FuzzCorpus {
     var sequences: [UInt64]
   }
 
-  /// Ranges that ascend, each with sequences that descend.
+  /// Returns ascending ranges, each with descending sequence numbers.
   private static func fragments(_ random: inout SeededRandom) -> [Fragment] {
     let keys = Set((0..<random.below(20)).map { _ in key(&random) }).sorted { $0.lexicographicallyPrecedes($1) }
     return zip(keys, keys.dropFirst()).compactMap { start, end in

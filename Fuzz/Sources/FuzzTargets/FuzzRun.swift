@@ -1,20 +1,20 @@
-/// Inputs of one target, numbered: input `index` of `seed` is always the same bytes.
+/// The numbered inputs of one target: input `index` of a seed is always the same bytes.
 package struct FuzzRun: Sendable {
   package let target: FuzzTarget
   package let seed: UInt64
   private let corpus: [[UInt8]]
 
-  /// A run over the built inputs of the seed and those that were kept from earlier runs.
+  /// Creates a run over the built inputs of the seed and the inputs kept from earlier runs.
   package init(_ target: FuzzTarget, seed: UInt64, kept: [[UInt8]] = []) {
     self.target = target
     self.seed = seed
     corpus = FuzzCorpus.build(target, count: 48, seed: seed ^ 0x5eed) + kept.filter { !$0.isEmpty }
   }
 
-  /// How many inputs stand at the beginning as they were built: `input` gives them first, undamaged.
+  /// The number of undamaged inputs, which `input` returns first.
   package var builtCount: UInt64 { UInt64(corpus.count) }
 
-  /// The input with a number: first the corpus as it is, then damaged ones, most of them with right
+  /// Returns the input with a number: first the undamaged corpus, then damaged inputs, most of them with correct
   /// checksums.
   package func input(_ index: UInt64) -> [UInt8] {
     if index < builtCount { return corpus[Int(index)] }
@@ -25,6 +25,6 @@ package struct FuzzRun: Sendable {
     return bytes
   }
 
-  /// Makes checksums right: for other drivers.
+  /// Corrects checksums, for other drivers.
   package static func seal(_ bytes: inout [UInt8], _ target: FuzzTarget) { Sealer.seal(&bytes, target) }
 }

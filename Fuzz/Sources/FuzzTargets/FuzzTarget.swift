@@ -2,40 +2,39 @@ import Varve
 
 @testable import VarveEngine
 
-/// Something that a target found and that must not be: a lost round trip, a wrong answer, an error of a
-/// code that no bytes may lead to.
+/// A failure that a target found: a lost round trip, a wrong answer, or an error with a code that no bytes may lead to.
 package struct FuzzFailure: Error, CustomStringConvertible {
   package let description: String
 
   init(_ description: String) { self.description = description }
 }
 
-/// What became of an input.
+/// The result of reading an input.
 package enum FuzzOutcome: Sendable, Hashable {
-  /// It was read to its end.
+  /// The input was read to its end.
   case accepted
-  /// It was damage to the reader: `.corruption`; to one of keys `.invalidKey`.
+  /// The reader reported damage: `.corruption`, or `.invalidKey` for keys.
   case damaged
-  /// It needs what this version does not know: `.unsupportedFormat`, `.unsupportedVersion`.
+  /// The input needs a feature that this version does not have: `.unsupportedFormat`, `.unsupportedVersion`.
   case unsupported
 }
 
 /// The readers of bytes from disk, each as a function of bytes.
 ///
 /// # Invariants of every target, whatever the bytes are
-/// 1. It returns. It neither stops the program nor reads outside its input, which lies at the edge of a
+/// 1. It returns. It neither stops the program nor reads outside its input, which is placed at the edge of a
 ///    page that can't be read (`GuardedMemory`).
 /// 2. The only errors are those of `FuzzOutcome`.
 /// 3. It allocates at most `allocationBound(inputSize:)` bytes at a time.
-/// 4. What was read and is written again is read as the same.
+/// 4. Data that was read and is written again is read as the same data.
 package enum FuzzTarget: String, CaseIterable, Sendable {
   /// Entries of a batch, as they are in the log.
   case batch
   /// The content of a data block.
   case block
-  /// A record of the catalog of the object floor.
+  /// A record of the catalog of the object database.
   case catalog
-  /// A packed block: codec, size, bytes.
+  /// A compressed block: codec, size, bytes.
   case compression
   /// An entry of the feed of changes, its own record, or one of its keys.
   case feed
@@ -61,7 +60,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
   case propertyList
   /// The content of a block of range tombstones.
   case rangeTombstones
-  /// What a row says before its object, or before its metadata.
+  /// The header of a row before its object, or before its metadata.
   case rowHeader
   /// A whole table.
   case table
@@ -70,7 +69,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
   /// The payload of a MANIFEST record.
   case versionEdit
 
-  /// Reads `bytes`, which lie in `memory` during the call.
+  /// Reads `bytes`, which are in `memory` during the call.
   package func run(_ bytes: [UInt8], in memory: GuardedMemory) throws(FuzzFailure) -> FuzzOutcome {
     do {
       try read(memory.copyIn(bytes))
@@ -120,13 +119,15 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     }
   }
 
-  /// The bytes that a run may have allocated at one time. What an input announces is not a reason to
-  /// allocate; only what it holds is. A packed block may unpack to 32,768 times its size.
+  /// Returns the number of bytes that a run may have allocated at one time.
+  ///
+  /// A size that an input announces is not a reason to allocate; only the bytes that it contains are. A compressed
+  /// block may unpack to 32,768 times its size.
   package func allocationBound(inputSize: Int) -> Int {
     let fixed = 1 << 20
     switch self {
     case .table: return fixed + inputSize * 40_000
-    // Of a string in a property list each reference makes a copy.
+    // Each reference to a string in a property list makes a copy.
     case .propertyList: return fixed + inputSize * (400 + inputSize)
     case .batch, .block, .catalog, .compression, .feed, .filter, .footer, .index, .jsonValue, .key, .keyRange, .log,
       .manifest, .properties, .rangeTombstones, .rowHeader, .value, .versionEdit:
@@ -134,7 +135,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     }
   }
 
-  /// Larger inputs find nothing that smaller ones don't, and cost more.
+  /// The maximum size of an input: larger ones find no further faults, and cost more.
   package static let inputSizeMaximum = 256 << 10
 }
 

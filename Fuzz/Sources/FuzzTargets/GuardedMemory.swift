@@ -8,21 +8,20 @@
   import Musl
 #endif
 
-/// Memory between two pages that can't be touched: a read outside an input ends the process at once,
-/// also without a sanitizer.
+/// Memory between two inaccessible pages: a read outside an input ends the process at once, even without a sanitizer.
 ///
-/// An input lies at the end of the memory, or at its beginning if its size is a multiple of 8 and odd in
-/// eights; so both edges are watched.
+/// An input is at the end of the memory, or at its beginning if its size is an odd multiple of 8, so both edges are
+/// checked.
 ///
 /// # Safety
-/// Owner of the mapping. The view of an input is valid until the next one is placed.
+/// The object owns the mapping. The view of an input is valid until the next one is copied in.
 @safe
 package final class GuardedMemory {
   private let base: UnsafeMutableRawPointer
   private let pageSize: Int
   private let capacity: Int
 
-  /// Room for inputs of the largest size.
+  /// Creates memory for inputs of the largest size.
   package init() {
     pageSize = Int(getpagesize())
     capacity = (FuzzTarget.inputSizeMaximum + pageSize - 1) / pageSize * pageSize

@@ -1,6 +1,6 @@
 @testable import VarveEngine
 
-/// Input: the content of an index block.
+/// The target for the content of an index block.
 enum IndexTarget {
   static func read(_ input: ByteView) throws {
     try IndexBlock.validate(input)
@@ -10,13 +10,13 @@ enum IndexTarget {
     try rebuild(index)
   }
 
-  /// The entries, built again, are the same entries.
+  /// Checks that the entries, built again, are the same entries.
   private static func rebuild(_ index: IndexBlock) throws {
     var builder = IndexColumnsBuilder()
     for row in 0..<index.rowCount { builder.add(index.entries.entry(row)) }
     var writer = ByteWriter()
     builder.append(firstOffset: index.rowCount > 0 ? index.entries.handle(0).offset : 0, to: &writer)
-    // The columns are validated in front of a block.
+    // The columns are validated at the position before a block.
     var block = BlockBuilder(capacity: 256)
     writer.append(block.finish())
     do throws(EngineError) {

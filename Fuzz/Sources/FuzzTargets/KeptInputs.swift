@@ -1,11 +1,11 @@
 package import Foundation
 
-/// The inputs that were found once, in `Fuzz/Corpus/<target>/`: they are run at every test for ever.
+/// The inputs that found a fault once, in `Fuzz/Corpus/<target>/`. Every test run replays them.
 package enum KeptInputs {
   package static let directory = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
     .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("Corpus")
 
-  /// Names and bytes, in the order of the names.
+  /// Returns the names and bytes of the inputs, in the order of the names.
   package static func load(_ target: FuzzTarget) throws -> [(name: String, bytes: [UInt8])] {
     let folder = directory.appendingPathComponent(target.rawValue)
     guard FileManager.default.fileExists(atPath: folder.path) else { return [] }
@@ -15,7 +15,7 @@ package enum KeptInputs {
     }
   }
 
-  /// Keeps an input under a name and returns its path.
+  /// Stores an input under a name, and returns its path.
   package static func keep(_ bytes: [UInt8], _ target: FuzzTarget, name: String) throws -> String {
     let folder = directory.appendingPathComponent(target.rawValue)
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

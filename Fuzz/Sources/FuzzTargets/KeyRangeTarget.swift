@@ -1,9 +1,11 @@
 @testable import VarveEngine
 
-/// Input: flags (1), then up to six keys, each a size (1, of which five bits count) and its bytes. What is
-/// missing is empty.
+/// The target for ranges of keys.
 ///
-/// Ranges are compared with what they mean: the keys of a small set that they hold.
+/// The input is: flags (1), then up to six keys, each a size (1, of which five bits count) and its bytes. Missing keys
+/// are empty.
+///
+/// Ranges are compared with the set of keys that they contain, of a small set of keys.
 enum KeyRangeTarget {
   static func read(_ input: ByteView) throws {
     var reader = ByteReader(input)
@@ -13,7 +15,7 @@ enum KeyRangeTarget {
       let size = reader.isAtEnd ? 0 : Int(try reader.integer(UInt8.self) & 31)
       keys.append(try reader.bytes(min(size, reader.remaining)).bytes)
     }
-    // With each key the next one in the order.
+    // The candidates are each key and its successor.
     let candidates = keys + keys.map { $0 + [0] }
     try checkPrefix(keys[0], candidates + keys.map { keys[0] + $0 })
     let left = range(keys[0], keys[1], flags & 1 != 0, flags & 2 != 0)

@@ -1,6 +1,6 @@
 @testable import VarveEngine
 
-/// Valid inputs of the log: one or two segments of a chain.
+/// Builds valid inputs of the log: one or two segments of a chain.
 enum LogInputs {
   static func build(_ random: inout SeededRandom) -> [UInt8] {
     let lifeID = random.next()
@@ -43,7 +43,7 @@ enum LogInputs {
     return writer.bytes
   }
 
-  /// A record's payload and the sequence after it.
+  /// Returns the kind and the payload of a record, and the sequence number after it.
   private static func payload(
     _ sequence: UInt64, _ random: inout SeededRandom
   ) -> (LogFormat.RecordKind, [UInt8], UInt64) {

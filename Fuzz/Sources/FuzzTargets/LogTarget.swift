@@ -1,7 +1,9 @@
 @testable import VarveEngine
 
-/// Input: size of the first segment (4), where an earlier recovery cut it, 0 for nowhere (4), then two
-/// segments, numbers 7 and 8, one after the other. The second may be missing.
+/// The target for the log.
+///
+/// The input is: size of the first segment (4), the position at which an earlier recovery cut it, or 0 for none (4),
+/// then two segments with the numbers 7 and 8, one after the other. The second may be missing.
 enum LogTarget {
   static let headerSize = 8
   static let first = FileNumber(7)
@@ -18,12 +20,12 @@ enum LogTarget {
       BytesFile(segments.dropFirst(middle), path: "db/000008.log"),
     ]
     for (file, number) in zip(files, [first, second]) { try dump(file, number) }
-    // The life id that the header names, so that the cut is one of this life.
+    // The life id is the one that the header names, so that the cut belongs to this life.
     let lifeID = middle >= 32 ? segments.load(24, as: UInt64.self) : 0
     try recover(files, cut: cut == 0 ? nil : LogRecovery.Cut(lifeID: lifeID, end: cut))
   }
 
-  /// Everything that can be shown of a segment is shown; damage is an error as with every read.
+  /// Dumps everything that can be shown of a segment. Damage is an error, as for every read.
   private static func dump(_ file: BytesFile, _ number: FileNumber) throws {
     var lineCount = 0
     do throws(EngineError) {
@@ -80,7 +82,7 @@ enum LogTarget {
     }
   }
 
-  /// Entries that are logged again are read as the same entries with the same sequences.
+  /// Checks that entries that are logged again are read as the same entries with the same sequence numbers.
   private static func rewrite(_ sequences: [SequenceNumber], _ entries: [BatchReader.Entry]) throws {
     var builder = LogEntriesBuilder(capacity: 64)
     for (sequence, entry) in zip(sequences, entries) {

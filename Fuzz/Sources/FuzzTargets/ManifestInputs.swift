@@ -1,8 +1,8 @@
 @testable import VarveEngine
 
-/// Valid inputs of the MANIFEST: a snapshot and edits that follow from it.
+/// Builds valid inputs of the MANIFEST: a snapshot and edits that follow it.
 enum ManifestInputs {
-  /// One edit that is a whole state.
+  /// Returns one edit that is a whole state.
   static func edit(_ random: inout SeededRandom) -> [UInt8] {
     var number: UInt64 = 10
     return encoded(snapshot(databaseID: random.next(), &number, &random))
@@ -66,7 +66,7 @@ enum ManifestInputs {
     return edit
   }
 
-  /// Tables of level 0 and of one deeper level, which don't overlap there.
+  /// Adds tables of level 0 and of one deeper level, where they don't overlap.
   private static func addTables(
     _ family: FamilyID, to edit: inout VersionEdit, _ number: inout UInt64, _ random: inout SeededRandom
   ) {
@@ -85,7 +85,7 @@ enum ManifestInputs {
   private static func table(
     _ number: UInt64, _ smallest: String, _ largest: String, _ random: inout SeededRandom
   ) -> TableMetadata {
-    // Sequences of their own, so that tables of level 0 have an order.
+    // Each table has its own range of sequence numbers, so that tables of level 0 have an order.
     let sequence = SequenceNumber(number * 100)
     let last = SequenceNumber(number * 100 + 50)
     return [UInt8](smallest.utf8).withByteView { smallest in

@@ -1,6 +1,6 @@
 @testable import VarveEngine
 
-/// Input: a MANIFEST file, number 5.
+/// The target for a MANIFEST file with the number 5.
 enum ManifestTarget {
   static let number = FileNumber(5)
 
@@ -22,7 +22,7 @@ enum ManifestTarget {
   }
 }
 
-/// Input: the payload of a MANIFEST record.
+/// The target for the payload of a MANIFEST record.
 enum VersionEditTarget {
   static func read(_ input: ByteView) throws {
     let edit = try VersionEdit(decoding: input, file: "MANIFEST")
@@ -30,7 +30,7 @@ enum VersionEditTarget {
     try rewrite(try ManifestState(snapshot: edit))
   }
 
-  /// An edit, written again, is read as the same edit.
+  /// Checks that an edit, written again, is read as the same edit.
   static func rewrite(_ edit: VersionEdit) throws {
     var writer = ByteWriter()
     edit.encode(appendingTo: &writer)
@@ -38,7 +38,7 @@ enum VersionEditTarget {
     try require(copy == edit, "the edit changed: \(ManifestDump.lines(edit)) to \(ManifestDump.lines(copy))")
   }
 
-  /// A state, written as a snapshot, is read as the same state.
+  /// Checks that a state, written as a snapshot, is read as the same state.
   static func rewrite(_ state: ManifestState) throws {
     let snapshot = state.snapshotEdit()
     try rewrite(snapshot)

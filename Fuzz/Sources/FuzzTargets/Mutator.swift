@@ -1,4 +1,4 @@
-/// Damages inputs: bits, integers, lengths, pieces.
+/// Damages inputs by changing bits, integers, lengths and pieces.
 enum Mutator {
   private static let interesting: [UInt64] = [
     0, 1, 2, 7, 8, 15, 16, 17, 31, 32, 63, 64, 127, 128, 255, 256, 4_095, 4_096, 32_767, 32_768, 65_535, 65_536,
@@ -6,7 +6,7 @@ enum Mutator {
     1 << 63, .max - 4, .max,
   ]
 
-  /// One to four changes; pieces of `other` may come in.
+  /// Returns the input with one to four changes, which may insert pieces of `other`.
   static func mutate(_ input: [UInt8], with other: [UInt8], _ random: inout SeededRandom) -> [UInt8] {
     var bytes = input
     for _ in 0...random.below(4) { change(&bytes, other, &random) }
@@ -28,7 +28,7 @@ enum Mutator {
     case 8: bytes.insert(contentsOf: (0...random.below(16)).map { _ in UInt8(random.below(256)) }, at: location)
     case 9: splice(&bytes, other, at: location, &random)
     case 10:
-      // A piece again, somewhere else.
+      // Insert a copy of a piece at another position.
       let end = min(bytes.count, location + 1 + random.below(64))
       bytes.insert(contentsOf: Array(bytes[location..<end]), at: self.location(bytes.count, &random))
     case 11: copyInteger(&bytes, to: location, &random)
@@ -36,7 +36,7 @@ enum Mutator {
     }
   }
 
-  /// Formats keep their counts at the beginning or the end: half of all changes are there.
+  /// Returns a position. Formats store their counts at the beginning or the end, so half of all changes are there.
   private static func location(_ count: Int, _ random: inout SeededRandom) -> Int {
     let edge = min(count, 64)
     switch random.below(4) {
@@ -46,7 +46,7 @@ enum Mutator {
     }
   }
 
-  /// A length that can't be, or one that is off by a little.
+  /// Overwrites an integer with an impossible length, or with one that is off by a little.
   private static func overwrite(_ bytes: inout [UInt8], at location: Int, _ random: inout SeededRandom) {
     let width = [1, 2, 4, 8][random.below(4)]
     var value = interesting[random.below(interesting.count)]
@@ -62,8 +62,8 @@ enum Mutator {
     }
   }
 
-  /// An integer from somewhere else of the input: a handle that points at another block, a count that is
-  /// another's.
+  /// Copies an integer from another position of the input, such as a handle that points to another block, or a count of
+  /// another item.
   private static func copyInteger(_ bytes: inout [UInt8], to location: Int, _ random: inout SeededRandom) {
     let source = self.location(bytes.count, &random)
     let width = min([4, 8, 16][random.below(3)], bytes.count - max(source, location))

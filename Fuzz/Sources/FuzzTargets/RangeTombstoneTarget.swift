@@ -1,6 +1,6 @@
 @testable import VarveEngine
 
-/// Input: the content of a block of range tombstones.
+/// The target for the content of a block of range tombstones.
 enum RangeTombstoneTarget {
   static func read(_ input: ByteView) throws {
     let list = try RangeTombstoneBlock.read(input, path: "table", offset: 0)
@@ -18,7 +18,7 @@ enum RangeTombstoneTarget {
     }
   }
 
-  /// The order of the fragments, and what a search says at their ends.
+  /// Checks the order of the fragments, and the results of searches at their ends.
   private static func check(_ list: RangeTombstoneList) throws {
     for index in 0..<list.count {
       try require(list.start(index) < list.end(index), "fragment \(index) covers nothing")

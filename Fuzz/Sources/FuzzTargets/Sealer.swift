@@ -1,9 +1,9 @@
 @testable import VarveEngine
 
-/// Makes the checksums of a damaged input right again: else a checksum would stop almost every input, and
-/// no code after it would ever be tested.
+/// Corrects the checksums of a damaged input. Otherwise a checksum would stop almost every input, and the code after it
+/// would never be tested.
 ///
-/// Traverses the format as a reader does, as far as it can, and repairs checksums on the way.
+/// It traverses the format as a reader does, as far as it can, and corrects checksums on the way.
 enum Sealer {
   static func seal(_ bytes: inout [UInt8], _ target: FuzzTarget) {
     switch target {
@@ -41,7 +41,7 @@ enum Sealer {
     store(checksum(bytes, start + 120..<end, from: head) ^ seed, &bytes, at: start + 116)
   }
 
-  /// The footer, what it points at, and the blocks that the index names.
+  /// Corrects the footer, the blocks that it points to, and the blocks that the index names.
   private static func sealTable(_ bytes: inout [UInt8]) {
     let start = bytes.count - TableFormat.footerSize
     guard start >= 0 else { return }
@@ -85,7 +85,7 @@ enum Sealer {
     store(checksum(bytes, Int(handle.offset)..<covered, from: 0) ^ seed, &bytes, at: covered)
   }
 
-  /// What an index block names, if it can be read; at most 200 blocks.
+  /// Returns the handles in an index block if it can be read, at most 200.
   private static func entries(_ bytes: [UInt8], _ handle: BlockHandle) -> [BlockHandle] {
     guard let end = handle.end, end <= UInt64(bytes.count), handle.contentSize <= 1 << 20,
       let codec = Compression(rawValue: bytes[Int(end) - BlockTrailer.size]),

@@ -1,8 +1,8 @@
 @testable import VarveEngine
 
-/// Input: a whole table.
+/// The target for a whole table.
 enum TableTarget {
-  /// An index may name one block many times: an iteration takes no more steps than this.
+  /// The maximum number of steps of an iteration, because an index may name one block many times.
   private static let stepCountMaximum = 5_000
 
   static func read(_ input: ByteView) throws {
@@ -16,14 +16,14 @@ enum TableTarget {
     } catch {
       fault = error
     }
-    // What fails to verify is read all the same, as it would be by a program that did not verify.
+    // A table that fails verification is read nevertheless, as a program would that did not verify it.
     try attempt { () throws(EngineError) in _ = try table.properties() }
     try attempt { () throws(EngineError) in try TableDump.run(table) { _ in } }
     try scan(table, isIntact: fault == nil)
     if let fault { throw fault }
   }
 
-  /// Runs a read, which may throw what bytes may lead to.
+  /// Runs a read, which may only throw the errors that damaged bytes may lead to.
   private static func attempt(_ body: () throws(EngineError) -> Void) throws {
     do throws(EngineError) {
       try body()

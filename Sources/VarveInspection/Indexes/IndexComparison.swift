@@ -2,9 +2,9 @@ internal import Varve
 
 /// A difference found by a comparison of indexes, with the bytes needed to repair it.
 enum IndexFault {
-  /// The row has emitted the value, and the index has no entry. `content` is to be stored with the key.
+  /// The row has emitted the value, and the index has no entry. `content` is the content to store with the entry's key.
   case missing(InspectedIndex, row: [UInt8], value: [UInt8], content: [UInt8])
-  /// A direct index has another content of the row.
+  /// A direct index has content that differs from the row's current content.
   case content(InspectedIndex, row: [UInt8], value: [UInt8], content: [UInt8])
   /// The index has an entry that the row has not emitted.
   case stale(InspectedIndex, entry: [UInt8], row: [UInt8], value: [UInt8])
@@ -14,7 +14,7 @@ enum IndexFault {
   case notEmitted(row: [UInt8])
   /// The emitted values of the row are damaged.
   case unreadableEmitted(row: [UInt8])
-  /// Emitted values of a row that does not exist.
+  /// There are emitted values of a row that does not exist.
   case withoutRow(row: [UInt8], emitted: [UInt8])
 }
 
@@ -25,15 +25,15 @@ enum IndexFault {
 /// 2. Each emitted value has an entry, and each entry is an emitted value.
 /// 3. A direct index has the current content of the row.
 ///
-/// Whether a row would emit the same values again is not checked: that needs the code of the program.
+/// The comparison does not check whether a row would emit the same values again, because that needs the program's code.
 struct IndexComparison {
   let snapshot: any StorageReading
-  /// The indexes of one collection; not empty. All have the same emitted values.
+  /// The indexes of one collection, at least one. They share the collection's emitted values.
   let indexes: [InspectedIndex]
   let emitted: StorageFamily?
-  /// Nil if no row was ever put into the collection.
+  /// The collection, or `nil` if no row was ever put into it.
   let collection: InspectedCollection?
-  /// Called for every row and every entry that was examined.
+  /// A closure called for every row and every entry that was examined.
   let didLook: () -> Void
   private(set) var rowCount = 0
   private(set) var entryCount = 0
@@ -49,8 +49,9 @@ struct IndexComparison {
     self.didLook = didLook
   }
 
-  /// Compares rows with emitted values, and if `comparesEntries`, emitted values with entries. Complexity: O(rows), and
-  /// a read for each value.
+  /// Compares rows with emitted values and, if `comparesEntries` is true, emitted values with entries.
+  ///
+  /// Complexity: O(rows), with a read for each value.
   mutating func compareRows(comparesEntries: Bool, _ report: (IndexFault) throws -> Void) throws {
     var rows = RowStream(
       collection, in: snapshot, keysOnly: !comparesEntries || indexes.allSatisfy { !$0.isDirect })
@@ -75,7 +76,9 @@ struct IndexComparison {
     }
   }
 
-  /// Compares the entries of an index with the emitted values of their rows. Complexity: O(entries), a read for each.
+  /// Compares the entries of an index with the emitted values of their rows.
+  ///
+  /// Complexity: O(entries), with a read for each.
   mutating func compareEntries(of index: InspectedIndex, _ report: (IndexFault) throws -> Void) throws {
     guard let entries = index.entries else { return }
     var cursor = FamilyCursor(StorageRange(), in: entries, of: snapshot, isReverse: false, keysOnly: true)
@@ -87,7 +90,7 @@ struct IndexComparison {
         continue
       }
       let bytes = try emitted.flatMap { try snapshot.value(of: row, in: $0) }
-      // Damage is a fault of the row, not of each of its entries.
+      // Damaged emitted values are reported once as a fault of the row, not for each of its entries.
       guard let groups = try? bytes.map(IndexFormat.emitted) ?? [] else { continue }
       let isEmitted = groups.contains { group in
         group.index == index.number && group.values.contains { $0.elementsEqual(value) }
@@ -116,7 +119,9 @@ struct IndexComparison {
     }
   }
 
-  /// Negative if the first key comes first. A stream that has ended comes last.
+  /// Returns a negative number if the left key comes first, 0 if the keys are equal, and otherwise a positive number.
+  ///
+  /// `nil` stands for a stream that has ended, and comes last.
   private static func compare(_ left: [UInt8]?, _ right: [UInt8]?) -> Int {
     guard let left else { return 1 }
     guard let right else { return -1 }

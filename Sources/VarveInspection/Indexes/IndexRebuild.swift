@@ -8,10 +8,10 @@ internal import Varve
 /// print(result.added, result.removed)
 /// ```
 ///
-/// Correct entries stay as they are; only differences are written, in commits of about 1 MiB, so a crash leaves the
-/// index no worse than before. Extensions are not notified and do not become stale, because rows do not change.
+/// Correct entries are left unchanged and only differences are written, in commits of about 1 MiB, so a crash leaves
+/// the index no worse than before. Extensions are not notified and do not become stale, because rows do not change.
 public enum IndexRebuild {
-  /// Large enough to amortize the cost of commits, small enough to need little memory.
+  /// The approximate size of a commit in bytes: large enough to amortize its cost, small enough to need little memory.
   static let batchSizeMaximum = 1 << 20
 
   /// The result of a rebuild.
@@ -33,8 +33,10 @@ public enum IndexRebuild {
     public internal(set) var entryCount = 0
   }
 
-  /// Rebuilds an index by its name. Without a collection the name must be that of exactly one index of the database.
-  /// `progress` gets the number of rows and entries examined, and the approximate total.
+  /// Rebuilds an index, identified by its name.
+  ///
+  /// Without a collection, the name must be that of exactly one index of the database. `progress` receives the number
+  /// of rows and entries examined, and the approximate total.
   ///
   /// The database must not be open elsewhere: `.locked`. Throws `.notFound` and `.invalidArgument` if no index or
   /// several have the name; `.notReady` for an index that is stale, is being built or has failed to build, which the
@@ -50,7 +52,7 @@ public enum IndexRebuild {
   ) throws -> Result {
     var options = DatabaseOptions()
     options.createsIfMissing = false
-    // A complete database, which recovers when it is opened; without a definition it builds nothing.
+    // This opens a complete database, which recovers when it is opened. Without a definition it builds no index.
     let database = try Database.open(at: path, options: options)
     let result: Result
     do {
@@ -77,7 +79,7 @@ public enum IndexRebuild {
   }
 }
 
-/// The work of a rebuild.
+/// The state of a rebuild in progress.
 private struct IndexMending {
   var batchSize = IndexRebuild.batchSizeMaximum
   private let backend: any StorageBackend
@@ -188,13 +190,13 @@ private struct IndexMending {
       batch.delete(entry, in: try entries())
       result.removed += 1
     case .withoutRow(let row, let emitted): try remove(row, emitted)
-    // Rejected earlier.
+    // `requireEmitted` has thrown for these faults already.
     case .notEmitted, .unreadableEmitted: break
     }
     if batch.byteCount >= batchSize { try commit() }
   }
 
-  /// The family of the entries, created if it is missing.
+  /// Returns the family of the index's entries, which is created if it is missing.
   private mutating func entries() throws -> StorageFamily {
     if let known = index.entries ?? madeFamily { return known }
     let made = try backend.createFamily(index.familyName, options: StorageFamilyOptions())
@@ -218,7 +220,7 @@ private struct IndexMending {
     result.removedRows += 1
   }
 
-  /// Survives a power loss when it returns.
+  /// Commits the batch; the commit survives a power loss once this returns.
   private mutating func commit() throws {
     if batch.isEmpty { return }
     try backend.commit(batch, check: nil, durability: .power).wait()

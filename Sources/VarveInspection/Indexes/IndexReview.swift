@@ -7,12 +7,12 @@ public struct IndexReview: Sendable {
   public struct Difference: Hashable, Sendable, CustomStringConvertible {
     /// The kind of a difference.
     public enum Kind: String, Hashable, Sendable {
-      /// The row has emitted a value, and the index has no entry for it: the row is not found by it.
+      /// The row has emitted a value, and the index has no entry for it, so queries by that value do not find the row.
       case missing
-      /// The index has an entry that its row has not emitted: a query finds a row that does not have the value, or does
-      /// not exist.
+      /// The index has an entry that its row has not emitted, so a query finds a row that does not have the value or
+      /// does not exist.
       case stale
-      /// A direct index has another content of the row.
+      /// A direct index has content that differs from the row's current content.
       case content
       /// The index has an entry with invalid bytes.
       case unreadableEntry
@@ -28,14 +28,14 @@ public struct IndexReview: Sendable {
     public let kind: Kind
     /// The collection.
     public let collection: String
-    /// The name of the index; nil if the difference is between rows and their emitted values.
+    /// The name of the index, or `nil` if the difference is between rows and their emitted values.
     public let index: String?
-    /// The row; nil for an unreadable entry.
+    /// The row, or `nil` for an unreadable entry.
     public let row: RowKey?
-    /// The value, as `KeyText` writes it; for an unreadable entry its bytes; nil if no value is concerned.
+    /// The value as `KeyText` writes it, the bytes of an unreadable entry, or `nil` if no value is concerned.
     public let value: String?
 
-    /// `index "title" of books: the entry of the row 1 for "Emma" is missing`.
+    /// A description such as `index "title" of books: the entry of the row 1 for "Emma" is missing`.
     public var description: String {
       let row = row?.text ?? ""
       let value = value ?? ""
@@ -107,7 +107,7 @@ extension DatabaseInspector {
     return review
   }
 
-  /// Nil if no row was ever put into it.
+  /// Returns the collection with a name, or `nil` if no row was ever put into it.
   func knownCollection(_ name: String) throws -> InspectedCollection? {
     do {
       return try collection(name)

@@ -2,20 +2,21 @@ internal import Varve
 
 /// An index of a collection, as the catalog and the storage describe it.
 ///
-/// It belongs to the inspector that created it, and may be used as long as that is open. Safe from any thread.
+/// It belongs to the inspector that created it, and may be used as long as the inspector is open. Safe from any thread.
 public struct InspectedIndex: Sendable {
   /// The state of an index.
   public enum State: Hashable, Sendable, CustomStringConvertible {
-    /// It has all rows, and answers queries.
+    /// The index has all rows, and answers queries.
     case ready
-    /// The program is building it: rows are missing.
+    /// The program is building the index, and rows are missing.
     case building
-    /// It has missed changes, because a program that does not define it wrote rows. It catches up at the next open by a
-    /// program that does.
+    /// The index has missed changes, because a program that does not define it wrote rows. It catches up the next time
+    /// a program that defines it opens the database.
     case stale
-    /// Its build failed with this error.
+    /// The build of the index failed with this error.
     case failed(String)
-    /// It is unique, and this many rows had the value of another row when it was built: its use throws `.notUnique`.
+    /// The index is unique, and when it was built this many rows had the value of another row. Its use throws
+    /// `.notUnique`.
     case collided(Int)
 
     /// The name of the case.
@@ -34,7 +35,8 @@ public struct InspectedIndex: Sendable {
   public let collection: String
   /// The name.
   public let name: String
-  /// `index`, `oneToOne`, `manyToOne` or `manyToMany`; another word if a newer version wrote it.
+  /// The kind of the index: `index`, `oneToOne`, `manyToOne` or `manyToMany`, or another word if a newer version wrote
+  /// it.
   public let kind: String
   /// The name of the type of its values: see `KeyType`. Several fields are a compound.
   public let keyType: String
@@ -42,7 +44,7 @@ public struct InspectedIndex: Sendable {
   public let isUnique: Bool
   /// Whether its entries contain the rows in addition to their keys.
   public let isDirect: Bool
-  /// The approximate bytes of its entries, in tables as compressed, and in memtables.
+  /// The approximate size of its entries in bytes: compressed in tables, uncompressed in memtables.
   public let approximateSize: UInt64
   /// The state.
   public let state: State
@@ -54,9 +56,9 @@ public struct InspectedIndex: Sendable {
   let number: UInt32
   /// The name of the family of its entries.
   let familyName: String
-  /// Nil before the first entry: a family is created with the first write to it.
+  /// The family of its entries, or `nil` before the first entry, because a family is created by the first write to it.
   let entries: StorageFamily?
-  /// Nil before the first row.
+  /// The family of the rows' emitted values, or `nil` before the first row.
   let emitted: StorageFamily?
 
   /// Whether it has all rows, so that its entries can be compared with them.
@@ -69,8 +71,9 @@ public struct InspectedIndex: Sendable {
 }
 
 extension DatabaseInspector {
-  /// The indexes of all collections, or of one, in the order of the names of collections and indexes. `fault` gets the
-  /// error of each record that can't be read.
+  /// Returns the indexes of all collections, or of one, in the order of the names of collections and indexes.
+  ///
+  /// The error of each record that can't be read is passed to `fault`.
   ///
   /// Throws `.notFound` if neither a collection nor indexes have that name, `.storage`. Complexity: O(indexes), and a
   /// search in the tables' indexes for each.
@@ -102,7 +105,9 @@ extension DatabaseInspector {
     return found.sorted { ($0.collection, $0.name) < ($1.collection, $1.name) }
   }
 
-  /// The number of entries of an index. Complexity: O(entries): storages don't count them.
+  /// Returns the number of entries of an index.
+  ///
+  /// Complexity: O(entries), because storages don't count them.
   public func entryCount(of index: InspectedIndex) throws -> Int {
     guard let entries = index.entries else { return 0 }
     let cursor = FamilyCursor(StorageRange(), in: entries, of: snapshot, isReverse: false, keysOnly: true)

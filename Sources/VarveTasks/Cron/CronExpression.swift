@@ -1,6 +1,6 @@
 public import Foundation
 
-/// Times that come again and again, as in `crontab`: minute, hour, day of the month, month, day of the week.
+/// A recurring schedule as in `crontab`: minute, hour, day of the month, month, and day of the week.
 ///
 /// ```
 ///  ┌ minute, 0 to 59
@@ -10,23 +10,24 @@ public import Foundation
 ///  │ │ │ │ ┌ day of the week, 0 to 7, where 0 and 7 are Sunday, or SUN to SAT
 ///  0 3 * * MON-FRI
 /// ```
-/// Each field is `*`, a number, a range `1-5`, a step `*/15`, `10-40/10` or `5/20`, or a list of these. `@hourly`, `@daily`,
-/// `@midnight`, `@weekly`, `@monthly`, `@yearly` and `@annually` stand for whole expressions. Where both days are restricted a day
-/// fits that fits one of them, as POSIX has it.
+/// Each field is `*`, a number, a range `1-5`, a step `*/15`, `10-40/10` or `5/20`, or a list of these. `@hourly`,
+/// `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly` and `@annually` stand for whole expressions. If both the day
+/// of the month and the day of the week are restricted, a day matches if it fits either of them, as POSIX specifies.
 ///
 /// # Daylight saving
-/// Where the field of hours is `*`, or a step of it, times are snapshots: each local time that exists fits, twice where it comes
-/// twice. Otherwise a local time that is left out counts as the end of the gap, and of one that comes twice the first counts; so such a
-/// time comes once on each day, as in Debian's cron.
+/// If the hour field is `*` or a step of it, the expression matches points in time: each local time that exists
+/// matches, and one that occurs twice matches twice. Otherwise a local time that is skipped counts as the end of the
+/// gap, and of a local time that occurs twice only the first occurrence counts. So such a time occurs once on each day,
+/// as in Debian's cron.
 public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
-  /// As it was given.
+  /// The text of the expression as it was given.
   public let text: String
   private let minutes: UInt64
   private let hours: UInt64
   private let days: UInt64
   private let months: UInt64
   private let weekdays: UInt64
-  /// Whether times are snapshots.
+  /// Whether the expression matches each point in time at which the local time fits: see "Daylight saving" above.
   private let isHourly: Bool
   private let restrictsDay: Bool
   private let restrictsWeekday: Bool
@@ -38,7 +39,10 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
   private static let monthNames = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
   private static let weekdayNames = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 
-  /// From a text. Throws `TaskError.invalidValue`, which names the field, also where no time ever fits, as for `0 0 31 2 *`.
+  /// Parses an expression.
+  ///
+  /// Throws `TaskError.invalidValue`, which names the field. It is also thrown if no time ever matches, as for
+  /// `0 0 31 2 *`.
   public init(_ text: String) throws(TaskError) {
     self.text = text
     let fields = (Self.names[text.lowercased()] ?? text).split(whereSeparator: \.isWhitespace)
@@ -67,7 +71,7 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// As it was given.
+  /// The text of the expression as it was given.
   public var description: String { text }
 
   // MARK: - Fields
@@ -101,7 +105,7 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
     let ends = text.split(separator: "-", omittingEmptySubsequences: false)
     var numbers: [Int] = []
     for end in ends {
-      // Sunday at the end of a range is 7.
+      // A name yields 0 for Sunday; at the end of a range it becomes 7 below.
       let named = names.firstIndex(of: end.uppercased()).map { $0 + (range.lowerBound == 1 ? 1 : 0) }
       guard let number = named ?? number(end) else { throw Refusal(reason: "is not a number, a range or a step") }
       guard range.contains(number) else {
@@ -122,7 +126,7 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
     return Int(text)
   }
 
-  /// Whether one of its months has one of its days.
+  /// Whether one of the expression's months has one of its days.
   private var hasDay: Bool {
     (1...12).contains { month in
       guard months >> UInt64(month) & 1 != 0 else { return false }
@@ -132,7 +136,7 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
 
   // MARK: - Times
 
-  /// The first time after a date, in a time zone.
+  /// Returns the first matching time after a date, in a time zone.
   ///
   /// Complexity: O(days until then); 29 February is at most 8 years away.
   public func next(after date: Date, in zone: TimeZone) -> Date? {
@@ -140,9 +144,10 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
     return next(after: second, in: LocalTime(zone)).map { Date(timeIntervalSince1970: Double($0)) }
   }
 
-  /// The same in seconds since 1970.
+  /// Returns the first matching time after a time, both in seconds since 1970.
   func next(after second: Int64, in local: LocalTime) -> Int64? {
-    // A time that is left out counts on the day before its end, where a zone leaves out midnight.
+    // The search begins one day earlier: in a zone that skips midnight, a skipped time belongs to the day before the
+    // end of the gap.
     var day = CivilDate(days: (second + local.offset(second)).flooredDay - 1)
     for _ in 0..<(366 * 9) {
       if fits(day) {
@@ -162,7 +167,7 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
     return isDay && isWeekday
   }
 
-  /// The times of a day, in order.
+  /// Returns the matching times of a day, in ascending order.
   private func times(of day: CivilDate, _ local: LocalTime) -> [Int64] {
     var times: [Int64] = []
     for hour in 0..<24 where hours >> UInt64(hour) & 1 != 0 {

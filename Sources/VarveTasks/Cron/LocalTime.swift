@@ -2,14 +2,15 @@ internal import Foundation
 
 /// A day of the Gregorian calendar.
 struct CivilDate: Hashable {
-  /// Since 1 January 1970.
+  /// The number of days since 1 January 1970.
   let days: Int
   let month: Int
   let day: Int
   private let year: Int
 
-  /// From the number of days. The method is that of "chrono-Compatible Low-Level Date Algorithms": years begin in March, in eras
-  /// of 400 years.
+  /// Creates a date from the number of days since 1 January 1970.
+  ///
+  /// The method is that of "chrono-Compatible Low-Level Date Algorithms": years begin in March, in eras of 400 years.
   init(days: Int) {
     self.days = days
     let shifted = days + 719_468
@@ -23,7 +24,7 @@ struct CivilDate: Hashable {
     year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
   }
 
-  /// 0 is Sunday.
+  /// The day of the week, where 0 is Sunday.
   var weekday: Int { ((days + 4) % 7 + 7) % 7 }
 
   var endOfMonth: CivilDate { CivilDate(days: days + length - day) }
@@ -32,33 +33,36 @@ struct CivilDate: Hashable {
     month != 2 || (year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)) ? Self.longest(month) : 28
   }
 
-  /// How many days a month has, at most.
+  /// Returns the maximum number of days of a month.
   static func longest(_ month: Int) -> Int { [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month - 1] }
 }
 
 extension Int64 {
-  /// The number of the day of a second.
+  /// The day that contains a time in seconds, as the number of days since day 0.
   var flooredDay: Int { Int(self >= 0 ? self / 86_400 : (self - 86_399) / 86_400) }
 }
 
-/// The local times of a zone, in seconds: a wall time is what a clock there shows, as if it were UTC.
+/// Converts between UTC and the local time of a zone, in seconds.
+///
+/// A wall time is what a clock in the zone shows, represented as if it were UTC.
 struct LocalTime {
   private let zone: TimeZone
 
   init(_ zone: TimeZone) { self.zone = zone }
 
-  /// What the clock there is ahead of UTC.
+  /// Returns the number of seconds by which the zone's clock is ahead of UTC at a time.
   func offset(_ second: Int64) -> Int64 {
     Int64(zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(second))))
   }
 
-  /// The snapshots at which a wall time is shown: none in a gap, two where it comes twice.
+  /// Returns the points in time at which the zone's clock shows a wall time: none in a gap, two if the wall time occurs
+  /// twice.
   func snapshots(_ wall: Int64) -> [Int64] {
     let offsets = Set([offset(wall - 86_400), offset(wall + 86_400)])
     return offsets.map { wall - $0 }.filter { $0 + offset($0) == wall }.sorted()
   }
 
-  /// The end of the gap that a wall time stands in.
+  /// Returns the end of the gap that contains a wall time.
   func gapEnd(_ wall: Int64) -> Int64 {
     let (before, after) = (offset(wall - 86_400), offset(wall + 86_400))
     var (low, high) = (wall - max(before, after), wall - min(before, after))

@@ -1,33 +1,33 @@
-/// What a schedule does with times that have passed, and with a task that has not ended when the next one is due.
+/// How a schedule treats times that have passed, and a task that has not ended when the next one is due.
 public struct ScheduleRules: Hashable, Codable, Sendable {
-  /// Times at which nothing ran tasks, or that passed more than a minute ago.
+  /// How scheduled times are treated at which no scheduler ran tasks, or that passed more than a minute ago.
   public enum Missed: Hashable, Codable, Sendable {
-    /// They are left out.
+    /// Missed times are skipped.
     case skip
-    /// The last one is made up for, once.
+    /// The last missed time is made up for, once.
     case latest
-    /// So many of the last ones are made up for, the oldest first.
+    /// At most `max` of the last missed times are made up for, the oldest first.
     case all(max: Int)
   }
 
-  /// The task of the time before has not ended.
+  /// How a scheduled time is treated while the task of the previous time has not ended.
   public enum Overlap: String, Hashable, Codable, Sendable {
-    /// Both run.
+    /// Both tasks run.
     case allow
-    /// The time is left out.
+    /// The time is skipped.
     case skip
-    /// The next task runs after it.
+    /// The next task runs after the previous one.
     case queue
   }
 
-  /// What becomes of times that have passed.
+  /// The treatment of times that have passed.
   public var missed: Missed
-  /// Times that passed longer ago are left out; nil: none are.
+  /// The age from which on missed times are skipped, or `nil` if there is no limit.
   public var grace: Duration?
-  /// What becomes of a time while the task of the one before has not ended.
+  /// The treatment of a time while the task of the previous time has not ended.
   public var overlap: Overlap
 
-  /// The last time that was missed is made up for, and tasks may overlap.
+  /// Creates rules. By default the last missed time is made up for, and tasks may overlap.
   public init(missed: Missed = .latest, grace: Duration? = nil, overlap: Overlap = .allow) {
     self.missed = missed
     self.grace = grace

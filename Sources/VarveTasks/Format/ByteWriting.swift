@@ -1,4 +1,4 @@
-/// Numbers and lengths of a record. All numbers are big-endian, so that what stands in keys is in order.
+/// Appends the numbers and lengths of a record. All numbers are big-endian, so that keys sort by them.
 extension [UInt8] {
   @inline(__always)
   mutating func append<Number: FixedWidthInteger>(number: Number) {
@@ -6,17 +6,17 @@ extension [UInt8] {
     unsafe Swift.withUnsafeBytes(of: number.bigEndian) { unsafe append(contentsOf: $0) }
   }
 
-  /// A time as part of a key: the sign bit is flipped, so that earlier times come first.
+  /// Appends a time with the sign bit flipped, so that earlier times sort first in keys.
   mutating func append(time: Int64) { append(number: UInt64(bitPattern: time) ^ (1 << 63)) }
 
-  /// A length of 4 bytes, and the bytes.
+  /// Appends a length of 4 bytes, and the bytes.
   mutating func append(sized bytes: some Collection<UInt8>) {
     append(number: UInt32(bytes.count))
     append(contentsOf: bytes)
   }
 }
 
-/// Writes into an array that is made for it: one allocation, and no growth.
+/// Writes into an array with a known maximum size, with one allocation and no growth.
 @safe
 struct ByteFiller: ~Copyable {
   private let base: UnsafeMutableRawPointer
@@ -24,7 +24,7 @@ struct ByteFiller: ~Copyable {
   fileprivate var count = 0
 
   fileprivate init(_ buffer: UnsafeMutableBufferPointer<UInt8>) {
-    // Not nil: a capacity of at least one byte was asked for.
+    // The base address is not nil, because a capacity of at least one byte was requested.
     unsafe base = UnsafeMutableRawPointer(buffer.baseAddress.unsafelyUnwrapped)
     capacity = buffer.count
   }
@@ -42,12 +42,12 @@ struct ByteFiller: ~Copyable {
     unsafe base.storeBytes(of: number.bigEndian, toByteOffset: offset, as: Number.self)
   }
 
-  /// See `append(time:)`.
+  /// Writes a time as `append(time:)` does.
   mutating func put(time: Int64) { put(UInt64(bitPattern: time) ^ (1 << 63)) }
 
   mutating func put(_ bytes: [UInt8]) {
     let offset = advance(bytes.count)
-    // Safety: as in `put(_:)`; the array is another one.
+    // Safety: `advance` has checked that the bytes are within the array, and `bytes` is another array.
     unsafe bytes.withUnsafeBytes { source in
       if let start = source.baseAddress {
         unsafe (base + offset).copyMemory(from: start, byteCount: source.count)
@@ -65,17 +65,17 @@ struct ByteFiller: ~Copyable {
     text.withUTF8 { bytes in
       put(UInt32(bytes.count))
       let offset = advance(bytes.count)
-      // Safety: as in `put(_:)`.
+      // Safety: `advance` has checked that the bytes are within the array.
       if let start = bytes.baseAddress { unsafe (base + offset).copyMemory(from: start, byteCount: bytes.count) }
     }
   }
 }
 
 extension [UInt8] {
-  /// Bytes that `fill` writes: at most so many.
+  /// Creates an array from the bytes that `fill` writes, which are at most `size`.
   @inline(__always)
   init(atMost size: Int, _ fill: (inout ByteFiller) -> Void) {
-    // Safety: the filler writes within the buffer alone, and from its begin without gaps.
+    // Safety: the filler writes only within the buffer, from its beginning and without gaps.
     unsafe self.init(unsafeUninitializedCapacity: Swift.max(1, size)) { buffer, count in
       var filler = unsafe ByteFiller(buffer)
       fill(&filler)
@@ -84,7 +84,7 @@ extension [UInt8] {
   }
 }
 
-/// Reads what `ByteWriting` has written. Bytes that end too early throw.
+/// Reads the numbers and lengths of a record. Throws `DamagedTask` if the bytes end too early.
 struct ByteReader {
   private let bytes: [UInt8]
   private(set) var offset: Int
@@ -128,7 +128,7 @@ struct ByteReader {
   }
 }
 
-/// Bytes that are not those of a task.
+/// The error for bytes that are not those of a task.
 struct DamagedTask: Error, CustomStringConvertible {
   let what: String
   let bytes: [UInt8]

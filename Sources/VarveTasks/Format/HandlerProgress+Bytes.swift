@@ -1,6 +1,7 @@
-/// As a value of `config`: the fraction (8, the bits of a Double), and the note (UTF-8). On disk: never change.
+/// The stored form, a value of `config`: the fraction (8, the bits of a Double), and the note (UTF-8). On disk: never
+/// change.
 extension HandlerProgress {
-  /// At most so many bytes of a note are kept.
+  /// The maximum number of bytes of a note that are stored.
   static let noteMaximum = 1_024
 
   var bytes: [UInt8] {

@@ -1,16 +1,17 @@
-/// A line of tasks: those of a queue without a limit key, or those with one.
+/// A line of tasks: the tasks of a queue that have no limit key, or those that have one.
 struct LineID: Hashable, Sendable {
   var queue: UInt32
-  /// The hash of the limit key; 0: the tasks that have none.
+  /// The hash of the limit key, or 0 for the tasks that have none.
   var lane: UInt64 = 0
 
-  /// A lane for a limit key. Keys with one hash, of which there are two among 5,000 million, share their limits.
+  /// Returns the lane of a limit key. Keys with the same hash share their limits: among 5,000 million keys, two with
+  /// the same hash are to be expected.
   static func lane(_ key: String?) -> UInt64 {
     guard let key else { return 0 }
     return max(1, StableHash.of(key.utf8))
   }
 
-  /// The key from which on its rows stand in `live`.
+  /// The first key in `live` of the line's rows.
   var begin: [UInt8] {
     [UInt8](atMost: 14) { key in
       key.put(TaskPosition.Kind.line.rawValue)
@@ -18,7 +19,7 @@ struct LineID: Hashable, Sendable {
     }
   }
 
-  /// Its part of a key.
+  /// Writes the line's part of a key.
 
   func put(to key: inout ByteFiller) {
     key.put(queue)
@@ -26,7 +27,7 @@ struct LineID: Hashable, Sendable {
     if lane != 0 { key.put(lane) }
   }
 
-  /// Of the key of a row in line.
+  /// Reads the line from the key of a row that is in line.
   init(of key: [UInt8]) throws(DamagedTask) {
     var reader = ByteReader(key, at: 1)
     queue = try reader.number()
@@ -39,7 +40,7 @@ struct LineID: Hashable, Sendable {
   }
 }
 
-/// A hash that is on disk: FNV-1a of 64 bits, mixed.
+/// A hash that is stored on disk: FNV-1a of 64 bits, followed by a mixing step.
 enum StableHash {
   static func of(_ bytes: some Sequence<UInt8>) -> UInt64 {
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325

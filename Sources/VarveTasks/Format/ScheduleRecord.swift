@@ -1,6 +1,7 @@
 internal import Foundation
 
-/// A schedule, as the database has it. In the part `config` under 'S' and its name.
+/// A schedule as the database stores it, in the part `config` under 'S' and its name.
+///
 /// ```
 ///  0  form (1), 1      1  last slot in ms since 1970 (8)      9  its task (8), 0: none
 ///  17 expression (sized)      zone (sized)      kind (sized)      queue (sized)      rules as JSON (sized)
@@ -12,7 +13,7 @@ struct ScheduleRecord: Hashable, Sendable {
   var kind: String
   var queue: String
   var rules: ScheduleRules
-  /// All times up to this one were looked at.
+  /// The scheduled time up to which all times were processed.
   var lastSlot: Int64
   var lastTask: TaskID?
 

@@ -1,6 +1,9 @@
 internal import Varve
 
-/// An event of the part `events`, under its number (8): the numbers are given one after the other, and only the last 10,000 are kept.
+/// The stored form of an event, a value of the part `events` under the event's number (8).
+///
+/// Numbers are assigned consecutively, and only the last 10,000 events are kept.
+///
 /// ```
 ///  0  kind (1)   1  task (8)   9  attempt (4)   13  time in ms since 1970 (8)
 ///  21 kind of the payload (sized)   queue (sized)   detail (sized)
@@ -31,7 +34,7 @@ enum TaskEventRecord {
     return bytes
   }
 
-  /// Adds one; the one that is 10,000 older goes.
+  /// Adds an event, and deletes the event whose number is smaller by 10,000.
   static func put(_ event: TaskEvent, _ number: UInt64, to part: Part) throws {
     try part.put(key(number), bytes(event))
     if number > countMaximum { try part.delete(key(number - countMaximum)) }

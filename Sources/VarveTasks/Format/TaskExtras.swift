@@ -1,19 +1,20 @@
-/// What most tasks do not have.
+/// The properties of a task that most tasks do not have.
 ///
-/// In a record, after everything else: flags (1), and for each that is set, in this order:
+/// They are at the end of a record: flags (1), and for each flag that is set, in this order:
 /// ```
-///  1   unique key (sized), until when it is taken (8), the smallest number: until the task has ended
+///  1   unique key (sized), time until which it is taken (8), the smallest number: until the task has ended
 ///  2   limit key (sized)
 ///  4   group (8)
 ///  8   name of a schedule (sized), slot in ms since 1970 (8), whether it is late (1)
 ///  16  result (sized)
-///  32  the task runs when the tasks of its group have ended; nothing follows
+///  32  no bytes: the task runs when the tasks of its group have ended
 ///  64  number of headers (2), name and value of each (sized), in the order of the names
 /// ```
 /// On disk: never change.
 struct TaskExtras: Hashable, Sendable {
   var uniqueKey: [UInt8]?
-  /// In milliseconds since 1970; nil: until the task has ended.
+  /// The time until which the unique key is taken, in milliseconds since 1970, or `nil` if it is taken until the task
+  /// has ended.
   var uniqueUntil: Int64?
   var limitKey: String?
   var group: TaskID?
@@ -21,7 +22,7 @@ struct TaskExtras: Hashable, Sendable {
   var slot: Int64 = 0
   var isLate = false
   var result: [UInt8]?
-  /// Whether it runs when the tasks of its group have ended.
+  /// Whether the task runs when the tasks of its group have ended.
   var isGroup = false
   var headers: [String: String] = [:]
 
@@ -54,7 +55,7 @@ struct TaskExtras: Hashable, Sendable {
     }
   }
 
-  /// Of flags that are not 0.
+  /// Reads the extras after their flags, which are not 0.
   init(_ flags: UInt8, _ reader: inout ByteReader) throws(DamagedTask) {
     if flags & 1 != 0 {
       uniqueKey = try reader.sized()
@@ -76,7 +77,7 @@ struct TaskExtras: Hashable, Sendable {
   }
 }
 
-/// Extras as one reference, so that a record without any costs nothing.
+/// Holds extras by one reference, so that a record without extras costs no more than a null reference.
 final class TaskExtrasBox: Hashable, Sendable {
   let value: TaskExtras
   init(_ value: TaskExtras) { self.value = value }

@@ -1,19 +1,20 @@
 internal import Varve
 
-/// The queues of a database, which have numbers in keys.
+/// The queues of a database, which are identified by numbers in keys.
 ///
-/// In the part `config`:
+/// The keys and values of the part `config`:
 /// ```
 ///  'N', name (UTF-8)   value: number (4), flags (1): 1 paused, 2 draining
 ///  'n'                 value: the next number (4)
-///  'U', length of the kind (2), kind, key
-///                      value: the task whose key it is (8), until when (8)
-///  'V', until when (8), as 'U' without its first byte
-///                      keys that are taken until a time
-///  'F', id (8)         value: its state (1): its children are still to receive that it has ended so; 255: that it may have
+///  'U', length of the kind (2), kind, unique key
+///                      value: the id of the task that has the key (8), time until which it is taken (8)
+///  'V', time (8), then as 'U' without its first byte
+///                      a unique key that is taken until the time
+///  'F', id (8)         value: the state (1) in which the task has ended, which its children are still to receive; 255: it may have
+///                      ended
 ///  'L', queue (4)      value: tokens (8, the bits of a Double), time (8)
-///  'P', id (8)         value: how far its handler is (8, the bits of a Double), note (UTF-8)
-///  'I', id (16)        value: when (8): a file of the inbox was applied, and may still be there
+///  'P', id (8)         value: progress of the handler (8, the bits of a Double), note (UTF-8)
+///  'I', id (16)        value: time (8) at which a file of the inbox was applied; the file may still exist
 ///  'S', name           a schedule: see ScheduleRecord
 ///  'D'                 value: the incarnation of the database (8) whose tasks are run
 ///  'W'                 value: the latest time of day at which tasks were run (8)
@@ -44,7 +45,7 @@ struct TaskNames: Sendable {
     return Queue(number: number, isPaused: flags & 1 != 0, isDraining: flags & 2 != 0)
   }
 
-  /// Those of a part.
+  /// Reads the queues of a part.
   init(_ config: Part) throws {
     var cursor = try config.cursor(StorageRange(prefix: [0x4E]))
     while let (key, value) = try cursor.next() {
@@ -56,17 +57,17 @@ struct TaskNames: Sendable {
   }
 }
 
-/// Keys of the part `numbers`, whose largest number counts.
+/// Keys of the part `numbers`, in which the largest number for a key counts.
 enum TaskNumbers {
-  /// The last id that may have been given.
+  /// The key of the last id that may have been assigned.
   static let id: [UInt8] = [0x69]
-  /// The number of the last start of a scheduler.
+  /// The key of the number of a scheduler's last start.
   static let start: [UInt8] = [0x73]
 }
 
-/// Keys of `config` that are not those of queues.
+/// Keys and values of `config` that are not those of queues.
 enum ConfigKeys {
-  /// A unique key. Its expiry is `until`, where it is taken until a time.
+  /// Returns the key of a unique key. A unique key that is taken until a time also has an `expiry` entry.
   static func unique(_ kind: String, _ key: [UInt8]) -> [UInt8] {
     var bytes: [UInt8] = [0x55]
     bytes.append(number: UInt16(kind.utf8.count))
@@ -96,7 +97,7 @@ enum ConfigKeys {
     return bytes
   }
 
-  /// The unique key of the key of an expiry.
+  /// Returns the key of a unique key, given the key of its expiry.
   static func unique(ofExpiry key: [UInt8]) -> [UInt8] { [0x55] + key.dropFirst(9) }
 
   static let pending: UInt8 = 0x46
@@ -140,13 +141,15 @@ enum ConfigKeys {
   static func schedule(_ name: String) -> [UInt8] { [schedule] + Array(name.utf8) }
 }
 
-/// How the counts of tasks change in one commit. Keys of the part `counts`: queue (4), state (1); of a group 'G', id (8), state (1).
+/// The changes of the task counts in one commit.
+///
+/// The keys of the part `counts` are: queue (4), state (1); for a group 'G', id (8), state (1).
 struct TaskCounts {
   private var changes: [(queue: UInt32, state: TaskState, number: Int64)] = []
   private(set) var groups: [(group: TaskID, state: TaskState, number: Int64)] = []
 
   mutating func add(_ number: Int64, _ queue: UInt32, _ state: TaskState) {
-    // Mostly one queue, or many with few tasks each.
+    // A linear search from the end is enough: most commits change one queue, or many queues with few tasks each.
     if let index = changes.lastIndex(where: { $0.queue == queue && $0.state == state }) {
       changes[index].number += number
     } else {
@@ -154,7 +157,7 @@ struct TaskCounts {
     }
   }
 
-  /// One of a group is in a state: `ready` stands for having been enqueued.
+  /// Counts a task of a group in a state, where `ready` means that it was enqueued.
   mutating func add(_ number: Int64, group: TaskID, _ state: TaskState) { groups.append((group, state, number)) }
 
   func forEach(_ body: (UInt32, TaskState, Int64) -> Void) {
@@ -170,7 +173,7 @@ struct TaskCounts {
     for (group, state, number) in groups { try part.add(number, to: Self.key(group: group, state)) }
   }
 
-  /// What is counted of a group; `ready` stands for having been enqueued.
+  /// The states that are counted for a group, where `ready` means that a task was enqueued.
   static let groupStates: [TaskState] = [.ready, .done, .dead, .cancelled]
 
   static func key(group: TaskID, _ state: TaskState) -> [UInt8] {

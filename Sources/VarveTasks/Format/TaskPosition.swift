@@ -1,17 +1,18 @@
-/// Where a task stands: in line, among those that wait for a time, or among those that are parked. From it comes the key of its
-/// row in the part `live`.
+/// The position of a task: in line, or among the tasks that wait for a time, are parked or are blocked.
+///
+/// The position determines the key of the task's row in the part `live`.
 ///
 /// ```
 ///  in line   'R', queue (4), lane, front (1), priority (1), sort key, stamp (8), ordinal (4), revision (4)
 ///  timed     'T', due (8), id (8), revision (4)
 ///  parked    'K', queue (4), id (8), revision (4)
 ///  blocked   'B', queue (4), id (8), revision (4)
-///  lane      0 (1); of a task with a limit key 1 (1), hash of the key (8)
+///  lane      0 (1); for a task with a limit key 1 (1), hash of the key (8)
 ///
-///  front     0: it was run, and keeps its position at the head of a serial queue; 1 otherwise
-///  sort key  each 0x00 followed by 0xFF, then 0x00 0x00; of a task without one the last two alone
-///  stamp     the number of the commit that enqueued it, ordinal its number within that commit: kept through all its attempts
-///  revision  the number of the row: one more each time the task is written again, so that each key is written once
+///  front     0: the task was run, and keeps its position at the head of a serial queue; 1 otherwise
+///  sort key  its bytes, each 0x00 followed by 0xFF, then 0x00 0x00; for a task without one only the last two
+///  stamp     the number of the commit that enqueued the task, ordinal its number within that commit: kept through all attempts
+///  revision  the number of the row: incremented each time the task is written again, so that each key is written once
 /// ```
 /// Numbers are big-endian; `due` is in milliseconds since 1970, its sign bit flipped. On disk: never change.
 struct TaskPosition: Hashable, Sendable {
@@ -24,7 +25,7 @@ struct TaskPosition: Hashable, Sendable {
 
   var kind: Kind
   var queue: UInt32
-  /// The hash of its limit key; 0: it has none.
+  /// The hash of the task's limit key, or 0 if it has none.
   var lane: UInt64 = 0
   var isFront = false
   var priority: UInt8
@@ -32,18 +33,18 @@ struct TaskPosition: Hashable, Sendable {
   var stamp: UInt64
   var ordinal: UInt32
   var revision: UInt32 = 0
-  /// In milliseconds since 1970; of one that waits for no time 0.
+  /// The time that the task waits for, in milliseconds since 1970, or 0 if it waits for none.
   var due: Int64 = 0
 
-  /// The stamp of a commit that is not made yet.
+  /// The stamp of a task whose commit has not been made yet.
   static let pendingStamp = UInt64.max
-  /// Whether the commit that enqueues it is not made yet.
+  /// Whether the commit that enqueues the task has not been made yet.
   var isPending: Bool { stamp == Self.pendingStamp }
 
-  /// The line that it stands in, or would.
+  /// The line that the task is in, or would be in if it were ready.
   var line: LineID { LineID(queue: queue, lane: lane) }
 
-  /// Its key in `live`.
+  /// Returns the key in `live` of a task with this position.
   func key(of id: TaskID) -> [UInt8] {
     [UInt8](atMost: 34 + 2 * sortKey.count) { key in
       key.put(kind.rawValue)
@@ -66,7 +67,7 @@ struct TaskPosition: Hashable, Sendable {
     }
   }
 
-  /// Where the stamp stands in a key of the line.
+  /// The offset of the stamp in a key of the line.
   var stampOffset: Int { 10 + (lane == 0 ? 0 : 8) + sortKey.count + sortKey.count { $0 == 0 } }
 
   private static func put(escaped bytes: [UInt8], to key: inout ByteFiller) {
@@ -79,16 +80,16 @@ struct TaskPosition: Hashable, Sendable {
 
   // MARK: - As a value
 
-  /// Where the stamp stands in `bytes`.
+  /// The offset of the stamp in `bytes`.
   static let stampOffsetInBytes = 7
 
-  /// The position as a value, in a row by id: kind, queue, front, priority, stamp, ordinal, revision, due, lane (8), and the sort key
-  /// to the end.
+  /// The position as a value, in a row by id: kind, queue, front, priority, stamp, ordinal, revision, due, lane (8),
+  /// and the sort key up to the end.
   var bytes: [UInt8] {
     [UInt8](atMost: 39 + sortKey.count) { put(to: &$0) }
   }
 
-  /// These bytes, after others.
+  /// Writes the position as `bytes` has it.
   func put(to bytes: inout ByteFiller) {
     bytes.put(kind.rawValue)
     bytes.put(queue)
@@ -131,7 +132,7 @@ struct TaskPosition: Hashable, Sendable {
   }
 }
 
-/// Keys of `live` that are not those of a task itself.
+/// Keys of `live` that are not those of tasks themselves.
 ///
 /// ```
 ///  by id     'J', id (8), revision (4)               value: state (1), position
@@ -139,10 +140,10 @@ struct TaskPosition: Hashable, Sendable {
 ///  cancel    'X', id (8)                             the task is to be cancelled when its handler returns
 ///  signal    'G', hash (8), id (8), revision (4)     value: the signal
 ///  steps     'S', id (8), number (4)                 value: a checkpoint
-///  children  'D', parent (8), child (8)              value: what the child does where the parent fails (1)
-///  parents   'E', child (8), parent (8)              while the child waits for it
+///  children  'D', parent (8), child (8)              value: how the child reacts if the parent fails (1)
+///  parents   'E', child (8), parent (8)              exists while the child waits for the parent
 /// ```
-/// `start` is the number of the scheduler's start: what has another one was running when a process died.
+/// `start` is the number of the scheduler's start: a claim with another number was running when a process died.
 enum TaskKeys {
   static let byID: UInt8 = 0x4A
   static let claim: UInt8 = 0x43
@@ -196,7 +197,7 @@ enum TaskKeys {
 
   static func signal(_ signal: WakeSignal, _ id: TaskID? = nil, _ revision: UInt32 = 0) -> [UInt8] {
     var key: [UInt8] = [Self.signal]
-    // The value has the text.
+    // A hash is enough in the key, because the value has the text.
     key.append(number: StableHash.of(signal.text.utf8))
     if let id {
       key.append(number: id.rawValue)
@@ -222,28 +223,28 @@ enum TaskKeys {
     return key
   }
 
-  /// The lines of a queue, from where they begin.
+  /// Returns the prefix of the keys of a queue's lines.
   static func lines(_ queue: UInt32) -> [UInt8] {
     var key: [UInt8] = [TaskPosition.Kind.line.rawValue]
     key.append(number: queue)
     return key
   }
 
-  /// Those of a queue that stand in no line and wait for no time.
+  /// Returns the prefix of the keys of a queue's tasks that are in no line and wait for no time.
   static func waiting(_ kind: TaskPosition.Kind, _ queue: UInt32) -> [UInt8] {
     var key: [UInt8] = [kind.rawValue]
     key.append(number: queue)
     return key
   }
 
-  /// Timers, to those of a time.
+  /// Returns the prefix of the keys of the tasks that wait for a time.
   static func timer(_ due: Int64) -> [UInt8] {
     var key: [UInt8] = [TaskPosition.Kind.timed.rawValue]
     key.append(time: due)
     return key
   }
 
-  /// The id of a key by id, of a claim or of a signal.
+  /// Returns the id in a key by id, of a claim or of a signal.
   static func id(of key: [UInt8], at offset: Int) throws(DamagedTask) -> TaskID {
     var reader = ByteReader(key, at: offset)
     return TaskID(rawValue: try reader.number())

@@ -1,14 +1,14 @@
-/// Everything that the database has of a task: the value of its row in `live`.
+/// A task as the database stores it: the value of its row in `live`.
 ///
 /// ```
 ///  0   form (1), 1       1   state (1)         2   flags (1): 1 is being cancelled
 ///  3   id (8)            11  attempt (4)       15  failures (4)     19  crashes (4)
 ///  23  snoozes (4)       27  epoch (4)         31  enqueued (8)
-///  39  stamp (8): in a row that is not in line; else its key has it
+///  39  stamp (8): in a row that is not in line; otherwise the key has it
 ///  47  length of the position (2), position
 ///      kind (sized), version of the payload (2), payload (sized)
-///      most attempts (4), 0: no limit          timeout in ms (8), 0: none
-///      delay in ms (8): of one that waits for a time that is not of the wall
+///      maximum attempts (4), 0: no limit       timeout in ms (8), 0: none
+///      delay in ms (8): of a task that waits for a duration instead of a time of day
 ///      retry: tag (1), numbers                 retention: tag (1), ms (8)
 ///      number of tags (2), each sized          number of signals (2), each sized
 ///      number of errors (2), each sized        number of the last checkpoint (4)
@@ -19,7 +19,7 @@ struct TaskRecord: Hashable, Sendable {
   var id: TaskID
   var progress: TaskProgress
   var position: TaskPosition
-  /// When it was enqueued, in milliseconds since 1970.
+  /// The time at which the task was enqueued, in milliseconds since 1970.
   var enqueued: Int64
   var kind: String
   var version: UInt16
@@ -31,30 +31,31 @@ struct TaskRecord: Hashable, Sendable {
   var retention: Retention
   var tags: [String]
   var signals: [String] = []
-  /// The last ones, the oldest first.
+  /// The texts of the last errors, the oldest first.
   var errors: [String] = []
-  /// The number of the last checkpoint; 0 where the task has not made one.
+  /// The number of the last checkpoint, or 0 if the task has not made one.
   var step: UInt32 = 0
   private var extrasBox: TaskExtrasBox?
 
-  /// What most tasks do not have.
+  /// The properties that most tasks do not have.
   var extras: TaskExtras {
     get { extrasBox?.value ?? TaskExtras() }
     set { extrasBox = newValue.isEmpty ? nil : TaskExtrasBox(newValue) }
   }
 
-  /// Whether it has a key that only it may have, or is one of a group: its end means something for others.
+  /// Whether the task has a unique key or belongs to a group, so that its end affects other tasks.
   var concernsOthers: Bool { extrasBox != nil && (extras.uniqueKey != nil || extras.group != nil || extras.isGroup) }
 
-  /// How much of its delay is left, in milliseconds: no more than the whole, however the clock of the wall was set; nil: it waits for a
-  /// date.
+  /// Returns the rest of the task's delay in milliseconds, or `nil` if it waits for a date.
+  ///
+  /// The rest is never more than the whole delay, even if the time of day was set back.
   func remainingDelay(_ now: Int64) -> Int64? { delay > 0 ? max(0, min(position.due - now, delay)) : nil }
 
   static let stampOffset = 39
   private static let form: UInt8 = 1
   private static let crashesOffset = 19
 
-  /// How often the process has died while a task ran, from the bytes of its row.
+  /// Returns the number of times that the process has died while the task ran, read from the bytes of its row.
   static func crashes(in bytes: [UInt8]) -> UInt32 {
     var reader = ByteReader(bytes, at: crashesOffset)
     return (try? reader.number()) ?? 0
@@ -64,7 +65,7 @@ struct TaskRecord: Hashable, Sendable {
 
   var bytes: [UInt8] { bytes(position.bytes) }
 
-  /// The same, where the bytes of its position are at hand.
+  /// Returns the bytes of the record, given the bytes of its position.
   func bytes(_ positionBytes: [UInt8]) -> [UInt8] {
     var bytes = [UInt8](atMost: sizeMaximum(positionBytes)) { bytes in
       bytes.put(Self.form)
@@ -108,7 +109,7 @@ struct TaskRecord: Hashable, Sendable {
     return bytes
   }
 
-  /// As many bytes as it takes without its extras, or more.
+  /// Returns an upper bound of the size in bytes without the extras.
   private func sizeMaximum(_ positionBytes: [UInt8]) -> Int {
     var size = 144 + positionBytes.count + kind.utf8.count + payload.count
     if case .steps(let delays) = retry { size += 8 * delays.count }
@@ -162,7 +163,7 @@ struct TaskRecord: Hashable, Sendable {
     tags = options.tags
   }
 
-  /// From the value of a row. `stamp` is that of its key, where the row is in line.
+  /// Reads a record from the value of a row. `stamp` is the stamp in the row's key if the task is in line.
   init(_ bytes: [UInt8], stamp: UInt64? = nil) throws(DamagedTask) {
     var reader = ByteReader(bytes)
     let form = try reader.byte()

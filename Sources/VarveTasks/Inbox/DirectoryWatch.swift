@@ -10,7 +10,7 @@ internal import Synchronization
   internal import Darwin
 #endif
 
-/// Calls back when a file was moved into a directory: by the kernel, without a look from time to time.
+/// Calls a closure when a file was moved into a directory. The kernel reports this, so the directory is not polled.
 final class DirectoryWatch: Sendable {
   #if os(Linux)
     private let source: Mutex<any DispatchSourceRead>
@@ -18,7 +18,7 @@ final class DirectoryWatch: Sendable {
     private let source: Mutex<any DispatchSourceFileSystemObject>
   #endif
 
-  /// Nil: the system can't watch the directory.
+  /// Begins to watch a directory. Returns `nil` if the system can't watch it.
   init?(_ directory: String, _ body: @escaping @Sendable () -> Void) {
     let queue = DispatchQueue(label: "varve.tasks.inbox")
     #if os(Linux)
@@ -30,7 +30,7 @@ final class DirectoryWatch: Sendable {
       }
       let source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: queue)
       source.setEventHandler {
-        // What has happened is looked for in the directory.
+        // The events are only drained: `body` looks for the files in the directory.
         var bytes = [UInt8](repeating: 0, count: 4_096)
         while unsafe read(descriptor, &bytes, bytes.count) > 0 {}
         body()

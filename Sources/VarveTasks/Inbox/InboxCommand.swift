@@ -1,6 +1,8 @@
 internal import Foundation
 
-/// What another process wants of the tasks and rows of a database. On disk as JSON: names of cases and labels never change.
+/// A change that another process requests of the tasks and rows of a database.
+///
+/// On disk as JSON: names of cases and labels never change.
 enum InboxCommand: Codable, Sendable {
   case enqueue(kind: String, version: UInt16, payload: Data, options: TaskOptions)
   case cancel(TaskQuery)
@@ -11,24 +13,25 @@ enum InboxCommand: Codable, Sendable {
   case pause(QueueName)
   case resume(QueueName)
   case drain(QueueName)
-  /// Tasks of a copy of a database run.
+  /// Lets the tasks of a copy of a database run.
   case release
-  /// An object of a collection, as JSON.
+  /// Sets an object of a collection, given as JSON.
   case set(collection: String, object: Data)
-  /// The object of an identifier, as JSON.
+  /// Removes the object with an identifier, given as JSON.
   case remove(collection: String, id: Data)
 }
 
-/// A file of the inbox that is not one.
+/// The error for a file in the inbox that is not a file of commands, or is damaged.
 struct DamagedInbox: Error, CustomStringConvertible {
   let what: String
   var description: String { "the file is not a file of the inbox, or damaged: \(what)" }
 }
 
-/// A file of the inbox: commands that are applied together, once.
+/// A file of the inbox: commands that are applied together and exactly once.
+///
 /// ```
 ///  0   "VARVEIN1" (8)
-///  8   id of the file (16), which its name has, too
+///  8   id of the file (16), which is also part of its name
 ///  24  for each command: length (4), checksum (8): StableHash of the body; body: JSON
 /// ```
 /// Numbers are big-endian. On disk: never change.
@@ -58,7 +61,7 @@ struct InboxFile {
     return bytes
   }
 
-  /// Throws what is wrong with the bytes.
+  /// Reads a file from its bytes. Throws `DamagedInbox` if they are not those of a file of commands.
   init(_ bytes: [UInt8]) throws {
     guard bytes.count >= 24, bytes.starts(with: Self.magic) else {
       throw DamagedInbox(what: "it does not begin with \"VARVEIN1\" and an id")
@@ -85,7 +88,7 @@ struct InboxFile {
     }
   }
 
-  /// The name of a file with an id.
+  /// Returns the name of the file with an id.
   static func name(_ id: [UInt8]) -> String { id.map { hex($0 >> 4) + hex($0 & 15) }.joined() + suffix }
 
   private static func hex(_ digit: UInt8) -> String { String(digit, radix: 16) }

@@ -8,9 +8,9 @@ internal import Foundation
   internal import Darwin
 #endif
 
-/// Files of an inbox, as far as they have to survive a loss of power.
+/// Writes and lists the files of an inbox so that they survive a power loss.
 enum InboxDisk {
-  /// A file is there as a whole when the call returns, or not at all: written beside its name, and renamed.
+  /// Writes a file atomically: under a temporary name that is then renamed. The file exists completely or not at all.
   static func write(_ bytes: [UInt8], _ path: String) throws {
     let temporary = path + ".part"
     do {
@@ -32,7 +32,7 @@ enum InboxDisk {
     try sync((directory as NSString).deletingLastPathComponent)
   }
 
-  /// What was renamed and removed in a directory survives a loss of power.
+  /// Syncs a directory, so that files renamed or removed in it stay so after a power loss.
   static func sync(_ directory: String) throws {
     let descriptor = unsafe open(directory, O_RDONLY)
     guard descriptor >= 0 else { throw CocoaError(.fileReadUnknown, userInfo: [NSFilePathErrorKey: directory]) }
@@ -42,7 +42,7 @@ enum InboxDisk {
     }
   }
 
-  /// The files of commands in a directory, by name; none where it does not exist.
+  /// Returns the names of the files of commands in a directory, sorted. Returns none if the directory does not exist.
   static func files(_ directory: String) -> [String] {
     let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
     return names.filter { $0.hasSuffix(InboxFile.suffix) }.sorted()

@@ -1,8 +1,10 @@
 public import Foundation
 public import Varve
 
-/// How a process that does not have the database open for writing changes its tasks and rows: it puts commands into the database's
-/// directory `inbox`, and the process whose scheduler runs the tasks applies them, each file in one transaction, exactly once.
+/// Changes the tasks and rows of a database from a process that does not have it open for writing.
+///
+/// The process puts commands into the database's directory `inbox`. The process whose scheduler runs the tasks applies
+/// them, each file in one transaction, exactly once.
 ///
 /// ```swift
 /// try TaskInbox(path).send { batch in
@@ -10,22 +12,27 @@ public import Varve
 ///   try batch.enqueue(SendMessage(messageKey: message.id))
 /// }
 /// ```
-/// What is sent is on disk when the call returns, also over a loss of power. It is applied when a scheduler runs: at once where one does,
-/// otherwise after its start. A file that can't be applied is moved to `inbox/refused`, beside a text that says why.
 ///
-/// A value: safe from any thread and any process.
+/// Commands are on disk when the call returns, and survive a power loss. They are applied when a scheduler runs: at
+/// once if one does, otherwise after its start. A file that can't be applied is moved to `inbox/refused`, beside a text
+/// with the reason.
+///
+/// Safe from any thread and any process.
 public struct TaskInbox: Sendable {
   /// The path of the database.
   public let databasePath: String
   var directory: String { databasePath + "/inbox" }
   var refusedDirectory: String { directory + "/refused" }
 
-  /// The inbox of a database at a path.
+  /// Creates the inbox of the database at a path.
   public init(_ databasePath: String) { self.databasePath = databasePath }
 
-  /// Sends what `body` puts into a batch: all of it is applied, or none. Nothing is sent where `body` throws, or puts in nothing.
+  /// Sends the commands that `body` adds to a batch. Either all of them are applied, or none.
   ///
-  /// Throws what `body` throws, `TaskError.invalidValue` where no database exists at the path, `TaskError.tooLarge` for more than 64 MiB, and what the file system throws.
+  /// No command is sent if `body` throws or adds none.
+  ///
+  /// Throws errors that `body` throws, `TaskError.invalidValue` if no database exists at the path, `TaskError.tooLarge`
+  /// for more than 64 MiB, and errors of the file system.
   public func send(_ body: (inout Batch) throws -> Void) throws {
     var batch = Batch()
     try body(&batch)
@@ -59,30 +66,30 @@ public struct TaskInbox: Sendable {
 
     /// Cancels tasks.
     public mutating func cancel(_ query: TaskQuery) { commands.append(.cancel(query)) }
-    /// Makes tasks ready that are parked, or wait for a time.
+    /// Makes tasks ready that are parked or wait for a time.
     public mutating func retryNow(_ query: TaskQuery) { commands.append(.retry(query)) }
     /// Queues dead and cancelled tasks again.
     public mutating func revive(_ query: TaskQuery) { commands.append(.revive(query)) }
-    /// Deletes tasks; those that run are left out.
+    /// Deletes tasks. Running tasks are not deleted.
     public mutating func delete(_ query: TaskQuery) { commands.append(.delete(query)) }
-    /// Makes tasks ready that wait for a signal.
+    /// Makes the tasks ready that wait for a signal.
     public mutating func signal(_ signal: WakeSignal) { commands.append(.signal(signal.text)) }
-    /// Starts no task of a queue any more.
+    /// Pauses a queue: none of its tasks is started any more.
     public mutating func pause(_ queue: QueueName) { commands.append(.pause(queue)) }
-    /// Starts tasks of a queue again.
+    /// Resumes a queue: its tasks are started again.
     public mutating func resume(_ queue: QueueName) { commands.append(.resume(queue)) }
-    /// Lets a queue take no tasks any more.
+    /// Drains a queue: it accepts no further tasks.
     public mutating func drain(_ queue: QueueName) { commands.append(.drain(queue)) }
 
     /// Lets the tasks of a copy of a database run: see `WriteTransaction.releaseTasks()`.
     public mutating func releaseTasks() { commands.append(.release) }
 
-    /// Sets an object. The process that applies it has to accept its type: `TaskScheduler.accept(_:)`.
+    /// Sets an object. The process that applies the command must accept the object's type: `TaskScheduler.accept(_:)`.
     public mutating func set<Object: Persistable>(_ object: Object) throws {
       commands.append(.set(collection: Object.collection, object: try JSONEncoder().encode(object)))
     }
 
-    /// Removes the object of an identifier, where it is there. Its type has to be accepted, too.
+    /// Removes the object with an identifier, if it exists. Its type must be accepted too.
     public mutating func remove<Object: Persistable>(_ type: Object.Type, _ id: Object.ID) throws
     where Object.ID: Encodable {
       commands.append(.remove(collection: Object.collection, id: try JSONEncoder().encode([id])))

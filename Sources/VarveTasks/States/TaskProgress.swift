@@ -1,72 +1,75 @@
-/// How far a task has come: its state, and what is counted of it. A value; every change of a task is a `TaskEvent` that is
-/// applied to it, here and nowhere else.
+/// The progress of a task: its state, and the counts of its attempts.
+///
+/// It is a value. Every change of a task is a `TaskChange` that is applied to it, and no other code changes it.
 public struct TaskProgress: Hashable, Sendable {
-  /// Its state.
+  /// The state of the task.
   public internal(set) var state: TaskState
-  /// How many attempts were begun, fewer those that do not count.
+  /// The number of attempts that were begun, without those that do not count.
   public internal(set) var attempt: UInt32 = 0
-  /// How many attempts have failed.
+  /// The number of attempts that have failed.
   public internal(set) var failures: UInt32 = 0
-  /// How often the process has died while it ran.
+  /// The number of times that the process has died while the task ran. Reviving the task resets it to 0.
   public internal(set) var crashes: UInt32 = 0
-  /// How often it was put off.
+  /// The number of times that the task's handler has postponed it.
   public internal(set) var snoozes: UInt32 = 0
-  /// Differs after every claim and every change that is forced on it. Who settles an attempt names the epoch of its claim: so an
-  /// attempt that was given up changes nothing any more.
+  /// A number that differs after every claim and every change that is forced on the task.
+  ///
+  /// The end of an attempt names the epoch of its claim, so an attempt that was given up can't change the task any
+  /// more.
   public internal(set) var epoch: UInt32 = 0
-  /// Whether it is to be cancelled when its handler returns.
+  /// Whether the task is to be cancelled when its handler returns.
   public internal(set) var isCancelling = false
 
-  /// One that begins in a state.
+  /// Creates the progress of a task that begins in a state.
   init(_ state: TaskState) { self.state = state }
 }
 
-/// What happens to a task, after it was enqueued. The numbers are those of the transitions in the tests.
+/// A change of a task after it was enqueued. The numbers are those of the transitions in the tests.
 enum TaskChange: Hashable, Sendable {
-  /// 5: its time has come.
+  /// 5: the time that the task waits for has come.
   case due
-  /// 6: the last task that it depends on is done; it may have to wait for a time.
+  /// 6: the last task that it depends on is done; it may still have to wait for a time.
   case parentsDone(isDue: Bool)
   /// 7: a task that it depends on is dead or was cancelled.
   case parentFailed(ParentRule)
-  /// 8: a worker takes it.
+  /// 8: a worker claims the task.
   case claim
-  /// 9 and 10: its handler has succeeded.
+  /// 9 and 10: the handler has succeeded.
   case succeed(epoch: UInt32)
-  /// 11 and 15: its handler has failed. It waits, or it is dead where no attempt is left.
+  /// 11 and 15: the handler has failed. The task waits for its next attempt, or is dead if no attempt is left.
   case fail(epoch: UInt32, next: Next)
-  /// 12: its handler wants another attempt at once.
+  /// 12: the handler requests another attempt at once.
   case retryNow(epoch: UInt32)
-  /// 13: its handler parks it.
+  /// 13: the handler parks the task.
   case park(epoch: UInt32)
-  /// 14: its handler puts it off: the attempt does not count.
+  /// 14: the handler postpones the task, and the attempt does not count.
   case snooze(epoch: UInt32)
-  /// 16: its time is over.
+  /// 16: the time limit of the attempt has passed.
   case timeOut(epoch: UInt32, next: Next)
-  /// 17: it is cancelled while it runs.
+  /// 17: the task is cancelled while it runs.
   case requestCancel
-  /// 17: its handler has returned without success after that.
+  /// 17: the handler has returned without success after the task was cancelled.
   case cancelRun(epoch: UInt32)
-  /// 18: it is cancelled while it waits.
+  /// 18: the task is cancelled while it waits.
   case cancel
   /// 19: the scheduler stops, and the handler has not finished: the attempt does not count.
   case interrupt(epoch: UInt32)
-  /// 20: it was running when the process died. At `limit` crashes it is dead; 0: without a limit.
+  /// 20: the task was running when the process died. It is dead after `limit` crashes; 0 means no limit.
   case orphan(limit: UInt32)
-  /// 21: the lease of its handler is over.
+  /// 21: the lease of the handler has expired.
   case expireLease(epoch: UInt32, next: Next)
-  /// 22: a person or a signal wants it run.
+  /// 22: a call or a signal requests that the task run.
   case wake
-  /// 23: a person wants it run although it has ended.
+  /// 23: a call requests that the task run again although it has ended.
   case revive
 
-  /// What comes after a failure.
+  /// The next step after a failure.
   enum Next: Hashable, Sendable { case wait, die }
-  /// What a task does when one that it depends on fails.
+  /// The reaction of a task when one that it depends on fails.
   enum ParentRule: Hashable, Sendable { case stayBlocked, cancel, runAnyway }
 }
 
-/// Why a change is not possible.
+/// The reason why a change is not possible.
 enum TaskRefusal: Error, Hashable, Sendable {
   /// The task is in another state.
   case state(TaskState)
@@ -75,13 +78,13 @@ enum TaskRefusal: Error, Hashable, Sendable {
 }
 
 extension TaskProgress {
-  /// Whether a change does anything to it.
+  /// Returns whether a change is possible in the current state.
   func allows(_ change: TaskChange) -> Bool {
     var copy = self
     return (try? copy.apply(change)) != nil
   }
 
-  /// Applies a change. Throws where the task is in another state, or another attempt runs: then nothing has changed.
+  /// Applies a change. Throws, without any effect, if the task is in another state or another attempt runs.
   mutating func apply(_ change: TaskChange) throws(TaskRefusal) {
     switch change {
     case .due: try move(from: [.scheduled, .retryWait], to: .ready)
@@ -110,7 +113,7 @@ extension TaskProgress {
     }
   }
 
-  /// What ends an attempt.
+  /// Applies a change that ends an attempt.
   private mutating func applyEnd(_ change: TaskChange) throws(TaskRefusal) {
     switch change {
     case .succeed(let epoch):
@@ -123,7 +126,7 @@ extension TaskProgress {
     case .timeOut(let epoch, let next), .expireLease(let epoch, let next):
       try requireAttempt(epoch)
       failures &+= 1
-      // A late return of this attempt finds another epoch.
+      // The new epoch makes a late return of this attempt fail.
       self.epoch &+= 1
       end(isCancelling ? .cancelled : next == .wait ? .retryWait : .dead)
     case .retryNow(let epoch):
@@ -163,7 +166,7 @@ extension TaskProgress {
     if !states.contains(state) { throw .state(state) }
   }
 
-  /// The one fence: an attempt changes a task only while it runs, in this attempt.
+  /// The only check of attempts: an attempt may change a task only while the task runs in this attempt.
   private func requireAttempt(_ epoch: UInt32) throws(TaskRefusal) {
     if state != .running { throw .state(state) }
     if epoch != self.epoch { throw .epoch(self.epoch) }

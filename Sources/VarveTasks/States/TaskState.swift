@@ -1,4 +1,4 @@
-/// Where a task is in its life. The numbers are on disk: never change.
+/// The state of a task. The numbers are on disk: never change.
 ///
 /// ```
 ///             ┌─────────┐ last parent    ┌───────────┐ due
@@ -13,27 +13,27 @@
 ///   └───────────┘
 /// ```
 public enum TaskState: UInt8, Hashable, Codable, Sendable, CaseIterable {
-  /// It waits for tasks that it depends on.
+  /// The task waits for tasks that it depends on.
   case blocked = 0
-  /// It waits for a time, and was not run, or was put off.
+  /// The task waits for a time, and has not been run or was postponed by its handler.
   case scheduled = 1
-  /// It may run.
+  /// The task may run.
   case ready = 2
-  /// A handler has it.
+  /// A handler runs the task.
   case running = 3
-  /// It has failed, and waits for the time at which it runs again.
+  /// The task has failed, and waits for the time of its next attempt.
   case retryWait = 4
-  /// It waits for a person or a signal.
+  /// The task waits for a call of `retryNow` or a signal.
   case parked = 5
-  /// It has succeeded.
+  /// The task has succeeded.
   case done = 6
-  /// It has failed for good.
+  /// The task has failed permanently.
   case dead = 7
-  /// It was cancelled.
+  /// The task was cancelled.
   case cancelled = 8
 
-  /// Whether it has ended: `done`, `dead` or `cancelled`.
+  /// Whether the task has ended: `done`, `dead` or `cancelled`.
   public var isSettled: Bool { self == .done || self == .dead || self == .cancelled }
-  /// Whether it waits for something, to run after that.
+  /// Whether the task is yet to run: it has not ended and does not run now.
   public var isWaiting: Bool { !isSettled && self != .running }
 }

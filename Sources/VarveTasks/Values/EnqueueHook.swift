@@ -1,8 +1,10 @@
 public import Varve
 
-/// What sees tasks when they are enqueued.
+/// A hook that is called when tasks are enqueued.
 public protocol EnqueueHook: Sendable {
-  /// A task of a kind is about to be enqueued by a transaction: its options may be changed. What this throws the call throws, and
-  /// nothing is enqueued. It runs in the transaction, and may read and write there.
+  /// Called when a transaction is about to enqueue a task of a kind. The hook may change the task's options.
+  ///
+  /// It runs in the transaction, and may read and write there. If it throws, the enqueueing call throws the error, and
+  /// no task is enqueued.
   func enqueuing(_ kind: String, _ options: inout TaskOptions, in transaction: WriteTransaction) throws
 }

@@ -1,8 +1,8 @@
-/// How far a handler says it is.
+/// The progress that a handler reports.
 public struct HandlerProgress: Hashable, Sendable {
-  /// From 0 to 1.
+  /// The completed fraction, from 0 to 1.
   public let fraction: Double
-  /// What else it says.
+  /// A note of the handler.
   public let note: String?
 
   init(_ fraction: Double, _ note: String?) {

@@ -2,30 +2,30 @@ internal import UnicodeNormalForm
 
 /// The name of a queue: any text of 1 to 255 bytes of UTF-8. A queue needs no declaration: it exists with its first task.
 ///
-/// Names that look the same are the same: they are kept in Unicode's normal form C.
+/// Canonically equivalent names are equal, because names are stored in Unicode's normal form C.
 public struct QueueName: Hashable, Comparable, Codable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
   /// The text.
   public let text: String
 
-  /// The most bytes that a name has.
+  /// The maximum size of a name in bytes of UTF-8.
   public static let sizeMaximum = 255
 
-  /// A name. Its size is looked at where a task is enqueued.
+  /// Creates a name. Its size is checked when a task is enqueued.
   public init(_ text: String) { self.text = ComposedName.of(text) }
 
-  /// A name.
+  /// Creates a name from a string literal.
   public init(stringLiteral text: String) { self.init(text) }
 
-  /// As a text alone.
+  /// Decodes a name from a single text value.
   public init(from decoder: any Decoder) throws { self.init(try decoder.singleValueContainer().decode(String.self)) }
 
-  /// As a text alone.
+  /// Encodes the name as a single text value.
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
     try container.encode(text)
   }
 
-  /// By the Unicode scalars of the texts.
+  /// Compares names by the Unicode scalars of their texts.
   public static func < (left: QueueName, right: QueueName) -> Bool { left.text < right.text }
 
   /// The text.
@@ -34,7 +34,9 @@ public struct QueueName: Hashable, Comparable, Codable, Sendable, ExpressibleByS
 
 /// Text in Unicode's normal form C.
 enum ComposedName {
-  /// The text in that form. Complexity: O(bytes); without an allocation for a text that has the form.
+  /// Returns a text in that form.
+  ///
+  /// Complexity: O(bytes), without an allocation for a text that has the form already.
   static func of(_ text: String) -> String {
     var text = text
     return text.withUTF8 { buffer in

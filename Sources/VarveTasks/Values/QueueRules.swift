@@ -1,35 +1,39 @@
 /// How a queue runs its tasks.
 public struct QueueRules: Hashable, Sendable {
-  /// In which order.
+  /// The order in which a queue runs its tasks.
   public enum Order: Hashable, Sendable {
-    /// Tasks start in their order and run side by side. A task that waits to be run again lets others pass.
+    /// Tasks start in their order and run concurrently. A task that waits for another attempt lets others pass.
     case standard
-    /// One after the other: the next task starts when the one before has ended for good. A task that has failed and waits,
-    /// or is parked, keeps its position and blocks the queue. One that its handler puts off (`.snooze`) does not: it comes back when
-    /// its time has come, and others run meanwhile. Tasks with a limit key (`TaskOptions.limitKey`) run one after the
-    /// other for each key: up to `concurrency` keys side by side.
+    /// Tasks run one after the other: the next task starts when the previous one has ended permanently.
+    ///
+    /// A task that has failed and waits, or is parked, keeps its position and blocks the queue. A task that its handler
+    /// postpones (`.snooze`) does not: it returns when its time has come, and others run meanwhile. Tasks with a limit
+    /// key (`TaskOptions.limitKey`) run one after the other for each key, and up to `concurrency` keys concurrently.
     case serial(onDead: OnDead = .block)
   }
 
-  /// What a dead task means for a serial queue.
+  /// The effect of a dead task on a serial queue.
   public enum OnDead: Hashable, Sendable {
-    /// The queue waits until it is revived or deleted: `blockedQueues()` lists it.
+    /// The queue waits until the task is revived or deleted. `blockedQueues()` lists the queue.
     case block
-    /// The next one runs.
+    /// The next task runs.
     case skip
   }
 
-  /// A bucket of tokens: beginning a task takes one. `count` come in each `per`, evenly, and the bucket holds `burst` at most.
+  /// A token bucket: starting a task takes one token.
+  ///
+  /// `count` tokens are added in each `per`, evenly, and the bucket holds at most `burst`.
   public struct Rate: Hashable, Codable, Sendable {
-    /// How many come.
+    /// The number of tokens that are added in each `per`.
     public var count: Int
-    /// In which time.
+    /// The time in which `count` tokens are added.
     public var per: Duration
-    /// How many the bucket holds.
+    /// The maximum number of tokens in the bucket.
     public var burst: Int
 
-    /// A rate; without a `burst` the bucket holds `count`. Less than 1 counts as 1, and a time that is not positive as a
-    /// millisecond.
+    /// Creates a rate. Without a `burst` the bucket holds `count` tokens.
+    ///
+    /// Numbers less than 1 count as 1, and a time that is not positive counts as a millisecond.
     public init(count: Int, per: Duration, burst: Int? = nil) {
       self.count = max(1, count)
       self.per = max(per, .milliseconds(1))
@@ -37,34 +41,41 @@ public struct QueueRules: Hashable, Sendable {
     }
   }
 
-  /// In which order.
+  /// The order in which the queue runs its tasks.
   public var order = Order.standard
-  /// How many tasks of the queue run at once, at most. A serial queue runs one, and one of each limit key.
+  /// The maximum number of tasks of the queue that run at once.
+  ///
+  /// A serial queue runs one task at a time, and one of each limit key.
   public var concurrency = 8
-  /// How many tasks of one limit key run at once, at most; nil: as many as of the queue.
+  /// The maximum number of tasks of one limit key that run at once, or `nil` for the maximum of the queue.
   public var perKey: Int?
-  /// How many tasks of the queue begin in a time, at most; nil: without a limit.
+  /// The maximum rate at which tasks of the queue start, or `nil` if there is no limit.
   public var rate: Rate?
-  /// How many tasks of one limit key begin in a time, at most; nil: without a limit. The count begins again after a restart.
+  /// The maximum rate at which tasks of one limit key start, or `nil` if there is no limit. The count starts again
+  /// after a restart.
   public var ratePerKey: Rate?
-  /// How many tasks of the queue may wait, before enqueueing throws `TaskError.queueFull`; nil: without a limit. Looked at where the
-  /// scheduler runs in the process that enqueues. A transaction may not see what others have just finished.
+  /// The maximum number of waiting tasks of the queue, or `nil` if there is no limit. At the maximum, enqueueing throws
+  /// `TaskError.queueFull`.
+  ///
+  /// The limit is checked if the scheduler runs in the process that enqueues. A transaction may not see that other
+  /// transactions have just finished tasks.
   public var maxWaiting: Int?
-  /// In a standard queue: each time that so long has passed, tasks that have waited for it move up by one priority; nil: priorities
-  /// are strict.
+  /// In a standard queue, the time after which waiting tasks move up by one priority, again each time that it passes.
+  ///
+  /// `nil` means that priorities are strict.
   public var ageing: Duration?
-  /// How many tasks the queue may start when it is its turn, before the next queue has it. At least 1.
+  /// The number of tasks that the queue may start in its turn before the next queue has its turn. At least 1.
   public var weight = 1
-  /// In a serial queue: whether the next task waits until the end of the one before survives a loss of power.
+  /// In a serial queue, whether the next task waits until the end of the previous one survives a power loss.
   public var strictDurableOrder = false
-  /// In a serial queue: whether a handler that does not end when it is cancelled may be left running while the next task
-  /// starts. A standard queue does so always.
+  /// In a serial queue, whether a handler that does not end when it is cancelled may be left running while the next
+  /// task starts. A standard queue always allows this.
   public var leavesHandlers = false
 
-  /// A standard queue.
+  /// Creates the rules of a standard queue.
   public init() {}
 
-  /// A queue with an order.
+  /// Creates the rules of a queue with an order.
   public init(order: Order, concurrency: Int = 8) {
     self.order = order
     self.concurrency = concurrency
@@ -72,25 +83,26 @@ public struct QueueRules: Hashable, Sendable {
 
   var isSerial: Bool { if case .serial = order { true } else { false } }
   var blocksOnDead: Bool { order == .serial(onDead: .block) }
-  /// Of the queue.
+  /// The maximum number of running tasks of the queue.
   var runningMaximum: Int { max(1, concurrency) }
-  /// Of a line of it: the tasks of one limit key, or those without.
+  /// Returns the maximum number of running tasks of a line: the tasks of one limit key, or those without one.
   func runningMaximum(hasKey: Bool) -> Int {
     isSerial ? 1 : hasKey ? min(max(1, perKey ?? concurrency), runningMaximum) : runningMaximum
   }
 }
 
-/// Some queues, by their names. Of several that select a queue the most exact counts: its name, then the longest prefix,
-/// then all.
+/// A selection of queues by their names.
+///
+/// If several selectors contain a queue, the most exact one counts: its name, then the longest prefix, then `all`.
 public enum QueueSelector: Hashable, Sendable, CustomStringConvertible {
-  /// All of them.
+  /// All queues.
   case all
-  /// One.
+  /// The queue with a name.
   case named(QueueName)
-  /// Those whose names begin with a text.
+  /// The queues whose names begin with a text.
   case prefix(String)
 
-  /// Whether it selects a queue.
+  /// Returns whether the selector contains a queue.
   public func contains(_ name: QueueName) -> Bool {
     switch self {
     case .all: true
@@ -99,7 +111,7 @@ public enum QueueSelector: Hashable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// How exact it is.
+  /// How exact the selector is; larger is more exact.
   var rank: Int {
     switch self {
     case .all: 0
@@ -108,7 +120,7 @@ public enum QueueSelector: Hashable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// Whether some queue is selected by both.
+  /// Returns whether a queue may exist that both selectors contain.
   func overlaps(_ other: QueueSelector) -> Bool {
     switch (self, other) {
     case (.all, _), (_, .all): true
@@ -120,7 +132,7 @@ public enum QueueSelector: Hashable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// As messages name it.
+  /// A description of the selected queues for messages.
   public var description: String {
     switch self {
     case .all: "all queues"

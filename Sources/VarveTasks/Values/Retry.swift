@@ -1,18 +1,24 @@
-/// How long a task waits after a failure. A value on disk: what a task was enqueued with counts for it, whatever the program
-/// says later.
+/// The delays after failures of a task.
+///
+/// The value is stored with the task: the one that a task was enqueued with applies to it, even if the program uses
+/// another one later.
 public enum Retry: Hashable, Codable, Sendable {
-  /// It is not run again: the first failure makes it dead.
+  /// The task is not run again: its first failure makes it dead.
   case never
   /// The same delay after each failure.
   case fixed(Duration)
-  /// The first delay after the first failure, and so on; the last one from then on. Without delays: as `.never`.
+  /// The delays after the first failure, the second and so on; the last one is repeated. Without delays this is
+  /// `.never`.
   case steps([Duration])
-  /// `base` after the first failure, `factor` times as much after each further one, at most `cap`. Then up to `jitter` of it is
-  /// added or taken away by chance, so that tasks which failed together do not come back together: 0.1 is a tenth.
+  /// A delay of `base` after the first failure, `factor` times as much after each further failure, and at most `cap`.
+  ///
+  /// A random part of up to `jitter` of the delay is then added or subtracted, so that tasks which failed together do
+  /// not run again together: 0.1 is a tenth.
   case exponential(
     base: Duration = .seconds(1), factor: Double = 2, cap: Duration = .seconds(3_600), jitter: Double = 0.1)
 
-  /// The delay after a number of failures, from 1; nil: it is not run again. `chance` is from 0 to 1.
+  /// Returns the delay after a number of failures, from 1, or `nil` if the task is not run again. `chance` is from 0 to
+  /// 1.
   func delay(failures: UInt32, chance: Double) -> Duration? {
     switch self {
     case .never: return nil
@@ -22,7 +28,7 @@ public enum Retry: Hashable, Codable, Sendable {
       return max(delays[min(Int(max(failures, 1)), delays.count) - 1], .zero)
     case .exponential(let base, let factor, let cap, let jitter):
       let (base, cap) = (max(base, .zero).secondCount, max(cap, .zero).secondCount)
-      // The power may be infinite, and the product no number: both mean the cap.
+      // The power may be infinite and the product not a number; both mean the cap.
       let grown = base * Double.pow(max(factor, 1), Int(min(max(failures, 1) - 1, 10_000)))
       let delay = grown < cap ? grown : cap
       let part = min(max(jitter, 0), 1) * (chance * 2 - 1)
@@ -30,7 +36,7 @@ public enum Retry: Hashable, Codable, Sendable {
     }
   }
 
-  /// Why it can't be used; nil: it can.
+  /// The reason why the value can't be used, or `nil` if it can.
   var refusal: String? {
     let delays: [Duration] =
       switch self {
@@ -47,7 +53,7 @@ public enum Retry: Hashable, Codable, Sendable {
 }
 
 extension Double {
-  /// A power by repeated squares.
+  /// Returns a power, computed by repeated squaring.
   fileprivate static func pow(_ base: Double, _ exponent: Int) -> Double {
     var (result, square, left) = (1.0, base, exponent)
     while left > 0 {
@@ -60,13 +66,14 @@ extension Double {
 }
 
 extension Duration {
-  /// As seconds.
+  /// The duration in seconds.
   var secondCount: Double {
     let (seconds, attoseconds) = components
     return Double(seconds) + Double(attoseconds) * 1e-18
   }
 
-  /// As whole milliseconds, rounded up, so that nothing is due too early. At most those of the year 9999.
+  /// The duration in whole milliseconds, rounded up so that no task is due too early, and at most those of the year
+  /// 9999.
   var milliseconds: Int64 {
     let (seconds, attoseconds) = components
     if seconds >= WallTime.latest / 1_000 { return WallTime.latest }

@@ -1,7 +1,7 @@
 public import Foundation
 
-/// Where a task stands among those of its queue and priority: smaller keys first, and among equal keys the order of commits.
-/// Tasks without a key come before those with one.
+/// The position of a task among the tasks of its queue and priority: smaller keys first, and tasks with equal keys in
+/// the order of their commits. Tasks without a key come before tasks with one.
 ///
 /// Keys of different kinds can be compared: numbers come before dates, and dates before texts.
 public struct SortKey: Hashable, Codable, Comparable, Sendable {
@@ -9,24 +9,24 @@ public struct SortKey: Hashable, Codable, Comparable, Sendable {
   /// flipped, or the text as UTF-8.
   let bytes: [UInt8]
 
-  /// The most bytes that a text has.
+  /// The maximum size of a text in bytes.
   public static let sizeMaximum = 255
 
   init(bytes: [UInt8]) { self.bytes = bytes }
 
-  /// A number.
+  /// Creates the key of a number.
   public init(_ number: Int64) { bytes = [1] + Self.ordered(number) }
 
-  /// A date, to the microsecond.
+  /// Creates the key of a date, to the microsecond.
   public init(_ date: Date) {
     let microseconds = (date.timeIntervalSince1970 * 1_000_000).rounded()
     bytes = [2] + Self.ordered(Int64(exactly: microseconds) ?? (microseconds < 0 ? .min : .max))
   }
 
-  /// A text, by its UTF-8.
+  /// Creates the key of a text, which sorts by its UTF-8.
   public init(_ text: String) { bytes = [3] + Array(ComposedName.of(text).utf8) }
 
-  /// Smaller keys first.
+  /// Returns whether the left key comes first.
   public static func < (left: SortKey, right: SortKey) -> Bool { left.bytes.lexicographicallyPrecedes(right.bytes) }
 
   private static func ordered(_ number: Int64) -> [UInt8] {

@@ -1,33 +1,34 @@
-/// What calls of tasks throw, besides `DatabaseError`.
+/// The errors that calls of tasks throw, besides `DatabaseError`.
 public enum TaskError: Error, Hashable, Sendable, CustomStringConvertible {
   /// A payload was enqueued in a version that the program does not read.
   case unsupportedVersion(kind: String, found: UInt16, expected: UInt16)
-  /// The attempt is not the one that the database knows as running: it has timed out, was cancelled, or was completed already.
+  /// The attempt is not the one that the database records as running: it has timed out, was cancelled, or was completed
+  /// already.
   case leaseLost(TaskID)
-  /// The call needs a task that does not run, and it runs.
+  /// The call requires a task that is not running, and the task runs.
   case taskRunning(TaskID)
-  /// The call needs a task in another state.
+  /// The call requires a task in another state.
   case wrongState(TaskID, TaskState, call: String)
   /// The task does not exist.
   case unknownTask(TaskID)
   /// A scheduler runs the tasks of this database already.
   case alreadyRunning(path: String)
-  /// Something is larger than it may be, in bytes; of tags the number.
+  /// A value is larger than its limit, in bytes, or for tags in number.
   case tooLarge(what: String, size: Int, limit: Int)
   /// A value can't be used.
   case invalidValue(String)
-  /// The key of a unique task is taken by this one.
+  /// The unique key is taken by this task.
   case duplicate(of: TaskID)
-  /// A queue has as many waiting tasks as it may have (`QueueRules.maxWaiting`).
+  /// The queue has the maximum number of waiting tasks (`QueueRules.maxWaiting`).
   case queueFull(QueueName, limit: Int)
-  /// A queue takes no tasks any more: it is being drained.
+  /// The queue accepts no further tasks because it is being drained.
   case queueDraining(QueueName)
   /// Two handlers would receive the same tasks.
   case overlappingHandlers(kind: String, QueueSelector, QueueSelector)
   /// The database has no tasks: neither a scheduler nor `TaskStorage.handle` was registered.
   case notRegistered
 
-  /// A sentence.
+  /// A sentence that describes the error.
   public var description: String {
     switch self {
     case .unsupportedVersion(let kind, let found, let expected):

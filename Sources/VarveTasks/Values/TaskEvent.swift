@@ -1,51 +1,54 @@
 public import Foundation
 
-/// Something that has happened to a task. It comes of what was committed, and guarantees nothing by itself: after the death of a process
-/// the last ones may never be received.
+/// An event in the life of a task.
+///
+/// Events are derived from committed changes and are no guarantee by themselves: after the death of a process, the last
+/// events may never be received.
 public struct TaskEvent: Hashable, Sendable {
-  /// What has happened. The numbers are on disk: never change.
+  /// The kind of an event. The numbers are on disk: never change.
   public enum Kind: UInt8, Hashable, Codable, Sendable, CaseIterable {
     /// An attempt has begun.
     case started = 1
-    /// It is done.
+    /// The task is done.
     case done = 2
     /// An attempt has failed, and another follows.
     case failed = 3
-    /// It was put off by its handler.
+    /// The handler has postponed the task.
     case snoozed = 4
-    /// It waits for a person or a signal.
+    /// The task waits for a call of `retryNow` or a signal.
     case parked = 5
-    /// It has failed for good.
+    /// The task has failed permanently.
     case dead = 6
-    /// It was cancelled.
+    /// The task was cancelled.
     case cancelled = 7
-    /// Its time limit, or the lease of its handler, was over. It has failed, or is dead, as another event says.
+    /// The time limit of the attempt or the lease of its handler has expired. Another event reports whether the task
+    /// has failed or is dead.
     case timedOut = 8
-    /// It was running when the process died.
+    /// The task was running when the process died.
     case crashed = 9
-    /// The scheduler stopped before it had ended.
+    /// The scheduler stopped before the attempt had ended.
     case interrupted = 10
-    /// A time of a schedule was left out. The id is 0.
+    /// A time of a schedule was skipped. The id is 0.
     case slotMissed = 11
-    /// A handler that was cancelled does not return, and was abandoned.
+    /// A handler that was cancelled has not returned, and was abandoned.
     case abandoned = 12
     /// The time of day is more than an hour before one at which tasks have run. The id is 0.
     case clockSetBack = 13
   }
 
-  /// What has happened.
+  /// The kind of the event.
   public let kind: Kind
-  /// The task.
+  /// The id of the task.
   public let id: TaskID
-  /// The kind of its payload; of a time of a schedule the name of that.
+  /// The kind of the task's payload, or the name of the schedule for a time of a schedule.
   public let payloadKind: String
-  /// Its queue.
+  /// The queue of the task.
   public let queue: QueueName
   /// The number of the attempt.
   public let attempt: Int
-  /// When, by the scheduler's clock.
+  /// The time of the event by the scheduler's clock.
   public let date: Date
-  /// The text of an error, or what else there is to say.
+  /// The text of an error, or other details.
   public let detail: String?
 
   init(

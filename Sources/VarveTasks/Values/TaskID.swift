@@ -1,12 +1,15 @@
-/// The identity of a task in its database: given when it is enqueued, the same through all its attempts, never given again.
+/// The identity of a task in its database.
+///
+/// It is assigned when the task is enqueued, stays the same through all attempts, and is never assigned again.
 public struct TaskID: Hashable, Comparable, Codable, Sendable, RawRepresentable, CustomStringConvertible {
-  /// The number. The first task of a database has 1.
+  /// The number of the task. The first task of a database has 1.
   public let rawValue: UInt64
 
-  /// The identity with a number.
+  /// Creates the identity with a number.
   public init(rawValue: UInt64) { self.rawValue = rawValue }
 
-  /// Earlier identities first. The order in which tasks run is that of their commits, not this.
+  /// Returns whether the left identity was assigned earlier. Tasks run in the order of their commits, not in this
+  /// order.
   public static func < (left: TaskID, right: TaskID) -> Bool { left.rawValue < right.rawValue }
 
   /// The number in decimal.

@@ -1,27 +1,27 @@
-/// How large what belongs to a task may be.
+/// The maximum sizes and counts of a task's properties.
 public enum TaskLimits {
-  /// The bytes of a payload.
+  /// The maximum size of a payload in bytes.
   public static let payloadSize = 1 << 20
-  /// The bytes of a checkpoint.
+  /// The maximum size of a checkpoint in bytes.
   public static let checkpointSize = 1 << 20
-  /// The bytes of the text of an error that are kept.
+  /// The maximum number of bytes of an error's text that are kept.
   public static let errorSize = 4 << 10
-  /// How many errors of a task are kept: the last ones.
+  /// The number of errors of a task that are kept: the last ones.
   public static let errorCount = 8
-  /// The bytes of a result.
+  /// The maximum size of a result in bytes.
   public static let resultSize = 64 << 10
-  /// The bytes of the key of a unique task.
+  /// The maximum size of a unique key in bytes.
   public static let uniqueKeySize = 1 << 10
-  /// The bytes of a limit key.
+  /// The maximum size of a limit key in bytes.
   public static let limitKeySize = 255
-  /// How many tasks a task depends on.
+  /// The maximum number of tasks that a task depends on.
   public static let parentCount = 1_000
-  /// The bytes of all headers.
+  /// The maximum size of all headers together in bytes.
   public static let headersSize = 4 << 10
-  /// How many tags a task has.
+  /// The maximum number of tags of a task.
   public static let tagCount = 16
-  /// The bytes of a tag.
+  /// The maximum size of a tag in bytes.
   public static let tagSize = 64
-  /// The bytes of a kind.
+  /// The maximum size of a kind in bytes.
   public static let kindSize = 255
 }

@@ -1,76 +1,82 @@
 public import Foundation
 
-/// How a task is queued and run: given when it is enqueued, and kept with it.
+/// The options that determine how a task is queued and run. They are given when it is enqueued, and stored with it.
 public struct TaskOptions: Hashable, Codable, Sendable {
   /// The queue.
   public var queue: QueueName = "default"
-  /// Among the tasks of a queue smaller ones run first: 0 is the first, 128 is usual.
+  /// The priority among the tasks of the queue. Smaller numbers run first: 0 is the first, and 128 is usual.
   public var priority: UInt8 = 128
-  /// The order among those of a queue and priority, before the order of commits.
+  /// The order among the tasks of the same queue and priority, which takes precedence over the order of commits.
   public var sortKey: SortKey?
-  /// When it may run.
+  /// The condition or time from which on the task may run.
   public var start = Start.now
-  /// The delays after failures; nil: those of its handler.
+  /// The delays after failures, or `nil` for those of the handler.
   public var retry: Retry?
-  /// After so many attempts a failure makes it dead; nil: without a limit. At least 1.
+  /// The number of attempts after which a failure makes the task dead, or `nil` if there is no limit. At least 1.
   public var maxAttempts: Int? = 25
-  /// How long an attempt may take; nil: as long as it wants. Time in which the machine sleeps does not count.
+  /// The time limit of an attempt, or `nil` if there is none. Time in which the machine sleeps does not count.
   public var timeout: Duration?
-  /// Whether it is kept after it is done.
+  /// Whether the task is kept after it is done.
   public var retention = Retention.deleteOnSuccess
-  /// Which tasks are the same as this one, and what becomes of the second; nil: none is.
+  /// The rule that keeps the task from being enqueued twice, or `nil` if it may be.
   public var unique: Uniqueness?
-  /// Tasks of a queue that have the same key share the limits for a key, of `QueueRules.perKey` and `ratePerKey`, and the order in a
-  /// serial queue: see `QueueRules.Order`. At most 255 bytes; nil: none.
+  /// A key whose tasks share limits, or `nil` for none. At most 255 bytes.
+  ///
+  /// Tasks of a queue that have the same key share the limits `QueueRules.perKey` and `ratePerKey`, and their order in
+  /// a serial queue: see `QueueRules.Order`.
   public var limitKey: String?
-  /// Tasks that have to be done before this one runs: at most 1,000, each enqueued by this transaction or an earlier one. One that
-  /// is gone counts as done. They never change.
+  /// The tasks that must be done before this one runs: at most 1,000, each enqueued by this transaction or an earlier
+  /// one.
+  ///
+  /// A task that no longer exists counts as done. The dependencies of a task never change.
   public var dependsOn: [TaskID] = []
-  /// What becomes of the task when one that it depends on is dead or was cancelled.
+  /// The reaction of the task when one that it depends on is dead or was cancelled.
   public var onParentFailure = ParentFailure.stayBlocked
-  /// The group that it belongs to: the id of the task that runs when all of its group have ended. See
+  /// The group that the task belongs to: the id of the task that runs when all tasks of the group have ended. See
   /// `WriteTransaction.enqueueGroup(_:_:members:)`.
   public var group: TaskID?
-  /// What travels with it for those around its handler, as the context of a trace: at most 4 KiB of names and values.
+  /// Names and values for code around the handler, such as the context of a trace: at most 4 KiB.
   public var headers: [String: String] = [:]
-  /// Words by which it can be found: at most 16, of at most 64 bytes.
+  /// Words by which the task can be found: at most 16, of at most 64 bytes each.
   public var tags: [String] = []
 
-  /// Those of a task that may run now, in the queue `"default"`.
+  /// Creates the options of a task that may run now, in the queue `"default"`.
   public init() {}
 
-  /// Those of a queue.
+  /// Creates the options of a task that may run now, in a queue.
   public init(queue: QueueName) { self.queue = queue }
 }
 
-/// When a task may run.
+/// The condition or time from which on a task may run.
 public enum Start: Hashable, Codable, Sendable {
-  /// When it is its turn.
+  /// The task may run at once, in its turn.
   case now
-  /// Not before a date; one that has passed is now. Follows the clock of the wall, also where that is set.
+  /// The task may not run before a date; one that has passed means now. It follows the time of day, even if that is
+  /// set.
   case at(Date)
-  /// Not before a time has passed, whatever the clock of the wall shows. Not negative.
+  /// The task may not run before a duration has passed, whatever the time of day is set to. It must not be negative.
   case after(Duration)
-  /// When a person says so (`retryNow`), or one of the signals comes.
+  /// The task runs after a call of `retryNow`, or when one of the signals is sent.
   case parked(wakeOn: Set<WakeSignal> = [])
 }
 
-/// What becomes of a task when one that it depends on is dead or was cancelled.
+/// The reaction of a task when one that it depends on is dead or was cancelled.
 public enum ParentFailure: UInt8, Hashable, Codable, Sendable {
-  /// It stays blocked, until that task is revived and done, or is deleted.
+  /// The task stays blocked until the other task is revived and done, or is deleted.
   case stayBlocked = 0
-  /// It is cancelled, and so are those that depend on it, as they say.
+  /// The task is cancelled, and the tasks that depend on it react by their own rules.
   case cancel = 1
-  /// It runs as if that task were done.
+  /// The task runs as if the other task were done.
   case runAnyway = 2
 }
 
-/// Whether a task that is done, or was cancelled, is kept.
+/// Whether a task is kept after it is done or was cancelled.
 public enum Retention: Hashable, Codable, Sendable {
-  /// It is deleted.
+  /// The task is deleted.
   case deleteOnSuccess
-  /// It is kept for so long.
+  /// The task is kept for a duration.
   case keep(Duration)
-  /// The last ones of its queue are kept that say so, this many; at least 1. Older ones go within a minute.
+  /// The given number of the last tasks of the queue with this option are kept, at least 1. Older ones are deleted
+  /// within a minute.
   case keepCount(Int)
 }

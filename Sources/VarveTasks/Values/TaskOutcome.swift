@@ -1,13 +1,15 @@
-/// What a handler says at the end of an attempt. A handler that throws has failed: then the task's retries decide.
+/// The result that a handler returns for an attempt. A handler that throws has failed; the task's retries then apply.
 public enum TaskOutcome: Hashable, Sendable {
   /// The task is done.
   case done
-  /// It has failed, and runs again after a time; nil: as its retries say. With `.zero` it runs again at once, in its position.
+  /// The attempt has failed, and the task runs again after a time, or as its retries specify if that is `nil`.
+  ///
+  /// With `.zero` it runs again at once, in its position.
   case retry(after: Duration? = nil)
-  /// It has failed, and runs again when a person says so (`retryNow`), or one of the signals comes.
+  /// The attempt has failed, and the task runs again after a call of `retryNow`, or when one of the signals is sent.
   case park(wakeOn: Set<WakeSignal> = [])
-  /// It has not been tried: it runs again after a time, and the attempt does not count.
+  /// The task was not attempted: it runs again after a time, and the attempt does not count.
   case snooze(for: Duration)
-  /// It never succeeds: it is dead now.
+  /// The task can't succeed, and is dead from now on.
   case discard(String)
 }

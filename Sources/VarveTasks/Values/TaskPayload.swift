@@ -1,6 +1,6 @@
 public import Foundation
 
-/// What a task is given: a value of the program's, kept as JSON unless the type says otherwise.
+/// The input of a task: a value of the program, stored as JSON unless the type defines another encoding.
 ///
 /// ```swift
 /// struct SendMessage: TaskPayload {
@@ -9,35 +9,38 @@ public import Foundation
 /// }
 /// ```
 public protocol TaskPayload: Codable, Sendable {
-  /// The name of the type on disk, the same for ever, whatever the type is called in the program. 1 to 255 bytes.
+  /// The name of the type on disk, of 1 to 255 bytes. It must never change, whatever the type is called in the program.
   static var kind: String { get }
-  /// The version of what is encoded: another one lets `migrate` read what older programs have enqueued. Default 1.
+  /// The version of the encoding, by default 1. With another version, `migrate` reads payloads that older programs have
+  /// enqueued.
   static var version: UInt16 { get }
-  /// The options of a task that is enqueued without any. Default `TaskOptions()`.
+  /// The options of a task that is enqueued without any, by default `TaskOptions()`.
   static var defaults: TaskOptions { get }
 
-  /// The bytes of the value. Default JSON, its keys sorted.
+  /// Returns the bytes of the value, by default JSON with sorted keys.
   func encoded() throws -> Data
-  /// The value of bytes that `encoded` has returned, in this version. Default JSON.
+  /// Creates the value from bytes that `encoded` has returned in this version, by default from JSON.
   init(encoded data: Data) throws
-  /// The value of bytes of an earlier version. Default: throws `.unsupportedVersion`, and the task is parked.
+  /// Returns the value of bytes of an earlier version.
+  ///
+  /// The default implementation throws `.unsupportedVersion`, and the task is parked.
   static func migrate(_ data: Data, from version: UInt16) throws -> Self
 }
 
 extension TaskPayload {
-  /// 1.
+  /// The default version, 1.
   public static var version: UInt16 { 1 }
-  /// `TaskOptions()`.
+  /// The default options, `TaskOptions()`.
   public static var defaults: TaskOptions { TaskOptions() }
 
-  /// JSON, its keys sorted.
+  /// Returns JSON with sorted keys.
   public func encoded() throws -> Data {
     let encoder = JSONEncoder()
     encoder.outputFormatting = .sortedKeys
     return try encoder.encode(self)
   }
 
-  /// From JSON.
+  /// Creates the value from JSON.
   public init(encoded data: Data) throws { self = try JSONDecoder().decode(Self.self, from: data) }
 
   /// Throws `.unsupportedVersion`.

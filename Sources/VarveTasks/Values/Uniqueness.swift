@@ -1,54 +1,64 @@
-/// A rule that keeps a task from being enqueued twice: of those of one kind that have one key only the first is.
+/// A rule that keeps a task from being enqueued twice: of the tasks of one kind with the same key, only the first is
+/// enqueued.
 ///
 /// ```swift
 /// var options = Refresh.defaults
 /// options.unique = Uniqueness(key: "account-7", onConflict: .replacePayload)
 /// ```
 public struct Uniqueness: Hashable, Codable, Sendable {
-  /// For how long a key is taken.
+  /// The time for which a key is taken.
   public enum Window: Hashable, Codable, Sendable {
-    /// Until its task has ended: while it is blocked, scheduled, ready, running, waits to be run again, or is parked.
+    /// The key is taken until its task has ended: while the task is blocked, scheduled, ready or running, waits to be
+    /// run again, or is parked.
     case whileLive
-    /// Until the time of day has come to the next multiple of a duration, counted from 1970, also where the task has ended: one
-    /// task a day for `.bucket(.seconds(86_400))`, whose days begin at midnight in UTC.
+    /// The key is taken until the time of day reaches the next multiple of a duration, counted from 1970, even if the
+    /// task has ended. `.bucket(.seconds(86_400))` means one task a day, where days begin at midnight in UTC.
     case bucket(Duration)
-    /// For a time after the task was enqueued, also where it has ended.
+    /// The key is taken for a duration after the task was enqueued, even if the task has ended.
     case sliding(Duration)
-    /// For ever, also where the task is gone: until `WriteTransaction.delete` of the task, or of `TaskQuery.unique`.
+    /// The key is taken forever, even if the task no longer exists, until `WriteTransaction.delete` of the task or of
+    /// `TaskQuery.unique`.
     case forever
   }
 
-  /// What becomes of a second task whose key is taken. Where the first task has ended, and its key is still taken, the second one
-  /// is left out by each of these, or throws by `fail`.
+  /// The treatment of a second task whose key is taken.
+  ///
+  /// If the first task has ended and its key is still taken, each case skips the second task, except `fail`, which
+  /// throws.
   public enum OnConflict: Hashable, Codable, Sendable {
-    /// It is left out.
+    /// The second task is skipped.
     case skip
-    /// A first task that waits gets its payload. After one that runs it is enqueued as with `rerun`.
+    /// A first task that waits receives the payload of the second. If the first task runs, the second one is enqueued
+    /// as with `rerun`.
     case replacePayload
-    /// As `replacePayload`, and the first task then waits so long from now on.
+    /// Does what `replacePayload` does, and the first task then waits for the duration from now on.
     case debounce(Duration)
-    /// A first task that waits gets its payload. Where the first one runs, the second one is enqueued and runs after it has
-    /// ended, so that nothing is missed that the first one did not see. Further ones replace its payload.
+    /// A first task that waits receives the payload of the second.
+    ///
+    /// If the first task runs, the second one is enqueued and runs after the first has ended, so that no change is
+    /// missed that the first one did not see. Further tasks replace its payload.
     case rerun
     /// The call throws `TaskError.duplicate`.
     case fail
   }
 
-  /// Its key within its kind, of at most 1 KiB; nil: the bytes of the payload.
+  /// The key within the kind, of at most 1 KiB, or `nil` to use the bytes of the payload.
   public var key: String?
-  /// For how long it is taken.
+  /// The time for which the key is taken.
   public var window: Window
-  /// What becomes of a second one.
+  /// The treatment of a second task whose key is taken.
   public var onConflict: OnConflict
 
-  /// A rule.
+  /// Creates a rule.
   public init(key: String? = nil, window: Window = .whileLive, onConflict: OnConflict = .skip) {
     self.key = key
     self.window = window
     self.onConflict = onConflict
   }
 
-  /// Until when a key is taken whose task is enqueued now, in milliseconds since 1970; nil: until the task has ended.
+  /// Returns the time until which the key of a task that is enqueued now is taken, in milliseconds since 1970.
+  ///
+  /// Returns `nil` if the key is taken until the task has ended.
   func end(_ now: Int64) -> Int64? {
     switch window {
     case .whileLive: nil
@@ -63,7 +73,7 @@ public struct Uniqueness: Hashable, Codable, Sendable {
     }
   }
 
-  /// Why it can't be used; nil: it can.
+  /// The reason why the rule can't be used, or `nil` if it can.
   var refusal: String? {
     switch window {
     case .bucket(let time) where time <= .zero: return "a bucket of \(time) is not positive"
@@ -75,16 +85,16 @@ public struct Uniqueness: Hashable, Codable, Sendable {
   }
 }
 
-/// What came of a call that enqueues a task.
+/// The result of a call that enqueues a task.
 public enum EnqueueResult: Hashable, Sendable {
   /// A task was added.
   case inserted(TaskID)
-  /// Nothing was: its key is that of this task.
+  /// No task was added, because this task has the same key.
   case duplicate(of: TaskID)
-  /// This task, which waits, has the payload now.
+  /// This task, which waits, has received the payload.
   case replaced(TaskID)
 
-  /// The task that stands for the call.
+  /// The id of the task that represents the call.
   public var id: TaskID {
     switch self {
     case .inserted(let id), .duplicate(let id), .replaced(let id): id

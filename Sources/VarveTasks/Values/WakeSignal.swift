@@ -1,18 +1,20 @@
-/// What a parked task may wait for: `"network"`, `"signed-in"`. `TaskScheduler.signal(_:)` makes all tasks ready that wait for it.
+/// A signal that a parked task may wait for, such as `"network"` or `"signed-in"`.
+///
+/// `TaskScheduler.signal(_:)` makes all tasks ready that wait for it.
 public struct WakeSignal: Hashable, Comparable, Codable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
   /// The text.
   public let text: String
 
-  /// The most bytes that a signal has.
+  /// The maximum size of a signal in bytes.
   public static let sizeMaximum = 255
 
-  /// A signal.
+  /// Creates a signal.
   public init(_ text: String) { self.text = ComposedName.of(text) }
 
-  /// A signal.
+  /// Creates a signal from a string literal.
   public init(stringLiteral text: String) { self.init(text) }
 
-  /// By the Unicode scalars of the texts.
+  /// Compares signals by the Unicode scalars of their texts.
   public static func < (left: WakeSignal, right: WakeSignal) -> Bool { left.text < right.text }
 
   /// The text.

@@ -2,9 +2,11 @@ internal import Synchronization
 public import Varve
 @_spi(Testing) public import VarveTasks
 
-/// Runs a task once for each point at which the process can die while its handler runs: before and after the handler, each checkpoint and
-/// `complete`. At the point everything of the attempt stands still, as it would after a kill; then another scheduler runs what
-/// is in the database until nothing is left, and `check` looks at it.
+/// Runs a task once for each point at which the process can die while the task's handler runs: before and after the
+/// handler, each checkpoint and `complete`.
+///
+/// At the point, everything of the attempt stops as it would after a kill. Then another scheduler runs the tasks in the
+/// database until no task is left to run, and `check` examines the database.
 ///
 /// ```swift
 /// let count = try await assertSurvivesCrashes(of: SendMessage(messageKey: "m1")) {
@@ -15,11 +17,12 @@ public import Varve
 ///   #expect(try database.read { tx in try tx.object(Bool.self, key: "m1", in: "sent") } == true, "killed \(point)")
 /// }
 /// ```
-/// What the handler does outside of the database until the point has happened: fakes of the test see what a second attempt
-/// repeats. Delays pass at once. Returns the number of points, of which there are at least two.
 ///
-/// Throws what the closures throw, with the point in `TaskAssertionFailed` where the task has not ended after the second
-/// scheduler.
+/// The handler's effects outside of the database up to the point have happened: fakes of the test see what a second
+/// attempt repeats. Delays pass at once. Returns the number of points, which is at least two.
+///
+/// Throws errors that the closures throw, and `TaskAssertionFailed` with the point if the task has not ended after the
+/// second scheduler has run.
 @discardableResult
 public func assertSurvivesCrashes<Payload: TaskPayload>(
   of payload: Payload, _ options: TaskOptions = Payload.defaults, in makeDatabase: () async throws -> Database,
@@ -37,7 +40,7 @@ public func assertSurvivesCrashes<Payload: TaskPayload>(
   }
 }
 
-/// One death, and what follows.
+/// One run of the task in which the process dies at one point, and another scheduler continues.
 private final class CrashTrial: Sendable {
   private struct State {
     var count = 0
@@ -56,7 +59,7 @@ private final class CrashTrial: Sendable {
     self.dyingAt = dyingAt
   }
 
-  /// Returns the point; nil: there were not so many.
+  /// Runs the task. Returns the point at which it died, or `nil` if there are fewer points.
   func run<Payload: TaskPayload>(
     _ payload: Payload, _ options: TaskOptions, _ register: (TaskScheduler) throws -> Void
   ) async throws -> String? {
@@ -66,7 +69,7 @@ private final class CrashTrial: Sendable {
     let id = try await enqueue(payload, options)
     try await first.start()
     await wait(for: first)
-    // A later attempt may reach the point.
+    // A later attempt may reach the point, so delays pass while the task has not ended.
     while state.withLock({ $0.point }) == nil, try await isLeft(id) {
       state.withLock { $0.isOver = false }
       clock.advance(by: .seconds(3_600))
@@ -99,12 +102,12 @@ private final class CrashTrial: Sendable {
       return (true, state.waiter.take())
     }
     waiter?.resume()
-    // Nothing of this attempt continues.
-    // Safety: a continuation that is never resumed is left, which is what is wanted.
+    // This attempt must not continue past the point.
+    // Safety: a continuation that is never resumed is leaked, which is intended here.
     if dies { unsafe await withUnsafeContinuation { (_: UnsafeContinuation<Void, Never>) in } }
   }
 
-  /// Returns when the point is reached, or nothing is left to do.
+  /// Returns when the point is reached, or the scheduler is idle.
   private func wait(for scheduler: TaskScheduler) async {
     let idle = Task { [self] in
       await scheduler.waitUntilIdle()
@@ -124,13 +127,13 @@ private final class CrashTrial: Sendable {
     idle.cancel()
   }
 
-  /// Whether the task waits for a time, or runs.
+  /// Returns whether the task has not ended and is not parked.
   private func isLeft(_ id: TaskID) async throws -> Bool {
     guard let state = try await database.read({ tx in try tx.task(id)?.progress.state }) else { return false }
     return !state.isSettled && state != .parked
   }
 
-  /// Lets delays pass until the task has ended.
+  /// Advances the clock past delays until the task has ended.
   private func finish(_ scheduler: TaskScheduler, _ id: TaskID) async throws {
     for _ in 0..<1_000 {
       await scheduler.waitUntilIdle()

@@ -2,7 +2,7 @@ public import Foundation
 internal import Synchronization
 public import VarveTasks
 
-/// A clock that a test moves. Time stands still between its calls.
+/// A scheduler clock that a test advances. Time does not pass between its calls.
 ///
 /// ```swift
 /// let clock = ManualSchedulerClock()
@@ -30,26 +30,26 @@ public final class ManualSchedulerClock: SchedulerClock {
 
   private let state: Mutex<State>
 
-  /// A clock that shows a time of day, by default the beginning of 2026.
+  /// Creates a clock that shows a time of day, by default the beginning of 2026.
   public init(wall: Date = Date(timeIntervalSince1970: 1_767_225_600)) { state = Mutex(State(wall: wall)) }
 
   /// The time of day.
   public var wallNow: Date { state.withLock { $0.wall } }
-  /// The sum of all advances.
+  /// The sum of all time that has passed, including suspensions.
   public var continuousNow: Duration { state.withLock { $0.continuous } }
-  /// The sum of all advances, without the time that `suspend` has let pass.
+  /// The sum of all time that has passed, without the suspensions.
   public var suspendingNow: Duration { state.withLock { $0.suspending } }
 
-  /// How often anything has slept: an idle scheduler never does.
+  /// The number of calls of `sleep`. An idle scheduler never sleeps.
   public var sleepCount: Int { state.withLock { $0.sleepCount } }
 
-  /// Time passes.
+  /// Advances the clock by a duration.
   public func advance(by duration: Duration) { pass(duration, isAwake: true) }
 
-  /// The machine sleeps for a time.
+  /// Advances the clock as if the machine had slept for a duration.
   public func suspend(for duration: Duration) { pass(duration, isAwake: false) }
 
-  /// The clock of the wall is set.
+  /// Sets the time of day.
   public func setWall(_ date: Date) { state.withLock { $0.wall = date } }
 
   private func pass(_ duration: Duration, isAwake: Bool) {
@@ -64,7 +64,7 @@ public final class ManualSchedulerClock: SchedulerClock {
     for sleeper in woken { sleeper.continuation.resume() }
   }
 
-  /// Returns when the clock was moved to a time, or throws `CancellationError`.
+  /// Returns when the clock has reached a time, or throws `CancellationError`.
   public func sleep(until deadline: Duration) async throws {
     let id = state.withLock { state in
       state.sleepCount += 1
@@ -95,10 +95,10 @@ public final class ManualSchedulerClock: SchedulerClock {
 }
 
 extension TaskScheduler {
-  /// Returns when no handler runs, and nothing is left to do before another time.
+  /// Returns when no handler runs, and no task is due at the current time.
   public func runUntilIdle() async { await waitUntilIdle() }
 
-  /// Moves a clock, and runs what is due then.
+  /// Advances a clock, and returns when the tasks that are due have run.
   public func advance(_ clock: ManualSchedulerClock, by duration: Duration) async {
     clock.advance(by: duration)
     await waitUntilIdle()

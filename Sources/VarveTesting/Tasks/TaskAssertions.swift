@@ -2,18 +2,20 @@ internal import Foundation
 public import Varve
 public import VarveTasks
 
-/// Why a test of tasks has failed.
+/// The error of a failed assertion about tasks.
 public struct TaskAssertionFailed: Error, Hashable, Sendable, CustomStringConvertible {
-  /// A sentence.
+  /// A sentence that describes the failure.
   public let description: String
 
-  /// A failure.
+  /// Creates a failure with a description.
   public init(_ description: String) { self.description = description }
 }
 
 extension ReadTransaction {
-  /// The payloads of a type that are enqueued and have not ended, in a queue or in all. Throws `TaskAssertionFailed` where there are not
-  /// as many as `count`, of those for which `condition` is true; without a `count` one has to be there.
+  /// Returns the payloads of a type that are enqueued and have not ended, in a queue or in all.
+  ///
+  /// Throws `TaskAssertionFailed` if the number of payloads for which `condition` is true is not `count`, or if there
+  /// is none and `count` is `nil`.
   ///
   /// ```swift
   /// try database.read { tx in
@@ -38,7 +40,7 @@ extension ReadTransaction {
         + "\(others)")
   }
 
-  /// Throws `TaskAssertionFailed` where a task of a type is enqueued and has not ended, for which `condition` is true.
+  /// Throws `TaskAssertionFailed` if a task of a type for which `condition` is true is enqueued and has not ended.
   public func assertNotEnqueued<Payload: TaskPayload>(
     _ type: Payload.Type, in queue: QueueName? = nil, where condition: (Payload) throws -> Bool = { _ in true }
   ) throws {
@@ -47,7 +49,7 @@ extension ReadTransaction {
 }
 
 extension Database {
-  /// Runs a handler once as an attempt of a task, without a scheduler: see `TaskTrial`.
+  /// Runs a handler once as an attempt of a task, without a scheduler. See `TaskTrial`.
   public func perform<Payload: TaskPayload>(
     _ payload: Payload, attempt: Int = 1,
     _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome

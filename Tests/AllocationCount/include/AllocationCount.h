@@ -4,16 +4,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Counts the allocations of a thread, by standing in front of the C library's allocator: a program that
-// links this has its `malloc` and its relatives instead of the library's, for all of its libraries.
+// Counts the allocations of a thread by replacing the C library's allocator: all libraries of a program that links this
+// use its `malloc` and related functions instead of the C library's.
 
-// Whether allocations can be counted here: with glibc, and without a sanitizer, which has its own allocator.
+// Returns whether allocations can be counted: with glibc, and without a sanitizer, which has its own allocator.
 bool allocation_count_is_available(void);
 
 // Begins to count the allocations of the calling thread, from 0.
 void allocation_count_begin(void);
 
-// Ends it, and returns how many there were. Each of the first three wrote its stack to the standard error.
+// Stops counting, and returns the number of allocations. Each of the first three wrote its stack to standard error.
 uint64_t allocation_count_end(void);
 
 #endif

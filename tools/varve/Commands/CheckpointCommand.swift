@@ -1,7 +1,7 @@
 import ArgumentParser
 import VarveEngine
 
-/// Copies a database to another directory, with hard links to its tables where the file system has them.
+/// Copies a database to another directory, with hard links to its tables if the file system supports them.
 struct CheckpointCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "checkpoint",

@@ -34,18 +34,18 @@ struct CollectionsCommand: ParsableCommand {
   }
 }
 
-/// A collection with its metrics.
+/// A collection with its properties and sizes, as the command prints it.
 private struct CollectionRow: Encodable {
   let name: String
   let id: UInt32
   let rows: Int
   let keyType: String
   let coder: String
-  /// The coder that it was made with, where another has taken over; else it is not there.
+  /// The coder that the collection was created with, or `nil` and absent in JSON if it was not replaced.
   let firstCoder: String?
-  /// `shared`, or `own`.
+  /// The storage of the rows: `shared` or `own`.
   let storage: String
-  /// About how many it takes.
+  /// The approximate size of the rows in bytes.
   let bytes: UInt64
 
   init(_ collection: InspectedCollection) {
@@ -59,13 +59,13 @@ private struct CollectionRow: Encodable {
     bytes = collection.approximateSize
   }
 
-  /// The coder for people: names are a program's own, and may hold anything.
+  /// The coder as text for people, escaped because the names of a program's own coders may contain any characters.
   private var coderText: String {
     let names = [coder] + (firstCoder.map { ["first", $0] } ?? [])
     return names.map { PrintableText.text(Array($0.utf8)) }.joined(separator: " ")
   }
 
-  /// Columns for people, below their names.
+  /// Returns the lines of a table for people, with the names of the columns first.
   static func table(_ rows: [CollectionRow]) -> [String] {
     guard !rows.isEmpty else { return ["no collections"] }
     return TextTable.lines(

@@ -1,7 +1,7 @@
 import ArgumentParser
 import VarveEngine
 
-/// Merges tables down to the bottom.
+/// Compacts tables down to the last level.
 struct CompactCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "compact",

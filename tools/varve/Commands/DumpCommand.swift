@@ -3,7 +3,7 @@ import Varve
 import VarveEngine
 import VarveInspection
 
-/// Every record of a file, readable.
+/// Prints every record of a file as text.
 struct DumpCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "dump",

@@ -1,7 +1,7 @@
 import ArgumentParser
 import VarveEngine
 
-/// All entries, into a file.
+/// Writes all entries to a file.
 struct ExportCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "export",
@@ -77,7 +77,8 @@ struct ExportCommand: ParsableCommand {
     return engine.families.filter { $0.name != LoadProgress.familyName }
   }
 
-  /// Where the export begins: after the output of an interrupted export of the same data; nil: at the start.
+  /// Returns the point after which the export continues an interrupted export of the same data, or `nil` to begin at
+  /// the start.
   private func begin(_ engine: Engine) throws -> ExportPoint? {
     guard file != "-" else { return nil }
     let identity = ExportIdentity(
@@ -111,7 +112,7 @@ struct ExportCommand: ParsableCommand {
     let damaged: Int
   }
 
-  /// What was done, on standard error where standard output has the entries.
+  /// Reports the result, on standard error if standard output receives the entries.
   private func report(_ result: some Encodable, _ words: String) throws {
     let text = output.json ? JSONText.line(result) : words
     guard file != "-" else { return StandardError.write(text + "\n") }
@@ -121,8 +122,9 @@ struct ExportCommand: ParsableCommand {
   }
 }
 
-/// Families, one after the other, into a sink. Nothing writes to a database that is open read-only, so all
-/// of them are of one snapshot.
+/// Writes families to a sink, one after the other.
+///
+/// The database is open read-only and no other process writes to it, so all families are of one snapshot.
 private struct Exporter {
   private let engine: Engine
   private let sink: ByteSink

@@ -1,7 +1,7 @@
 import ArgumentParser
 import VarveEngine
 
-/// The value of one key.
+/// Prints the value of one key.
 struct GetCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "get",

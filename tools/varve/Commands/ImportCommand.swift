@@ -2,7 +2,7 @@ import ArgumentParser
 import Varve
 import VarveInspection
 
-/// Rows from other databases.
+/// Imports rows from other databases.
 struct ImportCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "import",
@@ -14,7 +14,7 @@ struct ImportCommand: ParsableCommand {
   )
 }
 
-/// A table of SQLite as a collection.
+/// Imports a table of SQLite as a collection.
 struct ImportSQLiteCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "sqlite",
@@ -77,7 +77,7 @@ struct ImportSQLiteCommand: ParsableCommand {
 
   func run() throws {
     #if SQLite
-      // The file first: where it can't be read, no database is made.
+      // The file is opened first, so that no database is created if it can't be read.
       var source = try SQLiteTable(file, table)
       let plan = try plan(for: source)
       try source.requireUnique(plan.key)
@@ -135,9 +135,9 @@ struct ImportSQLiteCommand: ParsableCommand {
   }
 }
 
-/// Rows that were refused: a line each on standard error.
+/// Prints refused rows on standard error, one line each.
 private final class RefusalPrinter {
-  /// A table of which every row is refused has one mistake, not a million.
+  /// The maximum number of printed rows: a table of which every row is refused has one mistake, not a million.
   private static let shownMaximum = 100
   private let asJSON: Bool
   private var count = 0

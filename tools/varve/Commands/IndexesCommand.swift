@@ -2,7 +2,7 @@ import ArgumentParser
 import Varve
 import VarveInspection
 
-/// The indexes of collections, without the code of the program.
+/// Lists, compares and rebuilds the indexes of collections without the program's code.
 struct IndexesCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "indexes",
@@ -81,7 +81,7 @@ struct IndexesCommand: ParsableCommand {
       defer { bar.end() }
       review = try inspector.verify(indexes, limit: limit ?? 100) { bar.show(rows: $0, of: $1) }
     } catch let error as DatabaseError where error.code == .corruption {
-      // A block that can't be read is what this command looks for.
+      // A block that can't be read is a finding of this command, not a failure.
       let row = ErrorRow(error)
       try output.json ? sink.writeJSON(row) : sink.writeLine("damaged: \(row.text)")
       return false
@@ -119,7 +119,7 @@ struct IndexesCommand: ParsableCommand {
   }
 }
 
-/// An index with its numbers.
+/// An index with its properties and sizes, as the command prints it.
 private struct IndexRow: Encodable {
   let collection: String
   let name: String
@@ -128,14 +128,14 @@ private struct IndexRow: Encodable {
   let unique: Bool
   let direct: Bool
   let entries: Int
-  /// About how many its entries take.
+  /// The approximate size of the entries in bytes.
   let bytes: UInt64
   let state: String
-  /// Whether another definition of it is being built.
+  /// Whether another definition of the index is being built.
   let replaced: Bool
-  /// How many rows had the value of another; only of a collided index.
+  /// The number of rows that had the value of another row. Only set for a collided index.
   var collisions: Int?
-  /// The error that ended its build; only for a failed index.
+  /// The error that ended the build of the index. Only set for a failed index.
   var error: String?
 
   init(_ index: InspectedIndex, entries: Int) {
@@ -160,7 +160,7 @@ private struct IndexRow: Encodable {
     return replaced ? text + ", being replaced" : text
   }
 
-  /// Columns for people, below their names.
+  /// Returns the lines of a table for people, with the names of the columns first.
   static func table(_ rows: [IndexRow]) -> [String] {
     guard !rows.isEmpty else { return ["no indexes"] }
     return TextTable.lines(

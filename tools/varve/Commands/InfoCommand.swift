@@ -37,7 +37,7 @@ private struct InfoRow: Encodable {
     let entries: UInt64
     let tombstones: UInt64
 
-    /// The levels that have files.
+    /// Returns the levels that have files.
     static func list(_ levels: [EngineStatistics.Level]) -> [Level] {
       levels.enumerated().filter { $1.fileCount > 0 }.map {
         Level(
@@ -54,7 +54,7 @@ private struct InfoRow: Encodable {
   struct Family: Encodable {
     let name: String
     let id: UInt32
-    /// Emptied at each open: here, where it was just opened, nothing is in it.
+    /// Whether the family is emptied at each open. The database was just opened, so such a family is empty here.
     let isVolatile: Bool
     let memtableEntries: Int
     let levels: [Level]
@@ -69,7 +69,7 @@ private struct InfoRow: Encodable {
   let files: Int
   let tableBytes: UInt64
   let logBytes: UInt64
-  /// Bytes of all tables for each byte on the last level of its family: what lies above it replaces what is
+  /// The bytes of all tables for each byte on the last level of its family. Data on the levels above replaces data
   /// there, or will be merged into it.
   let spaceAmplification: Double
 

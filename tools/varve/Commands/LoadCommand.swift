@@ -3,7 +3,7 @@ import Varve
 import VarveEngine
 import VarveInspection
 
-/// Many entries from a file.
+/// Loads entries from a file.
 struct LoadCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "load",
@@ -45,7 +45,7 @@ struct LoadCommand: ParsableCommand {
 
   func run() throws {
     if let collection { return try loadObjects(collection) }
-    // The file first: where it can't be read, no database is made.
+    // The file is opened first, so that no database is created if it can't be read.
     let source = try ByteSource(file)
     let result = try database.writing(create: create) { engine in
       var loader = BulkLoader(engine, source: source, file: file, isBinary: binary, createsFamilies: create, raw: raw)
@@ -69,7 +69,7 @@ struct LoadCommand: ParsableCommand {
 extension LoadCommand {
   /// Loads the rows of a collection.
   private func loadObjects(_ collection: String) throws {
-    // The file first: where it has no row, nothing is made.
+    // The first row is read first, so that neither a database nor a collection is created if the file has no row.
     let lines = try RowLines(file)
     if !create { try database.inspecting { _ = try $0.collection(collection) } }
     let result = try database.writingObjects(create: create) { objects in
@@ -92,7 +92,7 @@ extension LoadCommand {
   }
 }
 
-/// Entries of a reader, written in batches of about a mebibyte, each with the record of how far it is.
+/// Writes the entries of a reader in batches of about a mebibyte, each with a record of the progress.
 private struct BulkLoader: ~Copyable {
   struct Result: Encodable {
     var entries: UInt64 = 0
@@ -100,7 +100,7 @@ private struct BulkLoader: ~Copyable {
     var bytes: UInt64 = 0
   }
 
-  /// Large enough that the record of progress costs nothing, small enough to stay cheap in memory.
+  /// Large enough that the record of progress costs almost no time, small enough to need little memory.
   private static let batchSizeMaximum = 1 << 20
   private static let batchCountMaximum = 10_000
   private let engine: Engine
@@ -124,7 +124,7 @@ private struct BulkLoader: ~Copyable {
     reader = EntryReader(source, file: file, isBinary: isBinary)
   }
 
-  /// Goes to where an earlier load of the file stopped. Without one it starts at the begin.
+  /// Moves to the position at which an earlier load of the file stopped, or stays at the beginning if there was none.
   mutating func resume() throws {
     guard let progress = try LoadProgress.find(for: file, in: engine) else { return }
     try progress.skip(in: source, file: file)

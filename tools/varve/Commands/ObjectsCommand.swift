@@ -2,7 +2,7 @@ import ArgumentParser
 import Varve
 import VarveInspection
 
-/// The rows of a collection, without the type of its objects.
+/// Prints the rows of a collection without the type of its objects.
 struct ObjectsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "objects",
@@ -79,7 +79,7 @@ struct ObjectsCommand: ParsableCommand {
     }
   }
 
-  /// A row that is damaged counts as one that was printed: `--limit` is about the rows that are there.
+  /// Prints a row. A damaged row counts as a printed one, because `--limit` limits the rows that are read.
   private func print(
     _ row: InspectedRow, _ terms: PortableCollection, _ sink: ByteSink, _ faults: RowFaults
   ) throws {

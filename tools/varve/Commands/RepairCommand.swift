@@ -2,7 +2,7 @@ import ArgumentParser
 import Varve
 import VarveEngine
 
-/// Makes a damaged database one that opens.
+/// Repairs a damaged database so that it can be opened.
 struct RepairCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "repair",
@@ -22,7 +22,7 @@ struct RepairCommand: ParsableCommand {
 
   func run() throws {
     let report = try Engine.repair(at: database.path)
-    // Lost rows must not be missing from counts and extensions without a report.
+    // Without this, lost rows would still be part of counts and extensions.
     if !report.losses.isEmpty { try Database.mend(after: report.losses.map(\.family), at: database.path) }
     let sink = try ByteSink.standardOutput()
     if output.json {
@@ -86,7 +86,7 @@ struct RepairCommand: ParsableCommand {
   }
 }
 
-/// How repair and salvage report what is lost.
+/// Formats the report of repair and salvage about lost data.
 enum SalvageText {
   static func write(_ losses: [DamagedPart], _ doubts: [String], to sink: ByteSink) throws {
     for loss in losses { try sink.writeLine("\(loss.holdsEntries ? "lost" : "damaged"): \(loss)") }
@@ -94,7 +94,7 @@ enum SalvageText {
   }
 }
 
-/// Something that can't be read, as `--json` prints it.
+/// A part that can't be read, as `--json` prints it.
 struct LossRow: Encodable {
   let file: String
   let offset: UInt64?

@@ -1,7 +1,7 @@
 import ArgumentParser
 import VarveEngine
 
-/// Copies what can be read of a damaged database.
+/// Copies the readable data of a damaged database.
 struct SalvageCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "salvage",

@@ -1,7 +1,7 @@
 import ArgumentParser
 import VarveEngine
 
-/// The entries of a range, in order.
+/// Prints the entries of a range in order.
 struct ScanCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "scan",

@@ -1,7 +1,7 @@
 import ArgumentParser
 import VarveEngine
 
-/// Prints metrics of a database, also of one that another process writes to.
+/// Prints metrics of a database, even if another process writes to it.
 struct StatsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "stats",
@@ -43,7 +43,9 @@ struct StatsCommand: ParsableCommand {
     try sink.finish()
   }
 
-  /// The state on disk of a database that no process writes to. `left`: what a process that died left there.
+  /// Prints the state on disk of a database that no process writes to.
+  ///
+  /// `left` is the statistics that a process left when it ended without closing the database.
   private func printResting(_ left: PublishedStatistics?, to sink: ByteSink) throws {
     if let left {
       StandardError.write(
@@ -61,7 +63,7 @@ struct StatsCommand: ParsableCommand {
     }
   }
 
-  /// Prints what a process publishes: once, or as long as it does.
+  /// Prints the statistics that a process publishes: once, or with `--watch` as long as it publishes them.
   private func follow(_ first: PublishedStatistics, _ sink: ByteSink) throws {
     var published = first
     var before: (metrics: DecodedStatistics, nanoseconds: UInt64)?
@@ -95,7 +97,7 @@ struct StatsCommand: ParsableCommand {
       try sink.writeJSON(
         StatsRow(path: database.path, published: published, diedProcess: nil, metrics: table.metrics))
     } else {
-      // In a terminal the table stays where it is: home, and clear what is below.
+      // In a terminal the table is printed over the previous one: move the cursor home, and clear the screen below it.
       if watch && StandardOutput.isTerminal { try sink.write("\u{1b}[H\u{1b}[J") }
       try sink.writeLine("database  \(database.path), process \(published.processID), update \(published.updateCount)")
       for line in table.lines { try sink.writeLine(line) }
@@ -105,10 +107,10 @@ struct StatsCommand: ParsableCommand {
   }
 }
 
-/// The metrics with their source.
+/// Metrics with their source, as `--json` prints them.
 private struct StatsRow: Encodable {
   let path: String
-  /// Whether a process that has the database open published them.
+  /// Whether a process that has the database open has published the metrics.
   let isLive: Bool
   let process: UInt64?
   let updateCount: UInt64?

@@ -1,7 +1,7 @@
 import ArgumentParser
 import VarveEngine
 
-/// Every checksum, order and count of every file.
+/// Checks every checksum, order and count of every file.
 struct VerifyCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "verify",
@@ -47,7 +47,7 @@ struct VerifyCommand: ParsableCommand {
   }
 }
 
-/// A damaged location.
+/// A damaged location, as the command prints it.
 struct FaultRow: Encodable {
   let file: String?
   let offset: UInt64?
@@ -61,7 +61,7 @@ struct FaultRow: Encodable {
 
   init(_ error: EngineError) { self.init(file: error.file, offset: error.offset, message: error.message) }
 
-  /// `FILE:OFFSET: message`.
+  /// The fault as text: `FILE:OFFSET: message`.
   var text: String {
     let location = (file ?? "database") + (offset.map { ":\($0)" } ?? "")
     return "\(location): \(message)"

@@ -1,9 +1,9 @@
 import Varve
 import VarveRelationships
 
-/// An edge as a line, and as JSON.
+/// An edge as a line of text and as JSON.
 struct EdgeRow: Encodable {
-  /// An end: a row, or a file.
+  /// An end of an edge: a row or a file.
   struct End: Encodable {
     var collection: String?
     var key: String?
@@ -54,7 +54,7 @@ struct EdgeRow: Encodable {
   ]
 }
 
-/// The neighbourhood of a row in the language of Graphviz.
+/// Draws the neighbourhood of a row in the language of Graphviz.
 struct EdgeDrawing {
   private let graph: RelationshipsTransaction
   private let name: EdgeName?

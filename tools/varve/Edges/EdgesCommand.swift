@@ -3,7 +3,7 @@ import Varve
 import VarveInspection
 import VarveRelationships
 
-/// The edges between rows, without the types of these.
+/// Lists and draws the edges between rows without the types of the rows.
 struct EdgesCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "edges",
@@ -119,7 +119,7 @@ struct EdgeFinder {
     self.domain = domain
   }
 
-  /// The relationships as they are on disk: the version of their program's types is the one that is there.
+  /// Returns the relationships as they are on disk, with the version of the program's types that is stored there.
   func handle() throws -> ExtensionHandle<Relationships> {
     let known = try inspector.extensions { throw $0 }.filter { $0.kind == Relationships.kind }
     guard let found = known.first(where: { $0.name == domain ?? known[0].name }) else {
@@ -138,7 +138,9 @@ struct EdgeFinder {
     return Relationships(version: version).named(found.name)
   }
 
-  /// `books/42`: names of collections may have a slash, so the longest that fits is meant.
+  /// Returns the key of a row written as `books/42`.
+  ///
+  /// Names of collections may contain a slash, so the longest matching name is used.
   func row(_ text: String) throws -> RowKey {
     let names = try inspector.collections { throw $0 }.map(\.name).filter { text.hasPrefix($0 + "/") }
     guard let name = names.max(by: { $0.utf8.count < $1.utf8.count }) else {

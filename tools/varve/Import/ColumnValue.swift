@@ -1,4 +1,4 @@
-/// A value as SQLite stores it: in each row of a column it may be of another kind.
+/// A value as SQLite stores it; it may be of another kind in each row of a column.
 enum ColumnValue: Hashable {
   case null
   case integer(Int64)
@@ -8,10 +8,10 @@ enum ColumnValue: Hashable {
   case damagedText([UInt8])
   case blob([UInt8])
 
-  /// So many characters of a text, or bytes of a blob, are named in errors.
+  /// The maximum number of characters of a text, or bytes of a blob, that errors contain.
   private static let shownMaximum = 40
 
-  /// What it is, for errors: `the text "abc"`.
+  /// A description of the value for errors, such as `the text "abc"`.
   var found: String {
     switch self {
     case .null: return "NULL"
@@ -33,23 +33,23 @@ enum ColumnValue: Hashable {
 /// A column of a table.
 struct TableColumn: Hashable {
   let name: String
-  /// The type that the table declares; empty where it declares none.
+  /// The type that the table declares for the column, or an empty string if it declares none.
   let declared: String
 }
 
 /// A row of a table.
 struct TableRow {
-  /// The number that SQLite knows the row by; of a table without such numbers the position of the row, from 1.
+  /// The row's rowid in SQLite, or the position of the row from 1 in a table without rowids.
   let number: Int64
-  /// In the order of the columns.
+  /// The values in the order of the columns.
   let values: [ColumnValue]
 }
 
 /// A table that is read once, from its first row to its last.
 protocol TableSource {
   var columns: [TableColumn] { get }
-  /// About how many rows there are.
+  /// The approximate number of rows.
   var rowCount: Int { get }
-  /// The next row; nil after the last.
+  /// Returns the next row, or `nil` after the last.
   mutating func next() throws -> TableRow?
 }

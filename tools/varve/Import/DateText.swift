@@ -7,16 +7,16 @@ import VarveInspection
   import Foundation
 #endif
 
-/// Dates as SQLite's functions and programs around it write them.
+/// Parses dates as SQLite's functions and the programs around it write them.
 ///
 /// ```
 /// 2026-02-03
 /// 2026-02-03 04:05    2026-02-03T04:05
 /// 2026-02-03 04:05:06    2026-02-03 04:05:06.789
 /// ```
-/// Each may end in `Z` or a distance from UTC, `+01:00` or `+0100`, also after a blank; without one it is UTC.
+/// Each may end in `Z` or an offset from UTC, `+01:00` or `+0100`, also after a blank. Without an offset it is UTC.
 enum DateText {
-  /// The date of a text; nil where it is none.
+  /// Returns the date of a text, or `nil` if the text is not a date.
   static func date(_ text: String) -> Date? {
     var bytes = Array(text.utf8)
     guard let offset = removeZone(from: &bytes) else { return nil }
@@ -29,7 +29,7 @@ enum DateText {
     return date(strict + Array("Z".utf8), offset)
   }
 
-  /// What keys are read from is stricter, and knows the calendar.
+  /// Returns the date of a text in the form of keys, whose parser is stricter and checks the calendar.
   private static func date(_ strict: [UInt8], _ offset: Double) -> Date? {
     guard let key = try? KeyText.key(String(decoding: strict, as: UTF8.self), as: .date),
       let date = try? Date.decoded(from: key)
@@ -37,7 +37,7 @@ enum DateText {
     return date.addingTimeInterval(-offset)
   }
 
-  /// Takes the zone off the end, and returns its seconds east of UTC; nil where it is none.
+  /// Removes the zone from the end, and returns its offset in seconds east of UTC, or `nil` if it is not valid.
   private static func removeZone(from bytes: inout [UInt8]) -> Double? {
     func removeBlank() { if bytes.last == UInt8(ascii: " ") { bytes.removeLast() } }
     if bytes.last == UInt8(ascii: "Z") {
@@ -45,7 +45,7 @@ enum DateText {
       removeBlank()
       return 0
     }
-    // A date has signs of its own before its time.
+    // The search begins after the date, which contains minus signs itself.
     guard bytes.count > 16,
       let sign = bytes[16...].lastIndex(where: { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "-") })
     else { return 0 }

@@ -2,9 +2,9 @@ import Foundation
 import Varve
 import VarveInspection
 
-/// What a column becomes in an object.
+/// The type of the field that a column becomes in an object.
 enum FieldType: String, CaseIterable {
-  /// As it is stored: an integer, a number, a text or bytes.
+  /// The type that is stored: an integer, a number, a text or bytes.
   case stored
   case int
   case double
@@ -18,10 +18,10 @@ enum FieldType: String, CaseIterable {
   case date2001
   /// A date as text.
   case iso8601
-  /// A text in JSON: an array, a dictionary, or a value with fields.
+  /// A text that contains JSON: an array, a dictionary, or a value with fields.
   case json
 
-  /// What a value has to be, for errors.
+  /// A description of the required value for errors.
   var expected: String {
     switch self {
     case .stored: "an integer, a number, a text in UTF-8 or bytes"
@@ -38,7 +38,7 @@ enum FieldType: String, CaseIterable {
     }
   }
 
-  /// The name of the type of keys that it makes; nil where it makes none, and of `stored`, whose values say it.
+  /// The key type for this field type, or `nil` if it can't be a key, and for `stored`, whose values determine it.
   var keyType: KeyType? {
     switch self {
     case .stored, .json: nil
@@ -52,7 +52,9 @@ enum FieldType: String, CaseIterable {
     }
   }
 
-  /// A value as a field; nil where it is of another kind. NULL is asked for by no caller: it is an absent field.
+  /// Returns a value as a field, or `nil` if it is of another kind.
+  ///
+  /// No caller passes NULL, which is an absent field.
   func field(_ value: ColumnValue) -> FieldValue? {
     switch self {
     case .stored: Self.stored(value)
@@ -95,7 +97,7 @@ enum FieldType: String, CaseIterable {
     }
   }
 
-  /// The nearest double is as good as the clock that wrote it.
+  /// Returns the seconds of a value. The nearest double is as precise as the clock that wrote it.
   private static func seconds(_ value: ColumnValue) -> Double? {
     switch value {
     case .integer(let value): Double(value)
@@ -174,7 +176,7 @@ enum FieldType: String, CaseIterable {
 }
 
 extension FieldValue {
-  /// The type of keys that it is one of; nil where it is none.
+  /// The key type of the value, or `nil` if it can't be a key.
   var keyType: KeyType? {
     switch self {
     case .integer: .integer
@@ -188,7 +190,7 @@ extension FieldValue {
     }
   }
 
-  /// It as a key, encoded. Throws `.invalidKey` where it can't be one.
+  /// Returns the value as an encoded key. Throws `.invalidKey` if it can't be one.
   func key() throws -> [UInt8] {
     var encoder = KeyEncoder(capacity: 40)
     switch self {

@@ -1,21 +1,22 @@
-/// Which columns of a table become which fields of objects.
+/// The plan that maps the columns of a table to the fields of objects.
 ///
-/// # What is not said on the command line
-/// - A column is a field of its name, as it is stored; declared with a type that has BOOL in its name, a Boolean; declared
-///   DATE, DATETIME or TIMESTAMP, a date as text, which is what GRDB and SQLite's functions write.
-/// - A table of Core Data, which has the columns Z_PK, Z_ENT and Z_OPT, is known by them. Its columns lose their Z and
-///   become small letters, as their capitals are not kept; Z_ENT and Z_OPT are left out, and so is Z_PK where it is not the
-///   key, which is called `id` otherwise; TIMESTAMP is seconds since 2001.
+/// # Defaults
+/// - A column becomes a field with its name and its stored type. If the declared type contains BOOL, the field is a
+///   Boolean; if it is DATE, DATETIME or TIMESTAMP, the field is a date as text, which is what GRDB and SQLite's functions
+///   write.
+/// - A table of Core Data is recognised by the columns Z_PK, Z_ENT and Z_OPT. Its columns lose their Z and become lower
+///   case, as their capital letters are not kept. Z_ENT and Z_OPT are left out, and so is Z_PK unless it is the key, which
+///   is then called `id`. TIMESTAMP means seconds since 2001.
 struct ImportPlan {
   struct Field: Hashable {
-    /// The position of the column.
+    /// The index of the column in the table.
     let position: Int
     let column: String
     let name: String
     let type: FieldType
   }
 
-  /// What is said on the command line, each as `COLUMN=WORD` or `COLUMN`.
+  /// The options of the command line, each as `COLUMN=WORD` or `COLUMN`.
   struct Wishes {
     var key: String
     var types: [String] = []
@@ -23,13 +24,13 @@ struct ImportPlan {
     var omitted: [String] = []
   }
 
-  /// In the order of the columns; never empty.
+  /// The fields in the order of the columns; never empty.
   let fields: [Field]
-  /// One of them.
+  /// The field of the key, which is one of `fields`.
   let key: Field
   let isCoreData: Bool
 
-  /// Throws a usage error that names the column, and what there is.
+  /// Creates a plan. Throws a usage error that names the column and the existing columns or types.
   init(_ columns: [TableColumn], _ wishes: Wishes) throws {
     let table = Columns(list: columns)
     isCoreData = ["Z_PK", "Z_ENT", "Z_OPT"].allSatisfy { name in columns.contains { $0.name == name } }
@@ -82,7 +83,7 @@ struct ImportPlan {
     }
   }
 
-  /// Whether a column is one of those that Core Data keeps for itself.
+  /// Returns whether a column is one that Core Data uses internally.
   private static func isOfCoreData(_ column: TableColumn) -> Bool { column.name.hasPrefix("Z_") }
 
   private static func name(of column: TableColumn, _ isCoreData: Bool) -> String {
@@ -102,7 +103,7 @@ struct ImportPlan {
   }
 }
 
-/// The columns of a table by their names, which SQLite compares without regard to the case of letters.
+/// Finds the columns of a table by their names, which SQLite compares without regard to case.
 private struct Columns {
   let list: [TableColumn]
 
@@ -113,7 +114,7 @@ private struct Columns {
     throw ToolError(.usage, "\(option) \(name): the table has no such column; it has \(known)")
   }
 
-  /// `COLUMN=WORD`. A name of a column may have the sign itself; a word may not.
+  /// Parses `COLUMN=WORD`. The name of a column may contain the equals sign, but the word may not.
   func pair(_ text: String, _ option: String) throws -> (position: Int, word: String) {
     guard let sign = text.lastIndex(of: "="), sign != text.startIndex, text.index(after: sign) != text.endIndex else {
       throw ToolError(.usage, "\(option) \(text): it has to be like COLUMN=\(option == "--field" ? "TYPE" : "NAME")")

@@ -1,9 +1,9 @@
 #if SQLite
   import CVarveSQLite
 
-  /// A table of a file of SQLite, read in one statement: all rows are of one moment.
+  /// A table of a SQLite file, read by one statement, so that all rows are of one snapshot.
   ///
-  /// Safe: the connection and the statement are open as long as it lives, and one thread uses it.
+  /// Safe: the connection and the statement are open as long as the object exists, and one thread uses it.
   @safe
   final class SQLiteTable: TableSource {
     private let file: String
@@ -17,7 +17,7 @@
     let columns: [TableColumn]
     let rowCount: Int
 
-    /// Opens a file, which is not written to. Throws where it can't be read, and where it has no such table or view.
+    /// Opens a file for reading. Throws if it can't be read, or has no such table or view.
     init(_ file: String, _ table: String) throws {
       self.file = file
       self.table = table
@@ -29,13 +29,13 @@
         throw ToolError(.cannotOpen, "SQLite can't open the file: \(message)", file: file)
       }
       do {
-        // A writer may be busy for a moment.
+        // A writer may hold the lock for a short time.
         unsafe sqlite3_busy_timeout(handle, 5_000)
         try unsafe Self.requireTable(table, in: handle, file)
         rowCount = Int(clamping: try unsafe Self.number("SELECT count(*) FROM \(Self.quoted(table))", in: handle, file))
         var prepared = unsafe try? Self.prepare("SELECT rowid, * FROM \(Self.quoted(table))", in: handle, file)
         unsafe hasNumbers = prepared != nil
-        // Views, and tables WITHOUT ROWID.
+        // Views and tables WITHOUT ROWID have no rowid.
         if unsafe prepared == nil {
           unsafe prepared = try Self.prepare("SELECT * FROM \(Self.quoted(table))", in: handle, file)
         }
@@ -80,7 +80,7 @@
       case SQLITE_INTEGER: return .integer(unsafe sqlite3_column_int64(statement, index))
       case SQLITE_FLOAT: return .real(unsafe sqlite3_column_double(statement, index))
       case SQLITE_TEXT:
-        // The bytes first: their count is that of the text in UTF-8.
+        // The text is requested before its byte count, so that the count is that of the text in UTF-8.
         let start = unsafe sqlite3_column_text(statement, index)
         let size = Int(unsafe sqlite3_column_bytes(statement, index))
         let bytes = unsafe Array(UnsafeBufferPointer(start: start, count: size))
@@ -93,8 +93,9 @@
       }
     }
 
-    /// Throws where several rows have one value in the column of a key: one of them would replace the others. UUIDs as texts are
-    /// the same in small and in capital letters.
+    /// Throws if several rows have the same value in the key's column, because one of them would replace the others.
+    ///
+    /// UUIDs as texts are equal in lower and upper case.
     func requireUnique(_ key: ImportPlan.Field) throws {
       let column = key.column
       var name = Self.quoted(column)

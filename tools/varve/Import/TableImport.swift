@@ -2,36 +2,36 @@ import Varve
 import VarveEngine
 import VarveInspection
 
-/// The rows of a table as objects of a collection, in commits of so many rows.
+/// Imports the rows of a table as objects of a collection, in commits of `batchCount` rows.
 ///
-/// A row whose values do not fit is refused and named, and the others are written. A row with a key that is there is
-/// replaced, so an import that was interrupted is done again.
+/// A row whose values do not fit is refused and reported, and the other rows are written. A row whose key exists is
+/// replaced, so an interrupted import can be repeated.
 struct TableImport {
-  /// What the rows become.
+  /// The collection and the form that the rows are imported into.
   struct Terms {
     var collection: String
-    /// Whether a collection that is missing is made.
+    /// Whether a missing collection is created.
     var creates = false
-    /// The raw value of the version of the format that the objects are of; nil: rows say none.
+    /// The raw value of the version of the objects' format, or `nil` if rows have no version.
     var version: String?
-    /// How many rows a commit has.
+    /// The number of rows in a commit.
     var batchCount = 1_000
   }
 
   struct Result: Encodable {
     var rows: UInt64 = 0
     var refused: UInt64 = 0
-    /// The extensions whose code isn't in the tool: what they keep is stale from the first commit on.
+    /// The extensions whose code is not part of the tool: they are stale from the first commit on.
     var stale: [String] = []
   }
 
   /// A row that was refused.
   struct Refusal: Error, Encodable {
     let row: Int64
-    /// Nil where it is about all of the row.
+    /// The column, or `nil` if the whole row is refused.
     var column: String?
     var found: String?
-    /// What the column has to have, or what is wrong with the row.
+    /// A description of the value that the column must have, or of the error in the row.
     let expected: String
 
     var text: String {
@@ -40,13 +40,13 @@ struct TableImport {
     }
   }
 
-  /// Rows of large values are committed earlier.
+  /// The size in bytes at which rows are committed before there are `batchCount` of them.
   private static let batchSizeMaximum = 64 << 20
 
   private let database: Database
   private let plan: ImportPlan
   private let terms: Terms
-  /// Made with the first row, whose key says the type of keys where the collection is missing.
+  /// The import, created with the first row, whose key determines the key type if the collection is missing.
   private var rowImport: RowImport?
   private var rows: [PreparedRow] = []
   private var size = 0
@@ -58,7 +58,9 @@ struct TableImport {
     self.terms = terms
   }
 
-  /// Imports all rows. `refused` gets each row that is not imported. Throws where none can be.
+  /// Imports all rows, and passes each row that is not imported to `refused`.
+  ///
+  /// Throws if no row can be imported.
   mutating func run(
     _ source: inout some TableSource, refused: (Refusal) -> Void, progress: (Int) -> Void = { _ in }
   ) throws {
@@ -92,7 +94,8 @@ struct TableImport {
     }
   }
 
-  /// Throws where the collection is missing and is not to be made, and where its rows are of another coder.
+  /// Returns the import. Throws if the collection is missing and is not to be created, or if its rows are of another
+  /// coder.
   private mutating func rowImport(for key: FieldValue) throws -> RowImport {
     if let rowImport { return rowImport }
     guard let keyType = plan.key.type.keyType ?? key.keyType else {
@@ -103,7 +106,7 @@ struct TableImport {
     return made
   }
 
-  /// Into the collection that is there; nil where it is missing and may be made.
+  /// Returns an import into the existing collection, or `nil` if it is missing and may be created.
   private func existing() throws -> RowImport? {
     do {
       let found = try RowImport(into: terms.collection, of: database, as: nil)
@@ -129,7 +132,7 @@ struct TableImport {
     guard !rows.isEmpty, let rowImport else { return }
     try rowImport.commit(rows, label: "varve import")
     result.rows += UInt64(rows.count)
-    // The tool registers none: every one that is on disk has missed these rows.
+    // The tool registers no extensions, so every extension on disk has missed these rows.
     result.stale = database.knownExtensions
     rows.removeAll(keepingCapacity: true)
     size = 0
@@ -137,8 +140,9 @@ struct TableImport {
 }
 
 extension ImportPlan {
-  /// The fields of a row, nil for one that it does not have, and its key. Throws a `TableImport.Refusal` where a value is not
-  /// of its type.
+  /// Returns the fields of a row, where `nil` is an absent field, and its key.
+  ///
+  /// Throws a `TableImport.Refusal` if a value is not of its type.
   func values(of row: TableRow) throws -> (fields: [FieldValue?], key: FieldValue) {
     var values: [FieldValue?] = []
     var keyValue: FieldValue?
@@ -164,7 +168,7 @@ extension ImportPlan {
 }
 
 extension DatabaseError {
-  /// Whether a row can't be stored, and others can. Keys of another type than those of the collection are so in all rows.
+  /// Whether the error concerns only this row. A key type that differs from the collection's concerns all rows.
   fileprivate var isOfRow: Bool {
     switch code {
     case .invalidKey, .keyTooLong, .valueTooLong, .encodingFailed: true

@@ -4,14 +4,14 @@
   import Glibc
 #endif
 
-/// Buffered reading of a file or of standard input, by lines or by counted bytes.
+/// Reads a file or standard input with a buffer, by lines or by counted bytes.
 ///
-/// Every byte that was handed out is part of `checksum` and `position`: together they say how far a
-/// source was read, and whether another source begins with the same bytes.
+/// Every byte that was returned is part of `checksum` and `position`. Together they determine how far a source was
+/// read, and whether another source begins with the same bytes.
 ///
-/// One thread at a time.
+/// Use a source on one thread at a time.
 final class ByteSource {
-  /// Room for the largest value in hexadecimal digits beside the largest key.
+  /// The maximum size of a line: the largest value in hexadecimal digits together with the largest key.
   private static let lineSizeMaximum = (2 << 30) + (1 << 20)
   private static let chunkSize = 1 << 18
   private let descriptor: Int32
@@ -19,11 +19,11 @@ final class ByteSource {
   private var buffer: [UInt8] = []
   private var index = 0
   private var isAtEnd = false
-  /// The size of a file; nil for what has none, such as a pipe.
+  /// The size of a file, or `nil` for a source without a size, such as a pipe.
   let size: UInt64?
-  /// Bytes that were handed out.
+  /// The number of bytes that were returned.
   private(set) var position: UInt64 = 0
-  /// FNV-1a, 64 bits, of the bytes that were handed out.
+  /// The FNV-1a checksum of 64 bits of the bytes that were returned.
   private(set) var checksum: UInt64 = 0xcbf2_9ce4_8422_2325
 
   init(_ path: String) throws {
@@ -42,7 +42,7 @@ final class ByteSource {
 
   deinit { if descriptor != STDIN_FILENO { _ = close(descriptor) } }
 
-  /// The next line without its newline; nil at the end. A last line without a newline counts.
+  /// Returns the next line without its newline, or `nil` at the end. A last line without a newline counts as a line.
   func nextLine() throws -> [UInt8]? {
     var searched = index
     while true {
@@ -63,7 +63,7 @@ final class ByteSource {
     return line
   }
 
-  /// Exactly `count` bytes; nil where the source ends before.
+  /// Returns exactly `count` bytes, or `nil` if the source ends before that.
   func next(_ count: Int) throws -> [UInt8]? {
     while buffer.count - index < count {
       guard try fill() else { return nil }
@@ -73,7 +73,7 @@ final class ByteSource {
     return bytes
   }
 
-  /// What is there, or what one read brings; nil at the end.
+  /// Returns the buffered bytes, or the bytes of one read if there are none, or `nil` at the end.
   func nextChunk() throws -> [UInt8]? {
     if index == buffer.count {
       guard try fill() else { return nil }
@@ -83,7 +83,7 @@ final class ByteSource {
     return bytes
   }
 
-  /// Passes over bytes; false where the source ends before.
+  /// Skips bytes. Returns false if the source ends before that.
   func skip(_ count: UInt64) throws -> Bool {
     var left = count
     while left > 0 {
@@ -105,7 +105,7 @@ final class ByteSource {
     position += UInt64(count)
   }
 
-  /// Moves the unread bytes to the buffer's start and reads a chunk after them.
+  /// Moves the unread bytes to the start of the buffer, and reads a chunk after them. Returns false at the end.
   private func fill() throws -> Bool {
     if isAtEnd { return false }
     buffer.removeSubrange(..<index)

@@ -1,4 +1,4 @@
-/// Entries of a source in one of the two forms, with errors that name the line or the byte.
+/// Reads the entries of a source in one of the two forms. Its errors name the line or the byte.
 struct EntryReader {
   private let source: ByteSource
   private let file: String
@@ -8,14 +8,14 @@ struct EntryReader {
   private var binaryCount: UInt64 = 0
   private var isEnded = false
 
-  /// `skipped` is how many entries the source has before where it stands, `line` how many lines.
+  /// Creates a reader that begins at the source's current position.
   init(_ source: ByteSource, file: String, isBinary: Bool) {
     self.source = source
     self.file = file
     self.isBinary = isBinary
   }
 
-  /// Where the reader stands, for `LoadProgress`.
+  /// The position and state of the reader, for `LoadProgress`.
   var state: LoadProgress.ReaderState {
     get { LoadProgress.ReaderState(line: line, family: family, binaryCount: binaryCount) }
     set {

@@ -1,7 +1,7 @@
-/// One entry as a JSON object: what `load` reads and `export` and `scan --json` write.
+/// One entry as a JSON object, as `load` reads and `export` and `scan --json` write it.
 ///
-/// `{"key":"a","value":"b"}`; a key or value that is not UTF-8 is `keyHex` or `valueHex`, with hexadecimal
-/// digits; `family` is there for every family but the default one. On disk: never change a name.
+/// An example is `{"key":"a","value":"b"}`. A key or value that is not UTF-8 is in `keyHex` or `valueHex`, with
+/// hexadecimal digits. `family` exists for every family except the default one. On disk: never change a name.
 struct EntryRecord: Codable {
   var family: String?
   var key: String?
@@ -9,7 +9,7 @@ struct EntryRecord: Codable {
   var value: String?
   var valueHex: String?
 
-  /// An entry; without a value only its key is written.
+  /// Creates the record of an entry. Without a value only its key is written.
   init(family: String?, key: [UInt8], value: [UInt8]?) {
     self.family = family
     if let text = String(validating: key, as: UTF8.self) { self.key = text } else { keyHex = HexText.text(key) }
@@ -21,10 +21,10 @@ struct EntryRecord: Codable {
     }
   }
 
-  /// The key's bytes. Throws what is wrong with the object, in words.
+  /// Returns the key's bytes. Throws an error that describes the fault in the object.
   func keyBytes() throws(RecordError) -> [UInt8] { try Self.bytes("key", key, keyHex) }
 
-  /// The value's bytes.
+  /// Returns the value's bytes. Throws as `keyBytes` does.
   func valueBytes() throws(RecordError) -> [UInt8] { try Self.bytes("value", value, valueHex) }
 
   private static func bytes(_ name: String, _ text: String?, _ hex: String?) throws(RecordError) -> [UInt8] {
@@ -41,13 +41,13 @@ struct EntryRecord: Codable {
   }
 }
 
-/// What is wrong with a record of the input.
+/// The error for an invalid record of the input.
 struct RecordError: Error {
   let message: String
   init(_ message: String) { self.message = message }
 }
 
-/// An entry with its position in the input.
+/// An entry of the input.
 struct InputEntry {
   let family: String?
   let key: [UInt8]

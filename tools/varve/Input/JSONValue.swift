@@ -1,11 +1,11 @@
-/// JSON with what a decoder of types loses: the text of its numbers, and where each value stands.
+/// A JSON value that retains what a typed decoder loses: the text of numbers, and the position of each value in the
+/// text.
 ///
-/// Rows are compared by their bytes, so an integer of 128 bits or a stored text with blanks of its own must come
-/// through as it is.
+/// Rows are compared by their bytes, so a 128-bit integer or a stored text with its own blanks must be preserved.
 indirect enum JSONValue {
   case null
   case bool(Bool)
-  /// As it is written.
+  /// A number as it is written.
   case number(String)
   case string(String)
   case array([JSONValue])
@@ -14,18 +14,18 @@ indirect enum JSONValue {
   struct Member {
     let name: String
     let value: JSONValue
-    /// Where the value stands in the text.
+    /// The range of the value in the text.
     let range: Range<Int>
   }
 
-  /// The value that a text is, all of it. Throws what is wrong with it, and where.
+  /// Parses a complete text as one value. Throws an error that describes the fault and its position.
   static func parse(_ text: [UInt8]) throws(RecordError) -> JSONValue {
     guard String(validating: text, as: UTF8.self) != nil else { throw RecordError("not valid UTF-8") }
     var parser = JSONParser(text)
     return try parser.whole()
   }
 
-  /// Whether it says the same, however it is written: numbers by their value, members in any order.
+  /// Returns whether both values are equal however they are written: numbers by their value, members in any order.
   func isSame(as other: JSONValue) -> Bool {
     switch (self, other) {
     case (.null, .null): return true
@@ -46,9 +46,9 @@ indirect enum JSONValue {
   }
 }
 
-/// Reads JSON as RFC 8259 has it, and nothing more lenient.
+/// Parses JSON strictly according to RFC 8259.
 private struct JSONParser {
-  /// As deep as Foundation goes, and a few levels for what stands around an object.
+  /// The maximum nesting: that of Foundation, and a few levels for the values around an object.
   private static let depthMaximum = 520
   private let text: [UInt8]
   private var index = 0
@@ -166,7 +166,7 @@ private struct JSONParser {
     }
     let first = try unit()
     if let scalar = Unicode.Scalar(first) { return scalar }
-    // Two units of UTF-16 stand for one scalar.
+    // Two units of UTF-16 represent one scalar.
     guard (0xd800..<0xdc00).contains(first), take("\\"), take("u") else { throw wrong("half a character is escaped") }
     let second = try unit()
     guard (0xdc00..<0xe000).contains(second),

@@ -1,15 +1,15 @@
 import VarveEngine
 
-/// The progress of a load, so that `--resume` continues there after a crash, a kill or a full disk.
+/// The progress of a load, from which `--resume` continues after a crash, a kill or a full disk.
 ///
-/// The record lies in the database, in a family of the tool's own, and is part of the same batch as the
-/// entries that it counts: it is never ahead of nor older than them. It is removed when the load is done. It holds
-/// a checksum of all the input before its position, which a resumed load reads again: another input, or a
-/// changed one, is refused and not half loaded.
+/// The record is stored in the database, in a family of the tool's own, in the same batch as the entries that it
+/// counts, so it always matches them. It is removed when the load is done. It contains a checksum of all the input
+/// before its position, which a resumed load reads again: another input or a changed one is refused instead of being
+/// loaded in part.
 ///
-/// A side file next to the input was rejected: it could not change atomically with the database.
+/// A separate file next to the input was rejected because it could not change atomically with the database.
 struct LoadProgress: Codable {
-  /// What a reader knows besides the byte that it stands at.
+  /// The state of a reader besides its byte position.
   struct ReaderState: Codable {
     var line: Int
     var family: String?
@@ -24,7 +24,7 @@ struct LoadProgress: Codable {
   var entryCount: UInt64
   var reader: ReaderState
 
-  /// One record for each input, by the name that it was given under.
+  /// Returns the key of the record of an input, which is the name that the input was given under.
   static func key(for file: String) -> [UInt8] { Array(file.utf8) }
 
   static func find(for file: String, in engine: Engine) throws -> LoadProgress? {
@@ -37,7 +37,7 @@ struct LoadProgress: Codable {
     return progress
   }
 
-  /// Brings a source to where the load stopped, and checks that it is the same up to there.
+  /// Moves a source to the position at which the load stopped, and checks that its bytes up to there are unchanged.
   func skip(in source: ByteSource, file: String) throws {
     guard try source.skip(position), source.checksum == checksum else {
       throw ToolError(
@@ -47,7 +47,7 @@ struct LoadProgress: Codable {
     }
   }
 
-  /// Forgets the record of a finished load, and the family with the last of them.
+  /// Removes the record of a finished load, and the family with the last record.
   static func forget(_ file: String, in engine: Engine) throws {
     guard let family = engine.families.first(where: { $0.name == familyName }) else { return }
     try engine.delete(key(for: file), in: family)

@@ -7,7 +7,7 @@ import VarveInspection
   import Foundation
 #endif
 
-/// Keys as JSON that says of each part what it is, so that the same bytes come back.
+/// Converts keys to JSON that states the type of each part, so that the same bytes can be restored.
 ///
 /// ```
 ///  "a"                                  a string
@@ -26,12 +26,12 @@ import VarveInspection
 /// ```
 /// On disk: never change.
 enum KeyJSON {
-  /// Integers up to here are the same in every reader of JSON.
+  /// The largest integer that every reader of JSON represents exactly.
   private static let plainMaximum: Int128 = (1 << 53) - 1
 
   // MARK: - Writing
 
-  /// The JSON of a key; nil for bytes that are no key.
+  /// Returns the JSON of a key, or `nil` for bytes that are not a key.
   static func text(_ key: [UInt8]) -> String? {
     guard let parts = try? KeyPart.parts(of: key) else { return nil }
     return parts.count == 1 ? text(parts[0]) : JSONLine.array(parts.map(text))
@@ -60,7 +60,7 @@ enum KeyJSON {
 
   // MARK: - Reading
 
-  /// The key that JSON says. Throws what is wrong with it.
+  /// Returns the key that JSON represents. Throws an error that describes the fault in the JSON.
   static func key(_ json: JSONValue) throws(RecordError) -> [UInt8] {
     var encoder = KeyEncoder(capacity: 40)
     if case .array(let parts) = json {

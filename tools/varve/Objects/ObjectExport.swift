@@ -1,7 +1,7 @@
 import Varve
 import VarveInspection
 
-/// The rows of a collection as lines, into a sink.
+/// Writes the rows of a collection as lines to a sink.
 struct ObjectExport {
   let inspector: DatabaseInspector
   let collection: InspectedCollection
@@ -9,7 +9,7 @@ struct ObjectExport {
   let faults: RowFaults
   private(set) var count: UInt64 = 0
 
-  /// Of the rows in a range of keys.
+  /// Creates an export of the rows in a range of keys.
   init(_ inspector: DatabaseInspector, _ name: String, _ range: RangeOptions, _ faults: RowFaults) throws {
     self.inspector = inspector
     self.faults = faults
@@ -17,7 +17,7 @@ struct ObjectExport {
     rows = inspector.rows(in: collection, range: try range.keys(of: collection))
   }
 
-  /// Rows that can't be read are reported and left out.
+  /// Writes the rows. Rows that can't be read are reported and left out.
   mutating func run(into sink: ByteSink, progress: (UInt64) -> Void) throws {
     let terms = try collection.terms
     var rows = rows
@@ -35,7 +35,7 @@ struct ObjectExport {
 }
 
 extension RangeOptions {
-  /// The range as keys of a collection.
+  /// Returns the range as keys of a collection.
   func keys(of collection: InspectedCollection) throws -> StorageRange {
     do {
       return try collection.range(from: from, to: to, prefix: prefix)
@@ -45,7 +45,7 @@ extension RangeOptions {
   }
 }
 
-/// Rows that are damaged: a line each on standard error as they are met, and in the end status 1.
+/// Reports each damaged row with a line on standard error as it is found, and in the end ends with status 1.
 final class RowFaults {
   private let asJSON: Bool
   private(set) var count = 0
@@ -58,7 +58,7 @@ final class RowFaults {
     StandardError.write(asJSON ? JSONText.line(row) + "\n" : "varve: damaged: \(row.text)\n")
   }
 
-  /// Throws where there was one.
+  /// Throws the exit status 1 if a damaged row was reported.
   func finish() throws {
     if count > 0 { throw ExitStatus.answerIsNo.asError }
   }

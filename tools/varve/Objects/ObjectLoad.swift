@@ -7,11 +7,11 @@ struct ObjectLoad {
   struct Result: Encodable {
     var rows: UInt64 = 0
     var bytes: UInt64 = 0
-    /// The extensions whose code isn't in the tool: what they keep is stale from the first commit on.
+    /// The extensions whose code is not part of the tool: they are stale from the first commit on.
     var stale: [String] = []
   }
 
-  /// Large enough that commits cost little, small enough to stay cheap in memory.
+  /// Large enough that commits cost little, small enough to need little memory.
   private static let batchSizeMaximum = 1 << 20
   private static let batchCountMaximum = 10_000
   private let database: Database
@@ -57,7 +57,9 @@ struct ObjectLoad {
     }
   }
 
-  /// Lines say each what their collection is: the first one makes it, and all have to agree with it.
+  /// Returns the import for a line's collection.
+  ///
+  /// Each line states its collection: the first one creates it, and all others have to agree with it.
   private mutating func rowImport(for terms: PortableCollection?) throws -> RowImport {
     if let rowImport, terms == nil || terms == self.terms { return rowImport }
     let made = try RowImport(into: name, of: database, as: terms)
@@ -71,22 +73,22 @@ struct ObjectLoad {
     guard !rows.isEmpty, let rowImport else { return }
     try rowImport.commit(rows, label: "varve load")
     result.rows += UInt64(rows.count)
-    // The tool registers none: every one that is on disk has missed these rows.
+    // The tool registers no extensions, so every extension on disk has missed these rows.
     result.stale = database.knownExtensions
     rows.removeAll(keepingCapacity: true)
     size = 0
   }
 }
 
-/// The lines of a source as rows, with errors that name the line.
+/// Reads the lines of a source as rows. Its errors name the line.
 struct RowLines {
   let source: ByteSource
   private let file: String
   private var number = 0
-  /// The first line, which was read before anything was written.
+  /// The first line, which was read before the database was changed.
   private var first: RowLine?
 
-  /// Reads the first row. Throws where it is none: then nothing has happened yet.
+  /// Opens the file and reads the first row. Throws if that is not a row; the database has not been changed yet then.
   init(_ file: String) throws {
     self.file = file
     source = try ByteSource(file)
@@ -110,6 +112,6 @@ struct RowLines {
     return nil
   }
 
-  /// What is wrong with the line that was read last.
+  /// Returns the error for the line that was read last.
   func error(_ message: String) -> ToolError { ToolError(.cannotOpen, "line \(number): \(message)", file: file) }
 }

@@ -1,37 +1,37 @@
 import Varve
 import VarveInspection
 
-/// A row as a line: what `export --collection` writes and `load --collection` reads, and `objects --json` prints with
-/// the row's id.
+/// A row as a line of text, as `export --collection` writes it and `load --collection` reads it; `objects --json`
+/// prints it with the row's id.
 ///
 /// # Format
-/// One JSON object a line, which says all that another database needs: lines may be sorted, cut out and put
-/// together.
+/// Each line is one JSON object that contains all that another database needs, so lines may be sorted, extracted and
+/// combined.
 /// ```
 /// key             the key, each part with its kind: see KeyJSON
 /// keyType         the type of the collection's keys: "string", "compound(int,string)"
 /// coder           the coder that wrote the row: "raw", "binary", "json", "propertyList", or the stored name of a coder of
 ///                 a program's own
-/// storage         "own" where its rows lie in families of its own; else it is not there
-/// version         the version of the format that wrote the object; not there without a format
-/// object          the object, readable: of the coder raw a string where the bytes are UTF-8; of the coder json the
-///                 stored text itself; of the others the value as JSON
-/// objectHex       the object's bytes as the coder wrote them, where `object` by itself would not give them back:
-///                 always of the coders binary and propertyList, and alone of coders of programs
-/// shape           of the coder binary: the names of the fields of the record that the object is
-/// shapes          of the coder binary: the names of the fields of the records inside; objectHex numbers them from
-///                 1, in the order in which they come first, not as the catalog does
+/// storage         "own" if its rows are in families of their own; otherwise absent
+/// version         the version of the format that wrote the object; absent without a format
+/// object          the object in readable form: for the coder raw a string if the bytes are UTF-8; for the coder json the
+///                 stored text itself; for the others the value as JSON
+/// objectHex       the object's bytes as the coder wrote them, if `object` alone would not restore them: always for the
+///                 coders binary and propertyList, and without `object` for coders of programs
+/// shape           for the coder binary: the names of the fields of the record that the object is
+/// shapes          for the coder binary: the names of the fields of the records inside; objectHex numbers them from
+///                 1, in the order of first occurrence, not as the catalog does
 /// metadata, metadataHex, metadataShape, metadataShapes, metadataVersion
-///                 the same of the metadata, which is of the coder binary where the objects are raw; not there where
-///                 the row has none
-/// id, keyText     the row's id and the key for people: of `objects` only, and ignored by load
+///                 like the members without "metadata", for the metadata, which is of the coder binary if the objects are
+///                 raw; absent if the row has none
+/// id, keyText     the row's id and the key for people: only in the output of `objects`, and ignored by load
 /// ```
-/// If both forms of a value are there, its bytes count and the readable form must be equal; a line in which only one
-/// was changed is refused. On disk: never change a name.
+/// If a value has both forms, its bytes count and the readable form must be equal; a line in which only one form was
+/// changed is refused. On disk: never change a name.
 struct RowLine {
   /// A value in its readable form, its bytes, or both.
   private struct Value {
-    /// The value of the member, and the text that it stands in.
+    /// The value of the member, and its text.
     var readable: (json: JSONValue, text: [UInt8])?
     var hex: [UInt8]?
     var shape: [String] = []
@@ -42,14 +42,14 @@ struct RowLine {
 
   /// The key, encoded.
   let key: [UInt8]
-  /// What the line says of its collection; nil where it does not.
+  /// The collection's parameters in the line, or `nil` if the line has none.
   let collection: PortableCollection?
   private var object = Value()
   private var metadata = Value()
 
   // MARK: - Writing
 
-  /// The line of a row. Throws where a part of it can't be spelt out.
+  /// Returns the line of a row. Throws if a part of it can't be spelled out.
   static func text(
     _ row: InspectedRow, _ contents: InspectedContents, of collection: PortableCollection, withID: Bool
   ) throws -> String {
@@ -71,7 +71,7 @@ struct RowLine {
     return line.text
   }
 
-  /// A line with nothing but the key.
+  /// Returns a line with only the key.
   static func keyLine(_ row: InspectedRow, withText: Bool) -> JSONLine {
     var line = JSONLine()
     if let json = KeyJSON.text(row.key.bytes) { line.add("key", json: json) }
@@ -104,7 +104,7 @@ struct RowLine {
 
   // MARK: - Reading
 
-  /// Reads a line. Throws what is wrong with it.
+  /// Parses a line. Throws an error that describes the fault in it.
   init(_ text: [UInt8]) throws(RecordError) {
     guard case .object(let members) = try JSONValue.parse(text) else {
       throw RecordError("the line is not the JSON object of a row")
@@ -138,7 +138,7 @@ struct RowLine {
     collection = try terms.collection()
   }
 
-  /// What a line says of its collection, as far as it was read.
+  /// The collection's parameters in a line, as far as it was read.
   private struct Terms {
     var keyType: String?
     var coder: CoderName?
@@ -201,14 +201,14 @@ struct RowLine {
 
   // MARK: - As a row
 
-  /// The row, for a collection with this coder.
+  /// Returns the row for a collection with this coder.
   func row(_ coder: CoderName) throws(RecordError) -> PortableRow {
     PortableRow(
       key: key, object: try Self.portable(object, "object", coder),
       metadata: metadata.isThere ? try Self.portable(metadata, "metadata", coder.ofMetadata) : nil)
   }
 
-  /// Throws where what is readable says something else than the bytes beside it.
+  /// Throws if the readable form of a value differs from its bytes.
   func check(_ row: PreparedRow) throws(RecordError) {
     try Self.check(object, row.object, "object")
     if let prepared = row.metadata { try Self.check(metadata, prepared, "metadata") }

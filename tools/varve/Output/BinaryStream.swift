@@ -1,4 +1,4 @@
-/// The binary form of an export: length-prefixed, for keys and values that JSON would only blow up.
+/// The binary form of an export: length-prefixed, for keys and values that would only become larger as JSON.
 ///
 /// # Format
 /// Numbers are little endian.
@@ -6,13 +6,13 @@
 /// magic      8 bytes "varveex1"
 /// record     kind u8, then
 ///   1 entry    key size u32 | value size u32 | key | value
-///   2 family   name size u32 | name: the entries that follow are of this family; empty: the default one
-///   0 end      entry count u64: the last record; a stream without it was cut
+///   2 family   name size u32 | name: the family of the entries that follow; empty: the default one
+///   0 end      entry count u64: the last record; a stream without it was truncated
 /// ```
 /// On disk: never change.
 enum BinaryStream {
   static let magic = Array("varveex1".utf8)
-  /// No key and no value is larger.
+  /// The maximum size of a key or value in bytes.
   static let sizeMaximum = 1 << 30
 
   enum Kind: UInt8 {

@@ -4,12 +4,12 @@
   import Glibc
 #endif
 
-/// Buffered writing to a file or to standard output.
+/// Writes to a file or standard output with a buffer.
 ///
-/// A file is written under a name of its own, `<file>.partial`, and gets its name in `finish`: what has
-/// the name is whole. `-` is standard output.
+/// A file is written under the temporary name `<file>.partial` and renamed in `finish`, so a file with the final name
+/// is complete. `-` is standard output.
 ///
-/// One thread at a time.
+/// Use a sink on one thread at a time.
 final class ByteSink {
   private static let bufferSize = 1 << 18
   private let descriptor: Int32
@@ -18,7 +18,7 @@ final class ByteSink {
   private var buffer: [UInt8] = []
   private(set) var byteCount: UInt64 = 0
 
-  /// Begins a file, or with `size` continues after that many bytes of an interrupted one.
+  /// Creates a file, or with `size` continues an interrupted one after that many bytes.
   init(_ path: String, from size: UInt64? = nil) throws {
     self.path = path
     buffer.reserveCapacity(Self.bufferSize)
@@ -37,10 +37,10 @@ final class ByteSink {
     }
   }
 
-  /// The name of a file until it is whole.
+  /// Returns the name of a file until it is complete.
   static func partialPath(_ path: String) -> String { path + ".partial" }
 
-  /// Standard output.
+  /// Returns a sink for standard output.
   static func standardOutput() throws -> ByteSink { try ByteSink("-") }
 
   func write(_ bytes: some Collection<UInt8>) throws {
@@ -51,13 +51,13 @@ final class ByteSink {
 
   func write(_ text: String) throws { try write(text.utf8) }
 
-  /// A line of text.
+  /// Writes a line of text.
   func writeLine(_ text: String) throws {
     try write(text.utf8)
     try write(CollectionOfOne(0x0a))
   }
 
-  /// An object, on a line of its own.
+  /// Writes an object as JSON on its own line.
   func writeJSON(_ value: some Encodable) throws {
     try write(try JSONText.bytes(value))
     try write(CollectionOfOne(0x0a))
@@ -68,7 +68,7 @@ final class ByteSink {
     buffer.removeAll(keepingCapacity: true)
   }
 
-  /// Writes what is left. A file is synced and gets its name.
+  /// Writes the buffered bytes. A file is then synced and renamed to its final name.
   func finish() throws {
     try flush()
     guard let partialPath else { return }
@@ -78,14 +78,14 @@ final class ByteSink {
   }
 }
 
-/// Text on standard error. What can't be said there can't be said anywhere.
+/// Writes text to standard error. Errors are ignored, because there is no other channel to report them.
 enum StandardError {
   static func write(_ text: String) { try? SystemWrite.all(Array(text.utf8), to: STDERR_FILENO, file: "-") }
 
   static var isTerminal: Bool { isatty(STDERR_FILENO) == 1 }
 }
 
-/// Where standard output goes.
+/// Properties of standard output.
 enum StandardOutput {
   static var isTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
 }

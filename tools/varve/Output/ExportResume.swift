@@ -4,8 +4,10 @@
   import Foundation
 #endif
 
-/// What an export is of. Beside `<file>.partial` lies `<file>.partial.json` with it, written before the
-/// first byte and removed after the last: an export resumes only if it would write the same bytes.
+/// The identity of an export: its source, range and form.
+///
+/// It is stored in `<file>.partial.json` beside `<file>.partial`, written before the first byte and removed after the
+/// last. An export resumes only if it would write the same bytes.
 struct ExportIdentity: Codable, Equatable {
   let database: String
   let sequence: UInt64
@@ -25,7 +27,7 @@ struct ExportIdentity: Codable, Equatable {
     }
   }
 
-  /// The identity of an interrupted export; nil where there is none that can be read.
+  /// Returns the identity of an interrupted export, or `nil` if there is none that can be read.
   static func find(for file: String) -> ExportIdentity? {
     guard let data = try? Data(contentsOf: URL(filePath: path(for: file))) else { return nil }
     return try? JSONText.decode(ExportIdentity.self, data)
@@ -36,15 +38,15 @@ struct ExportIdentity: Codable, Equatable {
 
 /// The progress of an interrupted export: the end of its last whole record.
 struct ExportPoint {
-  /// The bytes up to there; what follows is cut off.
+  /// The number of bytes up to that point; the bytes after it are cut off.
   private(set) var position: UInt64 = 0
-  /// The entries before it.
+  /// The number of entries before that point.
   private(set) var count: UInt64 = 0
-  /// The family of the last record, and its key where it was an entry.
+  /// The family of the last record. `key` is its key if it was an entry.
   private(set) var family: String?
   private(set) var key: [UInt8]?
 
-  /// Reads what an interrupted export wrote.
+  /// Reads the output of an interrupted export.
   static func find(in partial: String, isBinary: Bool) throws -> ExportPoint {
     let source = try ByteSource(partial)
     var point = ExportPoint()
@@ -55,7 +57,7 @@ struct ExportPoint {
   private mutating func readLines(_ source: ByteSource) throws {
     var last: [UInt8]?
     while let line = try source.nextLine() {
-      // A line without its newline was cut.
+      // A line without its newline was truncated.
       guard source.position == position + UInt64(line.count) + 1 else { break }
       position = source.position
       count += 1

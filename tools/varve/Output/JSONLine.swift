@@ -1,5 +1,5 @@
-/// A JSON object on one line, put together of members whose values may be JSON already: members in the order of
-/// their names, as `JSONText` has them.
+/// A JSON object on one line, composed of members whose values may be JSON already. The members are sorted by their
+/// names, as `JSONText` sorts them.
 struct JSONLine {
   private var members: [(name: String, json: String)] = []
 
@@ -7,7 +7,7 @@ struct JSONLine {
   mutating func add(_ name: String, _ text: String) { add(name, json: Self.quoted(text)) }
   mutating func add(_ name: String, _ number: some FixedWidthInteger) { add(name, json: "\(number)") }
 
-  /// The line, without its newline.
+  /// The text of the line without a newline.
   var text: String {
     let sorted = members.sorted { $0.name < $1.name }
     return "{" + sorted.map { Self.quoted($0.name) + ":" + $0.json }.joined(separator: ",") + "}"
@@ -15,7 +15,8 @@ struct JSONLine {
 
   static func array(_ elements: [String]) -> String { "[" + elements.joined(separator: ",") + "]" }
 
-  /// A string of JSON. Line separators of Unicode are escaped too: some readers of lines take them for the end of one.
+  /// Returns a text as a JSON string. Unicode's line separators are escaped too, because some readers treat them as the
+  /// end of a line.
   static func quoted(_ text: String) -> String {
     var quoted = "\""
     for scalar in text.unicodeScalars {
@@ -32,8 +33,9 @@ struct JSONLine {
     return quoted + "\""
   }
 
-  /// JSON for people: what would break a line or a column, or move a terminal's cursor, is escaped. Between values JSON
-  /// has no such character but blanks, and those are spaces here.
+  /// Returns JSON for people: characters that would break a line or a column, or move a terminal's cursor, are escaped.
+  ///
+  /// Between values JSON has no such characters except blanks, and those are spaces here.
   static func printable(_ json: String) -> String {
     guard json.unicodeScalars.contains(where: breaksLines) else { return json }
     return json.unicodeScalars.reduce(into: "") { text, scalar in
@@ -45,7 +47,7 @@ struct JSONLine {
     scalar.value < 0x20 || (0x7f...0x9f).contains(scalar.value) || (0x2028...0x2029).contains(scalar.value)
   }
 
-  /// Of a scalar of at most 16 bits.
+  /// Returns the escape sequence of a scalar of at most 16 bits.
   private static func escape(_ scalar: Unicode.Scalar) -> String {
     let digits = String(scalar.value, radix: 16)
     return "\\u" + String(repeating: "0", count: 4 - digits.utf8.count) + digits

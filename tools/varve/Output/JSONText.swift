@@ -4,8 +4,8 @@
   import Foundation
 #endif
 
-/// JSON as every command prints it: one object a line, members in the order of their names, so that
-/// equal content is equal text.
+/// JSON as every command prints it: one object a line, with the members sorted by their names, so that equal content is
+/// equal text.
 enum JSONText {
   static func bytes(_ value: some Encodable) throws -> [UInt8] {
     let encoder = JSONEncoder()
@@ -13,7 +13,7 @@ enum JSONText {
     return Array(try encoder.encode(value))
   }
 
-  /// A line for a report that must not fail: a description replaces what can't be encoded.
+  /// Returns a line for a report that must not fail: a fixed message replaces a value that can't be encoded.
   static func line(_ value: some Encodable) -> String {
     do {
       return String(decoding: try bytes(value), as: UTF8.self)

@@ -1,4 +1,4 @@
-/// Bytes as hexadecimal digits, both ways.
+/// Converts bytes to and from hexadecimal digits.
 enum HexText {
   private static let digits = Array("0123456789abcdef".utf8)
 
@@ -12,7 +12,7 @@ enum HexText {
     return String(decoding: text, as: UTF8.self)
   }
 
-  /// Nil unless the text is an even number of hexadecimal digits, of either case.
+  /// Returns the bytes of a text, or `nil` unless it is an even number of hexadecimal digits, of either case.
   static func bytes(_ text: String) -> [UInt8]? {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(text.utf8.count / 2)
@@ -39,9 +39,9 @@ enum HexText {
   }
 }
 
-/// Bytes for people: UTF-8 as it is, control characters and what is not UTF-8 as `\xNN`.
+/// Formats bytes for people: UTF-8 unchanged, and control characters and bytes that are not UTF-8 as `\xNN`.
 ///
-/// A tab or a newline inside a value never breaks the line or the column it is printed in.
+/// So a tab or a newline inside a value does not break the line or the column that it is printed in.
 enum PrintableText {
   static func text(_ bytes: [UInt8]) -> String {
     guard let whole = String(validating: bytes, as: UTF8.self) else { return escaped(bytes) }
@@ -76,9 +76,9 @@ enum PrintableText {
   private static func escape(_ byte: UInt8) -> String { "\\x" + HexText.text([byte]) }
 }
 
-/// Sizes and shares for people.
+/// Formats sizes and numbers for people.
 enum SizeText {
-  /// `17 B`, `1.5 KiB`, `312.0 MiB`.
+  /// Returns a size as text, such as `17 B`, `1.5 KiB` or `312.0 MiB`.
   static func text(_ bytes: UInt64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"]
     guard bytes >= 1024 else { return "\(bytes) B" }
@@ -91,7 +91,7 @@ enum SizeText {
     return "\(fixed(value, 1)) \(units[unit])"
   }
 
-  /// A number with the given count of digits after the point.
+  /// Returns a number with the given count of digits after the point.
   static func fixed(_ value: Double, _ digits: Int) -> String {
     guard value.isFinite else { return "-" }
     var scale = 1
@@ -105,7 +105,7 @@ enum SizeText {
     return sign + "\(whole)." + String(repeating: "0", count: digits - fraction.utf8.count) + fraction
   }
 
-  /// A quotient, 0 where there is nothing to divide by.
+  /// Returns a quotient, or 0 if the denominator is 0.
   static func ratio(_ numerator: UInt64, _ denominator: UInt64) -> Double {
     denominator == 0 ? 0 : Double(numerator) / Double(denominator)
   }

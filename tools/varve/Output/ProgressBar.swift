@@ -1,5 +1,5 @@
-/// A line on standard error that says how far a long command is. Nothing is printed where standard
-/// error is not a terminal, or with `--json`.
+/// A line on standard error that shows the progress of a long command. It is not printed if standard error is not a
+/// terminal, or with `--json`.
 struct ProgressBar {
   private static let width = 30
   private static let interval = Duration.milliseconds(100)
@@ -17,7 +17,7 @@ struct ProgressBar {
     last = start
   }
 
-  /// Shows `done` of `total` bytes; without a total only what is done. At most ten times a second.
+  /// Shows `done` of `total` bytes, or only `done` without a total. Prints at most ten times a second.
   mutating func show(_ done: UInt64, of total: UInt64?, entries: UInt64? = nil) {
     guard let seconds = elapsed() else { return }
     var text = title + Self.bar(Double(done), of: total.map { Double($0) }) + "  \(SizeText.text(done))"
@@ -26,7 +26,7 @@ struct ProgressBar {
     put(text)
   }
 
-  /// Shows `done` of `total` rows. At most ten times a second.
+  /// Shows `done` of `total` rows. Prints at most ten times a second.
   mutating func show(rows done: Int, of total: Int) {
     guard let seconds = elapsed() else { return }
     var text = title + Self.bar(Double(done), of: Double(total)) + "  \(done) rows"
@@ -34,7 +34,7 @@ struct ProgressBar {
     put(text)
   }
 
-  /// The seconds since the start; nil where nothing is to be shown now.
+  /// Returns the seconds since the start, or `nil` if the line is not to be printed now.
   private mutating func elapsed() -> Double? {
     guard isShown else { return nil }
     let now = clock.now
@@ -51,7 +51,7 @@ struct ProgressBar {
       + "] \(SizeText.fixed(share * 100, 0)) %"
   }
 
-  /// Takes the line away.
+  /// Removes the line.
   mutating func end() {
     guard isShown, lastCount > 0 else { return }
     put("")

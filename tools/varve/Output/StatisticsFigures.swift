@@ -1,6 +1,6 @@
 import VarveEngine
 
-/// `EngineStatistics.json`, decoded: what `stats` prints as a table, and passes on as JSON.
+/// The decoded `EngineStatistics.json`, which `stats` prints as a table or passes on as JSON.
 struct DecodedStatistics: Codable {
   struct Level: Codable {
     let level: Int
@@ -13,12 +13,13 @@ struct DecodedStatistics: Codable {
   struct Family: Codable {
     let name: String
     let id: UInt32
-    /// 1 where the family is emptied at each open; else left out.
+    /// 1 if the family is emptied at each open; otherwise absent.
     let volatile: Int?
     let memTableEntries: Int
-    /// Range tombstones that cursors put over runs of dead keys; nil in the metrics of an older engine.
+    /// The number of range tombstones that cursors have put over runs of dead keys, or `nil` in the metrics of an older
+    /// engine.
     let coveredRuns: UInt64?
-    /// Tables with range tombstones of their own; nil in the metrics of an older engine.
+    /// The number of tables with range tombstones, or `nil` in the metrics of an older engine.
     let rangeTombstoneTables: Int?
     let levels: [Level]
   }
@@ -126,7 +127,7 @@ struct DecodedStatistics: Codable {
   let log: Log
   let work: Work
   let amplification: Amplification
-  /// Nil in the metrics of an engine that does not report them.
+  /// The damaged blocks, or `nil` in the metrics of an engine that does not report them.
   let damagedBlocks: [DamagedBlock]?
   let stalls: [Stall]
   let cache: Cache
@@ -134,7 +135,7 @@ struct DecodedStatistics: Codable {
   let readers: Readers
   let latencies: [String: Latency]
 
-  /// Throws where the text is not that of an engine like this one.
+  /// Decodes statistics. Throws if the text was not written by a compatible version of the engine.
   static func decode(_ json: String, path: String) throws -> DecodedStatistics {
     do {
       return try JSONText.decode(DecodedStatistics.self, json.utf8)

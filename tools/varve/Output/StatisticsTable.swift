@@ -1,7 +1,7 @@
-/// The metrics of an engine for people: about twenty lines, and what changed since the last ones.
+/// The metrics of an engine as text for people: about twenty lines, with the changes since the previous metrics.
 struct StatisticsTable {
   let metrics: DecodedStatistics
-  /// The previous metrics, and how many seconds ago they were taken.
+  /// The previous metrics, and the number of seconds since they were taken.
   var before: (metrics: DecodedStatistics, seconds: Double)?
 
   var lines: [String] {
@@ -117,7 +117,7 @@ struct StatisticsTable {
     }
   }
 
-  /// Nanoseconds in the unit that suits them.
+  /// Returns nanoseconds in a suitable unit.
   private static func time(_ nanoseconds: UInt64) -> String {
     switch nanoseconds {
     case ..<10_000: "\(nanoseconds) ns"

@@ -1,6 +1,7 @@
-/// Columns for people.
+/// Formats columns for people.
 enum TextTable {
-  /// The rows as lines, each column as wide as its widest cell. The first row has the names of the columns.
+  /// Returns the rows as lines in which each column is as wide as its widest cell. The first row has the names of the
+  /// columns.
   static func lines(_ rows: [[String]]) -> [String] {
     guard let first = rows.first else { return [] }
     let widths = first.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }

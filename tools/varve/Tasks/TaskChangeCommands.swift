@@ -3,15 +3,15 @@ import Foundation
 import Varve
 import VarveTasks
 
-/// Changes tasks itself, or by the inbox where another process has the database open for writing.
+/// Changes tasks directly, or through the inbox if another process has the database open for writing.
 struct TaskChange {
   let path: String
 
-  /// Returns what `direct` has returned; nil: the commands are in the inbox.
+  /// Returns the result of `direct`, or `nil` if the commands were sent to the inbox.
   func make<Result>(_ direct: (WriteTransaction) throws -> Result, _ inbox: (inout TaskInbox.Batch) -> Void) throws
     -> Result?
   {
-    // A database that has no tasks gets none by this.
+    // A database without tasks must not be changed by this, so it is rejected first.
     try TaskReading(path: path).reading { _ in }
     var options = DatabaseOptions()
     options.createsIfMissing = false
@@ -32,7 +32,7 @@ struct TaskChange {
     return result
   }
 
-  /// Makes it, and prints how many tasks it concerned.
+  /// Makes the change, and prints the number of tasks that it affected.
   func count(
     _ what: String, _ output: OutputOption, _ direct: (WriteTransaction) throws -> Int,
     _ inbox: (inout TaskInbox.Batch) -> Void
@@ -48,7 +48,7 @@ struct TaskChange {
     }
   }
 
-  /// For what concerns a queue.
+  /// Makes a change of a queue, and prints the result.
   func queue(
     _ what: String, _ output: OutputOption, _ direct: (WriteTransaction) throws -> Void,
     _ inbox: (inout TaskInbox.Batch) -> Void
@@ -134,7 +134,7 @@ struct PurgeCommand: ParsableCommand {
   }
 }
 
-/// The queue that a command changes.
+/// The arguments of a command that changes a queue.
 struct QueueArguments: ParsableArguments {
   @OptionGroup var database: DatabaseArgument
   @Argument(help: "The name of the queue.") var queue: String

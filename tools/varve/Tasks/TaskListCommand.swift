@@ -3,7 +3,7 @@ import Foundation
 import Varve
 import VarveTasks
 
-/// A line a task.
+/// Lists tasks, one line each.
 struct TaskListCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "list",
@@ -44,7 +44,7 @@ struct TaskListCommand: ParsableCommand {
   }
 }
 
-/// One task, with everything that the database has of it.
+/// Shows one task with everything that the database stores of it.
 struct TaskShowCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "show",
@@ -131,7 +131,7 @@ struct TaskRow: Encodable {
     note = task.handlerProgress?.note
   }
 
-  /// The columns of a list.
+  /// The task as a line of a list.
   var text: String {
     [
       "\(id)", state, PrintableText.text(Array(queue.utf8)), kind, "attempt \(attempt)",
@@ -140,7 +140,7 @@ struct TaskRow: Encodable {
     ].joined(separator: "\t")
   }
 
-  /// What `show` prints.
+  /// The lines that `show` prints.
   var lines: [String] {
     var lines = [
       "task      \(id)", "state     \(state)",

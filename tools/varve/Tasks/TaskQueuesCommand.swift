@@ -3,7 +3,7 @@ import Foundation
 import Varve
 import VarveTasks
 
-/// A line a queue.
+/// Lists queues, one line each.
 struct QueuesCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "queues",
@@ -62,7 +62,7 @@ private struct QueueRow: Encodable {
   }
 }
 
-/// What has happened.
+/// Lists the events that the database has kept.
 struct EventsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "events",
@@ -117,7 +117,7 @@ struct EventRow: Encodable {
   }
 }
 
-/// The times of schedules.
+/// Lists schedules with their next times.
 struct CronCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "cron",
@@ -138,7 +138,7 @@ struct CronCommand: ParsableCommand {
       try database.read { tx in try tx.taskSchedules() }
     }
     for schedule in schedules {
-      // What was missed is made up for as its rules say, and is not listed.
+      // Missed times are made up for according to the schedule's rules, and are not listed.
       let times = try schedule.next(next, after: max(schedule.lastSlot, Date())).map(\.stamp)
       let row = ScheduleRow(
         name: schedule.name, expression: schedule.expression, zone: schedule.zone, kind: schedule.kind,

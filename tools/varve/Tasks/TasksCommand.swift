@@ -4,7 +4,7 @@ import Varve
 import VarveEngine
 import VarveTasks
 
-/// The tasks of a database, without the types of their payloads.
+/// Shows and changes the tasks of a database without the types of their payloads.
 struct TasksCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "tasks",
@@ -26,11 +26,11 @@ struct TasksCommand: ParsableCommand {
     ])
 }
 
-/// How the tasks of a database are read: also while another process writes.
+/// Reads the tasks of a database, even while another process writes.
 struct TaskReading {
   let path: String
 
-  /// Opens without writing anything. Throws where the database has no tasks.
+  /// Opens the database without writing to it. Throws if it has no tasks.
   func reading<Result>(_ body: (Database) throws -> Result) throws -> Result {
     var options = DatabaseOptions()
     options.createsIfMissing = false
@@ -50,7 +50,7 @@ struct TaskReading {
   }
 }
 
-/// Prints once, or again and again.
+/// The options for printing repeatedly.
 struct WatchOption: ParsableArguments {
   @Flag(help: "Print again at each interval, until the command is interrupted.") var watch = false
   @Option(help: "Seconds between two outputs of --watch, from 0.1.") var interval = 1.0
@@ -64,7 +64,7 @@ struct WatchOption: ParsableArguments {
   func run(_ output: OutputOption, _ sink: ByteSink, _ body: () throws -> Void) throws {
     var made = 0
     while true {
-      // In a terminal the table stays where it is: home, and clear what is below.
+      // In a terminal the table is printed over the previous one: move the cursor home, and clear the screen below it.
       if watch, !output.json, StandardOutput.isTerminal { try sink.write("\u{1b}[H\u{1b}[J") }
       try body()
       if watch, !output.json, !StandardOutput.isTerminal { try sink.writeLine("") }
@@ -76,7 +76,7 @@ struct WatchOption: ParsableArguments {
   }
 }
 
-/// Which tasks a command is about.
+/// The options that select the tasks of a command.
 struct TaskQueryOptions: ParsableArguments {
   @Option(help: "Only the task with this id.") var id: UInt64?
   @Option(help: "Only tasks of this queue.") var queue: String?
@@ -108,6 +108,6 @@ struct TaskQueryOptions: ParsableArguments {
 }
 
 extension Date {
-  /// As the command line prints times: UTC, to the millisecond.
+  /// The time as the command line prints it: UTC, to the millisecond.
   var stamp: String { ISO8601Format(Date.ISO8601FormatStyle(includingFractionalSeconds: true)) }
 }

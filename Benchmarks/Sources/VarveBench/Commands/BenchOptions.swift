@@ -96,10 +96,10 @@ struct BenchOptions: ParsableArguments {
     }
   }
 
-  /// The engines that were asked for, else those of this build.
+  /// The engines named on the command line, or all engines of this build.
   var engines: [EngineKind] { engine.isEmpty ? EngineRegistry.available : engine }
 
-  /// The same for the rows of objects.
+  /// The engines named on the command line, or all engines of this build that have object workloads.
   var objectEngines: [EngineKind] { engine.isEmpty ? EngineRegistry.availableForObjects : engine }
   var taskEngines: [EngineKind] { engine.isEmpty ? EngineRegistry.availableForTasks : engine }
 

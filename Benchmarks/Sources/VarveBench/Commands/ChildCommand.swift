@@ -1,8 +1,8 @@
 import ArgumentParser
 import Foundation
 
-/// One engine's round in a process of its own, started by the other commands: so memory, CPU and
-/// system calls of the process are those of that engine and that round.
+/// Runs one engine's round in a separate process, which the other commands start, so that memory, CPU and system calls
+/// of the process are those of that engine and that round.
 struct ChildCommand: ParsableCommand {
   static let configuration = CommandConfiguration(commandName: "child", shouldDisplay: false)
 
@@ -25,7 +25,7 @@ struct ChildCommand: ParsableCommand {
 }
 
 enum ChildProcess {
-  /// Runs the rows of `settings` in a child process and returns them.
+  /// Runs the rows of `settings` in a child process, and returns them.
   static func run(_ settings: RunSettings) throws -> [Row] {
     var settings = settings
     let report = NSTemporaryDirectory() + "varve-bench-\(getpid())-\(UInt64.random(in: 0 ... .max)).json"

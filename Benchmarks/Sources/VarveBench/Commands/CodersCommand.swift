@@ -2,10 +2,11 @@ import ArgumentParser
 import Foundation
 @_spi(Measurement) import Varve
 
-/// `varve-bench coders`: the coders of collections by themselves, one thread, no storage.
+/// `varve-bench coders` measures the coders of collections alone, with one thread and without storage.
 ///
-/// Encoding ends with the bytes lent out, as a write uses them; decoding begins with bytes in memory. Each coder is the
-/// one that a collection has, which keeps its encoders: those of JSON and of property lists are Foundation's.
+/// Encoding ends when the bytes are lent to a closure, as a write uses them; decoding begins with bytes in memory. Each
+/// coder is the one that a collection has, which keeps its encoders: those of JSON and of property lists are
+/// Foundation's.
 struct CodersCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "coders", abstract: "Measure the binary coder, JSON and property lists by themselves.",
@@ -23,7 +24,7 @@ struct CodersCommand: ParsableCommand {
   @Option(help: "Append a JSON object a row to this file.")
   var json: String?
 
-  /// So many different values: more than a cache of the processor holds.
+  /// The number of different values, which is more than a cache of the processor holds.
   private static let distinct = 4_096
 
   func validate() throws {
@@ -44,7 +45,7 @@ struct CodersCommand: ParsableCommand {
     try file.close()
   }
 
-  /// What is said of one coder and one kind of value.
+  /// The results of one coder for one kind of value.
   private struct CoderRow: Encodable {
     var workload = "coders"
     let value: String
@@ -94,7 +95,8 @@ struct CodersCommand: ParsableCommand {
 
   private func measure<Value: Codable & Equatable>(_ coder: inout Measured, _ values: [Value]) throws {
     let probe = coder.probe
-    // Every value once before the clock runs: shapes and caches are then as in use, and what is measured is right.
+    // Every value is encoded and decoded once before the clock runs, so that shapes and caches are in the state of use,
+    // and the results are checked.
     let rows = try values.map { try probe.encode($0) }
     for (value, row) in zip(values, rows) {
       guard try probe.decode(Value.self, row) == value else {

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 
-/// `varve-bench compare`: the table of the engine's specification against all peers of this build.
+/// `varve-bench compare` runs the table of the engine's specification against all peers of this build.
 struct CompareCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "compare", abstract: "Run the table of the specification against every peer of this build.",
@@ -55,7 +55,7 @@ struct CompareCommand: ParsableCommand {
     let start = Clock.now()
     for round in 1...rounds {
       for scenario in scenarios {
-        // Another engine is first in each round, so that drift of the machine hits all alike.
+        // Another engine is first in each round, so that drift of the machine affects all alike.
         for turn in engines.indices {
           let engine = engines[(turn + round - 1) % engines.count]
           let fresh = try ChildProcess.run(settings(scenario, engine, round, size))
@@ -77,7 +77,7 @@ struct CompareCommand: ParsableCommand {
     return Check.all.filter { only.isEmpty ? $0.name != "longoverwrite" : only.contains($0.name) }
   }
 
-  /// The scenarios that the checks read, and those that leave the databases for them.
+  /// Returns the scenarios that the checks read, and those that create the databases for them.
   private func needed(by checks: [Check], _ size: Scenario.Size) -> [Scenario] {
     let all = Scenario.all(size) + [Scenario.long(size)]
     var names = Set(checks.map(\.scenario))

@@ -2,7 +2,7 @@ import ArgumentParser
 import Foundation
 import VarveEngine
 
-/// `varve-bench damaged`: puts over a table with a damaged block, beside the same puts without damage.
+/// `varve-bench damaged` measures puts over a table with a damaged block, and the same puts without damage.
 struct DamagedCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "damaged", abstract: "Measure puts over a damaged table against puts without damage.",
@@ -103,7 +103,7 @@ struct DamagedCommand: ParsableCommand {
     return Array((String(repeating: "0", count: max(0, 16 - digits.utf8.count)) + digits).utf8)
   }
 
-  /// Inverts one byte in the middle.
+  /// Inverts one byte in the middle of the largest table.
   private func damageLargestTable() throws {
     let names = try FileManager.default.contentsOfDirectory(atPath: db).filter { $0.hasSuffix(".sst") }
     let sized = try names.map { name in

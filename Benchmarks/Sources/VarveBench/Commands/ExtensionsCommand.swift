@@ -1,10 +1,10 @@
 import ArgumentParser
 import Foundation
 
-/// `varve-bench extensions`: what extensions cost, one writing thread.
+/// `varve-bench extensions` measures the cost of extensions with one writing thread.
 ///
-/// The results are CPU time of the thread that writes, so other work of the machine and of Varve's own background
-/// threads is not in them; `build` alone is CPU time of the process. Making the rows is never in them.
+/// The results are CPU time of the writing thread, so they exclude other work of the machine and of Varve's background
+/// threads; only `build` is CPU time of the process. The time to create the rows is never included.
 struct ExtensionsCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "extensions", abstract: "Measure what extensions cost a write.",
@@ -42,12 +42,13 @@ struct ExtensionsCommand: ParsableCommand {
   func run() throws {
     let shown = names.isEmpty ? ExtensionCase.allCases : ExtensionCase.allCases.filter { names.contains($0.rawValue) }
     var measured = shown
-    // What is said as a difference needs the other side of it, from the same round.
+    // A result that is a difference needs the other side of the difference from the same round.
     if shown.contains(where: \.isDifference), !shown.contains(.insert) { measured.insert(.insert, at: 0) }
     let directory = NSTemporaryDirectory() + "varve-bench-extensions-\(getpid())"
     defer { try? FileManager.default.removeItem(atPath: directory) }
     let run = ExtensionRun(num: num, seed: seed, directory: inMemory ? nil : directory)
-    // The first of a process pays for the pages that the allocator gets; no row should.
+    // The first measurement of a process includes the cost of the pages that the allocator gets, so it is not used for
+    // any row.
     _ = try run.measure(.insert)
 
     var rounds: [[ExtensionCase: ExtensionMeasurement]] = []

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 
-/// `varve-bench <workload>[,<workload>...]`, the default command.
+/// `varve-bench <workload>[,<workload>...]` runs workloads; it is the default command.
 struct RunCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "run", abstract: "Run workloads in order on one database an engine (the default command).")
@@ -65,7 +65,7 @@ struct RunCommand: ParsableCommand {
     if let html { try HTMLReport(rows: rows).page.write(toFile: html, atomically: true, encoding: .utf8) }
   }
 
-  /// Rows of objects are of one thread, begin with inserts, and stand in a list of their own.
+  /// Checks that object workloads use one thread, begin with inserts, and are in a list without other workloads.
   private func checkObjects(_ workloads: [Workload]) throws {
     if let other = workloads.first(where: { !$0.goesWithObjects }) {
       throw ValidationError("\(other.rawValue) is not an object workload; run it separately")
@@ -101,7 +101,7 @@ struct RunCommand: ParsableCommand {
   }
 }
 
-/// Throws for an engine that this build doesn't hold, with the way to get it.
+/// Throws if this build does not include an engine, with the way to include it.
 func requireEngines(_ engines: [EngineKind], forObjects: Bool = false, forTasks: Bool = false) throws {
   guard !engines.isEmpty else {
     throw ValidationError("this build holds no engine; build with --traits RocksDB,LevelDB,LMDB")

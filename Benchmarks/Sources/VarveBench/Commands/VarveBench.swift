@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// `varve-bench`: Varve and its peers under the same workloads.
+/// `varve-bench` measures Varve and its peers with the same workloads.
 @main
 struct VarveBench: ParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,19 +1,19 @@
 import Foundation
 
-/// A line of the comparison: a figure of each engine, and what Varve's has to be.
+/// A line of the comparison: a figure of each engine, and the limits for Varve's.
 ///
-/// Results are costs: lower is better. The gate is read as in the engine's specification.
+/// Results are costs, so lower is better. The gates are to be read as in the engine's specification.
 struct Check: Sendable {
   enum Gate: Sendable {
-    /// The peer's figure is at least so many times Varve's.
+    /// The peer's figure must be at least this many times Varve's.
     case timesFaster(Double, than: EngineKind)
-    /// Varve's figure is at most so many times the peer's.
+    /// Varve's figure must be at most this many times the peer's.
     case atMost(Double, of: EngineKind)
-    /// Varve's figure is at most so many times that of another figure of Varve's run.
+    /// Varve's figure must be at most this many times another figure of Varve's run.
     case atMostOwn(Double, of: @Sendable (Run) -> Double?, named: String)
-    /// Varve's figure is at most this.
+    /// Varve's figure must be at most this.
     case absolute(Double)
-    /// Shown, not judged.
+    /// The figure is shown, but not judged.
     case none
   }
 
@@ -28,13 +28,13 @@ struct Check: Sendable {
   struct Run {
     var rows: [Row]
 
-    /// The wall time of a row and of the wait after it, divided by the row's operations.
+    /// Returns the wall time of a row and of the wait after it, divided by the row's operations.
     func microsUntilCompacted(_ index: Int) -> Double? {
       guard rows.count > index + 1, rows[index].ops > 0 else { return nil }
       return (rows[index].seconds + rows[index + 1].seconds) * 1e6 / Double(rows[index].ops)
     }
 
-    /// The time by operations of all rows of one workload.
+    /// Returns the time per operation over all rows of one workload.
     func meanMicros(_ workload: String) -> Double? {
       let chosen = rows.filter { $0.workload == workload }
       let operations = chosen.reduce(0) { $0 + $1.ops }
@@ -47,7 +47,7 @@ struct Check: Sendable {
 }
 
 extension Check {
-  /// The table, in its order; every row's name can be given to `--only`.
+  /// All checks in the order of the table. The name of every row can be given to `--only`.
   static let all: [Check] = writes + syncs + reads + costs + long
 
   private static let writes: [Check] = [
@@ -156,7 +156,7 @@ extension Check {
       figure: { $0.row(0).map { Double($0.peakResidentBytes) / 1_048_576 } }),
   ]
 
-  /// Of `longoverwrite`, which runs only when asked for.
+  /// The check of `longoverwrite`, which runs only on request.
   private static let long: [Check] = [
     Check(
       name: "longoverwrite", title: "overwrite for long: median second by slowest second", unit: "×",

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The rows of all scenarios, engines and rounds, and the table made of them.
+/// The rows of all scenarios, engines and rounds, from which the table is computed.
 struct Comparison {
   struct Key: Hashable {
     var scenario: String
@@ -21,7 +21,7 @@ struct Comparison {
     runs[Key(scenario: scenario, engine: engine, round: round)] = Check.Run(rows: rows)
   }
 
-  /// The median over the rounds.
+  /// Returns the median of a figure over the rounds.
   private func median(_ scenario: String, _ engine: EngineKind, _ figure: (Check.Run) -> Double?) -> Double? {
     let values = (1...rounds).compactMap { round in
       runs[Key(scenario: scenario, engine: engine, round: round)].flatMap(figure)
@@ -36,7 +36,7 @@ struct Comparison {
   struct Verdict {
     var ratio: String
     var wanted: String
-    /// Nil where a figure is missing or the line is only shown.
+    /// Whether the gate passes, or `nil` if a figure is missing or the line is only shown.
     var passes: Bool?
   }
 
@@ -57,7 +57,7 @@ struct Comparison {
     case .atMostOwn(let factor, let other, let name):
       let base = median(check.scenario, .varve, other)
       let ratio = own.flatMap { own in base.map { own / max($0, 1e-12) } }
-      // Two results of the same engine: noise of a few percent is not a failure.
+      // Both results are of the same engine, so noise of a few percent is not a failure.
       return judged(ratio, "≤ \(Self.short(factor)) × \(name)") { $0 <= factor * 1.03 }
     case .absolute(let limit):
       return Verdict(
@@ -67,7 +67,7 @@ struct Comparison {
     }
   }
 
-  /// The lines of the table, and how many of its gates fail.
+  /// Returns the text of the table, and the number of its gates that fail.
   func table(_ checks: [Check]) -> (text: String, failures: Int) {
     var failures = 0
     let header =
@@ -107,7 +107,7 @@ struct Comparison {
 
   // MARK: - Found counts
 
-  /// One line for each row that did not find what the same row of the first engine found.
+  /// One line for each row that found another count than the same row of the first engine.
   var foundDifferences: [String] {
     var lines: [String] = []
     for (key, run) in runs.sorted(by: { ($0.key.scenario, $0.key.round) < ($1.key.scenario, $1.key.round) }) {

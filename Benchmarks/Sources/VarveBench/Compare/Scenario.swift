@@ -1,22 +1,22 @@
-/// One child process an engine and round: rows in order on one database. Checks read them.
+/// A list of rows that a child process per engine and round runs in order on one database, for checks to read.
 struct Scenario {
   var name: String
-  /// The directory of its databases; scenarios with the same one share them.
+  /// The directory of its databases, which scenarios with the same directory share.
   var database: String
-  /// The scenario that leaves the database that this one opens.
+  /// The scenario that creates the database that this one opens.
   var requires: String?
   var steps: [Step]
   var adjust: (inout RunSettings) -> Void = { _ in }
 
-  /// How much is run: the table's sizes, or the smoke's.
+  /// The sizes of the workloads: those of the table, or smaller ones for a smoke test.
   struct Size {
     var num: Int
-    /// Values of 4 KiB.
+    /// The number of values of 4 KiB.
     var largeNum: Int
     var aloneNum: Int
-    /// Operations of the random reads.
+    /// The number of operations of the random reads.
     var reads: Int
-    /// Seconds of `longoverwrite`.
+    /// The duration of `longoverwrite` in seconds.
     var duration: Double
 
     init(num: Int, duration: Double) {
@@ -28,14 +28,15 @@ struct Scenario {
     }
   }
 
-  /// The scenarios of the table, in the order in which they run.
+  /// Returns the scenarios of the table, in the order in which they run.
   static func all(_ size: Size) -> [Scenario] {
     let wait = Step(.waitforcompaction)
     return [
       Scenario(name: "alone", database: "alone", steps: [Step(.putalone), Step(.putaloneseq)]) {
         $0.aloneNum = size.aloneNum
       },
-      // The floor is measured before, between and after, because the device's speed changes from second to second.
+      // The minimum cost is measured before, between and after, because the device's speed changes from second to
+      // second.
       Scenario(
         name: "sync", database: "sync",
         steps: [Step(.syncloop), Step(.fillsync), Step(.syncloop), Step(.fillsync), Step(.syncloop)]),
@@ -50,7 +51,7 @@ struct Scenario {
       Scenario(
         name: "random", database: "random",
         steps: [Step(.fillrandom), wait, Step(.overwrite), wait, Step(.overwritehot), wait]),
-      // A cursor over everything fills the cache; then the first random reads warm what is left.
+      // A cursor over all entries fills the cache; then the first random reads load the rest.
       Scenario(
         name: "reads", database: "random", requires: "random",
         steps: [
@@ -62,8 +63,8 @@ struct Scenario {
         name: "smallcache", database: "random", requires: "reads",
         steps: [Step(.readrandom, reads: max(size.reads / 5, 1)), Step(.readrandom, reads: size.reads)]
       ) { $0.engineSettings.cacheBytes = 8 << 20 },
-      // Last on this database, for it changes it. First every engine's writer at one rate that all
-      // can hold, then each at its own full speed.
+      // This scenario is the last on this database, because it changes it. First every engine's writer runs at one rate
+      // that all can sustain, then each at its full speed.
       Scenario(
         name: "writing", database: "random", requires: "reads",
         steps: [
@@ -73,7 +74,7 @@ struct Scenario {
     ]
   }
 
-  /// Only when asked for by name: it takes `--duration` an engine and round.
+  /// Returns the scenario that runs only on request, because it takes `--duration` per engine and round.
   static func long(_ size: Size) -> Scenario {
     Scenario(
       name: "longoverwrite", database: "longoverwrite",

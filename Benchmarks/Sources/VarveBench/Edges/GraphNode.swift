@@ -3,7 +3,7 @@ import Foundation
 import Varve
 import VarveRelationships
 
-/// A row of the edge rows: a book, and what it belongs to.
+/// A node of the edge workloads: a book, and the rows that it belongs to.
 struct GraphNode: Codable, Equatable, Identifiable, Sendable {
   var id: UUID
   var parent: UUID?
@@ -25,14 +25,14 @@ struct GraphNode: Codable, Equatable, Identifiable, Sendable {
     updated = book.updated
   }
 
-  /// The bytes of the fields as they are in memory.
+  /// The size of the fields in memory in bytes.
   static let byteCount = 16 + Book.titleSize + Book.summarySize + 8 + 8 + 8
 }
 
 extension GraphNode: Persistable, RelationshipNode {
   static let collection = "nodes"
 
-  /// It goes with what it belongs to.
+  /// Returns edges by which the node is removed together with the rows that it belongs to.
   func relationshipEdges() throws -> [RelationshipEdge] {
     guard let parent else { return [] }
     let edge = try RelationshipEdge("parent", to: GraphNode.self, parent, .deleteSourceIfDestinationDeleted)
@@ -41,7 +41,7 @@ extension GraphNode: Persistable, RelationshipNode {
   }
 }
 
-/// The rows of `edgehub`: the one that they lead to goes with the last of them.
+/// A row of `edgehub`. The row that all leaves lead to is removed with the last of them.
 struct GraphLeaf: Codable, Equatable, Identifiable, Sendable, Persistable, RelationshipNode {
   static let collection = "leaves"
   var id: UUID
@@ -52,20 +52,20 @@ struct GraphLeaf: Codable, Equatable, Identifiable, Sendable, Persistable, Relat
   }
 }
 
-/// What hangs together in `edgecascade`.
+/// The structure of the rows in `edgecascade`.
 enum GraphShape: String, Codable, CaseIterable, ExpressibleByArgument {
-  /// All rows belong to one.
+  /// All rows belong to one row.
   case star
   /// Ten rows belong to each, in the order of their numbers; keys are random.
   case tree
-  /// The same with keys that ascend.
+  /// Like `tree`, with ascending keys.
   case treeordered
-  /// Each belongs to the one before.
+  /// Each row belongs to the previous one.
   case chain
-  /// The same a hundred times, deleted together.
+  /// A hundred chains like `chain`, which are deleted together.
   case chains
 
-  /// The number of what a row belongs to; nil: it is one of those that are deleted.
+  /// Returns the number of the row that a row belongs to, or `nil` if it is one of those that are deleted.
   func parent(of number: Int) -> Int? {
     switch self {
     case .star: number == 0 ? nil : 0
@@ -75,7 +75,7 @@ enum GraphShape: String, Codable, CaseIterable, ExpressibleByArgument {
     }
   }
 
-  /// How many rows belong to one another, one after the other.
+  /// Returns the maximum length of a chain of rows that belong to one another.
   func depth(_ count: Int) -> Int {
     switch self {
     case .star: 1
@@ -86,7 +86,7 @@ enum GraphShape: String, Codable, CaseIterable, ExpressibleByArgument {
   }
 }
 
-/// Makes the nodes of numbers.
+/// Generates the node with a number.
 struct GraphSource {
   private let books: BookSource
   private let isOrdered: Bool

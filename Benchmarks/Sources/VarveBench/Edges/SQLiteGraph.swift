@@ -2,14 +2,15 @@
   import CSQLite
   import Foundation
 
-  /// SQLite with foreign keys that cascade, through its C API; its settings are those of `SQLiteSettings`. What belongs to a
-  /// row is found by an index, as its documentation advises for foreign keys.
+  /// SQLite with cascading foreign keys, through its C API, with the settings of `SQLiteSettings`.
+  ///
+  /// The rows that belong to a row are found by an index, as SQLite's documentation advises for foreign keys.
   final class SQLiteGraph: GraphEngine, @unchecked Sendable {
-    // Unchecked: the row's one thread uses it.
+    // Unchecked: only the row's single thread uses it.
     private let connection: SQLiteConnection
     private let begin, commit, insertNode, removeNode, addLeaf, dropLeaf: SQLiteStatement
 
-    /// `SQLITE_MAX_TRIGGER_DEPTH`.
+    /// The default of `SQLITE_MAX_TRIGGER_DEPTH`.
     static var depthMaximum: Int { 1_000 }
     static var version: String { SQLiteObjects.version }
     static func fileUse(_ name: String) -> FileUse { SQLiteSettings.fileUse(name) }
@@ -79,7 +80,7 @@
       }
     }
 
-    /// Nothing is bound as null.
+    /// Passes the bytes of an id to `body`, or a null pointer, which is bound as NULL, for `nil`.
     private func withBytes(_ id: UUID?, _ body: (UnsafeRawBufferPointer) throws -> Void) throws {
       guard let id else { return try body(UnsafeRawBufferPointer(start: nil, count: 0)) }
       try withUnsafeBytes(of: id.uuid) { try body($0) }
@@ -123,7 +124,7 @@
 
     func compact() throws { try connection.execute("VACUUM") }
 
-    /// What is due is the checkpoint.
+    /// Runs a checkpoint, which is SQLite's only deferred work.
     func waitForCompaction() throws -> UInt64 {
       try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
       return 0

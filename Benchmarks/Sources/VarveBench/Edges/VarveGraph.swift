@@ -3,7 +3,7 @@ import Varve
 import VarveEngine
 import VarveRelationships
 
-/// Nodes with the indexes of `--indexes 2`.
+/// The format of nodes with the indexes of `--indexes 2`.
 struct NodesTwo: StoreFormat {
   typealias Version = SingleVersion
   typealias Instance = GraphNode
@@ -13,7 +13,7 @@ struct NodesTwo: StoreFormat {
   let updated = Index(\.updated)
 }
 
-/// Varve's relationships through their public API: rows that declare their edges.
+/// Varve's relationships through their public API, with rows that declare their edges.
 final class VarveGraph: GraphEngine {
   private let database: Database
   private let backend: EngineBackend

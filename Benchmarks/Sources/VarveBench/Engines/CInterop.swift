@@ -6,7 +6,7 @@ extension UnsafeRawBufferPointer {
   var characters: UnsafePointer<CChar>? { baseAddress?.assumingMemoryBound(to: CChar.self) }
 }
 
-/// The text of a `char **errptr`, freed and reset.
+/// Returns the text of a `char **errptr`, which is freed and reset.
 func takeMessage(_ message: inout UnsafeMutablePointer<CChar>?) -> String {
   guard let text = message else { return "no message" }
   defer {

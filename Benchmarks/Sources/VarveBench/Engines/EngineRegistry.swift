@@ -1,4 +1,4 @@
-/// The engines in this build, and the only code where a kind becomes a type.
+/// The engines in this build. Only this code maps a kind to a type.
 enum EngineRegistry {
   /// The engines of this build, Varve first.
   static var available: [EngineKind] {
@@ -16,7 +16,7 @@ enum EngineRegistry {
     return kinds
   }
 
-  /// Those that the rows of objects are measured with.
+  /// The engines of this build with object workloads, Varve first.
   static var availableForObjects: [EngineKind] {
     var kinds: [EngineKind] = []
     kinds.append(.varve)
@@ -29,7 +29,7 @@ enum EngineRegistry {
     return kinds
   }
 
-  /// Those that the rows of tasks are measured with.
+  /// The engines of this build with task workloads, Varve first.
   static var availableForTasks: [EngineKind] {
     var kinds: [EngineKind] = []
     kinds.append(.varve)
@@ -42,15 +42,15 @@ enum EngineRegistry {
     return kinds
   }
 
-  /// Whether an engine can be measured. The variants of Varve always can, and only where they are named.
+  /// Returns whether an engine can be measured. The variants of Varve always can, but only run if they are named.
   static func isBuiltIn(_ kind: EngineKind) -> Bool { kind == .varvePwrite || available.contains(kind) }
 
-  /// Whether the object workloads can be measured with an engine.
+  /// Returns whether the object workloads can be measured with an engine.
   static func isBuiltInForObjects(_ kind: EngineKind) -> Bool {
     kind == .varvePwrite || availableForObjects.contains(kind)
   }
 
-  /// The same for the rows of tasks.
+  /// Returns whether the task workloads can be measured with an engine.
   static func isBuiltInForTasks(_ kind: EngineKind) -> Bool {
     kind == .varvePwrite || availableForTasks.contains(kind)
   }
@@ -81,8 +81,10 @@ enum EngineRegistry {
     }
   }
 
-  /// Runs the workloads of one round against one engine. Generic below this switch, so that the
-  /// measured loops are compiled for each engine and call it without an existential.
+  /// Runs the workloads of one round against one engine.
+  ///
+  /// The code called by this switch is generic, so that the measured loops are compiled for each engine and call it
+  /// without an existential.
   static func run(_ run: EngineRun, _ kind: EngineKind) throws {
     switch kind {
     case .varve: try run.execute(VarveAdapter.self)

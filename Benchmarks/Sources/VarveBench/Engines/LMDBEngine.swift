@@ -2,15 +2,15 @@
   import CLMDB
   import Foundation
 
-  /// LMDB. Not a log-structured tree: no memtable, no log, no compaction, no compression, no filter.
+  /// LMDB, which is not a log-structured tree: it has no memtable, log, compaction, compression or filter.
   ///
   /// Settings:
-  /// - `MDB_NOSYNC`: a commit survives the process, as that of the other engines does without a sync.
-  ///   A synced put takes the flag off around its commit, so it pays LMDB's own full commit.
-  /// - `MDB_NOTLS`, `MDB_NOMEMINIT`: as its documents advise for this use. No `MDB_WRITEMAP`: it would
-  ///   need the file preallocated. A map of 64 GiB: address space only.
-  /// - One put a transaction, unless `--batch-size` says more.
-  /// - Reads keep one read transaction, reset and renewed for each get and cursor: its fast path.
+  /// - `MDB_NOSYNC`: a commit survives the death of the process, as that of the other engines does without a sync. A synced
+  ///   put removes the flag around its commit, so it includes LMDB's own full commit.
+  /// - `MDB_NOTLS`, `MDB_NOMEMINIT`: as its documentation advises for this use. `MDB_WRITEMAP` is not set, because it would
+  ///   need a preallocated file. The map of 64 GiB takes address space only.
+  /// - One put per transaction, unless `--batch-size` is larger.
+  /// - Reads keep one read transaction, reset and renewed for each get and cursor, which is LMDB's fast path.
   final class LMDBEngine: KeyValueEngine, @unchecked Sendable {
     // Unchecked: an environment may be used from any thread; both values are set once.
     let environment: OpaquePointer
@@ -46,7 +46,7 @@
     func compact() throws {}
     func waitForCompaction() throws -> UInt64 { 0 }
 
-    /// Every byte that the process wrote by system calls, for LMDB writes pages and nothing else.
+    /// Counts every byte that the process wrote by system calls, because LMDB writes only pages.
     func counters() -> EngineCounters {
       EngineCounters(tableBytesWritten: ProcessUsage.now().bytesWritten, levels: [])
     }
@@ -84,7 +84,7 @@
     func commitBatch(sync: Bool) throws {
       guard let transaction = batch else { return }
       batch = nil
-      // The writer's lock is held until the commit ends, so that no other commit sees the flag.
+      // The writer's lock is held until the commit ends, so no other commit sees the flag.
       if sync { try check(mdb_env_set_flags(environment, UInt32(MDB_NOSYNC), 0), "flags") }
       try check(mdb_txn_commit(transaction), "commit")
       if sync { try check(mdb_env_set_flags(environment, UInt32(MDB_NOSYNC), 1), "flags") }

@@ -4,11 +4,11 @@
 
   /// LevelDB through its C API.
   ///
-  /// Settings, beyond those matched between all engines:
-  /// - Compression is Snappy where LZ4 or Zstd is asked for: it has no other (the report says so).
+  /// Settings in addition to those matched between all engines:
+  /// - Compression is Snappy if LZ4 or Zstd is requested, because LevelDB has no other (the report states it).
   /// - It has one background thread; more cannot be configured.
-  /// - Everything else is the library's default: files of 2 MiB, blocks of 4 KiB, 1,000 open files (most
-  ///   tables are read through `mmap`, which counts in its memory), checksums not verified on read.
+  /// - All other settings are the library's defaults: files of 2 MiB, blocks of 4 KiB, 1,000 open files (most tables are read
+  ///   through `mmap`, which counts as its memory), checksums not verified on read.
   final class LevelDBEngine: KeyValueEngine, @unchecked Sendable {
     // Unchecked: `leveldb_t` may be used from any thread; the other pointers are set once.
     let database: OpaquePointer
@@ -50,9 +50,10 @@
 
     func compact() throws { leveldb_compact_range(database, nil, 0, nil, 0) }
 
-    /// LevelDB says neither that a compaction runs nor that one is due. It is at rest when no level is
-    /// over its target and the process (its background thread; this one sleeps) used no CPU and wrote
-    /// nothing for a quarter of a second, or for two seconds whatever the levels look like.
+    /// Waits until LevelDB is at rest, since it reports neither that a compaction runs nor that one is due.
+    ///
+    /// It is at rest when no level is over its target and the process (its background thread; this one sleeps) used no
+    /// CPU and wrote no bytes for a quarter of a second, or for two seconds whatever the levels look like.
     func waitForCompaction() throws -> UInt64 {
       var window = QuietWindow()
       while true {
@@ -62,7 +63,8 @@
       }
     }
 
-    /// LevelDB's own rule: four files in level 0, 10 MiB in level 1, ten times more in each below.
+    /// Whether a level is over its target by LevelDB's own rule: four files in level 0, 10 MiB in level 1, and ten
+    /// times more in each level below.
     private var isOverTarget: Bool {
       var target = 10.0 * 1_048_576
       for usage in counters().levels {
@@ -76,7 +78,7 @@
       return false
     }
 
-    /// Bytes written from `leveldb.stats`, which rounds each level to a MiB; levels from
+    /// Reads the bytes written from `leveldb.stats`, which rounds each level to a MiB, and the levels from
     /// `leveldb.sstables`, which is exact (` 12:2103421['a' @ 1 : 1 .. 'b' @ 2 : 1]`).
     func counters() -> EngineCounters {
       var counters = EngineCounters()
@@ -148,7 +150,7 @@
     }
 
     func get(_ key: UnsafeRawBufferPointer) throws -> Bool {
-      // The C API has only the copying form.
+      // The C API has only a get that copies the value.
       var count = 0
       let value = leveldb_get(database, reads, key.characters, key.count, &count, &message)
       if message != nil { throw EngineFailure("LevelDB get: \(takeMessage(&message))") }

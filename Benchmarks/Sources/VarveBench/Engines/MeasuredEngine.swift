@@ -1,13 +1,15 @@
 import ArgumentParser
 
-/// The stores that the harness can measure. `sqlite` and `grdb` are peers of the object floor only, `sqlite` and `postgres` of tasks.
+/// The stores that the harness can measure.
+///
+/// `sqlite` and `grdb` are peers of the object database only, and `sqlite` and `postgres` of tasks.
 enum EngineKind: String, CaseIterable, Codable, ExpressibleByArgument {
   case varve, rocksdb, leveldb, lmdb, sqlite, grdb, postgres
-  /// Varve on a file system that doesn't let it map its log: what the mapping gains.
+  /// Varve on a file system that does not let it map its log, which shows the gain of the mapping.
   case varvePwrite = "varve-pwrite"
 }
 
-/// What is matched between the engines. Each adapter says how it spells these, and why it sets more.
+/// The settings that are matched between the engines. Each adapter documents how it sets them, and why it sets more.
 struct EngineSettings: Codable {
   enum Compression: String, CaseIterable, Codable, ExpressibleByArgument { case none, lz4, zstd }
 
@@ -16,25 +18,25 @@ struct EngineSettings: Codable {
   var cacheBytes = 512 << 20
   var bloomBits = 10
   var backgroundThreads = 2
-  /// 0: the engine's own default.
+  /// The size of blocks, or 0 for the engine's own default.
   var blockBytes = 0
-  /// Varve's log; false: by `pwrite` alone.
+  /// Whether Varve maps its log; if false, it writes the log only by `pwrite`.
   var mapsLog = true
-  /// False: nothing is compacted in the background, where the engine can do without.
+  /// Whether compactions run in the background; if false, they don't if the engine can do without them.
   var compacts = true
-  /// False: the database has to be there.
+  /// Whether a missing database is created; if false, it has to exist.
   var createIfMissing = true
-  /// Of objects: which indexes they have; nil: none, by the plainest way that an engine has.
+  /// The indexes of objects, or `nil` for none and the simplest API of an engine.
   var indexes: BookIndexes?
 }
 
 /// Metrics that only the engine itself can report.
 struct EngineCounters {
-  /// Bytes written to tables by flushes and compactions since open. Not the log, not the MANIFEST.
+  /// Bytes written to tables by flushes and compactions since the open, without the log and the MANIFEST.
   var tableBytesWritten: UInt64 = 0
-  /// False if the engine doesn't report them: then there is no write amplification.
+  /// Whether the engine reports these bytes; if false, there is no write amplification.
   var countsTableBytes = true
-  /// Bytes of tables by level, from the top.
+  /// The bytes of tables by level, from level 0 on.
   var levels: [LevelUsage] = []
 }
 
@@ -49,18 +51,19 @@ struct EngineFailure: Error, CustomStringConvertible {
   init(_ description: String) { self.description = description }
 }
 
-/// A store under measurement. Opened once in a child process; its sessions run the operations.
+/// A store under measurement. It is opened once in a child process, and its sessions run the operations.
 protocol MeasuredEngine: AnyObject, Sendable {
-  /// Name and number, and what is known of how it was built.
+  /// Name and version, and what is known about the build of the library.
   static var version: String { get }
-  /// Which files of its directory are tables, which are log.
+  /// Returns the use of a file of the engine's directory: table, log or other.
   static func fileUse(_ name: String) -> FileUse
 
   init(path: String, settings: EngineSettings) throws
-  /// Merges everything into its bottom.
+  /// Compacts all data into the last level.
   func compact() throws
-  /// Returns when no flush or compaction is due, and the nanoseconds at the end that were spent only
-  /// to find that out: they are not counted.
+  /// Waits until no flush or compaction is due.
+  ///
+  /// Returns the nanoseconds at the end that were spent only to detect that, which are not counted.
   func waitForCompaction() throws -> UInt64
   func counters() -> EngineCounters
   func close() throws

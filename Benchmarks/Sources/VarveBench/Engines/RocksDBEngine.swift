@@ -4,16 +4,16 @@
 
   /// RocksDB through its C API.
   ///
-  /// Settings, beyond those matched between all engines:
-  /// - `increase_parallelism(backgroundThreads)`: the documented way to give it that many background
-  ///   threads; it sets `max_background_jobs` and sizes the flush and the compaction pool.
-  /// - Everything else is the library's default, which is also db_bench's: leveled compaction, level 1
-  ///   of 256 MiB, files of 64 MiB, two write buffers, blocks of 4 KiB, index and filter blocks held
-  ///   outside of the cache for as long as the table is open (its fastest, and memory that the cache's
-  ///   size doesn't count), checksums verified on read, statistics off (they cost a few percent).
-  /// - `VARVE_BENCH_ROCKSDB=guide` gives it the settings of its tuning guide instead (blocks of 16 KiB,
-  ///   dynamic level sizes, index and filters in the cache, a sync every MiB of a table): a little less
-  ///   CPU for fills, a little more for random reads. Compare with both.
+  /// Settings in addition to those matched between all engines:
+  /// - `increase_parallelism(backgroundThreads)`: the documented way to configure that many background threads; it sets
+  ///   `max_background_jobs`, and sizes the flush and the compaction pool.
+  /// - All other settings are the library's defaults, which are also db_bench's: leveled compaction, level 1 of 256 MiB, files
+  ///   of 64 MiB, two write buffers, blocks of 4 KiB, index and filter blocks held outside of the cache for as long as the
+  ///   table is open (its fastest setting, and memory that the cache's size doesn't count), checksums verified on read,
+  ///   statistics off (they cost a few percent).
+  /// - `VARVE_BENCH_ROCKSDB=guide` selects the settings of its tuning guide instead (blocks of 16 KiB, dynamic level sizes,
+  ///   index and filters in the cache, a sync every MiB of a table): a little less CPU for fills, a little more for random
+  ///   reads. Compare with both.
   final class RocksDBEngine: KeyValueEngine, @unchecked Sendable {
     // Unchecked: `rocksdb_t` may be used from any thread; the other pointers are set once.
     let database: OpaquePointer
@@ -40,7 +40,7 @@
       rocksdb_options_set_write_buffer_size(options, settings.memtableBytes)
       if !settings.compacts {
         rocksdb_options_set_disable_auto_compactions(options, 1)
-        // Or it would stop writers for what it may not do.
+        // Otherwise it would stop writers because of the compactions that it may not run.
         rocksdb_options_set_level0_slowdown_writes_trigger(options, 1 << 20)
         rocksdb_options_set_level0_stop_writes_trigger(options, 1 << 20)
       }
@@ -55,7 +55,7 @@
       rocksdb_block_based_options_set_block_cache(table, cache)
       rocksdb_cache_destroy(cache)  // the options hold it now
       if settings.bloomBits > 0 {
-        // The full-file filter; the block-based one is deprecated. The options own the policy.
+        // This is the full-file filter; the block-based one is deprecated. The options own the policy.
         rocksdb_block_based_options_set_filter_policy(
           table, rocksdb_filterpolicy_create_bloom_full(Double(settings.bloomBits)))
       }
@@ -81,8 +81,8 @@
 
     func compact() throws { rocksdb_compact_range(database, nil, 0, nil, 0) }
 
-    /// The C API of 7.8 has no `WaitForCompact`, so the properties that say what is due or runs are
-    /// polled until all are zero three times in a row (a job that ends may make another due).
+    /// Waits by polling, because the C API of 7.8 has no `WaitForCompact`: the properties for due and running work must
+    /// be zero three times in a row, since a job that ends may make another due.
     func waitForCompaction() throws -> UInt64 {
       let names = [
         "rocksdb.mem-table-flush-pending", "rocksdb.num-running-flushes", "rocksdb.num-immutable-mem-table",
@@ -100,7 +100,7 @@
       return 3_000_000
     }
 
-    /// Table bytes from the event lines of the info log: exact, and free while the row runs.
+    /// Reads the table bytes from the event lines of the info log, which are exact and cost no time while the row runs.
     func counters() -> EngineCounters {
       var counters = EngineCounters()
       if let log = try? Data(contentsOf: URL(fileURLWithPath: path + "/LOG"), options: .alwaysMapped) {
@@ -181,7 +181,7 @@
     }
 
     func get(_ key: UnsafeRawBufferPointer) throws -> Bool {
-      // Pinned: the value is read in the block cache, not copied.
+      // A pinned get reads the value in the block cache without a copy.
       let slice = rocksdb_get_pinned(database, reads, key.characters, key.count, &message)
       if message != nil { throw EngineFailure("RocksDB get: \(takeMessage(&message))") }
       guard let slice else { return false }

@@ -1,12 +1,12 @@
 import Foundation
 
-/// What the harness can know of how a peer was built: the library that is mapped into this process,
-/// and whether it calls `__assert_fail` (a library compiled without NDEBUG does).
+/// Information about the build of a peer's library: the file that is mapped into this process, and whether it calls
+/// `__assert_fail`, as a library compiled without NDEBUG does.
 struct SharedLibrary {
   let path: String
   let hasAssertions: Bool
 
-  /// - Parameter prefix: the begin of the file's name, such as `librocksdb`.
+  /// - Parameter prefix: the beginning of the file's name, such as `librocksdb`.
   init?(loadedAs prefix: String) {
     guard let maps = readProcFile("/proc/self/maps") else { return nil }
     let paths = maps.split(separator: "\n").compactMap { line in

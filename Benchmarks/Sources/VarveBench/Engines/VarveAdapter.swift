@@ -3,12 +3,12 @@ import VarveEngine
 
 /// Varve through its public API.
 ///
-/// Settings: those matched between all engines, and nothing else. A put is `.process` (survives the
-/// process, as the others' unsynced puts do), a synced one `.power`.
+/// Settings: only those matched between all engines. A put is `.process` (it survives the death of the process, as the
+/// others' unsynced puts do), a synced one `.power`.
 ///
-/// Memtable and cache are given by size, as to the others, and no memory budget: it comes to what they
-/// need. So the cache is as large as the others', index and filter blocks included, which RocksDB and
-/// LevelDB hold beside theirs; and it does not grow where the memtables leave room.
+/// Memtable and cache are set by size, as for the other engines, without a memory budget. So the cache is as large as
+/// theirs, but includes index and filter blocks, which RocksDB and LevelDB hold in addition to their caches; and it
+/// does not grow if the memtables leave memory unused.
 final class VarveAdapter: KeyValueEngine {
   private let engine: Engine
 
@@ -74,8 +74,8 @@ final class VarveAdapter: KeyValueEngine {
 final class VarveSession: KeyValueSession {
   private let engine: Engine
   private var batch = WriteBatch()
-  /// Memory of this session's cursor: an optional noncopyable value in a class can be made and
-  /// mutated, but not read without a copy.
+  /// The memory of this session's cursor, because an optional noncopyable value in a class can be created and mutated,
+  /// but not read without a copy.
   private let cursor = UnsafeMutablePointer<EngineCursor>.allocate(capacity: 1)
   private var hasCursor = false
   private var snapshot: EngineSnapshot?

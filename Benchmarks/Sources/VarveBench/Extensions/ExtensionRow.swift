@@ -1,6 +1,6 @@
 import Foundation
 
-/// The rows of `varve-bench extensions`, in the order in which they are measured. `ExtensionRun` says what each does.
+/// The rows of `varve-bench extensions`, in the order in which they are measured. `ExtensionRun` documents each.
 enum ExtensionCase: String, CaseIterable {
   case insert, hear1, hear2, hear5, foreign50, nested
   case partput, logput, partfirst, index2, touchless, view, view10000, one, one4
@@ -10,7 +10,7 @@ enum ExtensionCase: String, CaseIterable {
     untouchedqueries, untouchedreads, observedall
   case indexbuild
 
-  /// Whether its goal is for what it takes more than `insert`.
+  /// Whether the goal is for the difference to `insert`.
   var isDifference: Bool {
     switch self {
     case .hear1, .hear2, .hear5, .foreign50, .nested: true
@@ -18,10 +18,10 @@ enum ExtensionCase: String, CaseIterable {
     }
   }
 
-  /// Whether it is one operation, in milliseconds; the others are microseconds a row or call.
+  /// Whether the row is one operation, measured in milliseconds. Other rows are in microseconds per row or call.
   var isWhole: Bool { self == .ranges || self == .rangeslook }
 
-  /// In the unit of the row.
+  /// The goal in the unit of the row.
   var goal: Double? {
     switch self {
     case .insert: 1.5
@@ -59,21 +59,21 @@ enum ExtensionCase: String, CaseIterable {
     }
   }
 
-  /// How much memory may grow, in bytes.
+  /// The maximum growth of memory in bytes.
   var growthGoal: Int? { self == .ranges ? 48 << 20 : nil }
 }
 
-/// What one round says of one row.
+/// The result of one row in one round.
 struct ExtensionMeasurement {
-  /// Microseconds, or milliseconds of a row that `isWhole`.
+  /// The time in microseconds, or in milliseconds if the row `isWhole`.
   var time: Double
-  /// What resident memory grew by, in bytes; nil where that is not measured.
+  /// The growth of resident memory in bytes, or `nil` if it is not measured.
   var growth: Int?
-  /// More about the round, in words.
+  /// Additional text about the round.
   var note: String?
 }
 
-/// What all rounds say of one row: medians.
+/// The result of one row over all rounds, as medians.
 struct ExtensionRow: Encodable {
   var workload = "extensions"
   let row: String
@@ -82,13 +82,13 @@ struct ExtensionRow: Encodable {
   let isInMemory: Bool
   let unit: String
   let time: Double
-  /// The smallest and the largest of the rounds: how far the median can be trusted.
+  /// The smallest and the largest time of the rounds, which show how reliable the median is.
   let least: Double
   let most: Double
   let goal: Double?
   let difference: Double?
   let growth: Int?
-  /// Of the last round.
+  /// The note of the last round.
   let note: String?
 
   private let kind: ExtensionCase
@@ -101,7 +101,8 @@ struct ExtensionRow: Encodable {
 
   init(_ kind: ExtensionCase, _ rounds: [[ExtensionCase: ExtensionMeasurement]], num: Int, isInMemory: Bool) {
     let times = rounds.compactMap { $0[kind]?.time }
-    // Within a round first: what slows the machine down for some rounds slows both sides.
+    // Differences are computed within a round first, because a disturbance of the machine in some rounds affects both
+    // sides.
     let differences = rounds.compactMap { round in
       if let time = round[kind]?.time, let plain = round[.insert]?.time { time - plain } else { nil as Double? }
     }

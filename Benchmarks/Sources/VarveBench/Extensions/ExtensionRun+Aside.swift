@@ -3,17 +3,18 @@ import Foundation
 import Synchronization
 import Varve
 
-/// The row `aside`: commits beside the writer while one transaction imports rows, and while that commits.
+/// The row `aside`: commits made concurrently while one transaction imports rows, and while that commits.
 extension ExtensionRun {
-  /// When something began and ended, in nanoseconds.
+  /// The begin and the end of an operation in nanoseconds.
   private struct Span {
     let begin: UInt64
     let end: UInt64
     var duration: UInt64 { end - begin }
   }
 
-  /// Aside commits one after the other, at least a hundredth as many as rows, until the import is committed. `time` is
-  /// the 99th percentile of those that ended before the import's commit began.
+  /// Makes aside commits one after the other, at least a hundredth as many as rows, until the import is committed.
+  ///
+  /// `time` is the 99th percentile of those that ended before the import's commit began.
   func asides(_ database: Database) throws -> ExtensionMeasurement {
     let handle = try database.register(OnePart(isIndependent: true), as: "part")
     try database.ready(handle)
@@ -21,7 +22,7 @@ extension ExtensionRun {
     let failure = Mutex<String?>(nil)
     let spans = Mutex<[Span]>([])
     let done = DispatchSemaphore(value: 0)
-    // The import waits for one that began after it, so that an import of few rows has some beside it, too.
+    // The import waits for an aside commit that began after it, so that even an import of few rows overlaps with some.
     let isImporting = Atomic(false)
     let overlapped = DispatchSemaphore(value: 0)
     let least = max(num / 100, 1)

@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 import Varve
 
-/// Formats of books with no index, two, and five.
+/// The formats of books with no index, two indexes, and five indexes.
 struct BooksPlain: StoreFormat {
   typealias Instance = Book
   static let collection = Book.collection
@@ -26,18 +26,18 @@ struct BooksFive: StoreFormat {
   let price = Index(\.price)
 }
 
-/// Filters look at instances.
+/// A format whose filters are evaluated on instances.
 struct BooksDecoded: StoreFormat {
   typealias Instance = Book
   static let collection = Book.collection
   static let readsStoredFields = false
 }
 
-/// A unique index, and one with the rows.
+/// A format with a unique index, an ordered index, and direct indexes, which contain the rows.
 struct BooksUnique: StoreFormat {
   typealias Instance = Book
   static let collection = Book.collection
-  // Titles are cut of one text, and some are the same.
+  // Titles are slices of one text, so some of them are equal.
   let number = OneToOneIndex(\.id)
   @Direct var direct = OneToOneIndex(\.id, name: "direct")
   let updated = Index(\.updated)
@@ -45,7 +45,7 @@ struct BooksUnique: StoreFormat {
 }
 
 extension ExtensionRun {
-  /// The rows of typed stores; nil: it is another.
+  /// Measures a row of typed stores, or returns `nil` for another row.
   func measureIndexes(_ row: ExtensionCase) throws -> ExtensionMeasurement? {
     switch row {
     case .typed0: try persist(BooksPlain.self)
@@ -89,7 +89,7 @@ extension ExtensionRun {
     return sum
   }
 
-  /// Each a read of its own.
+  /// Measures lookups, each in its own read transaction.
   private func look(_ row: ExtensionCase) throws -> ExtensionMeasurement {
     try withDatabase(DatabaseDefinition { BooksUnique.self }) { database in
       let store = Store<BooksUnique>(in: database)
@@ -111,7 +111,7 @@ extension ExtensionRun {
     }
   }
 
-  /// One book in 130, found by a scan whose condition is asked of each row; per book.
+  /// Measures a scan whose condition is evaluated for each row and finds one book in 130. The time is per book.
   private func filter<Format: StoreFormat>(
     _ format: Format.Type
   ) throws -> ExtensionMeasurement where Format.Instance == Book {

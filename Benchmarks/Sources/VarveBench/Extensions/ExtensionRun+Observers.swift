@@ -3,10 +3,11 @@ import Foundation
 import Synchronization
 import Varve
 
-/// What observers cost.
+/// The rows about the cost of observers.
 extension ExtensionRun {
-  /// A commit of one book, which none of 1,000 observed queries concerns: the committing thread. The note has the time until
-  /// one more observer has it.
+  /// Measures the committing thread for a commit of one book that affects none of 1,000 observed queries.
+  ///
+  /// The note has the time until one further observer receives the commit.
   func observe() throws -> ExtensionMeasurement {
     try withDatabase(DatabaseDefinition { BooksTwo.self }) { database in
       let store = Store<BooksTwo>(in: database)
@@ -54,8 +55,8 @@ extension ExtensionRun {
     }
   }
 
-  /// 1,000 observers that no commit concerns, of queries or of counts: what they add to the CPU time of the process a commit of
-  /// one row.
+  /// Measures the CPU time of the process that 1,000 observers of queries or of counts, none of which is affected, add
+  /// to a commit of one row.
   func commitBesideObservers(_ row: ExtensionCase) throws -> ExtensionMeasurement {
     try withDatabase(DatabaseDefinition { BooksTwo.self }) { database in
       let store = Store<BooksTwo>(in: database)
@@ -98,8 +99,9 @@ extension ExtensionRun {
     }
   }
 
-  /// Changes rows, one a commit, and calls `didCommit` after each. The CPU time of this thread and, until nothing more happens,
-  /// of the process.
+  /// Changes rows, one per commit, and calls `didCommit` after each.
+  ///
+  /// Returns the CPU time of this thread and, until the process is at rest, of the process.
   private func commit(
     _ count: Int, to store: Store<BooksTwo>, didCommit: () -> Void = {}
   ) throws -> (thread: UInt64, process: UInt64) {
@@ -116,8 +118,8 @@ extension ExtensionRun {
     return (sum, ProcessUsage.now().cpuNanoseconds - process)
   }
 
-  /// One observer of all rows, of which each commit changes one: what it adds to the CPU time of the process a change, each of
-  /// which it receives before the next.
+  /// Measures the CPU time of the process that one observer of all rows adds to a change of one row. It receives each
+  /// change before the next one is made.
   func changeWhatIsObserved() throws -> ExtensionMeasurement {
     try withDatabase(DatabaseDefinition { BooksTwo.self }) { database in
       let store = Store<BooksTwo>(in: database)

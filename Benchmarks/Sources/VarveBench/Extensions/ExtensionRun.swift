@@ -4,13 +4,14 @@ import Varve
 /// Measures the rows of `varve-bench extensions`, each on a fresh database with default options.
 struct ExtensionRun {
   let num: Int
-  /// Of the database; nil: it is in memory.
+  /// The directory of the database, or `nil` for a database in memory.
   let directory: String?
   let books: BookSource
   private let entries: EntrySource
 
   private static let batch = 1_000
-  /// How many nested writes throw, and how many ranges are deleted: of one transaction, so they don't grow with `num`.
+  /// The numbers of nested writes that throw and of ranges that are deleted in one transaction, so they don't grow with
+  /// `num`.
   private static let throwCount = 100_000
   private static let rangeCount = 16_000
 
@@ -58,7 +59,7 @@ struct ExtensionRun {
 
   // MARK: - Rows of inserts
 
-  /// Inserts all books and returns the CPU time of the writes in nanoseconds. Books are made outside of it.
+  /// Inserts all books, and returns the CPU time of the writes in nanoseconds, without the creation of the books.
   @discardableResult
   private func insert(
     _ database: Database, count: Int? = nil, batch: Int = batch, isAgain: Bool = false,
@@ -110,7 +111,7 @@ struct ExtensionRun {
     return perRow(time)
   }
 
-  /// Updates that change no field of an index: old and new are compared, and nothing is written to the parts.
+  /// Measures updates that change no field of an index: old and new values are compared, and no part is written.
   private func updates(_ database: Database) throws -> ExtensionMeasurement {
     let handle = try database.register(Indexes(followsOldRows: true), as: "indexes")
     try database.ready(handle)
@@ -138,7 +139,7 @@ struct ExtensionRun {
 
   // MARK: - Rows of parts
 
-  /// The puts alone, without the commit.
+  /// Measures the puts alone, without the commit.
   private func puts(
     _ database: Database, _ form: PartDefinition.Form = .values
   ) throws -> ExtensionMeasurement {
@@ -169,13 +170,15 @@ struct ExtensionRun {
     return ThreadClock.now() - begin
   }
 
-  /// Looks in a transaction with pending entries, over committed ones that are in tables, whose blocks are in the cache.
+  /// Measures searches in a transaction with pending entries over committed ones, which are in tables whose blocks are
+  /// in the cache.
   private func looks(_ filled: Database) throws -> ExtensionMeasurement {
     let committed = min(num * 5, 1_000_000)
     let count = min(num, 100_000)
     var handle = try filled.register(OnePart(), as: "part")
     try fill(filled, handle, committed, batch: 10_000)
-    // A close flushes: what is committed would else be in the memtable. A database in memory leaves it there.
+    // A close flushes, because committed entries would otherwise be in the memtable. A database in memory leaves them
+    // there.
     let database = try reopened(filled)
     defer { try? database.close() }
     if database !== filled {
@@ -183,9 +186,9 @@ struct ExtensionRun {
       try database.ready(handle)
     }
     rest()
-    // About four committed entries a range.
+    // Each range has about four committed entries.
     let span = UInt64.max / UInt64(committed) * 4
-    // Other ranges first, which bring the blocks into the cache.
+    // Other ranges are searched first, which load the blocks into the cache.
     var random = entries.random("warm")
     try database.read { tx in _ = try look(count, span, &random, try tx[handle]) }
     random = entries.random("look")
@@ -214,7 +217,8 @@ struct ExtensionRun {
     return sum
   }
 
-  /// Deletes of ranges within one savepoint, which together cover about half of the part; the commit included.
+  /// Measures deletes of ranges within one savepoint, which together cover about half of the part, including the
+  /// commit.
   private func ranges(_ database: Database, looks: Bool) throws -> ExtensionMeasurement {
     let handle = try database.register(OnePart(), as: "part")
     try database.ready(handle)
@@ -242,7 +246,8 @@ struct ExtensionRun {
 
   // MARK: - Rows of whole operations
 
-  /// A build of one index over one and a half times as many rows: CPU time of the process, which has all threads.
+  /// Measures the build of one index over one and a half times as many rows, as CPU time of the process with all its
+  /// threads.
   private func build(_ database: Database) throws -> ExtensionMeasurement {
     let count = max(num * 3 / 2, 1)
     try insert(database, count: count)
@@ -255,10 +260,12 @@ struct ExtensionRun {
     return ExtensionMeasurement(time: Double(time) / Double(count) / 1e3)
   }
 
-  /// The same index over three times as many rows, and 50,000 at least, by tables: CPU time of the process; the note has
-  /// that of the thread of the build, which has the writer for its commits alone.
+  /// Measures the build of the same index by tables, over three times as many rows and at least 50,000, as CPU time of
+  /// the process.
+  ///
+  /// The note has the time of the thread of the build, which uses the writer only for its commits.
   private func ingest(_ database: Database) throws -> ExtensionMeasurement {
-    // Fewer would be built by puts.
+    // An index of fewer rows would be built by puts.
     let count = max(num * 3, 50_000)
     try insert(database, count: count)
     rest()
@@ -273,7 +280,8 @@ struct ExtensionRun {
       time: Double(time) / Double(count) / 1e3, note: String(format: "of it %.2f µs by the thread of the build", own))
   }
 
-  /// Nested writes that set a row and throw, between two that don't: nothing of them may stay, memory neither.
+  /// Measures nested writes that set a row and throw, between two that don't. Neither rows nor memory of them may
+  /// remain.
   private func throwing(_ database: Database) throws -> ExtensionMeasurement {
     struct Undone: Error {}
     func set(_ number: UInt64, _ tx: WriteTransaction) throws {
@@ -303,7 +311,7 @@ struct ExtensionRun {
     return ExtensionMeasurement(time: Double(time) / Double(Self.throwCount) / 1e3, growth: growth)
   }
 
-  /// All rows in one transaction, in another random order than that of their inserts.
+  /// Measures the removal of all rows in one transaction, in another random order than that of their inserts.
   private func removal(_ database: Database) throws -> ExtensionMeasurement {
     let handle = try database.register(Indexes(followsOldRows: true), as: "indexes")
     try database.ready(handle)

@@ -1,9 +1,9 @@
 import Foundation
 import Varve
 
-/// What is around the measured part: a fresh database, a process at rest, memory, and that the result is right.
+/// The setup of a measurement: a new database, a process at rest, the measurement of memory, and checks of results.
 extension ExtensionRun {
-  /// Runs `body` with a new database, which is gone afterwards. Books are defined, as for the rows of objects.
+  /// Runs `body` with a new database, which is removed afterwards. Books are defined as for the object workloads.
   func withDatabase<Result>(
     _ given: DatabaseDefinition? = nil, _ body: (Database) throws -> Result
   ) throws -> Result {
@@ -22,7 +22,7 @@ extension ExtensionRun {
     return try body(database)
   }
 
-  /// The same database after a close and an open; one in memory as it is.
+  /// Closes and reopens a database. Returns a database in memory unchanged.
   func reopened(_ database: Database) throws -> Database {
     guard let directory else { return database }
     try database.close()
@@ -38,14 +38,14 @@ extension ExtensionRun {
     }
   }
 
-  /// Waits until flushes and compactions have ended, so that they are not in what follows; at most 20 seconds.
+  /// Waits at most 20 seconds until flushes and compactions have ended, so that they don't affect the measurement.
   func rest() {
     let deadline = Clock.now() + 20_000_000_000
     var window = QuietWindow()
     repeat { usleep(20_000) } while window.observe() < 300_000_000 && Clock.now() < deadline
   }
 
-  /// The CPU time of this thread in `body`, and what it adds to the resident memory of the process at its peak.
+  /// Returns the CPU time of this thread in `body`, and the maximum growth of the process's resident memory.
   func withPeak(_ body: () throws -> Void) rethrows -> (time: UInt64, growth: Int) {
     Self.trim()
     PeakMemory.reset()
@@ -59,8 +59,8 @@ extension ExtensionRun {
     if found != expected { throw EngineFailure("\(found) entries, not \(expected)") }
   }
 
-  /// Returns free memory to the system, where the C library can: else `body` would first use what earlier rows have
-  /// left to the allocator, and the growth of resident memory would not show it.
+  /// Returns free memory to the system if the C library can. Otherwise `body` would first use memory that earlier rows
+  /// have left in the allocator, which the growth of resident memory would not show.
   static func trim() {
     typealias Trim = @convention(c) (Int) -> Int32
     guard let symbol = dlsym(dlopen(nil, RTLD_NOW), "malloc_trim") else { return }
@@ -68,7 +68,7 @@ extension ExtensionRun {
   }
 }
 
-/// Random entries of 20 + 40 bytes and ranges of their keys: the same for the same seed.
+/// Generates random entries of 20 + 40 bytes and ranges of their keys, the same ones for the same seed.
 struct EntrySource {
   struct Entry {
     let key: [UInt8]
@@ -89,7 +89,7 @@ struct EntrySource {
     (0..<count).map { _ in Entry(key: Self.key(random.next()), value: Array(values.next())) }
   }
 
-  /// Ranges at random keys, of which each has `span` of all 2⁶⁴ numbers.
+  /// Returns ranges at random keys, each of which spans `span` of all 2⁶⁴ numbers.
   func ranges(_ count: Int, _ span: UInt64, _ random: inout SplitMix64) -> [StorageRange] {
     (0..<count).map { _ in
       let lower = random.next(below: .max - span)
@@ -97,7 +97,7 @@ struct EntrySource {
     }
   }
 
-  /// The number in order, and twelve bytes that all keys have.
+  /// Returns a key that sorts by its number, followed by twelve bytes that all keys share.
   private static func key(_ number: UInt64) -> [UInt8] {
     var key = [UInt8](repeating: 0x2E, count: 20)
     withUnsafeBytes(of: number.bigEndian) { bytes in

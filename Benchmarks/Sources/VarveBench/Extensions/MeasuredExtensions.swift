@@ -1,10 +1,10 @@
 import Foundation
 import Varve
 
-// The extensions of `varve-bench extensions`, as a program would write them. Each does the least that its kind has to
-// do, so that a figure is the cost of Varve's side more than of theirs.
+// The extensions of `varve-bench extensions`, as a program would write them. Each does as little as its kind allows, so
+// that a figure is the cost of Varve's side more than of the extension's.
 
-/// Receives every change of its collections, and looks at the event only.
+/// Receives every change of its collections, and reads only the event.
 struct Listener: DatabaseExtension {
   static let kind = "bench.listener"
   var scope = CollectionScope.all
@@ -27,7 +27,7 @@ final class ListenerTransaction: ExtensionTransaction {
   func didChange(_ change: borrowing RowChange) { events |= change.event.rawValue }
 }
 
-/// One part that a program fills and reads by the extension's own methods; changes of rows are nothing to it.
+/// An extension with one part, which a program fills and reads by the extension's own methods. It receives no changes.
 struct OnePart: DatabaseExtension {
   static let kind = "bench.onePart"
   var form = PartDefinition.Form.values
@@ -63,15 +63,15 @@ final class OnePartTransaction: ExtensionTransaction {
   func count() throws -> Int { try entries.count() }
 }
 
-/// The prototype of one index or two: an entry a row in the part of each, and in one more part what the row has in
-/// them, by its key.
+/// A prototype of one or two indexes: each has a part with an entry per row, and one more part maps the row's key to
+/// the values that the row has in them.
 struct Indexes: DatabaseExtension {
   static let kind = "bench.indexes"
-  /// One or two.
+  /// The number of indexes, one or two.
   var count = 2
-  /// Whether the feed brings it what it missed: then a build of many rows goes by tables.
+  /// Whether the feed delivers changes that it missed, in which case many rows are built by tables.
   var catchesUp = false
-  /// Whether it receives updates and removals too, with the row as it was: that is what its entries were made of.
+  /// Whether it receives updates and removals too, with the old row, from which its entries were computed.
   var followsOldRows = false
 
   var configuration: ExtensionConfiguration {
@@ -117,7 +117,7 @@ final class IndexesTransaction: ExtensionTransaction {
     try emitted.put(key, EntryKey.bytes(new.indexed(0), indexes.count > 1 ? new.indexed(1) : nil))
   }
 
-  /// The entries of the row as it was are in what it has emitted.
+  /// The entries of the old row are determined by the values that it has emitted.
   func didMiss(_ key: RowKey, _ row: Varve.Row?) throws {
     let key = key.bytes
     if let known = try emitted.get(key) {
@@ -131,12 +131,13 @@ final class IndexesTransaction: ExtensionTransaction {
     try emitted.put(key, EntryKey.bytes(book.indexed(0), indexes.count > 1 ? book.indexed(1) : nil))
   }
 
-  /// How many entries the parts have together.
+  /// Returns the number of entries of all parts together.
   func count() throws -> Int { try (indexes + [emitted]).reduce(0) { $0 + (try $1.count()) } }
 }
 
-/// The prototype of a sorted view: it looks for the neighbour of a row, and puts the row beside it. Changes reach it
-/// after the current one, as they reach what a program writes itself.
+/// A prototype of a sorted view: it searches for the neighbour of a row, and puts the row beside it.
+///
+/// It receives changes after the current one, as those that the program itself writes.
 struct Neighbours: DatabaseExtension {
   static let kind = "bench.neighbours"
 
@@ -162,7 +163,7 @@ final class NeighboursTransaction: ExtensionTransaction {
   func didChange(_ change: borrowing RowChange) throws {
     guard let book = try change.row?.object(as: Book.self) else { return }
     let entry = EntryKey.bytes(book.indexed(1), change.key.bytes)
-    // What it finds is kept, so that the look can't be left out.
+    // The result is stored, so that the search can't be optimised away.
     let neighbour = try order.first(in: StorageRange(lower: entry))
     try order.put(entry, neighbour?.key ?? [])
   }
@@ -170,7 +171,7 @@ final class NeighboursTransaction: ExtensionTransaction {
   func count() throws -> Int { try order.count() }
 }
 
-/// Four parts, of which each has an entry a row.
+/// An extension with four parts, each of which has an entry per row.
 struct FourParts: DatabaseExtension {
   static let kind = "bench.fourParts"
 
@@ -205,7 +206,7 @@ final class FourPartsTransaction: ExtensionTransaction {
 }
 
 extension Book {
-  /// What index 0 or 1 has of it: a year, which many books share, or a time, which few do.
+  /// Returns the value of index 0 or 1: a year, which many books share, or a time, which few share.
   fileprivate func indexed(_ number: Int) -> UInt64 {
     number == 0 ? UInt64(year) : updated.timeIntervalSinceReferenceDate.bitPattern
   }
@@ -221,7 +222,7 @@ private enum EntryKey {
     return bytes
   }
 
-  /// The fields of what a row has emitted.
+  /// Returns the stored form of the values that a row has emitted.
   static func bytes(_ first: UInt64, _ second: UInt64?) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(16)

@@ -1,11 +1,12 @@
 import Foundation
 import Synchronization
 
-/// The CPU time of a thread that another one asks for.
+/// A clock for the CPU time of a thread, which another thread reads.
 final class OtherThreadClock: Sendable {
   private let clock = Mutex<clockid_t?>(nil)
 
-  /// From now on it is that of the calling thread, since its beginning.
+  /// Selects the calling thread, unless a thread was selected already. The time counts from the beginning of the
+  /// thread.
   func note() {
     clock.withLock { clock in
       guard clock == nil else { return }
@@ -14,7 +15,7 @@ final class OtherThreadClock: Sendable {
     }
   }
 
-  /// Nanoseconds; 0 where no thread is known, or it has ended.
+  /// Returns the CPU time in nanoseconds, or 0 if no thread was selected or it has ended.
   func now() -> UInt64 {
     guard let clock = clock.withLock({ $0 }) else { return 0 }
     var time = timespec()

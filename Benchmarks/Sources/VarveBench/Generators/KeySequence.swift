@@ -1,14 +1,14 @@
-/// Which key numbers a row asks for, in order, for one thread.
+/// The sequence of key numbers that one thread of a row uses.
 ///
-/// A value type, so that the same sequence can be run against the engine and, outside the measured
-/// time, against the bitmap that counts live keys.
+/// It is a value type, so that the same sequence can be run against the engine and, outside the measured time, against
+/// the bitmap that counts live keys.
 struct KeySequence {
   enum Order {
-    /// `start`, `start + stride`, ...: the numbers of one of `stride` threads.
+    /// The numbers `start`, `start + stride`, ..., which are those of one of `stride` threads.
     case ascending
-    /// Uniform in `0..<range`; a number may come again and some never come, as in db_bench.
+    /// Uniform in `0..<range`. Some numbers may occur repeatedly and others never, as in db_bench.
     case uniform
-    /// `groups` ascending runs, taken in turn: run r holds `r * (range / groups)` and up.
+    /// `groups` ascending runs, used in turn: run r begins at `r * (range / groups)`.
     case clustered(groups: UInt64)
   }
 
@@ -43,14 +43,14 @@ struct KeySequence {
   }
 }
 
-/// Spells key numbers as zero-padded decimal digits, db_bench's `%016d`.
+/// Writes key numbers as zero-padded decimal digits, as db_bench's `%016d` does.
 ///
-/// Owns the buffer that it writes to, with one spare byte after it for `readmissing`.
+/// It owns the buffer that it writes to, with one spare byte at its end for `readmissing`.
 final class KeyWriter {
   let keySize: Int
   private let buffer: UnsafeMutableRawBufferPointer
 
-  /// "00" to "99", so that one division yields two digits.
+  /// The digits "00" to "99", so that one division yields two digits.
   private let pairs: UnsafeMutablePointer<UInt16>
 
   init(keySize: Int) {
@@ -70,14 +70,14 @@ final class KeyWriter {
     pairs.deallocate()
   }
 
-  /// The key of a number; valid until the next call.
+  /// Returns the key of a number, which is valid until the next call.
   @inline(__always)
   func key(_ number: UInt64) -> UnsafeRawBufferPointer {
     write(number)
     return UnsafeRawBufferPointer(rebasing: buffer[0..<keySize])
   }
 
-  /// A key between that of `number` and the next: no workload ever puts one.
+  /// Returns a key between that of `number` and the next one, which no workload ever puts.
   @inline(__always)
   func missingKey(_ number: UInt64) -> UnsafeRawBufferPointer {
     write(number)

@@ -1,13 +1,13 @@
-/// The random numbers of the workloads: small, fast, and the same on every machine.
+/// The random number generator of the workloads: small, fast, and the same on every machine.
 ///
-/// Each thread of a row owns one, seeded by (`--seed`, workload, thread), so every engine is asked for
-/// the same keys in the same order.
+/// Each thread of a row owns one, seeded by `--seed`, workload and thread, so every engine receives the same keys in
+/// the same order.
 struct SplitMix64 {
   private var state: UInt64
 
   init(seed: UInt64) { state = seed }
 
-  /// A stream of its own for one thread of one row.
+  /// Creates a separate stream for one thread of one row.
   init(seed: UInt64, stream: String, thread: Int) {
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325
     for byte in stream.utf8 { hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3 }
@@ -24,13 +24,13 @@ struct SplitMix64 {
     return mixed ^ (mixed >> 31)
   }
 
-  /// Uniform in `0..<bound`, by the high half of a product: no division.
+  /// Returns a uniform number in `0..<bound`, computed as the high half of a product without a division.
   @inline(__always)
   mutating func next(below bound: UInt64) -> UInt64 {
     next().multipliedFullWidth(by: bound).high
   }
 
-  /// Uniform in `0..<1`.
+  /// Returns a uniform number in `0..<1`.
   @inline(__always)
   mutating func nextUnit() -> Double {
     Double(next() >> 11) * 0x1p-53

@@ -1,8 +1,8 @@
-/// Values that compress to a given fraction, by db_bench's `RandomGenerator`.
+/// Generates values that compress to a given fraction, as db_bench's `RandomGenerator` does.
 ///
-/// A pool of 1 MiB is filled with pieces of 100 bytes; a piece repeats `ratio * 100` random printable
-/// bytes until it is full. A value is a slice of the pool at an offset that moves on by its size, so
-/// making one costs next to nothing and neighbours differ.
+/// A pool of 1 MiB is filled with pieces of 100 bytes; a piece repeats `ratio * 100` random printable bytes until it is
+/// full. A value is a slice of the pool at an offset that advances by its size, so a value costs almost no time and
+/// neighbours differ.
 final class ValueSource {
   private static let poolSize = 1 << 20
   private static let pieceSize = 100
@@ -31,7 +31,7 @@ final class ValueSource {
 
   deinit { pool.deallocate() }
 
-  /// Another value; valid as long as the source lives.
+  /// Returns another value, which is valid as long as the source exists.
   @inline(__always)
   func next() -> UnsafeRawBufferPointer {
     if offset &+ valueSize > pool.count { offset = 0 }
@@ -40,7 +40,7 @@ final class ValueSource {
     return UnsafeRawBufferPointer(rebasing: pool[start..<start &+ valueSize])
   }
 
-  /// The value of a number: the same for the same one.
+  /// Returns the value of a number, always the same for the same number.
   @inline(__always)
   func value(_ number: UInt64) -> UnsafeRawBufferPointer {
     let start = Int(truncatingIfNeeded: number.multipliedFullWidth(by: UInt64(pool.count &- valueSize)).high)

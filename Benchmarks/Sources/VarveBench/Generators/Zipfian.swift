@@ -1,6 +1,7 @@
 import Foundation
 
-/// YCSB's zipfian distribution (constant 0.99), scrambled so that the popular keys lie anywhere.
+/// YCSB's zipfian distribution (constant 0.99), optionally scrambled so that the popular keys are spread over the
+/// range.
 struct Zipfian {
   private static let theta = 0.99
 
@@ -23,7 +24,7 @@ struct Zipfian {
     eta = (1 - pow(2 / Double(count), 1 - Self.theta)) / (1 - zetaOfTwo / zeta)
   }
 
-  /// A rank in `0..<count`, 0 the most popular; scrambled by a hash when asked for.
+  /// Returns a rank in `0..<count`, where 0 is the most popular, or a hash of it if scrambled.
   func next(_ random: inout SplitMix64) -> UInt64 {
     let unit = random.nextUnit()
     let scaled = unit * zeta

@@ -1,12 +1,12 @@
 import Foundation
 
-/// The bytes of an engine's directory, sorted by what its files are.
+/// The bytes of an engine's directory, by the use of its files.
 struct DirectoryUsage {
   var tableBytes: UInt64 = 0
   var logBytes: UInt64 = 0
   var otherBytes: UInt64 = 0
 
-  /// Allocated bytes where a file is sparse (LMDB's never is here), else its size.
+  /// Measures a directory: the allocated bytes of a sparse file (LMDB's never is here), and otherwise its size.
   init(path: String, use: (String) -> FileUse) {
     guard let names = FileManager.default.enumerator(atPath: path) else { return }
     for case let name as String in names {

@@ -1,20 +1,22 @@
 import Foundation
 
-/// What this process used since it started. Every engine and round is a process of its own, so the
-/// difference of two readings is what one row of one engine used, its background threads included.
+/// The resources that this process has used since it started.
+///
+/// Every engine and round has its own process, so the difference of two readings is the usage of one row of one engine,
+/// including its background threads.
 struct ProcessUsage {
   var cpuNanoseconds: UInt64 = 0
-  /// Bytes handed to read and write system calls (`rchar`, `wchar`). Mapped files are not in them.
+  /// Bytes passed to read and write system calls (`rchar`, `wchar`), without those of mapped files.
   var bytesRead: UInt64 = 0
   var bytesWritten: UInt64 = 0
-  /// Bytes of pages made dirty (`write_bytes`): stores through a mapping count here.
+  /// Bytes of pages made dirty (`write_bytes`), including stores through a mapping.
   var bytesDirtied: UInt64 = 0
   var systemCalls: UInt64 = 0
 
   static func now() -> ProcessUsage {
     var usage = ProcessUsage()
     var resources = rusage()
-    // RUSAGE_SELF, which Glibc's and Darwin's headers declare as different types.
+    // 0 is RUSAGE_SELF, which Glibc's and Darwin's headers declare as different types.
     getrusage(0, &resources)
     usage.cpuNanoseconds = nanoseconds(resources.ru_utime) + nanoseconds(resources.ru_stime)
     guard let text = readProcFile("/proc/self/io") else { return usage }
@@ -39,7 +41,7 @@ struct ProcessUsage {
 
 /// The largest resident set since the last reset (`VmHWM`), in bytes.
 enum PeakMemory {
-  /// The resident set now.
+  /// Returns the current resident set in bytes.
   static func current() -> Int { Int(field("VmRSS:")) }
 
   static func reset() {
@@ -57,17 +59,17 @@ enum PeakMemory {
   }
 }
 
-/// Measures how long the process has been idle: no CPU to speak of and nothing written.
+/// Measures how long the process has been idle: almost no CPU time and no bytes written.
 struct QuietWindow {
   private var lastBusy = Clock.now()
   private var usage = ProcessUsage.now()
   private var observed = Clock.now()
 
-  /// Nanoseconds of rest up to now. Called every few milliseconds by a thread that else sleeps.
+  /// Returns the nanoseconds of rest up to now. A thread that otherwise sleeps calls it every few milliseconds.
   mutating func observe() -> UInt64 {
     let now = Clock.now()
     let current = ProcessUsage.now()
-    // Reading the counters costs this thread some CPU itself: less than an eighth of the time is rest.
+    // Reading the counters costs this thread some CPU time itself, so less than an eighth of the time counts as rest.
     let cpu = current.cpuNanoseconds - usage.cpuNanoseconds
     if cpu * 8 > now - observed || current.bytesWritten != usage.bytesWritten { lastBusy = now }
     usage = current
@@ -76,7 +78,7 @@ struct QuietWindow {
   }
 }
 
-/// The text of a file under /proc, whose size reads as 0, so that Foundation takes it for empty.
+/// Returns the text of a file under /proc. Its size reads as 0, so that Foundation would treat it as empty.
 func readProcFile(_ path: String) -> String? {
   guard let file = fopen(path, "r") else { return nil }
   defer { fclose(file) }

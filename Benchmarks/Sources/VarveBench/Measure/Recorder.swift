@@ -2,9 +2,9 @@ import Histogram
 
 /// The latencies and the throughput per second of one thread of a row.
 ///
-/// One clock read an operation: the end of one is the begin of the next, so the time that the harness
-/// takes to make the next key and value is part of the latency (the empty loop's cost is printed).
-/// Without latencies the clock is read every 64 operations.
+/// The clock is read once per operation: the end of one is the beginning of the next, so the time in which the harness
+/// creates the next key and value is part of the latency (the cost of the empty loop is printed). Without latencies the
+/// clock is read every 64 operations.
 final class Recorder {
   private(set) var histogram: Histogram<UInt64>
   private(set) var operations = 0
@@ -25,7 +25,7 @@ final class Recorder {
   init(recordsLatency: Bool, duration: Double) {
     self.recordsLatency = recordsLatency
     durationNanoseconds = UInt64(duration * 1e9)
-    // An hour at three digits: 36 bits of nanoseconds, of which few pages are ever touched.
+    // The range is an hour with three digits: 36 bits of nanoseconds, of which few pages are ever touched.
     histogram = Histogram(highestTrackableValue: 3_600_000_000_000, numberOfSignificantValueDigits: .three)
   }
 
@@ -37,7 +37,7 @@ final class Recorder {
     boundary = min(boundary, deadline)
   }
 
-  /// Called after each operation (or batch of `count`); false when the row's time is over.
+  /// Records an operation, or a batch of `count`. Returns false when the row's time is over.
   @inline(__always)
   func finish(_ count: Int = 1) -> Bool {
     operations &+= count
@@ -53,7 +53,7 @@ final class Recorder {
     return now < boundary || cross(now)
   }
 
-  /// Counts an operation whose time is not recorded; false when the row's time is over.
+  /// Counts an operation whose time is not recorded. Returns false when the row's time is over.
   @inline(__always)
   func count() -> Bool {
     operations &+= 1
@@ -69,7 +69,7 @@ final class Recorder {
     histogram.record(Clock.now() &- begin)
   }
 
-  /// Records a latency that something else has measured.
+  /// Records a latency that other code has measured.
   func note(_ nanoseconds: UInt64) {
     histogram.record(nanoseconds)
     operations &+= 1
@@ -87,8 +87,8 @@ final class Recorder {
     return now < deadline
   }
 
-  /// What the harness itself costs an operation: the loop with key, value, clock and histogram and no
-  /// engine, in nanoseconds.
+  /// Returns the cost of the harness itself per operation in nanoseconds: the loop with key, value, clock and
+  /// histogram, without an engine.
   static func emptyLoopCost(settings: RunSettings) -> Double {
     let count = 1_000_000
     let recorder = Recorder(recordsLatency: settings.latency, duration: 0)
@@ -110,7 +110,7 @@ final class Recorder {
     return Double(elapsed) / Double(count) + (sink == 0 ? 0 : 0)
   }
 
-  /// The same of the object rows: the loop that makes books.
+  /// Returns the cost of the harness per operation of the object workloads: the loop that creates books.
   static func emptyObjectLoopCost(settings: RunSettings) -> Double {
     let count: UInt64 = 200_000
     let recorder = Recorder(recordsLatency: settings.latency, duration: 0)

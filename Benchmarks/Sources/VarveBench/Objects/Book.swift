@@ -1,8 +1,8 @@
 import Foundation
 
-/// What the object rows store: eight fields of the types that records have, 201 bytes.
+/// The object of the object workloads: eight fields of the types that records have, 201 bytes.
 struct Book: Codable, Equatable, Identifiable, Sendable {
-  /// Random, and the key.
+  /// The random id, which is the key.
   var id: UUID
   var title: String
   var author: String
@@ -13,15 +13,15 @@ struct Book: Codable, Equatable, Identifiable, Sendable {
   var isRead: Bool
 
   static let titleSize = 28
-  /// Short enough for a string without memory of its own, as many are.
+  /// Short enough for a string without allocated memory, as many strings are.
   static let authorSize = 12
   static let summarySize = 120
   static let textSize = titleSize + authorSize + summarySize
 
-  /// The bytes of the fields as they are in memory: what a row is worth, however an engine stores it.
+  /// The size of the fields in memory in bytes, which counts as the user data of a row, however an engine stores it.
   static let byteCount = 16 + textSize + 8 + 8 + 8 + 1
 
-  /// Uses every field, so that none is left undecoded.
+  /// A value computed from every field, so that none is left undecoded.
   @inline(__always)
   var touched: Int {
     let texts = title.utf8.count &+ author.utf8.count &+ summary.utf8.count
@@ -30,7 +30,7 @@ struct Book: Codable, Equatable, Identifiable, Sendable {
   }
 }
 
-/// Makes the books of numbers: the same book for the same number and seed, whatever the engine and the order.
+/// Generates the book with a number: the same book for the same number and seed, whatever the engine and the order.
 struct BookSource {
   private let texts: ValueSource
   private let seed: UInt64
@@ -42,7 +42,7 @@ struct BookSource {
     self.seed = seed
   }
 
-  /// A random UUID (version 4).
+  /// Returns a random UUID (version 4).
   @inline(__always)
   func id(_ number: UInt64) -> UUID {
     var random = generator(number)

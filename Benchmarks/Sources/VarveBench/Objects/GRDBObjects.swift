@@ -2,8 +2,9 @@
   import Foundation
   import GRDB
 
-  /// A record as GRDB's documentation makes them of a `Codable` type. Dates are seconds, for its default is text of
-  /// milliseconds: slower, and not exact.
+  /// A record as GRDB's documentation defines it for a `Codable` type.
+  ///
+  /// Dates are seconds, because the default is text with milliseconds, which is slower and not exact.
   extension Book: FetchableRecord, PersistableRecord {
     static var databaseTableName: String { "book" }
 
@@ -18,9 +19,10 @@
 
   /// GRDB over the system's SQLite; its settings are those of `SQLiteSettings`.
   ///
-  /// A `DatabaseQueue`, for the rows are of one thread. Inserts are `insert(db)` of the record, whose statement GRDB keeps
-  /// prepared; reads by id take the queue's cached statement with an argument, which saves the making of a request.
-  /// Writes are `write`, a transaction each, and reads `read`, which isolates them in a transaction too.
+  /// It uses a `DatabaseQueue`, because the workloads have one thread. Inserts are `insert(db)` of the record, whose
+  /// statement GRDB keeps prepared; reads by id use the queue's cached statement with an argument, which saves the
+  /// creation of a request. Writes are `write`, each a transaction, and reads are `read`, which isolates them in a
+  /// transaction too.
   final class GRDBObjects: ObjectEngine {
     private let queue: DatabaseQueue
 
@@ -54,7 +56,7 @@
 
     func compact() throws { try queue.vacuum() }
 
-    /// What is due is the checkpoint.
+    /// Runs a checkpoint, which is SQLite's only deferred work.
     func waitForCompaction() throws -> UInt64 {
       _ = try queue.writeWithoutTransaction { database in try database.checkpoint(.truncate) }
       return 0
@@ -195,7 +197,7 @@
 
     func close() {}
 
-    /// Fetches every column where it lies and makes no value of a text.
+    /// Reads every column without a copy, and creates no string.
     private func touch(_ row: GRDB.Row) throws {
       for column in 0..<4 {
         try row.withUnsafeData(atIndex: column) { data in

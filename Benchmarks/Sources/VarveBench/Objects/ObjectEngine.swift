@@ -4,12 +4,12 @@ import Foundation
 protocol ObjectEngine: MeasuredEngine {
   associatedtype Session: ObjectSession
 
-  /// Whether sessions are used by several threads at once: `objectreadthreads` is left out where they are not.
+  /// Whether several threads can use sessions at once; if false, `objectreadthreads` is left out.
   static var hasSessionsForThreads: Bool { get }
 
-  /// - Parameter sync: whether a commit survives a loss of power, and not only the death of the process.
+  /// - Parameter sync: whether a commit survives a power loss, and not only the death of the process.
   func makeSession(sync: Bool) throws -> Session
-  /// Gives books that are there the two indexes; returns when these have all of them.
+  /// Adds the two indexes to existing books. Returns when the indexes have all books.
   func buildIndexes() throws
 }
 
@@ -17,39 +17,44 @@ extension ObjectEngine {
   static var hasSessionsForThreads: Bool { false }
 }
 
-/// One thread's session with the store. All writes are inserts of books that are not there.
+/// One thread's session with the store. All writes are inserts of books that do not exist.
 ///
-/// Closures give the next book or id, so that no engine is handed an array that it would not need.
+/// Closures return the next book or id, so that no engine is passed an array that it would not need.
 protocol ObjectSession: AnyObject, SendableMetatype {
   /// Inserts `count` books in one transaction, through the synchronous API.
   func insert(_ count: Int, _ next: () -> Book) throws
-  /// Inserts one book in a transaction of its own, through the asynchronous API, or the synchronous one if there is no other.
-  /// Called from several tasks at once by `objectinserttasks`.
+  /// Inserts one book in its own transaction through the asynchronous API, or the synchronous one if there is no other.
+  ///
+  /// `objectinserttasks` calls it from several tasks at once.
   func insertSuspended(_ book: Book) async throws
 
-  /// Reads `count` books by id, one after another, in one transaction, each decoded and touched; how many were there.
+  /// Reads `count` books by id, one after another, in one transaction, and decodes and touches each. Returns how many
+  /// exist.
   func read(_ count: Int, _ next: () -> UUID) throws -> Int
-  /// The same without decoding: what the store has of a row is touched.
+  /// Reads books as `read` does, but touches their stored bytes instead of decoding them.
   func readRaw(_ count: Int, _ next: () -> UUID) throws -> Int
-  /// The same by one call for all of them; the ids differ.
+  /// Reads books without decoding, as `readRaw` does, by one call for all ids, which must differ.
   func readBatch(_ ids: [UUID]) throws -> Int
-  /// Reads one, decoded and touched, through the asynchronous API, or the synchronous one if there is no other. Returns whether it
-  /// was there.
+  /// Reads one book through the asynchronous API, or the synchronous one if there is no other, and decodes and touches
+  /// it. Returns whether it exists.
   func readSuspended(_ id: UUID) async throws -> Bool
-  /// Iterates the books in the order of their ids, each decoded and touched, until `body` says false.
+  /// Iterates the books in the order of their ids, and decodes and touches each, until `body` returns false.
   func scan(_ body: () -> Bool) throws
 
-  /// Reads `count` books by the unique index, each in a transaction of its own, decoded and touched; how many were there.
-  /// `direct`: by the index that has the rows beside its keys, where there is one.
+  /// Reads `count` books by the unique index, each in its own transaction, and decodes and touches them. Returns how
+  /// many exist.
+  ///
+  /// If `direct` is true, it uses the index that contains the rows, if there is one.
   func find(_ count: Int, direct: Bool, _ next: () -> UUID) throws -> Int
   /// Iterates `count` entries of the date index from a date on, without their books. Returns how many there were.
   func scanDates(from date: Date, count: Int) throws -> Int
-  /// The same with the books, decoded and touched.
+  /// Iterates `count` books by the date index from a date on, and decodes and touches them. Returns how many there
+  /// were.
   func readByDate(from date: Date, count: Int, direct: Bool) throws -> Int
-  /// How many books have a date from one on, by the index.
+  /// Returns the number of books from a date on, counted by the index.
   func countDates(from date: Date) throws -> Int
 
-  /// Outside of the measured time: how many books there are, and one of them.
+  /// Returns the number of books. Called outside of the measured time, like `book(_:)`.
   func count() throws -> Int
   func book(_ id: UUID) throws -> Book?
 

@@ -1,9 +1,9 @@
 import Foundation
 import Synchronization
 
-/// A thread of an object row: its session, what it asks for, and what it measured.
+/// A thread of an object row: its session, its sequence of books, and its measurements.
 ///
-/// Concurrency: used by one thread, or by one task while the thread that made it waits for that. The tasks of
+/// Concurrency: used by one thread, or by one task while the thread that created it waits for the task. The tasks of
 /// `objectinserttasks` have a recorder each, and share the session's asynchronous API and the counter of books.
 final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
   private let session: Session
@@ -11,20 +11,20 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
   private let workload: Workload
   private let operations: Int
   private let source: BookSource
-  /// How many books there are: the numbers `0..<bookCount`.
+  /// The number of existing books, which have the numbers `0..<bookCount`.
   private let bookCount: Int
   private var random: SplitMix64
   private let recorder: Recorder
-  /// The same; of `objectinserttasks` one for each task.
+  /// All recorders: `recorder`, or for `objectinserttasks` one for each task.
   let recorders: [Recorder]
   private(set) var found = 0
-  /// Of `objectinserttasks`: the first that no task has taken.
+  /// For `objectinserttasks`, the first number that no task has taken.
   private let nextNumber = Atomic<UInt64>(0)
 
-  /// Ids of a call of `objectreadbatch`.
+  /// The number of ids in a call of `objectreadbatch`.
   static var idsPerBatch: Int { 100 }
 
-  /// `thread`, `threads`: which of how many workers it is, that share the operations.
+  /// Creates worker number `thread` of `threads` workers that share the operations.
   init(
     _ session: Session, _ settings: RunSettings, _ workload: Workload, bookCount: Int, thread: Int = 0, threads: Int = 1
   ) {
@@ -69,7 +69,7 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
     }
   }
 
-  /// The latency is that of a transaction.
+  /// Inserts books in transactions of `size`; the latency is that of a transaction.
   private func insert(each size: Int) throws {
     var number: UInt64 = 0
     while number < UInt64(operations) {
@@ -98,7 +98,7 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
     }
   }
 
-  /// One of the tasks: takes the next number that none has taken.
+  /// Runs one of the tasks, which inserts the next number that no other task has taken.
   private func insertInTurn(_ recorder: Recorder) async throws {
     recorder.begin()
     defer { recorder.stop() }
@@ -129,8 +129,8 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
     }
   }
 
-  /// The ids of a batch differ, for a peer answers twice the same id with one row: they are evenly spaced in the order of
-  /// insertion, which scatters them over the order of the keys.
+  /// Reads batches by different ids, because a peer returns one row for two equal ids. They are evenly spaced in the
+  /// order of insertion, which scatters them over the order of the keys.
   private func readBatches() throws {
     guard bookCount >= Self.idsPerBatch else { throw EngineFailure("objectreadbatch needs \(Self.idsPerBatch) books") }
     let range = UInt64(bookCount)
@@ -147,17 +147,17 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
     }
   }
 
-  /// All books by their dates, in one call.
+  /// Scans all books by their dates, in one call.
   private func scan(_ body: (Date, Int) throws -> Int) throws {
     found = try body(.distantPast, operations)
     _ = recorder.finish(found)
   }
 
-  /// From random dates on, so that no 1,000 are those of the call before.
+  /// Reads 1,000 books from random dates on, so that they differ from those of the previous call.
   private func fetch() throws {
     let limit = min(1_000, bookCount)
     while found < operations {
-      // Of the dates of the books, so many before the end that there are enough.
+      // The date is far enough before the last ones that enough books follow.
       let share = random.nextUnit() * (1 - Double(min(2 * limit, bookCount)) / Double(bookCount))
       let date = Date(timeIntervalSinceReferenceDate: 8e8 * share)
       let count = try session.readByDate(from: date, count: min(limit, operations - found), direct: workload.isDirect)
@@ -174,7 +174,7 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
     }
   }
 
-  /// Whether a sample of the books is there as it was made. Outside of the measured time.
+  /// Checks that a sample of the books exists unchanged. Called outside of the measured time.
   func checkSample() throws {
     let count = min(bookCount, 200)
     for index in 0..<count {
@@ -204,7 +204,7 @@ final class ObjectWorker<Session: ObjectSession>: @unchecked Sendable {
 enum ObjectThreads {
   private static let count = 16
 
-  /// Runs workers on threads of their own, and returns them.
+  /// Runs workers on separate threads, and returns them.
   static func run<Engine: ObjectEngine>(
     _ engine: Engine, _ settings: RunSettings, bookCount: Int
   ) throws -> [ObjectWorker<Engine.Session>] {
@@ -223,7 +223,7 @@ enum ObjectThreads {
   }
 }
 
-/// How a task or several threads ended, for the thread that waits for them.
+/// The result of a task or of several threads, for the thread that waits for them.
 private final class Outcome: Sendable {
   private let failure = Mutex<(any Error)?>(nil)
   private let isDone = DispatchSemaphore(value: 0)

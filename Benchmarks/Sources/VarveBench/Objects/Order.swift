@@ -1,6 +1,7 @@
 import Foundation
 
-/// What the rows of coders store beside books: a value with values inside, lists, a dictionary, optionals and an enum.
+/// The second type of the coder benchmarks besides books: a value with nested values, lists, a dictionary, optionals
+/// and an enum.
 struct Order: Codable, Equatable, Sendable {
   struct Address: Codable, Equatable, Sendable {
     var street: String
@@ -29,12 +30,12 @@ struct Order: Codable, Equatable, Sendable {
   var created: Date
   var state: State
   var customer: Customer
-  /// Six of them.
+  /// The six lines of the order.
   var lines: [Line]
   var labels: [String]
   var notes: [String: String]
 
-  /// The order of a number, with the texts of books.
+  /// Creates the order with a number, with the texts of books.
   init(_ number: UInt64, _ books: BookSource) {
     let book = books.book(number)
     self.number = 100_000 + Int(truncatingIfNeeded: number)

@@ -16,7 +16,7 @@
       self.handle = handle
     }
 
-    /// Once a process, before the first connection.
+    /// Configures SQLite once per process, before the first connection.
     private static let configured = varve_sqlite_without_statistics()
 
     func execute(_ sql: String) throws {
@@ -41,7 +41,7 @@
     }
   }
 
-  /// A prepared statement. What is bound has to stay where it is until the last step.
+  /// A prepared statement. Bound memory must stay valid until the last step.
   struct SQLiteStatement {
     private let handle: OpaquePointer
     private unowned let connection: SQLiteConnection
@@ -69,7 +69,7 @@
     @inline(__always)
     func bind(_ index: Int32, _ number: Double) { sqlite3_bind_double(handle, index, number) }
 
-    /// Whether there is another row.
+    /// Advances the statement. Returns whether there is another row.
     @inline(__always)
     func step() throws -> Bool {
       switch sqlite3_step(handle) {
@@ -82,7 +82,7 @@
     @inline(__always)
     func reset() { sqlite3_reset(handle) }
 
-    /// For what has no rows.
+    /// Runs a statement that returns no rows.
     @inline(__always)
     func run() throws {
       defer { reset() }

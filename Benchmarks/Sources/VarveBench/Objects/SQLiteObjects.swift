@@ -4,13 +4,14 @@
 
   /// SQLite through its C API; its settings are those of `SQLiteSettings`.
   ///
-  /// Every statement is prepared once and used again. Texts and blobs are bound where they lie (`SQLITE_STATIC`), and
-  /// columns are read where they lie. The connection is opened without a mutex, for one thread uses it, and SQLite keeps no
-  /// statistics of its memory, as its documentation advises for speed. One insert or read is a statement by itself, more
-  /// are between `BEGIN` and `COMMIT`. No asynchronous API: `objectinsertasync` calls the synchronous one from the task,
-  /// whose thread it blocks; tasks take turns by a lock, for which one task alone never waits.
+  /// Every statement is prepared once and reused. Texts and blobs are bound without a copy (`SQLITE_STATIC`), and
+  /// columns are read without a copy. The connection is opened without a mutex, because one thread uses it, and SQLite
+  /// keeps no statistics of its memory, as its documentation advises for speed. One insert or read is a single
+  /// statement, several are between `BEGIN` and `COMMIT`. There is no asynchronous API: `objectinsertasync` calls the
+  /// synchronous one from the task, whose thread it blocks; several tasks take turns by a lock, for which a single task
+  /// never waits.
   final class SQLiteObjects: ObjectEngine, @unchecked Sendable {
-    // Unchecked: the row's one thread uses the connection, or one task at a time.
+    // Unchecked: only the row's single thread uses the connection, or one task at a time.
     private let connection: SQLiteConnection
 
     static var version: String { "SQLite \(String(cString: sqlite3_libversion()))\(SQLiteSettings.note)" }
@@ -34,7 +35,7 @@
 
     func compact() throws { try connection.execute("VACUUM") }
 
-    /// What is due is the checkpoint.
+    /// Runs a checkpoint, which is SQLite's only deferred work.
     func waitForCompaction() throws -> UInt64 {
       try connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
       return 0
@@ -213,7 +214,7 @@
         price: row.double(5), updated: Date(timeIntervalSinceReferenceDate: row.double(6)), isRead: row.integer(7) != 0)
     }
 
-    /// Fetches every column and makes nothing of it.
+    /// Reads every column without creating a value.
     @inline(__always)
     private func touch(_ row: SQLiteStatement) {
       for column in Int32(0)..<4 {

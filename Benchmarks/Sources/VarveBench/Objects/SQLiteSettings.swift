@@ -1,19 +1,19 @@
 #if SQLite || GRDB
   import Foundation
 
-  /// The table and the settings of SQLite, the same under its C API and under GRDB.
+  /// The table and the settings of SQLite, which are the same with its C API and with GRDB.
   ///
-  /// - WAL. `synchronous = NORMAL`: a commit survives the process and is not synced; the log is synced before a checkpoint
-  ///   writes the database, so that a loss of power takes away the last commits and nothing else. That is what Varve's
-  ///   `.process` guarantees. With `OFF`, a loss of power may damage the database, which no engine here may; that gains
-  ///   SQLite a sync a checkpoint (`VARVE_BENCH_SQLITE=off` shows what it is worth). `--sync` is `FULL`.
+  /// - WAL with `synchronous = NORMAL`: a commit survives the death of the process and is not synced; the log is synced before
+  ///   a checkpoint writes the database, so that a power loss removes only the last commits. That is what Varve's `.process`
+  ///   guarantees. With `OFF`, a power loss may damage the database, which no engine here may; it saves SQLite a sync per
+  ///   checkpoint (`VARVE_BENCH_SQLITE=off` shows the gain). `--sync` is `FULL`.
   /// - `cache_size` is `--cache-mb`. `wal_autocheckpoint` is `--memtable-mb` in pages, the write buffer of the others: its
   ///   default of 4 MB would write each page of a random insert far more often.
   /// - `secure_delete` off: Debian compiles it on, other builds don't.
   /// - Columns, one index: the primary key, beside rows by row id, as most tables are. With `VARVE_BENCH_SQLITE=clustered`
-  ///   the table is `WITHOUT ROWID`: rows lie in the order of their keys, as Varve's do. Its inserts by random key cost
+  ///   the table is `WITHOUT ROWID`: rows are stored in the order of their keys, as Varve's are. Its inserts by random key cost
   ///   twice as much here, its scan a half to a third, its reads by id three quarters.
-  /// - Dates are seconds as REAL, UUIDs blobs of 16 bytes: exact, and the fastest that there is.
+  /// - Dates are seconds as REAL, UUIDs blobs of 16 bytes: exact, and the fastest forms.
   enum SQLiteSettings {
     private static let variant = ProcessInfo.processInfo.environment["VARVE_BENCH_SQLITE"] ?? ""
     private static let pageSize = 4096
@@ -46,7 +46,7 @@
       "SELECT \(columns) FROM book WHERE id IN (\(Array(repeating: "?", count: count).joined(separator: ",")))"
     }
 
-    /// For each connection that is opened.
+    /// Returns the pragmas for each connection that is opened.
     static func pragmas(_ settings: EngineSettings) -> [String] {
       [
         "PRAGMA page_size = \(pageSize)",

@@ -6,21 +6,21 @@ extension Book: Persistable {
   static let collection = VarveObjects.collection
 }
 
-/// Varve's object floor through its public API: the rows API and a typed struct, by the collection's definition.
+/// Varve's object database through its public API: the rows API with a typed struct, by the collection's definition.
 ///
-/// Settings: those matched between all engines, through an engine that is opened as the key-value rows open it; of the
-/// object floor its defaults, the durable feed of changes and the change sets included, which the peers don't have.
-/// A commit is `.process` by default: it survives the process, and what a loss of power takes away is the last
-/// commits and nothing else. With `--sync` it is `.power`.
+/// Settings: those matched between all engines, through an engine that is opened as for the key-value workloads. The
+/// object database has its defaults, including the durable feed of changes and the change sets, which the peers don't
+/// have. A commit is `.process` by default: it survives the death of the process, and a power loss removes only the
+/// last commits. With `--sync` it is `.power`.
 final class VarveObjects: ObjectEngine, @unchecked Sendable {
-  // Unchecked: what is mutable changes in `buildIndexes` alone, which one thread calls while no session is used.
+  // Unchecked: mutable state changes only in `buildIndexes`, which one thread calls while no session is used.
   fileprivate static let collection = "books"
 
   private var database: Database
   private var backend: EngineBackend
   private let path: String
   private let settings: EngineSettings
-  /// By the engine that was open before.
+  /// The table bytes written by the engine that was open before.
   private var writtenBefore: UInt64 = 0
 
   static var hasSessionsForThreads: Bool { true }
@@ -51,7 +51,7 @@ final class VarveObjects: ObjectEngine, @unchecked Sendable {
     VarveObjectSession(database, sync: sync, settings.indexes)
   }
 
-  /// The program's next start, which has indexes: opening included.
+  /// Measures the next start of a program whose definition has indexes, including the opening.
   func buildIndexes() throws {
     writtenBefore = counters().tableBytesWritten
     try database.close()
@@ -79,7 +79,7 @@ final class VarveObjectSession: ObjectSession {
   private let durability: StorageDurability
   private let collection = VarveObjects.collection
   private var sink = 0
-  /// By a typed store, where the books have indexes or are compared with those that do.
+  /// The insert by a typed store, if the books have indexes or are compared with books that have.
   private let insert: ((Book, WriteTransaction) throws -> Void)?
 
   init(_ database: Database, sync: Bool, _ indexes: BookIndexes?) {

@@ -1,7 +1,7 @@
 import Foundation
 
-/// One page with the rows as a table and their plots: throughput by second, latency percentiles, and
-/// the bytes of each level. Self-contained: it loads nothing.
+/// A page with the rows as a table and their plots: throughput by second, latency percentiles, and the bytes of each
+/// level. It is self-contained and loads no other files.
 struct HTMLReport {
   let rows: [Row]
   var title = "varve-bench"
@@ -59,7 +59,7 @@ struct HTMLReport {
   private static func number(_ value: Double?) -> String { value.map { String(format: "%.4g", $0) } ?? "" }
   private static func mebibytes(_ value: UInt64) -> String { "\(value >> 20)" }
 
-  /// The rows of the last round, by workload in order of appearance (a repeated one is numbered).
+  /// The rows of the last round, by workload in order of appearance. A repeated workload is numbered.
   private var lastRound: [(name: String, rows: [Row])] {
     let last = rows.map(\.round).max() ?? 1
     var groups: [(name: String, rows: [Row])] = []
@@ -115,7 +115,7 @@ struct HTMLReport {
   }
 }
 
-/// The bytes of each level, one bar an engine and level.
+/// The bytes of each level, with one bar per engine and level.
 private struct LevelBars {
   let title: String
   let rows: [Row]

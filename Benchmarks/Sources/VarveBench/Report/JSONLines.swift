@@ -1,6 +1,6 @@
 import Foundation
 
-/// Rows as JSON objects, one a line, added to the end of a file (`-` is standard output).
+/// Appends rows as JSON objects, one per line, to the end of a file (`-` is standard output).
 enum JSONLines {
   static func append(_ rows: [Row], to path: String?) throws {
     guard let path else { return }

@@ -3,37 +3,37 @@ import Histogram
 
 /// One row of the report: one workload of one engine in one round.
 ///
-/// The names of the fields and their order up to `found` are fixed; what follows may grow.
+/// The names of the fields and their order up to `found` are fixed; further fields may be added after it.
 struct Row: Codable {
   var engine = ""
   var version = ""
   var workload = ""
   var ops = 0
-  /// Threads that asked for the operations; of `objectinserttasks`, tasks.
+  /// The number of threads that ran the operations, or of tasks for `objectinserttasks`.
   var threads = 1
   var seconds = 0.0
   var opsPerSecond = 0.0
-  /// Wall time of the row by operations, whatever the number of threads.
+  /// The wall time of the row per operation, whatever the number of threads.
   var microsPerOp = 0.0
   var p50: Double?
   var p99: Double?
   var p999: Double?
   var p9999: Double?
   var max: Double?
-  /// Of the whole process, the engine's background threads included, within the row.
+  /// The CPU time of the whole process within the row, including the engine's background threads.
   var cpuSeconds = 0.0
-  /// The largest resident set within the row; mapped files that were touched count.
+  /// The largest resident set within the row, including mapped files that were touched.
   var peakResidentBytes: UInt64 = 0
   var diskBytes: UInt64 = 0
   var logBytes: UInt64 = 0
   /// Bytes written to tables by flushes and compactions within the row (LMDB: pages).
   var bytesWritten: UInt64 = 0
-  /// Bytes that read system calls returned within the row. Reads through mapped files are not in it.
+  /// Bytes that read system calls returned within the row, without reads through mapped files.
   var bytesRead: UInt64 = 0
-  /// Table bytes written by user bytes put, both since the first row of this run, so that the row
-  /// `waitforcompaction` after a fill has that of the fill and all that it caused.
+  /// The table bytes written per byte of user data, both since the first row of this run, so that the row
+  /// `waitforcompaction` after a fill has that of the fill and all its compactions.
   var writeAmplification: Double?
-  /// Table bytes by the bytes of the keys and values that are live.
+  /// The table bytes per byte of live keys and values.
   var spaceAmplification: Double?
   var found: Int?
 
@@ -43,11 +43,11 @@ struct Row: Codable {
   var bytesDirtied: UInt64 = 0
   /// Read and write system calls within the row.
   var ioCalls: UInt64 = 0
-  /// Operations of the writer beside `readwhilewriting`.
+  /// The number of operations of the writer that runs beside `readwhilewriting`.
   var writerOps: Int?
-  /// What kind of the workload it is, where there are several.
+  /// The variant of the workload, if it has several.
   var variant: String?
-  /// Of `memoryunderreaders`: what the engine accounted for at most, and its budget.
+  /// For `memoryunderreaders`, the maximum number of bytes that the engine accounted for, and its budget.
   var peakAccountedBytes: UInt64?
   var budgetBytes: UInt64?
   var perSecond: [UInt64] = []
@@ -100,7 +100,7 @@ struct Row: Codable {
     }
   }
 
-  /// `fillrandom   :   0.912 micros/op  1096491 ops/sec  4.56 seconds  5000000 operations`
+  /// The row as text, such as `fillrandom   :   0.912 micros/op  1096491 ops/sec  4.56 seconds  5000000 operations`.
   var line: String {
     let name = workload.padding(toLength: Swift.max(12, workload.count), withPad: " ", startingAt: 0)
     var text = String(
@@ -111,7 +111,7 @@ struct Row: Codable {
     return text
   }
 
-  /// The row as one line of JSON, its fields in the documented order.
+  /// The row as one line of JSON, with its fields in the documented order.
   var jsonLine: String {
     var fields: [String] = []
     func add(_ key: CodingKeys, _ text: String) { fields.append("\"\(key.rawValue)\":\(text)") }

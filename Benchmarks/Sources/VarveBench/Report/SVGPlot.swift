@@ -14,7 +14,7 @@ struct SVGPlot {
   var yLabel: String
   var series: [Series]
   var yScale = Scale.linear
-  /// Labelled positions of the x axis; evenly spaced ones where nil.
+  /// The labelled positions of the x axis, or `nil` for evenly spaced ones.
   var xTicks: [(position: Double, label: String)]?
 
   private static let width = 640.0
@@ -24,7 +24,7 @@ struct SVGPlot {
   private static let top = 30.0
   private static let bottom = 44.0
 
-  /// An engine has its colour in every plot.
+  /// Returns the colour of an engine, which is the same in every plot.
   static func colour(of name: String) -> String {
     switch name {
     case "varve": "#0b6e4f"
@@ -92,7 +92,7 @@ struct SVGPlot {
     return out
   }
 
-  /// Where values lie in the picture.
+  /// Maps values to positions in the picture.
   private struct Frame {
     var xLow, xHigh, yLow, yHigh: Double
     var scale: Scale
@@ -140,7 +140,7 @@ struct SVGPlot {
   }
 }
 
-/// Text that is safe inside an element.
+/// Returns a text escaped for use inside an element.
 func escape(_ text: String) -> String {
   text.replacingOccurrences(of: "&", with: "&amp;").replacingOccurrences(of: "<", with: "&lt;")
     .replacingOccurrences(of: ">", with: "&gt;").replacingOccurrences(of: "\"", with: "&quot;")

@@ -4,7 +4,7 @@
 
   /// A connection of libpq, used by one thread at a time.
   final class PostgresConnection: @unchecked Sendable {
-    // Unchecked: its thread is the only one that uses it.
+    // Unchecked: only its thread uses it.
     private let handle: OpaquePointer
 
     init(_ parameters: String) throws {
@@ -39,7 +39,7 @@
         PQexecPrepared(handle, name, Int32(values.count), values, nil, nil, 0), name)
     }
 
-    /// Writes rows by COPY, which a statement has begun.
+    /// Writes rows by the COPY statement `sql`.
     func copy(_ sql: String, _ rows: [UInt8]) throws {
       try execute(sql)
       let isSent = rows.withUnsafeBytes { PQputCopyData(handle, $0.characters, Int32($0.count)) == 1 }
@@ -47,7 +47,7 @@
       while let result = PQgetResult(handle) { _ = try check(result, "COPY") }
     }
 
-    /// Returns when a notification has come.
+    /// Waits until a notification is received.
     func waitForNotification() throws {
       while true {
         guard PQconsumeInput(handle) == 1 else { throw failure("notification") }

@@ -1,14 +1,17 @@
 #if PostgreSQL
   import Foundation
 
-  /// A server of PostgreSQL for one directory, reached by a socket in it. Its programs are those of the path, or of Debian's package.
+  /// A PostgreSQL server for one directory, which is reached by a socket in the directory.
+  ///
+  /// Its programs are those of the path, or of Debian's package.
   final class PostgresServer: Sendable {
     private let directory: String
     private let programs: String
     var connection: String { "host=\(directory) user=varve dbname=postgres" }
 
-    /// A commit survives the death of the server, as those of the other engines that of the process: it is in the log of the operating
-    /// system, which is not synced. Memory and log are as large as those of the other engines.
+    /// A commit survives the death of the server, as those of the other engines survive that of the process: it is in
+    /// the page cache of the operating system, and is not synced. Memory and log are as large as those of the other
+    /// engines.
     private static let settings = [
       "fsync=off", "synchronous_commit=on", "full_page_writes=off", "shared_buffers=512MB", "max_wal_size=4GB",
       "listen_addresses=",
@@ -43,7 +46,7 @@
       return found
     }
 
-    /// PostgreSQL refuses to run as root.
+    /// The user that runs the server, because PostgreSQL refuses to run as root.
     private static let otherUser = geteuid() == 0 ? "postgres" : nil
 
     private static func giveToServersUser(_ directory: String) throws {
@@ -53,7 +56,8 @@
       }
     }
 
-    /// Not by Foundation's `Process`, whose wait for the end lasts until the server, which inherits its socket, has ended.
+    /// Runs a program without Foundation's `Process`, whose wait would last until the server, which inherits its
+    /// socket, has ended.
     private func run(_ program: String, _ arguments: [String]) throws {
       var command = [programs + "/" + program] + arguments
       if let user = Self.otherUser {

@@ -3,13 +3,16 @@
   import Foundation
   import Synchronization
 
-  /// A queue of tasks in PostgreSQL, made as those that run on it are: a table, an index of those that wait, and workers that take rows
-  /// with `FOR UPDATE SKIP LOCKED`. Many are enqueued by COPY; workers of a standard queue take and settle 100 at once, as River's
-  /// fetchers and completers do, those of serial queues one at a time, in one statement that settles the last one as well.
+  /// A task queue in PostgreSQL, built like those that run on it: a table, an index of waiting tasks, and workers that
+  /// take rows with `FOR UPDATE SKIP LOCKED`.
   ///
-  /// Durability: a commit survives the death of the server, and not a loss of power (`PostgresServer`).
+  /// Many tasks are enqueued by COPY. Workers of a standard queue take and settle 100 tasks at once, as River's
+  /// fetchers and completers do; workers of serial queues take one at a time, in one statement that settles the
+  /// previous one as well.
+  ///
+  /// Durability: a commit survives the death of the server, but not a power loss (`PostgresServer`).
   final class PostgresTaskEngine: TaskEngine, @unchecked Sendable {
-    // Unchecked: rows of one thread use the connection; others have their own.
+    // Unchecked: workloads of one thread use the connection; other threads have their own.
     private let server: PostgresServer
     private let connection: PostgresConnection
 
@@ -37,7 +40,8 @@
 
     private static let batch = 100
 
-    /// Prepares what a worker does: `take` and `settle` of many tasks, and `next` of one.
+    /// Returns a worker's connection with the prepared statements `take` and `settle` for many tasks, and `next` for
+    /// one.
     private func worker() throws -> PostgresConnection {
       let worker = try Self.connect(server)
       try worker.prepare(
@@ -126,7 +130,7 @@
       return Clock.now()
     }
 
-    /// The worker listens, and is notified by the commit.
+    /// Measures start times with a worker that listens and is notified by the commit.
     func startTimes(_ count: Int) throws -> [UInt64] {
       let worker = try worker()
       defer { worker.close() }

@@ -2,14 +2,16 @@
   import CSQLite
   import Foundation
 
-  /// A queue of tasks in SQLite made as goqite is, through SQLite's C API: a table of messages, an index of queue, priority and time; to
-  /// receive is an update of the first message that is due, which returns it, and to settle is a delete. Integers stand for goqite's
-  /// texts, and one connection does all, without the cost of a library around it.
+  /// A task queue in SQLite, built like goqite, through SQLite's C API.
   ///
-  /// Durability: as SQLite's of the objects' rows, a write-ahead log that is not synced (`SQLiteSettings`): what is committed survives
-  /// the death of the process.
+  /// It has a table of messages, and an index of queue, priority and time. To receive is an update of the first message
+  /// that is due, which returns it, and to settle is a delete. Integers replace goqite's texts, and one connection does
+  /// all the work, without the cost of a library around it.
+  ///
+  /// Durability: as for SQLite's object workloads, a write-ahead log that is not synced (`SQLiteSettings`): a commit
+  /// survives the death of the process.
   final class SQLiteTaskEngine: TaskEngine, @unchecked Sendable {
-    // Unchecked: the row's one thread uses it.
+    // Unchecked: only the row's single thread uses it.
     private let connection: SQLiteConnection
     private let begin, commit, send, receive, remove, count: SQLiteStatement
     private var queues = 1
@@ -61,13 +63,13 @@
       try commit.run()
     }
 
-    /// The id of the next message of a queue; nil: it has none.
+    /// Returns the id of the next message of a queue, or `nil` if the queue has none.
     private func next(_ queue: Int) throws -> Int? {
       defer { receive.reset() }
       receive.bind(1, Self.now())
       receive.bind(2, queue)
       guard try receive.step() else { return nil }
-      // The handler is given the body.
+      // The size check stands for the handler, which receives the body.
       guard receive.bytes(1).count == TaskText.size else { throw EngineFailure("a message has another size") }
       return receive.integer(0)
     }
@@ -77,7 +79,7 @@
       try remove.run()
     }
 
-    /// SQLite has one writer: more workers would wait for each other.
+    /// Runs the tasks by one worker, because SQLite has one writer: more workers would wait for each other.
     func runAll(_ count: Int, workers: Int, isSerial: Bool) throws {
       let queues = try waiting().largestQueue + 1
       var isLeft = true
@@ -98,10 +100,10 @@
       return begun
     }
 
-    /// goqite looks for messages each 100 ms.
+    /// Measures start times by polling every 100 ms, as goqite does.
     func startTimes(_ count: Int) throws -> [UInt64] {
       try (0..<count).map { number in
-        // The commit comes at any time between two looks.
+        // The commit is made at varying times between two polls.
         let look = Clock.now() + 100_000_000
         usleep(UInt32(number * 37_000 % 100_000))
         try enqueue(1, queues: 1, first: number, sync: false)

@@ -1,25 +1,29 @@
 import Foundation
 
-/// A queue of tasks that outlives its process. Handlers do nothing.
+/// A persistent task queue. Its handlers do no work.
 protocol TaskEngine: MeasuredEngine {
-  /// Enqueues tasks in one transaction, each with a payload of 200 bytes, in queues by turn; with `sync` they survive a loss of power.
+  /// Enqueues tasks in one transaction, each with a payload of 200 bytes, into the queues in turn.
+  ///
+  /// With `sync` they survive a power loss.
   func enqueue(_ count: Int, queues: Int, first: Int, sync: Bool) throws
-  /// Runs all tasks that are there, by so many workers; returns when the end of each is written. `isSerial`: those of a queue one
-  /// after the other.
+  /// Runs all waiting tasks by `workers` workers, and returns when the end of each is written.
+  ///
+  /// With `isSerial`, the tasks of a queue run one after the other.
   func runAll(_ count: Int, workers: Int, isSerial: Bool) throws
-  /// The nanoseconds from the commit of a task to the start of its handler, on an idle engine, of so many tasks.
+  /// Returns the nanoseconds from the commit of a task to the start of its handler on an idle engine, for `count`
+  /// tasks.
   func startTimes(_ count: Int) throws -> [UInt64]
-  /// Begins to run tasks, and stops. Returns when the first began, by the clock.
+  /// Starts to run tasks, and stops. Returns the time at which the first task began, by `Clock`.
   func runFirst() throws -> UInt64
-  /// How many tasks wait.
+  /// Returns the number of waiting tasks.
   func countWaiting() throws -> Int
 }
 
-/// What a task is given: 200 bytes, half of them text of a book.
+/// The payload of a task, 200 bytes.
 struct TaskText {
   static let size = 200
 
-  /// A number, and then letters.
+  /// Returns the payload with a number, followed by letters.
   static func bytes(_ number: Int) -> [UInt8] {
     var bytes = template
     for index in 0..<8 { bytes[index] = UInt8(48 + (number >> (4 * index)) & 15) }

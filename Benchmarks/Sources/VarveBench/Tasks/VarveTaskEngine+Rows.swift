@@ -4,7 +4,8 @@ import Varve
 import VarveEngine
 import VarveTasks
 
-/// Rows that show what Varve's scheduler guarantees, and that queues without timers or snapshots have no counterpart of.
+/// Workloads that show guarantees of Varve's scheduler, for which queues without timers or snapshots have no
+/// counterpart.
 extension VarveTaskEngine {
   private func enqueueOne(_ number: Int, at date: Date? = nil, sync: Bool = false) async throws {
     var options = TaskOptions(queue: Self.queue(0))
@@ -14,7 +15,7 @@ extension VarveTaskEngine {
     _ = try await database.write(durability: sync ? .power : .process) { tx in try tx.enqueue(task, chosen) }
   }
 
-  /// Enqueues tasks one a transaction, from so many Swift tasks at once.
+  /// Enqueues tasks, one per transaction, from `tasks` Swift tasks at once.
   func enqueueAtOnce(_ count: Int, tasks: Int, sync: Bool) throws {
     try wait { [self] in
       try await withThrowingTaskGroup { group in
@@ -28,10 +29,11 @@ extension VarveTaskEngine {
     }
   }
 
-  /// Enqueues tasks that are due so many a second, runs them, and returns how late their handlers began, in nanoseconds.
+  /// Enqueues `count` tasks of which `perSecond` are due each second, runs them, and returns how late their handlers
+  /// began, in nanoseconds.
   func lateness(_ count: Int, perSecond: Int) throws -> [UInt64] {
     let begin = Date().addingTimeInterval(2)
-    // Dates are kept in milliseconds.
+    // The scheduler stores dates in milliseconds.
     let dates = (0..<count).map { number in
       Date(
         timeIntervalSince1970: ((begin.timeIntervalSince1970 + Double(number) / Double(perSecond)) * 1_000).rounded(.up)
@@ -72,7 +74,7 @@ extension VarveTaskEngine {
     }
   }
 
-  /// Starts a scheduler whose queue is paused, and stops it when it has nothing to do.
+  /// Starts a scheduler whose queue is paused, and stops it when it is idle.
   func startPaused() throws {
     try database.write { tx in try tx.pause(Self.queue(0)) }
     let scheduler = try scheduler(workers: 8, isSerial: false)
@@ -84,8 +86,10 @@ extension VarveTaskEngine {
     }
   }
 
-  /// Enqueues tasks that are due at one time, and returns when all are ready: how long each of the transactions took that put an entry
-  /// meanwhile, one a millisecond, in nanoseconds.
+  /// Enqueues tasks that are due at one time, and returns when all are ready.
+  ///
+  /// The result has the duration of each of the transactions that put an entry meanwhile, one per millisecond, in
+  /// nanoseconds.
   func writersWhileDue(_ count: Int) throws -> (seconds: Double, writes: [UInt64]) {
     let date = Date().addingTimeInterval(0.5 + Double(count) / 150_000)
     for first in stride(from: 0, to: count, by: 10_000) {
@@ -122,7 +126,8 @@ extension VarveTaskEngine {
     return result.withLock { $0 }
   }
 
-  /// Runs the tasks that are there, while a snapshot from before is open, and returns what each 1,000 of them took, in nanoseconds.
+  /// Runs the waiting tasks while an earlier snapshot is open, and returns the duration of each 1,000 tasks in
+  /// nanoseconds.
   func runPinned() throws -> [UInt64] {
     let scheduler = try scheduler(workers: 8, isSerial: false)
     let state = Mutex<(count: Int, last: UInt64, times: [UInt64])>((0, Clock.now(), []))
@@ -146,8 +151,8 @@ extension VarveTaskEngine {
     return state.withLock { $0.times }
   }
 
-  /// How much later than its deadline `run(until:)` returns, so many times: with tasks enough, and handlers that work until they are
-  /// cancelled.
+  /// Returns how much later than its deadline `run(until:)` returned in each of `count` runs, with enough tasks, and
+  /// handlers that work until they are cancelled.
   func overruns(_ count: Int) throws -> [UInt64] {
     let times = Mutex<[UInt64]>([])
     try wait { [self] in

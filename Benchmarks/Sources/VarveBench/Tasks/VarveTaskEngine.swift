@@ -4,7 +4,7 @@ import Varve
 import VarveEngine
 import VarveTasks
 
-/// A payload that is bytes already: what encoding costs is the program's choice, and no part of a row.
+/// A payload that consists of bytes already, because the cost of encoding depends on the program and is not measured.
 struct BenchTask: TaskPayload {
   static let kind = "bench"
   let data: Data
@@ -105,7 +105,7 @@ final class VarveTaskEngine: TaskEngine {
         _ = try await database.write { tx in try tx.enqueue(task, TaskOptions(queue: Self.queue(0))) }
         let committed = Clock.now()
         let begun = await starts.next() ?? committed
-        // The handler may begin before the call of the writer has returned.
+        // The handler may begin before the call to the writer has returned.
         times.withLock { $0.append(begun > committed ? begun - committed : 0) }
       }
       await scheduler.stop()

@@ -1,7 +1,8 @@
 import Foundation
 import VarveEngine
 
-/// Rows of indexed batches and of ingestion. Varve alone, each in a directory of its own that is gone afterwards.
+/// Workloads of indexed batches and of ingestion, for Varve only. Each has its own directory, which is removed
+/// afterwards.
 extension EngineRun {
   func runBatches(_ workload: Workload) throws -> Row {
     let (begun, path) = try beginOwnRow(workload)
@@ -27,14 +28,14 @@ extension EngineRun {
     return row
   }
 
-  /// 20 bytes.
+  /// Returns the key of a number, 20 bytes.
   private func key(_ number: UInt64) -> [UInt8] {
     withUnsafeBytes(of: number.bigEndian) { Array($0) } + [UInt8](repeating: 0x6b, count: 12)
   }
 
   private static func seconds(_ start: UInt64) -> Double { Double(Clock.now() - start) / 1e9 }
 
-  /// `num` sorted entries of 20 + 40 bytes (1,000,000), written into tables, ingested, and synced. An operation is an
+  /// Writes `num` sorted entries of 20 + 40 bytes (1,000,000) into tables, ingests and syncs them. An operation is an
   /// entry.
   private func runIngest(_ engine: Engine, _ row: inout Row) throws {
     let count = settings.entryCount ?? 1_000_000
@@ -52,7 +53,8 @@ extension EngineRun {
     }
   }
 
-  /// Puts of 20 + 40 bytes at places drawn at random into batches of 1,000, before their commits. An operation is a put.
+  /// Puts entries of 20 + 40 bytes with random keys into batches of 1,000, measured before their commits. An operation
+  /// is a put.
   private func runIndexedPut(_ engine: Engine, _ row: inout Row) throws {
     var random = SplitMix64(seed: settings.seed)
     let value = [UInt8](repeating: 0x76, count: 40)
@@ -67,7 +69,8 @@ extension EngineRun {
     }
   }
 
-  /// Batches of one put in each of four families, made and committed, and plain ones in turn with them, a thousand of each.
+  /// Creates and commits batches of one put in each of four families, a thousand in turn with a thousand plain batches.
+  ///
   /// An operation is an indexed batch.
   private func runFourFamilies(_ engine: Engine, _ row: inout Row) throws {
     let families = try engine.createFamilies(["a", "b", "c", "d"])
@@ -97,7 +100,9 @@ extension EngineRun {
     }
   }
 
-  /// Savepoint, put and undoing among 1,000 and then among 16,000 pending entries. An operation is one of the latter.
+  /// Sets a savepoint, puts and rolls back, first among 1,000 and then among 16,000 pending entries.
+  ///
+  /// An operation is one of the latter.
   private func runRollback(_ engine: Engine, _ row: inout Row) throws {
     let value = [UInt8](repeating: 0x76, count: 40)
     for pending in [1_000, 16_000] {

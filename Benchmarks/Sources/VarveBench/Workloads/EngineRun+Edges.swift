@@ -1,7 +1,7 @@
 import Foundation
 import Histogram
 
-/// The edge rows of one engine in one round. Each starts from an empty database.
+/// The edge workloads of one engine in one round. Each starts from an empty database.
 extension EngineRun {
   func executeEdges<Engine: GraphEngine>(_ type: Engine.Type) throws {
     try prepareDirectory()
@@ -63,7 +63,7 @@ extension EngineRun {
     }
   }
 
-  /// Rows with two edges each, to random ones of a tenth as many; the latency is that of a transaction.
+  /// Inserts rows with two edges each, to random rows of a tenth as many; the latency is that of a transaction.
   private func insertEdges<Engine: GraphEngine>(_ engine: Engine, _ source: GraphSource, _ recorder: Recorder) throws {
     let base = max(settings.num / 10, 1)
     var random = SplitMix64(seed: settings.seed, stream: "edgeinsert", thread: 0)
@@ -96,7 +96,7 @@ extension EngineRun {
     }
   }
 
-  /// A leaf a transaction: at most 10,000, and one is left.
+  /// Removes leaves, one per transaction: at most 10,000, and one is left.
   private func removeLeaves<Engine: GraphEngine>(_ engine: Engine, _ source: GraphSource, _ recorder: Recorder) throws {
     for number in 0..<min(settings.num - 1, 10_000) {
       try engine.removeLeaf(source.id(number + 1))

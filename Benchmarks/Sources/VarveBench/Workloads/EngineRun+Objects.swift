@@ -1,10 +1,10 @@
 import Foundation
 import Histogram
 
-/// The object rows of one engine in one round.
+/// The object workloads of one engine in one round.
 ///
-/// A row of inserts starts from an empty database wherever it stands in the list, so that each inserts what is not
-/// there; the others work on what the last one left.
+/// A workload of inserts starts from an empty database at any position in the list, so that each inserts new books; the
+/// others use the database that the last one left.
 extension EngineRun {
   func executeObjects<Engine: ObjectEngine>(_ type: Engine.Type) throws {
     try prepareDirectory()
@@ -31,7 +31,7 @@ extension EngineRun {
     try engine?.close()
   }
 
-  /// Inserts the books that a row of indexes needs, unmeasured.
+  /// Inserts the books that an index workload needs, unmeasured.
   private func fill<Engine: ObjectEngine>(_ engine: Engine, _ settings: RunSettings) throws -> Int {
     let session = try engine.makeSession(sync: false)
     defer { session.close() }
@@ -77,7 +77,7 @@ extension EngineRun {
     return row
   }
 
-  /// The row's operations are the books.
+  /// Measures the build of indexes. The row's operations are the books.
   private func buildIndexes<Engine: ObjectEngine>(_ engine: Engine, _ count: Int, into row: inout Row) throws {
     let begin = Clock.now()
     try engine.buildIndexes()
@@ -104,7 +104,7 @@ extension EngineRun {
     }
   }
 
-  /// Every id that is asked for was inserted, so an engine that finds fewer has lost some.
+  /// Checks that all books were found. Every requested id was inserted, so an engine that finds fewer has lost some.
   private func check<Session: ObjectSession>(
     _ row: Row, _ session: Session, _ workload: Workload, _ settings: RunSettings, _ bookCount: Int
   ) throws {

@@ -1,9 +1,10 @@
 import Foundation
 import VarveEngine
 
-/// Rows of Varve alone.
+/// Workloads for Varve only.
 extension EngineRun {
-  /// The row of a workload, and the path of a directory for it, which does not exist. The caller removes the directory.
+  /// Returns the row of a workload, and the path of a directory for it, which does not exist. The caller removes the
+  /// directory.
   func beginOwnRow(_ workload: Workload) throws -> (row: Row, path: String) {
     guard settings.engine == .varve else { throw EngineFailure("\(workload.rawValue) is a row of varve alone") }
     let path = enginePath + "-" + workload.rawValue

@@ -1,7 +1,7 @@
 import Foundation
 import Histogram
 
-/// Rows of tasks of Varve alone.
+/// Task workloads for Varve only.
 extension EngineRun {
   /// Measures a row, and closes the engine.
   func reportOwnTasks(_ engine: VarveTaskEngine, _ workload: Workload) throws {

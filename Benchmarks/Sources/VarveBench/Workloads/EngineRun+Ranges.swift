@@ -2,7 +2,7 @@ import Foundation
 import Histogram
 import VarveEngine
 
-/// Rows of range deletes. Varve alone, each in a directory of its own that is gone afterwards.
+/// Workloads of range deletes, for Varve only. Each has its own directory, which is removed afterwards.
 extension EngineRun {
   func runRanges(_ workload: Workload) throws -> Row {
     let (begun, path) = try beginOwnRow(workload)
@@ -30,8 +30,8 @@ extension EngineRun {
 
   private static func milliseconds(_ start: UInt64) -> Double { Double(Clock.now() - start) / 1e6 }
 
-  /// 16,000 range deletes at places drawn at random, each followed by a `get` and a seek beside it, into a memtable of
-  /// their own.
+  /// Writes 16,000 range deletes at random keys, each followed by a `get` and a seek beside it, into their own
+  /// memtable.
   private func rangesInTurn(_ engine: Engine) throws {
     var random = SplitMix64(seed: settings.seed)
     let before = PeakMemory.current()
@@ -52,8 +52,9 @@ extension EngineRun {
 
   private var rangeDeleteCount: Int { settings.tombstoneCount ?? 400_000 }
 
-  /// What a batch of as many range deletes takes of memory above itself, in an engine that does nothing else: the log and
-  /// the memtable of another writer would count too.
+  /// Measures the memory that a batch of as many range deletes takes in addition to itself.
+  ///
+  /// The engine does no other work, because the log and the memtable of another writer would be included.
   private func memoryOfOneBatch(_ engine: Engine, _ row: inout Row) throws {
     var random = SplitMix64(seed: settings.seed)
     var ranges = WriteBatch()
@@ -72,9 +73,10 @@ extension EngineRun {
         Self.milliseconds(start) / 1e3, Double(Int(row.peakResidentBytes) - before) / 1_048_576))
   }
 
-  /// One batch of `num` range deletes at places drawn at random, while another thread puts; and before it a batch of as
-  /// many puts of the same bytes, for comparison. An operation is a range delete; the latencies are those of the other
-  /// thread's puts.
+  /// Commits one batch of `num` range deletes at random keys while another thread puts, and before it a batch of as
+  /// many puts of the same bytes for comparison.
+  ///
+  /// An operation is a range delete; the latencies are those of the other thread's puts.
   private func rangesInOneBatch(_ engine: Engine, _ row: inout Row) throws {
     let count = rangeDeleteCount
     var random = SplitMix64(seed: settings.seed)
@@ -129,7 +131,7 @@ extension EngineRun {
   }
 }
 
-/// Puts 100 keys over and over until it is stopped.
+/// Puts 100 keys repeatedly until it is stopped.
 private final class RangeWriter: @unchecked Sendable {
   // Sendable: `recorder` and `failure` are read after `ended`.
   private let engine: Engine

@@ -2,10 +2,11 @@ import Foundation
 import Synchronization
 import VarveEngine
 
-/// The row `memoryunderreaders`: threads that read without a pause beside one that writes. Varve alone, each in a
-/// directory of its own that is gone afterwards.
+/// The workload `memoryunderreaders`: threads that read without a pause beside one that writes.
+///
+/// It is for Varve only. Each case has its own directory, which is removed afterwards.
 extension EngineRun {
-  /// What the readers do, over and over.
+  /// The operation that the readers repeat.
   enum ReaderKind: String, CaseIterable, Codable {
     case get, multiget, withvalue, cursor
   }
@@ -18,7 +19,8 @@ extension EngineRun {
   static let readerBudget = 64 << 20
   static let readerThreadCounts = [1, 16, 64, 128]
 
-  /// Every case in a process of its own: memory that the allocator keeps after one case is not counted for the next.
+  /// Runs every case in its own process, so that memory that the allocator keeps after one case is not counted for the
+  /// next.
   func runReaders() throws -> [Row] {
     guard settings.engine == .varve else { throw EngineFailure("memoryunderreaders is a row of varve alone") }
     var rows: [Row] = []
@@ -77,7 +79,7 @@ extension EngineRun {
   }
 }
 
-/// One writer of 1,000 bytes a put over 200,000 keys, and the readers beside it.
+/// One writer of 1,000 bytes per put over 200,000 keys, and the readers beside it.
 private final class ReaderLoad: Sendable {
   private let engine: Engine
   private let kind: EngineRun.ReaderKind
@@ -93,7 +95,7 @@ private final class ReaderLoad: Sendable {
   private static let value = [UInt8](repeating: 7, count: 984)
 
   var readCount: Int { reads.load(ordering: .relaxed) }
-  /// Bytes that the engine accounted for at most, looked at each millisecond.
+  /// The maximum number of bytes that the engine accounted for, sampled each millisecond.
   var usedMaximum: Int { usedHighest.load(ordering: .relaxed) }
 
   init(_ engine: Engine, _ kind: EngineRun.ReaderKind, putCount: Int, seed: UInt64) {
@@ -108,7 +110,7 @@ private final class ReaderLoad: Sendable {
     try engine.waitForCompaction()
   }
 
-  /// Returns after how many milliseconds all obsolete files were gone, while the threads went on reading.
+  /// Returns the number of milliseconds after which all obsolete files were gone, while the threads continued to read.
   func run(threads: Int) throws -> Int {
     let gone = Atomic<Int>(0)
     WorkerThreads.run(threads + 2) { [self] index in

@@ -1,8 +1,9 @@
 import Foundation
 import VarveEngine
 
-/// Rows of many tables: what opening, level 0 and range tombstones cost by the number of tables. Varve alone, each in a
-/// directory of its own that is gone afterwards.
+/// Workloads of many tables, which show the cost of opening, level 0 and range tombstones by the number of tables.
+///
+/// They are for Varve only. Each has its own directory, which is removed afterwards.
 extension EngineRun {
   func runTables(_ workload: Workload) throws -> Row {
     let (begun, path) = try beginOwnRow(workload)
@@ -42,8 +43,10 @@ extension EngineRun {
 
   private static func seconds(_ start: UInt64) -> Double { Double(Clock.now() - start) / 1e9 }
 
-  /// Makes tables of one entry each in ascending order, which compactions move to the last level, gives the engine up
-  /// without a close, and opens the database. `seconds` is the opening; an operation is a table.
+  /// Creates tables of one entry each in ascending order, which compactions move to the last level, abandons the engine
+  /// without a close, and opens the database.
+  ///
+  /// `seconds` is the opening; an operation is a table.
   private func runOpenTables(_ path: String, _ row: inout Row) throws {
     let count = settings.tableCount ?? 20_000
     var engine: Engine? = try openTables(path, compacts: true)
@@ -59,7 +62,7 @@ extension EngineRun {
     for budget in [512 << 20, 8 << 30] { try timeGets(path, budget: budget, tableCount: count) }
   }
 
-  /// The time of a get at random once every table was read, with a budget.
+  /// Measures a get of a random key once every table was read, with a memory budget.
   private func timeGets(_ path: String, budget: Int, tableCount: Int) throws {
     let engine = try openTables(path, compacts: true, budget: budget)
     for index in 0..<tableCount { _ = try engine.get(key(index)) }
@@ -73,7 +76,7 @@ extension EngineRun {
     try engine.close()
   }
 
-  /// Opens what was not closed; then flushes 100 more tables, closes, and opens again.
+  /// Opens a database that was not closed, flushes 100 more tables, closes it, and opens it again.
   private func timeOpen(_ path: String, compacts: Bool, tableCount: Int, _ row: inout Row) throws {
     let usage = ProcessUsage.now()
     var start = Clock.now()
@@ -104,7 +107,7 @@ extension EngineRun {
     try engine.close()
   }
 
-  /// Makes tables on level 0 that overlap at random, without compactions, and opens them.
+  /// Creates tables on level 0 that overlap at random, without compactions, and opens them.
   private func runLevelZero(_ path: String, _ row: inout Row) throws {
     let count = settings.tableCount ?? 3_000
     var engine: Engine? = try openTables(path, compacts: false)
@@ -124,9 +127,11 @@ extension EngineRun {
     try timeOpen(path, compacts: false, tableCount: count, &row)
   }
 
-  /// Ascending puts with a range delete for every four, 8 puts a table, so that each table has range tombstones of its
-  /// own. An operation is a table; `seconds` run until nothing is to compact; `found` is the most tables that level 0
-  /// had.
+  /// Writes ascending puts with a range delete for every four, 8 puts per table, so that each table has its own range
+  /// tombstones.
+  ///
+  /// An operation is a table; `seconds` end when no compaction is due; `found` is the maximum number of tables in level
+  /// 0.
   private func runCoveredTables(_ path: String, _ row: inout Row) throws {
     let count = settings.tableCount ?? 30_000
     let engine = try openTables(path, compacts: true)

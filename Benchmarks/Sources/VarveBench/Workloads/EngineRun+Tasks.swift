@@ -1,7 +1,9 @@
 import Foundation
 import Histogram
 
-/// The rows of tasks of one engine in one round. Each starts from an empty database; what a row runs is enqueued before its clock.
+/// The task workloads of one engine in one round.
+///
+/// Each starts from an empty database; the tasks that a workload runs are enqueued before its measured time.
 extension EngineRun {
   func executeTasks<Engine: TaskEngine>(_ type: Engine.Type) throws {
     try prepareDirectory()

@@ -1,7 +1,7 @@
 import Foundation
 import Histogram
 
-/// The rows of one engine in one round, in order on one database; runs in a child process of its own.
+/// Runs the rows of one engine in one round, in order on one database, in a separate child process.
 final class EngineRun {
   let settings: RunSettings
   private var userBytes: UInt64 = 0
@@ -33,7 +33,7 @@ final class EngineRun {
         if let one = step.readers {
           try report(readers(one))
         } else {
-          // The processes that measured them printed them.
+          // The child processes that measured these rows have printed them.
           for row in try runReaders() { try append(row) }
         }
       } else if step.workload == .rangebatch {
@@ -66,14 +66,14 @@ final class EngineRun {
     return try type.init(path: path, settings: options)
   }
 
-  /// A database of its own, gone afterwards.
+  /// Runs a workload in its own database, which is removed afterwards.
   private func runAlone<Engine: KeyValueEngine>(_ type: Engine.Type, _ workload: Workload) throws -> Row {
     let path = enginePath + "-" + workload.rawValue
     try? FileManager.default.removeItem(atPath: path)
     defer { try? FileManager.default.removeItem(atPath: path) }
     var options = settings.engineSettings
     if workload.holdsAllInMemory {
-      // Four times the data: no engine keeps more than that of its own beside a record.
+      // The memtable is four times the data, because no engine needs more in addition to a record.
       let bytes = workload.operationCount(settings) * (settings.keySize + settings.valueSize)
       options.memtableBytes = max(options.memtableBytes, bytes * 4)
     }
@@ -96,8 +96,10 @@ final class EngineRun {
     }
   }
 
-  /// A row with what the process used during it, and what is on disk after it. `work` fills in the operations and their
-  /// time; `liveBytes` are those of what is in the database then, where that is known.
+  /// Returns a row with the resources that the process used during it, and the disk usage after it.
+  ///
+  /// `work` sets the operations and their time; `liveBytes` returns the size of the live data in the database then, if
+  /// it is known.
   func measured<Engine: MeasuredEngine>(
     _ engine: Engine, _ workload: Workload, _ settings: RunSettings, path: String, liveBytes: () -> UInt64?,
     work: (inout Row) throws -> Void
@@ -167,7 +169,7 @@ final class EngineRun {
     }
     let start = Clock.now()
     if let writer {
-      // The writer is the last thread; it ends when the readers have.
+      // The writer is the last thread; it ends when the readers have ended.
       let readersLeft = CountDown(workers.count)
       WorkerThreads.run(workers.count + 1) { [workers] index in
         if index < workers.count {
@@ -211,7 +213,7 @@ final class EngineRun {
     }
   }
 
-  /// Runs the row's keys through the bitmap of live keys.
+  /// Applies the row's keys to the bitmap of live keys.
   private func follow<Session: KeyValueSession>(
     _ workers: [Worker<Session>], _ workload: Workload, _ live: LiveKeys
   ) {

@@ -1,10 +1,10 @@
-/// Which key numbers are in the database, so that the space amplification has an exact denominator.
+/// The set of key numbers in the database, so that the space amplification has an exact denominator.
 ///
-/// The sequences of a row are run through it after the row, outside of the measured time.
+/// The sequences of a row are applied to it after the row, outside of the measured time.
 final class LiveKeys {
   private var words: [UInt64]
   private(set) var count = 0
-  /// False once a row has run whose effect is not followed.
+  /// Whether the set is exact; false once a row has run whose effect is not followed.
   var isKnown: Bool
 
   init(range: Int, isKnown: Bool) {

@@ -1,10 +1,10 @@
-/// One row to run, with what it overrides of the settings.
+/// One row to run, with the settings that it overrides.
 struct Step: Codable {
   var workload: Workload
   var reads: Int?
   var duration: Double?
   var writeRate: Int?
-  /// Of `memoryunderreaders`: the one case that a process measures.
+  /// For `memoryunderreaders`, the one case that a process measures.
   var readers: EngineRun.Readers?
 
   init(
@@ -19,54 +19,54 @@ struct Step: Codable {
   }
 }
 
-/// Everything a child process has to know to run its rows: one engine, one round.
+/// The settings that a child process needs to run its rows: one engine, one round.
 struct RunSettings: Codable {
   var engine = EngineKind.varve
   /// The rows, in order on one database.
   var steps: [Step] = []
   var databasePath = ""
   var num = 1_000_000
-  /// The number of puts of `putalone`, where it is not `num`.
+  /// The number of puts of `putalone`, or `nil` for `num`.
   var aloneNum: Int?
-  /// The number of tables of rows of many tables, where it is named.
+  /// The number of tables of the workloads of many tables, or `nil` for the default.
   var tableCount: Int?
-  /// The number of puts beside the readers of `memoryunderreaders`, where it is named.
+  /// The number of puts beside the readers of `memoryunderreaders`, or `nil` for the default.
   var underReadersNum: Int?
-  /// The number of range deletes of `rangebatch`, where it is named.
+  /// The number of range deletes of `rangebatch`, or `nil` for the default.
   var tombstoneCount: Int?
-  /// The number of operations of the rows of indexed batches and of `ingest`, where it is named.
+  /// The number of operations of the workloads of indexed batches and of `ingest`, or `nil` for the default.
   var entryCount: Int?
   var reads: Int?
   var keySize = 16
   var valueSize = 100
   var compressionRatio = 0.5
   var threads = 1
-  /// Of `objectinserttasks`.
+  /// The number of tasks of `objectinserttasks`.
   var tasks = 8
   var batchSize = 1
-  /// Of `objectinsert`, and of the reads of objects by id.
+  /// The number of rows per transaction of `objectinsert`, and of reads per transaction of the reads of objects by id.
   var rowsPerTransaction = 1000
   var readsPerTransaction = 1
-  /// Of `edgecascade`.
+  /// The structure of the rows of `edgecascade`.
   var shape = GraphShape.star
-  /// Of the rows of tasks: how many queues there are.
+  /// The number of queues of the task workloads.
   var queues = 1
   var sync = false
   var seed: UInt64 = 42
   var useExisting = false
   var latency = true
-  /// Seconds after which a row ends, 0 for none; then its number of operations is not limited.
+  /// The seconds after which a row ends, in which case its number of operations is not limited; 0 for no limit.
   var duration = 0.0
-  /// Puts a second of the writer of `readwhilewriting`; 0 for full speed.
+  /// The puts per second of the writer of `readwhilewriting`, or 0 for full speed.
   var writeRate = 0
   var round = 1
-  /// Where the child appends its rows.
+  /// The path of the file that the child appends its rows to.
   var reportPath = ""
   /// Whether rows are printed for people as they end.
   var prints = true
   var engineSettings = EngineSettings()
 
-  /// These settings as `step` has them.
+  /// Returns these settings with the values that `step` overrides.
   func applying(_ step: Step) -> RunSettings {
     var settings = self
     settings.reads = step.reads ?? reads

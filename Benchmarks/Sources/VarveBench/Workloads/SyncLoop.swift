@@ -1,11 +1,11 @@
 import Foundation
 
-/// The floor of `fillsync`: append one record, `fdatasync`, again; no engine.
+/// The minimum cost of `fillsync`: append one record, call `fdatasync`, and repeat, without an engine.
 ///
-/// The file is written with zeros first and synced, so that no append changes its size or its extents
-/// and a sync has the record's page to write and nothing else.
+/// The file is first written with zeros and synced, so that no append changes its size or its extents, and a sync
+/// writes only the record's page.
 enum SyncLoop {
-  /// What a log adds to key and value: checksum, lengths, sequence, kind.
+  /// The bytes that a log adds to key and value: checksum, lengths, sequence, kind.
   private static let headerSize = 24
 
   static func run(directory: String, settings: RunSettings, recorder: Recorder) throws {

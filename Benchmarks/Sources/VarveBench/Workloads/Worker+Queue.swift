@@ -1,9 +1,9 @@
 extension Worker {
-  /// Entries that are live at most.
+  /// The maximum number of live entries.
   private static var queueLength: Int { 1_000 }
   private static var putsPerSeek: Int { 100 }
 
-  /// See `Workload.queue`. `found` counts the seeks that met the head.
+  /// Runs `Workload.queue`. `found` counts the seeks that found the head.
   func runQueue() throws {
     for tail in 0..<operations {
       try session.put(keys.key(UInt64(tail)), values.next(), sync: settings.sync)

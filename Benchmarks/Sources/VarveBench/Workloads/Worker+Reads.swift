@@ -24,7 +24,7 @@ extension Worker {
     }
   }
 
-  /// One cursor from one end to the other, or to `--reads` entries.
+  /// Moves one cursor from one end to the other, or over `--reads` entries.
   func readInOrder(reverse: Bool) throws {
     let session = self.session
     let recorder = self.recorder
@@ -43,7 +43,8 @@ extension Worker {
     bytesTouched = bytes
   }
 
-  /// As db_bench: a cursor of its own for each seek. Found counts the seeks that met their key.
+  /// Seeks random keys as db_bench does, with a new cursor for each seek. `found` counts the seeks that found their
+  /// key.
   func seekRandom() throws {
     let session = self.session
     var sequence = self.sequence

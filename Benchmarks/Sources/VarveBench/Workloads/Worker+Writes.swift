@@ -19,7 +19,7 @@ extension Worker {
     }
   }
 
-  /// `--batch-size` puts a commit; the latency is that of the whole batch.
+  /// Writes `--batch-size` puts per commit; the latency is that of the whole batch.
   func putBatches() throws {
     var sequence = self.sequence
     var index = 0
@@ -46,9 +46,8 @@ extension Worker {
     }
   }
 
-  /// The writer beside `readwhilewriting`. It repeats the sequence of `fillrandom` (that of its first
-  /// thread, over and over), so that it only ever overwrites and the readers' found counts don't
-  /// depend on its speed.
+  /// Runs the writer beside `readwhilewriting`. It repeats the sequence of the first thread of `fillrandom`, so that it
+  /// only overwrites, and the counts that readers find don't depend on its speed.
   func writeUntil(_ stop: StopFlag) throws {
     var sequence = Self.sequence(.fillrandom, settings, thread: 0)
     let length = max(settings.num / settings.threads, 1)

@@ -48,7 +48,7 @@ extension Worker {
     }
   }
 
-  /// Each thread inserts numbers of its own above the range.
+  /// Returns the number of a thread's insert. Each thread inserts its own numbers above the range.
   private func insertedNumber(_ ordinal: UInt64) -> UInt64 {
     UInt64(settings.num + thread) + ordinal * UInt64(settings.threads)
   }
@@ -56,7 +56,7 @@ extension Worker {
   private func readNumber(_ zipfian: Zipfian) -> UInt64 {
     let rank = zipfian.next(&random)
     guard workload == .ycsbd else { return rank }
-    // The latest first: this thread's inserts backwards, then the loaded keys backwards.
+    // The order is the latest first: this thread's inserts backwards, then the loaded keys backwards.
     if rank < inserted { return insertedNumber(inserted - 1 - rank) }
     return UInt64(settings.num - 1) - min(rank - inserted, UInt64(settings.num - 1))
   }

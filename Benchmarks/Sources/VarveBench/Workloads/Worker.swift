@@ -1,9 +1,9 @@
 import Foundation
 import Synchronization
 
-/// One thread of a row: its session, its generators and what it measured.
+/// One thread of a row: its session, its generators and its measurements.
 ///
-/// Concurrency: made by the row's thread, used by one thread, read after that one was joined.
+/// Concurrency: created by the row's thread, used by one thread, and read after that thread was joined.
 final class Worker<Session: KeyValueSession>: @unchecked Sendable {
   let session: Session
   let settings: RunSettings
@@ -16,7 +16,7 @@ final class Worker<Session: KeyValueSession>: @unchecked Sendable {
   var sequence: KeySequence
   var random: SplitMix64
   var found = 0
-  /// Puts of a row that reads too.
+  /// The number of puts of a row that also reads.
   var putCount = 0
   var inserted: UInt64 = 0
   var bytesTouched = 0
@@ -73,7 +73,7 @@ final class Worker<Session: KeyValueSession>: @unchecked Sendable {
   }
 }
 
-/// Runs one closure a worker on threads of their own; on the caller's where there is one.
+/// Runs one closure per worker on separate threads, or on the caller's thread if there is only one.
 enum WorkerThreads {
   static func run(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
     guard count > 1 else {
@@ -104,6 +104,6 @@ final class StopFlag: Sendable {
 final class CountDown: Sendable {
   private let left: Atomic<Int>
   init(_ count: Int) { left = Atomic(count) }
-  /// True for the last.
+  /// Returns true for the last arrival.
   func arrive() -> Bool { left.subtract(1, ordering: .relaxed).newValue == 0 }
 }

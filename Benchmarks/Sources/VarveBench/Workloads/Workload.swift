@@ -1,24 +1,24 @@
-/// The rows that can be asked for, named and defined as in db_bench where it has them.
+/// The workloads that can be run, named and defined as in db_bench if it has them.
 ///
-/// `num` operations are shared out over the threads, so that a row is the same work whatever
-/// `--threads` says (db_bench gives each thread `num`).
+/// `num` operations are divided among the threads, so that a row is the same work for any `--threads` (db_bench gives
+/// each thread `num`).
 enum Workload: String, CaseIterable, Codable {
   /// Puts in ascending order.
   case fillseq
-  /// Puts of keys drawn from `0..<num`: some twice, about 37 % of the numbers never.
+  /// Puts of keys drawn from `0..<num`: some numbers repeatedly, about 37 % of them never.
   case fillrandom
-  /// The same with another sequence, over what is there.
+  /// Puts as in `fillrandom` with another sequence, over the existing entries.
   case overwrite
-  /// Puts of 100 keys, over and over.
+  /// Repeated puts of 100 keys.
   case overwritehot
   /// 100 ascending runs, one put of each in turn.
   case fillclustered
-  /// Synced puts; `num / 1000` of them, but at least 300 where `num` allows.
+  /// Synced puts: `num / 1000` of them, but at least 300 if `num` allows.
   case fillsync
   /// Puts of which 1 in 100 is synced; `num / 10` of them.
   case fillmixed
   case readrandom
-  /// Gets of keys that lie between those that are there.
+  /// Gets of keys that are between existing keys.
   case readmissing
   case readseq
   case readreverse
@@ -27,92 +27,93 @@ enum Workload: String, CaseIterable, Codable {
   /// `--threads` readers, and one writer beside them that overwrites keys of `fillrandom`.
   case readwhilewriting
   case deleterandom
-  /// A queue of at most 1,000: puts at the tail, deletes at the head, compaction off where an engine can, and a
-  /// snapshot that is taken after a tenth and held. Every hundredth put a cursor looks for the first key: the
-  /// latency is that of its seek alone, with its making.
+  /// A queue of at most 1,000 entries: puts at the tail, deletes at the head, compaction off if an engine supports it,
+  /// and a snapshot that is taken after a tenth and retained. At every hundredth put a cursor seeks the first key: the
+  /// latency is that of the seek alone, including the creation of the cursor.
   case queue
   case compact
   case waitforcompaction
-  /// `fillrandom` and `fillseq` into a memtable that holds them all: log and memtable alone.
+  /// `fillrandom` and `fillseq` into a memtable that holds all entries, so that only log and memtable are used.
   case putalone, putaloneseq
-  /// A raw append and `fdatasync` of one record at a time on a preallocated file: the floor of `fillsync`.
+  /// A raw append and `fdatasync` of one record at a time on a preallocated file: the minimum cost of `fillsync`.
   case syncloop
-  /// Opening a database of many tables, of a deep level 0; and tables with range tombstones of their own. `num` tables
-  /// (20,000, 3,000 and 30,000).
+  /// Opening a database of many tables, and of a deep level 0; and tables with their own range tombstones. `num` is the
+  /// number of tables (20,000, 3,000 and 30,000).
   case opentables, levelzero, coveredtables
-  /// 1, 16, 64 and 128 threads that get, get 100 keys at once, use a value for a millisecond, or move a cursor over 50 keys, without a
-  /// pause, each beside a writer of `num` values of 1,000 bytes (4,200,000): what memory that takes.
+  /// The memory used by 1, 16, 64 and 128 threads that get, get 100 keys at once, use a value for a millisecond, or
+  /// move a cursor over 50 keys, without a pause, each beside a writer of `num` values of 1,000 bytes (4,200,000).
   case memoryunderreaders
   /// One batch of `num` range deletes (400,000) beside a writer of single puts, whose latencies are the row's.
   case rangebatch
-  /// Puts into indexed batches before their commits; batches of one put in four families, with their commits; and
-  /// the undoing of one put among many.
+  /// Puts into indexed batches before their commits; batches of one put in four families, with their commits; and the
+  /// rollback of one put among many.
   case indexedput, indexedput1x4, indexedrollback
-  /// Sorted entries of 60 bytes that are put whole into an empty family.
+  /// Sorted entries of 60 bytes that are ingested into an empty family.
   case ingest
   case ycsba, ycsbb, ycsbc, ycsbd, ycsbe, ycsbf
-  /// Inserts of books by random keys: many a transaction, one a transaction, and one through the asynchronous API.
+  /// Inserts of books by random keys: many per transaction, one per transaction, and one through the asynchronous API.
   case objectinsert, objectinsertone, objectinsertasync
-  /// The last of them from `--tasks` tasks at once.
+  /// `objectinsertasync` from `--tasks` tasks at once.
   case objectinserttasks
-  /// Books by random id: decoded, as the bytes that they are stored as, and these by 100 a call.
+  /// Reads of books by random id: decoded; as their stored bytes; and as their stored bytes by 100 per call.
   case objectread, objectreadraw, objectreadbatch
-  /// The first of them through the asynchronous API, one a call.
+  /// `objectread` through the asynchronous API, one per call.
   case objectreadasync
-  /// The first of them from 16 threads at once, each with a session of its own. Varve alone.
+  /// `objectread` from 16 threads at once, each with its own session, for Varve only.
   case objectreadthreads
   /// All books in the order of their ids, decoded.
   case objectscan
-  /// Books by a unique index; by one that has the rows beside its keys, of Varve alone.
+  /// Books by a unique index; and by a direct one that contains the rows, for Varve only.
   case indexlookup, indexlookupdirect
   /// All entries of an index in its order: their values, and their books.
   case indexrange, indexrangedecoded
-  /// 1,000 books from a date on by the index of dates, over and over; by one that has the rows, of Varve alone.
+  /// Repeated reads of 1,000 books from a date on by the index of dates; and by a direct one, for Varve only.
   case fetch1000, fetch1000direct
-  /// How many books there are by the index of dates, and giving two indexes to the books that are there.
+  /// The number of books, counted by the index of dates; and the addition of two indexes to existing books.
   case indexcount, indexbuild
 
-  /// Rows with two edges each, many a transaction.
+  /// Inserts of rows with two edges each, many per transaction.
   case edgeinsert
-  /// One row is removed, and with it all rows that belong to it, of `--shape`, in one transaction.
+  /// The removal of one row and all rows that belong to it, of `--shape`, in one transaction.
   case edgecascade
-  /// Rows that lead to one, which goes with the last of them, removed one a transaction.
+  /// The removal of rows that lead to one, which is removed with the last of them, one per transaction.
   case edgehub
 
-  /// Tasks are enqueued, many a transaction; one a transaction.
+  /// Enqueueing of tasks, many per transaction; and one per transaction.
   case taskenqueue, taskenqueueone
-  /// Tasks that are there are run by 8 workers: of one queue, and one after the other in one serial queue, or in `--queues`.
+  /// Waiting tasks are run by 8 workers: those of one queue; and one after the other in one serial queue, or in
+  /// `--queues`.
   case taskrun, taskserial
-  /// From the commit of a task to the start of its handler.
+  /// The time from the commit of a task to the start of its handler.
   case taskstart
-  /// From opening to the first start of a task, among those that wait.
+  /// The time from the opening to the first start of a task, among those that wait.
   case taskreopen
-  /// Tasks enqueued one a transaction, from `--tasks` Swift tasks at once.
+  /// Enqueueing of tasks, one per transaction, from `--tasks` Swift tasks at once.
   case taskenqueuetasks
-  /// How late handlers begin whose tasks are due 10,000 a second.
+  /// The delay of handlers whose tasks are due at 10,000 per second.
   case tasktimers
-  /// Memory of a scheduler that was opened on tasks that wait in a paused queue.
+  /// The memory of a scheduler that was opened on tasks that wait in a paused queue.
   case taskwaiting
-  /// All tasks are due at one time: how long writers of other rows wait while they become ready.
+  /// The time that writers of other rows wait while tasks that are all due at one time become ready.
   case taskdue
-  /// One queue without compaction, while a snapshot is open: the time of each 1,000 tasks.
+  /// The time of each 1,000 tasks of one queue without compaction, while a snapshot is open.
   case taskpinned
-  /// How much later than its deadline `run(until:)` returns, with handlers that check for cancellation.
+  /// The time after its deadline at which `run(until:)` returns, with handlers that check for cancellation.
   case taskuntil
 
-  /// A first row of these starts from an empty database; of the object rows, each.
+  /// Whether the workload starts from an empty database if it is the first row; object workloads always do.
   var startsEmpty: Bool { rawValue.hasPrefix("fill") || (isObject && puts) }
 
-  /// A row of the object floor.
+  /// Whether the workload uses the object database.
   var isObject: Bool { rawValue.hasPrefix("object") || isOfIndexes || isOfEdges || isOfTasks }
 
-  /// A row of relationships.
+  /// Whether the workload is one of relationships.
   var isOfEdges: Bool { self == .edgeinsert || self == .edgecascade || self == .edgehub }
 
-  /// A row of tasks.
+  /// Whether the workload is one of tasks.
   var isOfTasks: Bool { rawValue.hasPrefix("task") }
 
-  /// Rows of tasks of Varve alone.
+  /// Whether the workload is one of tasks for Varve only.
   var isOfVarvesTasks: Bool {
     switch self {
     case .taskenqueuetasks, .tasktimers, .taskwaiting, .taskdue, .taskpinned, .taskuntil: true
@@ -120,7 +121,7 @@ enum Workload: String, CaseIterable, Codable {
     }
   }
 
-  /// A row that fills a database of its own before it is measured.
+  /// Whether the workload fills its own database before it is measured.
   var isOfIndexes: Bool {
     switch self {
     case .indexlookup, .indexlookupdirect, .indexrange, .indexrangedecoded, .fetch1000, .fetch1000direct, .indexcount,
@@ -130,27 +131,27 @@ enum Workload: String, CaseIterable, Codable {
     }
   }
 
-  /// A row of indexes that have the rows.
+  /// Whether the workload uses direct indexes, which contain the rows.
   var isDirect: Bool { self == .indexlookupdirect || self == .fetch1000direct }
 
-  /// Whether object rows can be beside it in a list.
+  /// Whether object workloads can be in the same list.
   var goesWithObjects: Bool { isObject || self == .waitforcompaction || self == .compact }
 
-  /// Rows of Varve alone whose operations are tables (`EngineRun+Tables`).
+  /// Whether the workload is for Varve only and its operations are tables (`EngineRun+Tables`).
   var isOfTables: Bool { self == .opentables || self == .levelzero || self == .coveredtables }
 
-  /// These run in a directory of their own, which is gone afterwards.
+  /// Whether the workload runs in its own directory, which is removed afterwards.
   var isAlone: Bool {
     holdsAllInMemory || self == .queue || self == .memoryunderreaders || isOfTables || self == .rangebatch
       || isOfBatches
   }
 
-  /// Rows of Varve alone (`EngineRun+Batches`).
+  /// Whether the workload is one of batches, for Varve only (`EngineRun+Batches`).
   var isOfBatches: Bool {
     self == .indexedput || self == .indexedput1x4 || self == .indexedrollback || self == .ingest
   }
 
-  /// With a memtable that holds all they put.
+  /// Whether the memtable holds all entries that the workload puts.
   var holdsAllInMemory: Bool { self == .putalone || self == .putaloneseq }
 
   var isYCSB: Bool { rawValue.hasPrefix("ycsb") }
@@ -163,7 +164,7 @@ enum Workload: String, CaseIterable, Codable {
     }
   }
 
-  /// Whether all that the row does is to put.
+  /// Whether the workload only puts.
   var puts: Bool {
     switch self {
     case .fillseq, .fillrandom, .overwrite, .overwritehot, .fillclustered, .fillsync, .fillmixed, .putalone,

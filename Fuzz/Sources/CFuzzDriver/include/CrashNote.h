@@ -3,14 +3,14 @@
 
 #include <stdint.h>
 
-/// Where the process ends by a signal, or one execution takes longer than a minute, what ran is printed to
-/// the standard error, so that it can be replayed.
+/// Installs a handler that prints the current execution to standard error if the process ends by a signal, or if one
+/// execution takes longer than a minute, so that it can be replayed.
 void crash_note_install(void);
 
-/// Says which target runs with which seed. The name is kept.
+/// Sets the name and the seed of the running target. The name is copied.
 void crash_note_run(const char *target, uint64_t seed);
 
-/// Says which execution begins.
+/// Sets the index of the execution that begins.
 void crash_note_index(uint64_t index);
 
 #endif

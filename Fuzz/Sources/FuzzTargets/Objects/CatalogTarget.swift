@@ -1,7 +1,9 @@
 @testable import Varve
 
-/// Input: of what kind it is (1 byte), then a record of the catalog: of a collection, of an extension, of a setting,
-/// a shape, or a key with a name.
+/// The target for the catalog.
+///
+/// The input is its kind (1 byte), then a record of the catalog: of a collection, of an extension, of a setting, a
+/// shape, or a key with a name.
 enum CatalogTarget {
   static func read(_ input: [UInt8]) throws {
     guard let kind = input.first else { throw DatabaseError(.corruption, "the input is empty") }

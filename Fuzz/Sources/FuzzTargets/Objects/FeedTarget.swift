@@ -1,6 +1,7 @@
 @testable import Varve
 
-/// Input: of what kind it is (1 byte), then an entry of the feed, the feed's own record, or a key of the feed.
+/// The target for the feed. The input is its kind (1 byte), then an entry of the feed, the feed's own record, or a key
+/// of the feed.
 enum FeedTarget {
   static func read(_ input: [UInt8]) throws {
     guard let kind = input.first else { throw FeedEntry.damaged("the input is empty") }
@@ -16,7 +17,7 @@ enum FeedTarget {
     try require(again == bytes, "\(bytes) is written as \(again)")
   }
 
-  /// An entry in the form that `FeedEntry` draws.
+  /// Returns an entry in the form that `FeedEntry` documents.
   static func bytes(_ entry: FeedEntry) -> [UInt8] {
     var flags: UInt8 = entry.isLast ? FeedEntry.lastPart : 0
     if entry.isEverythingCleared { flags |= FeedEntry.everythingCleared }

@@ -1,7 +1,7 @@
 @testable import Varve
 @testable import VarveInspection
 
-/// Input: a value of the coder JSON.
+/// The target for a value of the coder JSON.
 enum JSONValueTarget {
   static func read(_ input: [UInt8]) throws {
     let coding = InspectedCoding(FuzzShapes())
@@ -14,7 +14,7 @@ enum JSONValueTarget {
   }
 }
 
-/// Input: a binary property list, read without the type of what it holds.
+/// The target for a binary property list, read without the type of its content.
 enum PropertyListTarget {
   static func read(_ input: [UInt8]) throws {
     let value = try BinaryPropertyList.value(input[...])

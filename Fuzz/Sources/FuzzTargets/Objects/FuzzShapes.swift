@@ -2,13 +2,13 @@ import Synchronization
 
 @testable import Varve
 
-/// A registry of shapes as bytes, which may be damaged: they are read on demand.
+/// A registry of shapes as bytes that may be damaged: they are parsed on demand.
 final class FuzzShapes: ShapeRegistry {
   private let shapes = Mutex<[[UInt8]]>([])
 
   func add(_ bytes: [UInt8]) { shapes.withLock { $0.append(bytes) } }
 
-  /// In the order of their numbers, which begin at 1.
+  /// The shapes in the order of their numbers, which begin at 1.
   var all: [[UInt8]] { shapes.withLock { $0 } }
 
   func number(of shape: Shape) throws -> UInt32 {

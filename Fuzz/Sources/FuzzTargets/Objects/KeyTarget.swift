@@ -3,7 +3,7 @@ import Foundation
 @testable import Varve
 @testable import VarveInspection
 
-/// Input: the bytes of a key. They are read as a key of each of several types, and as parts without a type.
+/// The target for the bytes of a key, which are read as a key of each of several types, and as parts without a type.
 ///
 /// A type that accepts the bytes encodes the decoded key to the same bytes: a key has one encoding.
 enum KeyTarget {
@@ -46,7 +46,7 @@ enum KeyTarget {
     }
   }
 
-  /// False where the bytes are refused.
+  /// Reads the bytes as a key of a type. Returns false if they are refused.
   private static func takes<Key: KeyCodable>(_ input: RawSpan, _ bytes: [UInt8], as type: Key.Type) throws -> Bool {
     let key: Key
     do {
@@ -62,7 +62,7 @@ enum KeyTarget {
   }
 }
 
-/// What was written by the object floor can be read: an error is a failure.
+/// Runs a read of data that the object database has written, where an error is a failure.
 func objectsAgain<R>(_ body: () throws -> R) throws -> R {
   do {
     return try body()

@@ -2,7 +2,7 @@ import Foundation
 
 @testable import Varve
 
-/// Valid inputs of the targets of the object floor, built by its own writers.
+/// Builds valid inputs of the object database's targets with its own writers.
 enum ObjectInputs {
   static func key(_ random: inout SeededRandom) -> [UInt8] {
     let key: any KeyCodable =
@@ -51,7 +51,7 @@ enum ObjectInputs {
       let shapes = FuzzShapes()
       let coder = ValueCoder(.binary, binary: BinaryCoder(shapes: shapes))
       let (shape, row) = built { try encode(&random, coder) }
-      // The input has room for so many.
+      // The input can contain at most this many shapes and bytes.
       guard shapes.all.count < 8, shapes.all.allSatisfy({ $0.count < 256 }) else { continue }
       var input = [UInt8(shapes.all.count)]
       for shape in shapes.all { input += [UInt8(shape.count)] + shape }
@@ -172,7 +172,8 @@ enum ObjectInputs {
     return built { [UInt8](try encoder.encode(FuzzNode.random(&random))) }
   }
 
-  /// Written here: Foundation's encoder puts the entries of dictionaries in an order that no seed gives.
+  /// Returns a property list. It is not written by Foundation's encoder, which orders the entries of dictionaries
+  /// independently of the seed.
   static func propertyList(_ random: inout SeededRandom) -> [UInt8] {
     var writer = PropertyListWriter()
     let top = writer.add(FuzzNode.random(&random))

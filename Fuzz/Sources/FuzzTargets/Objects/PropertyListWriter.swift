@@ -3,11 +3,11 @@ import Foundation
 @testable import Varve
 @testable import VarveInspection
 
-/// Writes binary property lists, as `BinaryPropertyList` draws them.
+/// Writes binary property lists in the format that `BinaryPropertyList` documents.
 struct PropertyListWriter {
   private var objects: [[UInt8]] = []
 
-  /// The number of the object.
+  /// Adds an object, and returns its number.
   mutating func add(_ node: FuzzNode) -> UInt16 {
     switch node {
     case .null: return add([0x00])

@@ -1,6 +1,7 @@
 @testable import Varve
 
-/// Input: which family (1 byte, of which one bit counts), then a row: of `objects`, or of `metadata`.
+/// The target for the headers of rows. The input is the family (1 byte, of which one bit counts), then a row of
+/// `objects` or of `metadata`.
 enum RowHeaderTarget {
   static func read(_ input: RawSpan) throws {
     guard input.byteCount > 0 else { throw RowHeader.damaged("the input is empty") }

@@ -3,10 +3,12 @@ import Foundation
 @testable import Varve
 @testable import VarveInspection
 
-/// Input: how many shapes there are (1 byte, of which three bits count), each with its size (1) and its bytes; the
+/// The target for values of the binary coder.
+///
+/// The input is: number of shapes (1 byte, of which three bits count), each shape with its size (1) and its bytes; the
 /// number of the row's shape (1); and the row, as the binary coder writes it.
 ///
-/// The row is read without a type, by every one of several types, and moved to another catalog and back.
+/// The row is read without a type and as each of several types, and is moved to another catalog and back.
 enum ValueTarget {
   static func read(_ input: RawSpan) throws {
     guard let (shapes, shape, offset) = head(input) else { throw DatabaseError(.corruption, "the input ends early") }
@@ -42,7 +44,7 @@ enum ValueTarget {
     return (shapes, UInt32(shape), offset)
   }
 
-  /// What a type reads, and writes again, it reads as the same.
+  /// Checks that a value that a type reads and writes again is read as the same value.
   private static func read<T: Codable>(
     _ row: RawSpan, _ shape: UInt32, as type: T.Type, _ coder: ValueCoder
   ) throws {
@@ -52,7 +54,7 @@ enum ValueTarget {
     } catch let error as DatabaseError {
       return try check(error)
     }
-    // Of shapes of its own: those of the input may be damaged, or be those of other rows.
+    // The coder has its own shapes, because those of the input may be damaged or belong to other rows.
     let fresh = ValueCoder(.binary, binary: BinaryCoder(shapes: FuzzShapes()))
     let first = try objectsAgain { try fresh.encode(value) }
     let copy = try objectsAgain { try unsafe fresh.decode(type, from: first.bytes.span.bytes, shape: first.shape) }
@@ -60,7 +62,7 @@ enum ValueTarget {
     try require(first == second, "\(type): \(value) changed when it was written again")
   }
 
-  /// Moved into another catalog, a value has the same text.
+  /// Checks that a value has the same text after it was moved into another catalog.
   private static func move(_ row: [UInt8], _ shape: UInt32, _ shapes: FuzzShapes) throws {
     let here = InspectedCoding(shapes)
     let portable: PortableValue

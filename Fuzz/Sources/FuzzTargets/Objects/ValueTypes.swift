@@ -1,6 +1,6 @@
 import Foundation
 
-/// Types that rows are decoded as. Their fields have the names of `FuzzField`, so that random shapes fit.
+/// The types that rows are decoded as. Their fields have the names of `FuzzField`, so that random shapes fit.
 enum ValueTypes {
   static let all: [any (Codable & Sendable).Type] = [
     Loose.self, [Loose].self, Strict.self, Choice.self, [String: Loose].self, [Int: String].self, [[Int]].self,
@@ -8,7 +8,7 @@ enum ValueTypes {
     UInt128.self, Bool?.self,
   ]
 
-  /// Takes nearly everything, in any order.
+  /// A type that accepts nearly all fields, in any order.
   struct Loose: Codable, Sendable {
     var a: Int?
     var b: String?
@@ -49,7 +49,7 @@ struct FuzzName: CodingKey {
   init?(intValue: Int) { nil }
 }
 
-/// A random value of kinds, names and forms that rows have.
+/// A random value with the kinds, names and forms that rows have.
 indirect enum FuzzNode: Sendable {
   case null
   case bool(Bool)
@@ -76,7 +76,7 @@ indirect enum FuzzNode: Sendable {
     case 8: .map((0..<random.below(4)).map { ("\($0)" + text(&random), self.random(&random, depth: depth - 1)) })
     case 9: .list((0..<random.below(5)).map { _ in self.random(&random, depth: depth - 1) })
     case 10:
-      // Records of one shape.
+      // A list of records with one shape.
       .list((0..<random.below(8)).map { .record([(.a, .integer($0)), (.b, .string(text(&random)))]) })
     default:
       .record(
