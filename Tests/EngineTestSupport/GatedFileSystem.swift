@@ -1,14 +1,15 @@
 public import VarveEngine
 
-/// Wraps a file system so that its syncs pass a gate: while it is shut, a thread that syncs waits.
+/// A file system that forwards to another one and whose syncs pass a gate: while it is shut, a thread that syncs
+/// waits.
 ///
 /// Safe from any thread.
 public final class GatedFileSystem: FileSystem {
   private let base: any FileSystem
-  /// Where syncs of files wait.
+  /// The gate that syncs of files pass.
   public let syncs = Gate()
 
-  /// Wraps `base`, with the gate open.
+  /// Wraps `base`. The gate is open.
   public init(_ base: any FileSystem) { self.base = base }
 
   private func wrap(_ file: any File) -> any File { GatedFile(file, syncs) }
