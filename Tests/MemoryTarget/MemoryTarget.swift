@@ -36,7 +36,6 @@ import VarveEngine
 /// - `lives`: the microseconds for creating the families by one call, for an entry in each, for a flush, for a close,
 ///   for opening, and for a close of unflushed entries and opening after it; then the number of entries that were
 ///   found.
-/// then how many entries were found.
 @main
 struct MemoryTarget {
   static func main() throws {

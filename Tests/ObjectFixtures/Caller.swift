@@ -1,7 +1,7 @@
 import Dispatch
 
-/// A queue that can tell its own code from others: it shows whether code runs where it was called, or on a thread of
-/// the database.
+/// A queue that recognizes its own code: it shows whether code runs where it was called, or on a thread of the
+/// database.
 final class Caller: TaskExecutor {
   private static let key = DispatchSpecificKey<Bool>()
   private let queue = DispatchQueue(label: "caller")
