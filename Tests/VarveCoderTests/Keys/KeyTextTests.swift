@@ -5,7 +5,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Tests of keys as parts and as text, without their types.
+/// Keys as parts and as text, without knowing their types.
 struct KeyTextTests {
   private func text(_ key: some KeyCodable) throws -> String { KeyText.text(of: try key.encoded()) }
 
@@ -76,7 +76,7 @@ struct KeyTextTests {
     var random = SeededRandom(seed: seed)
     let style = Date.ISO8601FormatStyle()
     for _ in 0..<3_000 {
-      // The years are 1600 to 9999: Foundation's calendar is Julian for much earlier dates.
+      // The years 1600 to 9999: Foundation's calendar is Julian long before.
       let seconds = random.below(265_000_000_000) - 12_600_000_000
       let date = date(Double(seconds))
       guard date < Date(timeIntervalSinceReferenceDate: 252_423_993_600) else { continue }
