@@ -23,7 +23,7 @@ struct IndexColumnsTests {
     }
   }
 
-  /// Returns the columns of the entries, in the encoded form.
+  /// Returns the encoded columns of the entries, followed by as many bytes as a block header has.
   private static func content(_ entries: [IndexEntry], firstOffset: UInt64) -> ByteWriter {
     var builder = IndexColumnsBuilder()
     for entry in entries { builder.add(entry) }

@@ -35,8 +35,8 @@ struct CompactionSimulationTests {
     for (key, sequence) in expected { #expect(try simulator.newestSequence(of: key) == sequence, comment) }
   }
 
-  /// Writes random keys, and then as many overwrites. Returns the bytes written for each byte flushed, after each of
-  /// the two.
+  /// Writes random keys, and then as many overwrites. Returns the bytes written for each byte flushed: after the keys,
+  /// and after both.
   static func randomLoad(
     entries: Int, bytesPerMemtable: UInt64? = nil, checks: Bool = true
   ) throws -> (fill: Double, all: Double, CompactionSimulator) {
