@@ -11,7 +11,7 @@ struct TransactionLookTests {
 
   private static func engine(_ disk: any FileSystem) throws -> Engine {
     var options = SmallEngine.options(memtableSize: 256 << 10)
-    // No range tombstones are written, so each check reads the file.
+    // Cursors write no range tombstones, so that each check reads the file.
     options.deadRunMinimum = 0
     let executor = SteppedExecutor(seed: 7)
     let random = Mutex(SeededRandom(seed: 7))

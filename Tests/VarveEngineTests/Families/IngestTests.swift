@@ -123,7 +123,7 @@ struct IngestTests {
     do { try writer.commit() } catch { codes.append(error.code) }
     do { try stranger.commit() } catch { codes.append(error.code) }
     #expect(codes == [.conflict, .conflict])
-    // A cursor that saw the family before the ingestion must not affect it now.
+    // A run of dead keys that a cursor saw before the ingestion must not be covered now.
     let snapshot = engine.snapshot()
     let other = try engine.createFamily("g")
     let run = DeadRun(family: other.state, snapshot: snapshot, lower: Self.key(0), upper: Self.key(99))
