@@ -2,10 +2,10 @@ import EngineTestSupport
 
 @testable import VarveEngine
 
-/// Entries in memory, and a cell that makes moves fail.
+/// A sorted array of entries in memory, which can make moves of its iterators fail.
 final class EntryArray {
   let entries: [TextEntry]
-  /// Addresses of the bytes stay while the array lives.
+  /// Copies of the keys, whose addresses are stable as long as the array lives.
   let keys: [OwnedBytes]
   let values: [OwnedBytes]
   /// The number of moves after which one throws.
@@ -32,7 +32,7 @@ final class EntryArray {
   func internalKey(_ index: Int) -> InternalKey { InternalKey(keys[index].view, entries[index].trailer) }
 }
 
-/// Bytes with an address of their own.
+/// Bytes in memory of their own, at a stable address.
 final class OwnedBytes {
   private let writer: ByteWriter
   init(_ bytes: [UInt8]) {
@@ -69,10 +69,10 @@ extension TextEntry {
   }
 }
 
-/// The trivially right internal iterator: an index into a sorted array.
+/// An internal iterator that is simple enough to be obviously correct: an index into a sorted array.
 ///
-/// Views point into a scratch copy that is overwritten at each move, so that a caller that keeps one too long
-/// is detected.
+/// Views point into a scratch copy that is overwritten at each move, so that a caller that keeps a view too long is
+/// detected.
 struct ArrayIterator: OpenableIterator {
   let array: EntryArray
   private var index: Int?
@@ -132,19 +132,19 @@ struct ArrayIterator: OpenableIterator {
 }
 
 extension MergingIterator where Child == ArrayIterator {
-  /// A merge of arrays, one child each.
+  /// Creates a merge of arrays, with one child for each.
   init(_ sources: [[TextEntry]]) {
     self.init(capacity: sources.count)
     for source in sources { append(ArrayIterator(EntryArray(source))) }
   }
 }
 
-/// The entry an iterator stands on.
+/// Returns the entry that an iterator is at, or `nil` if it is not valid.
 func entry(_ iterator: borrowing some InternalIterator & ~Copyable) -> TextEntry? {
   iterator.isValid ? TextEntry(iterator.userKey, iterator.trailer, iterator.value) : nil
 }
 
-/// All entries of an iterator, from the first on and from the last on.
+/// Returns all entries of an iterator, iterated forward from the first and backward from the last.
 func scans(
   _ iterator: inout some InternalIterator & ~Copyable
 ) throws(EngineError) -> (forward: [TextEntry], backward: [TextEntry]) {

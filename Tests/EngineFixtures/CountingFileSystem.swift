@@ -2,7 +2,7 @@ import Synchronization
 
 @testable import VarveEngine
 
-/// A file system in memory that counts how many tables are open, and how often they are read.
+/// An in-memory file system that counts how many tables are open, and how often they are read.
 final class CountingFileSystem: FileSystem {
   fileprivate struct Counts: Sendable {
     var open = 0
@@ -15,14 +15,14 @@ final class CountingFileSystem: FileSystem {
   private let memory = MemoryFileSystem()
   private let counts = Mutex(Counts())
 
-  /// Tables whose file is open.
+  /// The number of tables whose file is open.
   var openCount: Int { counts.withLock { $0.open } }
-  /// The most that ever were.
+  /// The greatest number of tables that were open at the same time.
   var highestCount: Int { counts.withLock { $0.highest } }
-  /// How often one was opened.
+  /// The number of times that a table was opened.
   var openedCount: Int { counts.withLock { $0.opened } }
 
-  /// How often a table's file was read.
+  /// The number of reads of tables' files.
   var readCount: Int { counts.withLock { $0.read } }
 
   func createFile(_ path: String) throws(EngineError) -> any File { try memory.createFile(path) }
@@ -45,7 +45,7 @@ final class CountingFileSystem: FileSystem {
     onRead?()
   }
 
-  /// Has `body` called before each read of a table's file, on the reading thread.
+  /// Sets a function that is called before each read of a table's file, on the reading thread.
   func onRead(_ body: (@Sendable () -> Void)?) { counts.withLock { $0.onRead = body } }
 
   func lock(_ path: String) throws(EngineError) -> any FileLock { try memory.lock(path) }
@@ -61,7 +61,7 @@ final class CountingFileSystem: FileSystem {
   func supportsMapping(_ path: String) -> Bool { false }
 }
 
-/// Open until it goes, which is what holds a descriptor.
+/// An open file. It is counted as open until it is deallocated, as long as it would hold a file descriptor.
 private final class CountedFile: File {
   private let base: any File
   private let owner: CountingFileSystem

@@ -3,18 +3,18 @@ import Testing
 
 @testable import VarveEngine
 
-/// A small database with everything in it that can be damaged: two families, tables on two levels, a
-/// segment of the log that a recovery cut, one that follows it, and a MANIFEST of many edits.
+/// A small database with every structure that can be damaged: two families, tables on two levels, a log segment that
+/// a recovery cut, one that follows it, and a MANIFEST of many edits.
 struct DamageFixture {
   typealias Change = ModelDatabase.Change
 
-  /// How the database was left.
+  /// The way in which the database ended.
   enum Ending: CaseIterable {
-    /// By `close`.
+    /// `close` was called.
     case closed
-    /// By the death of the process, after commits that were synced, and some that were not.
+    /// The process died after commits of which some were synced and some were not.
     case killed
-    /// By the death of the process, without a sync since it was opened.
+    /// The process died, and no commit was synced since the database was opened.
     case killedUnsynced
   }
 
@@ -24,7 +24,7 @@ struct DamageFixture {
 
   var state: ModelDatabase.State { history.last?.state ?? ModelDatabase().state }
 
-  /// The content when all commits from `sequence` on are gone.
+  /// Returns the content without the commits from `sequence` on.
   func state(before sequence: UInt64) -> ModelDatabase.State {
     history.last { $0.sequence < sequence }?.state ?? ModelDatabase().state
   }
@@ -118,20 +118,20 @@ struct DamageFixture {
   }
 }
 
-/// What came of opening a database and reading all of it in every way.
+/// The result of opening a database and reading all of its content in every way.
 struct DamageOutcome {
-  /// The error of `Engine.open`; then nothing else was done.
+  /// The error of `Engine.open`. If it is set, the content was not read.
   var openError: EngineError?
-  /// Errors of reads.
+  /// The errors that reads threw.
   var readErrors: [EngineError] = []
-  /// An answer that is not what was written.
+  /// A description of a read that returned something else than what was written.
   var wrongAnswer: String?
   var faults: [VerificationReport.Fault] = []
 
-  /// Whether it is as if nothing had happened.
+  /// Whether no damage had any effect.
   var isSound: Bool { openError == nil && readErrors.isEmpty && wrongAnswer == nil && faults.isEmpty }
 
-  /// Opens read-only, reads what should be `state`, and verifies.
+  /// Opens the database read-only, reads its content, which should be `state`, and verifies the files.
   init(reading fileSystem: any FileSystem, expecting state: ModelDatabase.State, verifies: Bool = true) throws {
     let engine: Engine
     do throws(EngineError) {
@@ -147,7 +147,7 @@ struct DamageOutcome {
     try engine.close()
   }
 
-  /// Reads everything in every way, and compares it with what should be there.
+  /// Reads the content in every way, and compares it with the expected state.
   mutating func read(_ engine: Engine, _ state: ModelDatabase.State) {
     if engine.families.count != state.families.count { wrongAnswer = "\(engine.families.count) families" }
     for (name, rows) in state.families {

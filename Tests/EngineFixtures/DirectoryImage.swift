@@ -8,7 +8,7 @@ struct DirectoryImage: Equatable {
   static let directory = "/db"
   var files: [String: [UInt8]]
 
-  /// What is in a directory now.
+  /// Reads the present files of a directory.
   init(_ fileSystem: any FileSystem, at directory: String = directory) throws {
     files = [:]
     for name in try fileSystem.list(directory) {
@@ -18,7 +18,7 @@ struct DirectoryImage: Equatable {
     }
   }
 
-  /// A file system that holds just this.
+  /// Returns an in-memory file system with these files and no others.
   func makeFileSystem() throws -> MemoryFileSystem {
     let fileSystem = MemoryFileSystem()
     try fileSystem.createDirectory(Self.directory)
@@ -36,17 +36,17 @@ struct DirectoryImage: Equatable {
     try bytes.withByteView { (view) throws(EngineError) in try unsafe file.write(view.buffer, at: 0) }
   }
 
-  /// The one file whose name begins or ends so.
+  /// Returns the name of the one file with this prefix and suffix. Throws if there is not exactly one.
   func only(prefix: String = "", suffix: String = "") throws -> String {
     let names = files.keys.filter { $0.hasPrefix(prefix) && $0.hasSuffix(suffix) }
     guard names.count == 1 else { throw EngineError(.invalidArgument, "\(names) where one name was expected") }
     return names[0]
   }
 
-  /// The names with this end, sorted.
+  /// Returns the names with this suffix, sorted.
   func names(suffix: String) -> [String] { files.keys.filter { $0.hasSuffix(suffix) }.sorted() }
 
-  /// An environment on a file system whose background work is stepped, in an order drawn from `seed`.
+  /// Returns an environment whose background work is stepped, in an order drawn from `seed`.
   static func environment(_ fileSystem: any FileSystem, seed: UInt64 = 1) -> EngineEnvironment {
     let random = Mutex(SeededRandom(seed: seed))
     let clock = ManualClock()

@@ -3,9 +3,9 @@ import Synchronization
 
 @testable import VarveEngine
 
-/// A fixed script on a disk that fails at a chosen call, and the model of what it must hold.
+/// A fixed script on a disk that fails at a chosen call, and the model of what the database must hold.
 ///
-/// Everything runs on one thread: background jobs where the script steps them, time where it lets it pass.
+/// The script runs on one thread: it steps the background jobs and advances the clock itself.
 final class FaultScript {
   typealias Change = ModelDatabase.Change
 
@@ -14,7 +14,7 @@ final class FaultScript {
   let clock = ManualClock(1_000_000_000)
   private(set) var engine: Engine
   private(set) var model = ModelDatabase()
-  /// What was refused, in order.
+  /// The errors that were thrown, in order.
   var errors: [EngineError] = []
   private var random: SeededRandom
   private var number = 0
@@ -58,8 +58,8 @@ final class FaultScript {
 
   // MARK: - Steps
 
-  /// Writes, flushes, a compaction, families that come and go, batches of all durabilities; and
-  /// a reopening, where nothing failed before.
+  /// Runs the script: writes, flushes, a compaction, families that are created and dropped, batches of all
+  /// durabilities, and a reopening if no call failed before it.
   func run(reopens: Bool = false) {
     for step in 0..<36 {
       write([.process, .process, .power, .powerEvery(nanoseconds: 1_000_000), .process, .none][step % 6])
@@ -76,7 +76,7 @@ final class FaultScript {
     }
   }
 
-  /// One batch: in two families at least.
+  /// Writes one batch, to two families at least.
   private func write(_ durability: Durability) {
     number += 1
     var batch = WriteBatch()
@@ -84,7 +84,7 @@ final class FaultScript {
     for family in engine.families where family.name != "extra" || number % 2 == 0 {
       for _ in 0..<2 {
         let key = DamageFixture.key(random.below(40))
-        // Noise, so that memtables and segments fill up.
+        // Incompressible values, so that memtables and segments fill up.
         let start = random.below(Self.noise.count - 4_000)
         let value = Array(Self.noise[start..<start + 1_000 + random.below(3_000)])
         do throws(EngineError) { try batch.put(key, value, in: family) } catch { errors.append(error) }
@@ -96,7 +96,7 @@ final class FaultScript {
       model.write(changes)
     } catch {
       errors.append(error)
-      // It is visible; that it may be gone after a loss of power is another test's.
+      // The batch is visible. Another test covers its possible loss with the power.
       if error.code == .outcomeUnknown { model.write(changes) }
     }
   }
@@ -118,11 +118,11 @@ final class FaultScript {
   }
 
   private func reopenInScript() {
-    // What was not logged is lost where a close can't flush it.
+    // Commits that were not logged would be lost if the close could not flush them.
     attempt { () throws(EngineError) in try engine.flush() }
     guard errors.isEmpty else { return }
     attempt { () throws(EngineError) in try engine.close() }
-    // Fails where the fault says so; then the disk is well again, and an engine must open.
+    // The opening fails where the fault is; after the faults are cleared, an engine must open.
     while true {
       do throws(EngineError) {
         return try openAgain()
@@ -142,7 +142,7 @@ final class FaultScript {
     executor.runAll()
   }
 
-  /// Lets so much time pass that everything that waits to be tried again was.
+  /// Advances the clock so far that every delayed retry has run.
   func waitForRetries() {
     for _ in 0..<4 {
       clock.advance(6_000_000_000)
@@ -150,18 +150,19 @@ final class FaultScript {
     }
   }
 
-  /// The calls of a script that are made to fail in turn, of `count`: from scale 8 on each.
+  /// Returns the indexes of the calls, of `count`, that a suite makes fail one after another. From scale 8 on, it is
+  /// every call.
   static func sample(_ count: Int) -> [Int] {
     let stride = TestScale.value >= 8 ? 1 : max(1, count / (80 * TestScale.value))
     return Array(Swift.stride(from: 0, to: count, by: stride))
   }
 
-  /// How many calls of these kinds the script makes.
+  /// Returns how many calls of these kinds the script makes.
   static func callCount(_ kinds: Set<Fault.Kind>, mapsFiles: Bool, reopens: Bool = false, suffix: String = "") throws
     -> Int
   {
     let script = try FaultScript(MemoryFileSystem(), mapsFiles: mapsFiles)
-    // Never fails, and counts down.
+    // A fault that is never reached, and whose `skip` counts the calls.
     script.fileSystem.inject(Fault(kinds, pathSuffix: suffix, skip: 1_000_000))
     script.run(reopens: reopens)
     guard script.errors.isEmpty else { throw script.errors[0] }
@@ -170,13 +171,13 @@ final class FaultScript {
     return count
   }
 
-  /// Opens what was closed.
+  /// Opens the closed database again.
   func openAgain() throws(EngineError) {
     engine = try Engine.open(
       at: "/db", options: Self.options, environment: Self.environment(fileSystem, executors, clock))
   }
 
-  /// Closes, whatever that comes to, and opens on a disk that is well.
+  /// Closes the engine, ignores an error, and opens it on a disk without faults.
   func reopen() throws {
     try? engine.close()
     fileSystem.clear()
@@ -185,7 +186,7 @@ final class FaultScript {
 
   // MARK: - Checks
 
-  /// Every row that is not as in the model, by gets and by a scan.
+  /// Returns a description of every row that differs from the model, found by gets and by a scan.
   func mismatches() throws -> [String] {
     var found: [String] = []
     let names = engine.families.map(\.name).sorted()

@@ -2,8 +2,8 @@ import Synchronization
 
 @testable import VarveEngine
 
-/// A file system in memory that fails one operation that changes something, by count, and every one
-/// after it if it is asked to; and that writes down what was done.
+/// An in-memory file system that records its operations and makes one of those that change something fail, chosen by
+/// its number, and optionally every one after it.
 final class FaultyFileSystem: FileSystem {
   struct Control: Sendable {
     var operationCount = 0
@@ -73,7 +73,7 @@ private final class FaultyFile: File {
   }
   func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError) {
     do throws(EngineError) { try owner.step("write", path) } catch {
-      // A write that fails has often written a part.
+      // A real write that fails has often written a part of its bytes.
       let half = unsafe UnsafeRawBufferPointer(rebasing: bytes[..<(bytes.count / 2)])
       try unsafe base.write(half, at: offset)
       throw error

@@ -4,14 +4,14 @@ import Testing
 
 @testable import VarveEngine
 
-/// A writer whose background work is stepped, and followers of it, in one process.
+/// A writer whose background work is stepped, and its followers, in one process.
 struct FollowFixture {
   let path: String
   let fileSystem: any FileSystem
   let executor: SteppedExecutor
   let writer: Engine
 
-  /// Opens the writer. With small memtables and segments, so that both are used again soon.
+  /// Opens the writer. Its memtables and segments are small, so that both are reused soon.
   init(_ fileSystem: any FileSystem = MemoryFileSystem(), at path: String = "/db", seed: UInt64 = 1) throws {
     self.path = path
     self.fileSystem = fileSystem
@@ -37,7 +37,7 @@ struct FollowFixture {
       makeExecutor: { _ in executor })
   }
 
-  /// A follower on `fileSystem`, by default the writer's.
+  /// Opens a follower on `fileSystem`, by default that of the writer.
   func follow(
     _ fileSystem: (any FileSystem)? = nil, _ change: (inout EngineOptions) -> Void = { _ in }
   ) throws -> Follower {
@@ -48,7 +48,7 @@ struct FollowFixture {
       environment: Self.environment(fileSystem ?? self.fileSystem, SteppedExecutor(seed: 9), seed: 9))
   }
 
-  /// All rows of all families.
+  /// Returns all rows of all families.
   static func content(_ engine: Engine, _ snapshot: EngineSnapshot? = nil) throws -> [String: [[UInt8]: [UInt8]]] {
     var result: [String: [[UInt8]: [UInt8]]] = [:]
     for family in engine.families {
@@ -64,13 +64,13 @@ struct FollowFixture {
     return result
   }
 
-  /// Whether the follower, caught up, shows what the writer does.
+  /// Catches the follower up, and returns whether its content is that of the writer.
   func isSame(_ follower: Follower) throws -> Bool {
     let seen = try follower.catchUp()
     return try seen == writer.visibleSequence && Self.content(follower.engine) == Self.content(writer)
   }
 
-  /// Puts enough for several memtables and segments.
+  /// Writes enough entries for several memtables and segments.
   func fill(_ round: Int, in family: ColumnFamily? = nil) throws {
     for index in 0..<300 {
       let value = [UInt8](repeating: UInt8(truncatingIfNeeded: round &+ index), count: 700)

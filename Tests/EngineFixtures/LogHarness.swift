@@ -3,8 +3,8 @@ import Synchronization
 
 @testable import VarveEngine
 
-/// A log on a file system of a test's choice: appends batches that carry their number, and reads them
-/// back the way recovery does.
+/// A log on a file system that the test chooses: appends batches that contain their number, and reads them back in
+/// the way recovery does.
 final class LogHarness {
   static let directory = "/db"
   let fileSystem: any FileSystem
@@ -13,7 +13,7 @@ final class LogHarness {
   private(set) var appended: [(sequence: UInt64, position: LogPosition)] = []
   private var nextSequence: UInt64
 
-  /// Begins a log in a directory that may hold one already; recovers it first.
+  /// Begins a log in a directory. A log that exists there is recovered first.
   init(
     on fileSystem: any FileSystem, seed: UInt64 = 1, mapping: Bool = true, segmentSize: Int = 16 << 10,
     segmentSizeMaximum: Int? = nil,
@@ -54,7 +54,7 @@ final class LogHarness {
     nextSequence = firstSequence ?? (recovered?.sequences.last ?? 0) + 1
   }
 
-  /// Appends a batch of one entry whose value names its sequence.
+  /// Appends a batch of one entry whose value contains its sequence number.
   @discardableResult
   func append(valueSize: Int = 20) throws -> LogPosition {
     var batch = WriteBatch()
@@ -74,13 +74,13 @@ final class LogHarness {
     try writer.close(nextSequence: SequenceNumber(nextSequence), .beforeOpen)
   }
 
-  /// What recovery found.
+  /// The result of a recovery.
   struct Recovered {
     var outcome = LogRecovery.Outcome()
     var sequences: [UInt64] = []
   }
 
-  /// Replays the log of a directory. Each batch must hold what `append` wrote for its sequence.
+  /// Replays the log of a directory. Each batch must contain what `append` wrote for its sequence number.
   static func recover(
     _ fileSystem: any FileSystem, oldest: FileNumber, cuts: [FileNumber: LogRecovery.Cut] = [:]
   ) throws -> Recovered {
@@ -105,7 +105,7 @@ final class LogHarness {
   }
 }
 
-/// A counter that several threads may draw from.
+/// A counter that several threads may increment.
 final class Atomic64: Sendable {
   private let value: Atomic<UInt64>
   init(_ value: UInt64) { self.value = Atomic(value) }

@@ -10,7 +10,8 @@ import EngineTestSupport
   import Musl
 #endif
 
-/// A memtable that can't be wrong: a sorted array of entries, searched from the front.
+/// A model of a memtable, simple enough to be obviously correct: a sorted array of entries that is searched from its
+/// start.
 struct MemTableModel {
   struct Entry: Equatable, Comparable {
     var key: [UInt8]
@@ -18,7 +19,8 @@ struct MemTableModel {
     var value: [UInt8]
 
     static func < (left: Entry, right: Entry) -> Bool {
-      // Not the engine's own comparison, which is what is tested, and fast in unoptimised builds too.
+      // The engine's own comparison is not used because it is under test; `memcmp` is also fast in unoptimized
+      // builds.
       let order = unsafe memcmp(left.key, right.key, min(left.key.count, right.key.count))
       if order != 0 { return order < 0 }
       if left.key.count != right.key.count { return left.key.count < right.key.count }
@@ -28,7 +30,7 @@ struct MemTableModel {
 
   private(set) var entries: [Entry] = []
 
-  /// False if the entry is there already.
+  /// Inserts an entry. Returns false if the same entry exists already.
   mutating func insert(_ entry: Entry) -> Bool {
     let index = firstIndex(atOrAfter: entry)
     if index < entries.count && !(entry < entries[index]) { return false }
@@ -84,12 +86,12 @@ extension MemTableIterator {
   }
 }
 
-/// Families of keys that bring out different parts of the tree.
+/// Sets of keys, each of which exercises a different part of the tree.
 enum KeyFamily: String, CaseIterable, Sendable {
   case decimal, ascending, descending, binary, longPrefix, veryLongPrefix, zeroTails, fewKeys, oneKey, maximumBytes
   case mixedSizes, longest
 
-  /// How many entries make an interesting tree without a long test.
+  /// The number of entries that make the tree deep enough without a long test.
   var entryCount: Int { self == .longest ? 150 : 2_500 }
 
   func key(_ index: Int, _ random: inout SeededRandom) -> [UInt8] {

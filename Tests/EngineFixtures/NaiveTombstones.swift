@@ -2,7 +2,7 @@ import EngineTestSupport
 
 @testable import VarveEngine
 
-/// Range tombstones as a list that is looked through: the model of everything that is cleverer.
+/// A list of range tombstones that is searched linearly: the model of every faster structure.
 struct NaiveTombstones {
   struct Tombstone {
     let start: [UInt8]
@@ -20,12 +20,12 @@ struct NaiveTombstones {
     !key.lexicographicallyPrecedes(tombstone.start) && key.lexicographicallyPrecedes(tombstone.end)
   }
 
-  /// Keys of one or two bytes of a small alphabet: tombstones touch, nest and share bounds.
+  /// Draws a key of one or two bytes of a small alphabet, so that tombstones touch, nest and share bounds.
   static func key(_ random: inout SeededRandom) -> [UInt8] {
     (0..<(1 + random.below(2))).map { _ in UInt8(random.below(12)) }
   }
 
-  /// Every key that `key` can draw, and the empty one.
+  /// Every key that `key` can draw, and the empty key.
   static let allKeys: [[UInt8]] =
     [[]] + (0..<12).map { [$0] } + (0..<12).flatMap { first in (0..<12).map { [first, $0] } }
 

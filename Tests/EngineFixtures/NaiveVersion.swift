@@ -1,8 +1,8 @@
 @testable import VarveEngine
 
-/// A Version as a plain list of tables by level: every question is answered by a look at all of them.
+/// A Version as a plain list of tables by level, which answers every question by a search of all tables.
 struct NaiveVersion {
-  /// Level 0 newest first, the others in key order.
+  /// The tables of each level: level 0 newest first, the other levels in key order.
   var levels = [[TableMetadata]](repeating: [], count: Limits.levelCount)
 
   var all: [(level: Int, table: TableMetadata)] {
@@ -16,7 +16,7 @@ struct NaiveVersion {
     levels[level].sort(by: level == 0 ? TableMetadata.isNewerFirst : TableMetadata.isSmallerFirst)
   }
 
-  /// The tables of level 0 by sublevel, by comparing each with all older ones.
+  /// The tables of level 0 by sublevel, computed by a comparison of each table with all older ones.
   var sublevels: [[UInt64]] {
     var found: [[TableMetadata]] = []
     var levelOf: [FileNumber: Int] = [:]
@@ -30,14 +30,14 @@ struct NaiveVersion {
     return found.map { $0.sorted(by: TableMetadata.isSmallerFirst).map(\.number.value) }
   }
 
-  /// Whether a table may come to a level.
+  /// Returns whether a table may be added to a level.
   func hasRoom(for table: TableMetadata, level: Int) -> Bool {
     levels[level].allSatisfy {
       !$0.overlaps(table) || (level == 0 && ($0.isOlder(than: table) || table.isOlder(than: $0)))
     }
   }
 
-  /// What differs from a Version, in words; nil: nothing.
+  /// Returns a description of the first difference from a Version, or `nil` if there is none.
   func difference(from version: Version) -> String? {
     for level in 0..<Limits.levelCount {
       let tables = version.tables(level: level)
@@ -67,7 +67,7 @@ struct NaiveVersion {
     return nil
   }
 
-  /// What differs at a key and a range.
+  /// Returns a description of the first difference from a Version at a key and a range, or `nil` if there is none.
   func difference(from version: Version, at key: [UInt8], _ range: UserKeyRange) -> String? {
     for level in 1..<Limits.levelCount {
       let run = version.run(level)

@@ -31,23 +31,23 @@ final class ObservedEngine {
     for index in range { try engine.put(ObservedEngine.key(index), Array("value \(index) \(round)".utf8), in: family) }
   }
 
-  /// Keys in the order of their numbers.
+  /// Returns the key of a number. Keys sort in the order of their numbers.
   static func key(_ index: Int) -> [UInt8] {
     let digits = String(index)
     return Array(("key" + String(repeating: "0", count: max(0, 8 - digits.utf8.count)) + digits).utf8)
   }
 
-  /// Events that came too fast for the listener.
+  /// The number of events that were dropped because the listener was too slow.
   var droppedCount: UInt64 { engine.core.background.metrics.events.droppedCount }
 
-  /// Closes, and returns all events.
+  /// Closes the engine, and returns all events.
   func close() throws -> [EngineEvent] {
     try engine.close()
     return log.events
   }
 }
 
-/// Keeps all events.
+/// An event listener that keeps all events.
 final class EventLog: EventListener {
   private let list = Mutex<[EngineEvent]>([])
 

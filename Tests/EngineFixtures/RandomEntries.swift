@@ -1,20 +1,20 @@
 import EngineTestSupport
 
-/// Random keys of a certain shape, and random versions of them over several sources.
+/// A generator of random keys of a certain shape, and of random versions of them in several sources.
 struct RandomEntries {
   var random: SeededRandom
   let shape: Shape
   let keyCount: Int
 
-  /// The shapes that a choice of heads has to get right.
+  /// The shapes of keys that the choice of heads has to handle.
   enum Shape: CaseIterable {
-    /// Sixteen decimal digits: the first eight bytes are all alike.
+    /// Sixteen decimal digits, of which the first eight bytes are always the same.
     case digits
-    /// Up to twelve bytes of 0, 1 and 255: prefixes of one another, and heads of all ones.
+    /// Up to twelve bytes of 0, 1 and 255: keys that are prefixes of each other, and heads of all ones.
     case ends
-    /// Collections of different lengths of name, then digits.
+    /// Collection names of different lengths, followed by digits.
     case collections
-    /// A prefix longer than any that heads skip.
+    /// A prefix longer than the longest that heads skip.
     case longPrefix
   }
 
@@ -44,12 +44,13 @@ struct RandomEntries {
     return Array((String(repeating: "0", count: max(0, width - text.utf8.count)) + text).utf8)
   }
 
-  /// Entries with sequences from 1, each in one of `sourceCount` sources, `deletes` in 10 of them deletes.
+  /// Returns entries with sequences from 1, each in one of `sourceCount` sources; on average `deletes` of 10 are
+  /// deletes.
   mutating func sources(_ sourceCount: Int, entries count: Int, deletes: Int = 3) -> [[TextEntry]] {
     var sources = [[TextEntry]](repeating: [], count: sourceCount)
     var sequence: UInt64 = 0
     while sequence < count {
-      // Runs of neighbours in one source, as compacted levels have them, among lone entries.
+      // Runs of adjacent entries in one source, as compacted levels have them, mixed with single entries.
       let source = random.below(sourceCount)
       for _ in 0..<(random.oneIn(4) ? 8 : 1) where sequence < count {
         sequence += 1

@@ -1,6 +1,6 @@
 import VarveEngine
 
-/// Options with which a few thousand small entries reach tables, segments and compactions.
+/// Options with which a few thousand small entries are enough for tables, segments and compactions.
 enum SmallEngine {
   static func options(memtableSize: Int = 64 << 10) -> EngineOptions {
     var options = EngineOptions()

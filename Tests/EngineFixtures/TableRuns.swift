@@ -2,9 +2,9 @@ import EngineTestSupport
 
 @testable import VarveEngine
 
-/// Tables in memory and who opens them.
+/// A set of tables in memory, which also opens their readers.
 final class TableRuns: TableReaders, @unchecked Sendable {
-  // Sendable: filled before it is read, by one test.
+  // Sendable: one test fills it before it is read.
   private(set) var tables: [FileNumber: TestTable] = [:]
 
   func reader(_ table: TableMetadata) throws(EngineError) -> TableReader {
@@ -12,7 +12,7 @@ final class TableRuns: TableReaders, @unchecked Sendable {
     return known.reader
   }
 
-  /// A run of tables of about `tableSize` entries each, cut between keys.
+  /// Adds a run of tables of about `tableSize` entries each. No key has entries in two tables.
   func add(_ entries: [TextEntry], tableSize: Int) throws -> SortedRun {
     let sorted = entries.sorted(by: TextEntry.isInOrder)
     var run: [TableMetadata] = []

@@ -4,7 +4,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// A file that is an array of bytes, which tests change as they like.
+/// A file in memory whose bytes tests may change at will.
 final class ArrayFile: File, @unchecked Sendable {
   // Sendable: all access is under the lock.
   let path: String
@@ -55,7 +55,7 @@ final class ArrayFile: File, @unchecked Sendable {
   func close() {}
 }
 
-/// An entry as a model keeps it.
+/// An entry as the model keeps it.
 struct Entry: Hashable, CustomStringConvertible {
   var key: [UInt8]
   var sequence: UInt64
@@ -72,14 +72,14 @@ struct Entry: Hashable, CustomStringConvertible {
 }
 
 extension InternalIterator where Self: ~Copyable {
-  /// A copy of the entry; nil if the iterator is not valid.
+  /// A copy of the current entry, or `nil` if the iterator is not valid.
   var entry: Entry? {
     guard isValid, let kind = trailer.kind else { return nil }
     return Entry(key: userKey.bytes, sequence: trailer.sequence.value, kind: kind, value: value.bytes)
   }
 }
 
-/// A table in memory with the model of its entries.
+/// A table in memory, and the model of its entries.
 struct TestTable {
   let file: ArrayFile
   let entries: [Entry]
@@ -109,7 +109,7 @@ struct TestTable {
     try reader.entry(key, at: sequence)
   }
 
-  /// What a get must find.
+  /// Returns the entry that a get must find.
   func expected(_ key: [UInt8], at sequence: UInt64 = SequenceNumber.maximum.value) -> Entry? {
     entries.first { $0.key == key && $0.sequence <= sequence }
   }
@@ -126,7 +126,7 @@ extension TableReader {
 }
 
 extension TableOptions {
-  /// Blocks so small that a few entries make many.
+  /// Options with blocks so small that a few entries fill many of them.
   static var small: TableOptions {
     var options = TableOptions()
     options.blockSize = 256
@@ -136,7 +136,7 @@ extension TableOptions {
   }
 }
 
-/// How random keys look.
+/// The shapes of random keys.
 enum KeyShape: CaseIterable, Sendable {
   case decimal, random, nested, fixedWithPrefix
 
@@ -151,7 +151,7 @@ enum KeyShape: CaseIterable, Sendable {
     }
   }
 
-  /// Sorted entries without two of one internal key.
+  /// Returns sorted entries of which no two have the same internal key.
   func entries(_ count: Int, _ random: inout SeededRandom) -> [Entry] {
     let kinds: [EntryKind] = [.put, .put, .put, .delete, .singleDelete, .merge]
     var result: [Entry] = []

@@ -1,6 +1,6 @@
 @testable import VarveEngine
 
-/// Blocks whose bytes follow from their key, so that a pin on the wrong or a freed block shows.
+/// Blocks whose bytes are derived from their key, so that a pin of the wrong or of a freed block is detected.
 enum TestBlock {
   static func memory(_ key: BlockKey, _ count: Int) -> BlockMemory {
     guard let memory = try? BlockMemory.allocate(count) else { fatalError("no memory for a block of \(count) bytes") }
@@ -10,7 +10,7 @@ enum TestBlock {
 
   static func byte(_ key: BlockKey) -> UInt8 { UInt8(truncatingIfNeeded: key.cacheHash >> 17) }
 
-  /// Every 61st byte and the last one.
+  /// Returns whether every 61st byte and the last byte are those of the key.
   static func isIntact(_ view: ByteView, _ key: BlockKey) -> Bool {
     let byte = byte(key)
     for index in stride(from: 0, to: view.count, by: 61) where view[index] != byte { return false }

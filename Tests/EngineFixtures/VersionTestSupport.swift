@@ -1,8 +1,8 @@
 @testable import VarveEngine
 
-/// Makes tables and edits out of little, for the suites of this folder and of `Compaction`.
+/// Functions that create tables and edits from few arguments, for the suites of this folder and of `Compaction`.
 enum Make {
-  /// A table with textual bounds; `excluded` makes the upper one an excluded bound.
+  /// Creates a table with textual bounds; `excluded` makes the upper bound an excluded one.
   static func table(
     _ number: UInt64, _ smallest: String, _ largest: String, sequences: ClosedRange<UInt64> = 1...1,
     size: UInt64 = 1 << 20, excluded: Bool = false, entries: UInt64 = 1_000, tombstones: UInt64 = 0
@@ -31,7 +31,7 @@ enum Make {
     }
   }
 
-  /// A Version of tables by level.
+  /// Creates a Version from the tables of each level.
   static func version(_ levels: [Int: [TableMetadata]]) throws -> Version {
     var builder = VersionBuilder(.empty)
     for (level, tables) in levels { for table in tables { try builder.add(table, level: level) } }
@@ -45,7 +45,7 @@ enum Make {
   }
 }
 
-/// The code that `body` throws, or nil.
+/// Returns the code of the error that `body` throws, or `nil` if it throws none.
 func errorCode(_ body: () throws -> Void) -> EngineError.Code? {
   do { try body() } catch { return (error as? EngineError)?.code }
   return nil

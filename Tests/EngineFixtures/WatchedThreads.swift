@@ -1,7 +1,8 @@
 @testable import VarveEngine
 
-/// Threads of a test that all have to end: one that hangs is a failure that names it, and not a test that
-/// never ends.
+/// Threads of a test, all of which have to end.
+///
+/// A thread that hangs is reported as a problem with its name, so that the test itself ends.
 final class WatchedThreads: @unchecked Sendable {
   // Sendable: the arrays are touched only inside `monitor.withLock`.
   private let monitor = Monitor(conditionCount: 1)
@@ -10,7 +11,7 @@ final class WatchedThreads: @unchecked Sendable {
   private var problems: [String] = []
   private static let nanosecondsMaximum: UInt64 = 180_000_000_000
 
-  /// Starts a thread; what it throws is a problem.
+  /// Starts a thread. An error that it throws is a problem.
   func start(_ name: String, _ body: @escaping @Sendable () throws -> Void) {
     monitor.withLock { running.append(name) }
     let thread = EngineThread(name: name) { [self] in
@@ -24,10 +25,10 @@ final class WatchedThreads: @unchecked Sendable {
     monitor.withLock { threads.append(thread) }
   }
 
-  /// Adds a problem that a thread has found.
+  /// Adds a problem that a thread found.
   func report(_ problem: String) { monitor.withLock { problems.append(problem) } }
 
-  /// Returns when all threads have ended, or in three minutes, with all problems.
+  /// Waits until all threads have ended, or at most three minutes, and returns all problems.
   func finish() -> [String] {
     let clock = SystemClock()
     let deadline = clock.now() + Self.nanosecondsMaximum

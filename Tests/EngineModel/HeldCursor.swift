@@ -1,12 +1,12 @@
 import EngineTestSupport
 import VarveEngine
 
-/// A cursor of the engine and where it should stand.
+/// A cursor of the engine and its expected position.
 final class HeldCursor {
   var cursor: EngineCursor
-  /// The rows that it should show, in order.
+  /// The rows that the cursor should return, in order.
   private let rows: ArraySlice<ModelDatabase.Row>
-  /// The index of the row that it should stand on; nil: on none.
+  /// The index of the row that the cursor should be at, or `nil` if it should not be valid.
   private var position: Int?
 
   init(_ cursor: consuming EngineCursor, _ rows: ArraySlice<ModelDatabase.Row>) {
@@ -38,7 +38,7 @@ final class HeldCursor {
     position = index > rows.startIndex ? index - 1 : nil
   }
 
-  /// One step. Requires: the cursor stands on a row.
+  /// Moves the cursor by one row. Requires: the cursor is at a row.
   func step(forward: Bool) throws {
     guard let position else { fatalError("a step needs a row to begin from: ask isPlaced first") }
     if forward { try cursor.next() } else { try cursor.previous() }
@@ -46,7 +46,7 @@ final class HeldCursor {
     self.position = rows.indices.contains(next) ? next : nil
   }
 
-  /// What is wrong with where the cursor stands; nil: nothing.
+  /// Returns a description of the difference between the cursor and its expected position, or `nil` if there is none.
   func mismatch() -> String? {
     guard let position else {
       return cursor.isValid ? "the cursor stands on \(brief(cursor.keyBytes)) instead of on no row" : nil
@@ -63,7 +63,7 @@ final class HeldCursor {
   }
 }
 
-/// Bytes for a message: in hexadecimal digits, and no more than the first 24.
+/// Returns at most the first 24 bytes in hexadecimal digits, for a message.
 func brief(_ bytes: [UInt8]?) -> String {
   guard let bytes else { return "nothing" }
   let digits = bytes.prefix(24).map { byte in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()

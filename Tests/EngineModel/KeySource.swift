@@ -1,8 +1,8 @@
 import EngineTestSupport
 
-/// Keys and values that meet each other often, and the bounds of what is allowed.
+/// A generator of keys and values that collide often and reach the limits of their sizes.
 struct KeySource {
-  /// Keys are numbers below this, prefixed with one of a few prefixes.
+  /// Keys are numbers below this bound, after one of a few prefixes.
   private let spread: Int
   private let valueSizeUsual: Int
   private static let prefixes: [[UInt8]] = [
@@ -21,16 +21,16 @@ struct KeySource {
 
   func key(_ random: inout SeededRandom) -> [UInt8] {
     if random.oneIn(3_000) { return Self.longest(random.below(3)) }
-    // Few keys with many versions.
+    // A few keys get many versions.
     if random.oneIn(12) { return Self.hot[random.below(Self.hot.count)] }
     let number = random.below(spread)
     var key = prefix(&random) + [UInt8(number >> 8), UInt8(number & 0xff)]
-    // Keys that are prefixes of each other.
+    // Some keys are prefixes of each other.
     if random.oneIn(8) { key.append(UInt8(random.below(2)) &* 0xff) }
     return key
   }
 
-  /// One of three keys of the greatest size, which differ in their last bytes only.
+  /// Returns one of three keys of the greatest size, which differ only in their last bytes.
   static func longest(_ index: Int) -> [UInt8] {
     var key = [UInt8](repeating: 0x61, count: keySizeMaximum)
     key[keySizeMaximum - 1] = UInt8(index)
@@ -45,7 +45,7 @@ struct KeySource {
     case 20..<200: size = 0
     default: size = random.below(valueSizeUsual)
     }
-    // Compressible in parts: a random word, again and again.
+    // Partly compressible: one random word, repeated.
     let word = random.next()
     return (0..<size).map { index in
       UInt8(truncatingIfNeeded: (word &+ UInt64(index >> 6)) >> (UInt64(index & 7) * 8))

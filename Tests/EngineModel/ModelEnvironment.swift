@@ -2,15 +2,15 @@ import EngineTestSupport
 import Synchronization
 import VarveEngine
 
-/// What a run's engines take from the world: files in memory and, in stepped runs, a clock, random
-/// numbers and background work that come from the seed alone.
+/// The environment of a run's engines: files in memory and, in stepped runs, a clock, random numbers and background
+/// work that depend on the seed alone.
 final class ModelEnvironment: Sendable {
   enum Execution: String, Sendable {
     case stepped, threads
   }
 
   let environment: EngineEnvironment
-  /// Looks at the content around the jobs of stepped runs.
+  /// The check of the content before and after the jobs of stepped runs.
   let watch: ContentWatch
   private let clock: ManualClock
   private let current: CurrentExecutor
@@ -25,12 +25,14 @@ final class ModelEnvironment: Sendable {
     func next() -> UInt64 { random.withLock { $0.next() } }
   }
 
-  /// `usesMapping`: whether the file system maps files, so that the log is stored through a mapping. Only
-  /// stepped runs go without. `watchOneIn`: the content is looked at around one job in so many.
+  /// Creates an environment.
+  ///
+  /// `usesMapping` is whether the file system maps files, so that the log is stored through a mapping. Only stepped
+  /// runs use false. `watchOneIn`: the content is compared before and after one job in so many.
   init(_ execution: Execution, seed: UInt64, usesMapping: Bool = true, watchOneIn: Int) {
     let watch = ContentWatch(seed: seed, oneIn: watchOneIn)
     self.watch = watch
-    // Not at zero, where a clock looks as if it had not been asked yet.
+    // The clock does not start at 0, which would look like a clock that was not read yet.
     let clock = ManualClock(1_000_000_000)
     let current = CurrentExecutor()
     self.clock = clock
@@ -51,7 +53,7 @@ final class ModelEnvironment: Sendable {
     }
   }
 
-  /// Lets time pass and, if asked for, runs one job. Does nothing where threads do the work.
+  /// Advances the clock, and runs one job if `step` is true. Does nothing if threads do the background work.
   func tick(step: Bool) {
     guard let executor = current.executor.withLock({ $0 }) else { return }
     clock.advance(1_000_000)

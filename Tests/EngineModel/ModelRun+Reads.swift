@@ -3,7 +3,7 @@ import EngineTestSupport
 @testable import VarveEngine
 
 extension ModelRun {
-  /// One read of the newest state, or of a snapshot.
+  /// Reads once from the newest state or from a snapshot, and compares the result.
   func read(_ kind: OperationKind, _ family: Family, _ snapshot: HeldSnapshot?) throws {
     let state = snapshot?.model ?? model.state
     let key = drawKey()
@@ -57,7 +57,7 @@ extension ModelRun {
 
   // MARK: - Cursors
 
-  /// A cursor that is made, moved a few times, and gone.
+  /// Creates a cursor, moves it a few times, and releases it.
   func scan() throws {
     let family = drawFamily()
     note(.cursor, family)
@@ -81,7 +81,8 @@ extension ModelRun {
     if cursors.isEmpty { try holdCursor() }
     let cursor = cursors[random.below(cursors.count)]
     note(.moveHeldCursor)
-    // The view of a cursor may be taken back at any time: it shows the same entry, and continues from there.
+    // The engine may take a cursor's view back at any time: the cursor still returns the same entry, and continues
+    // from it.
     if random.oneIn(3) {
       engine.core.background.cursors.takeBack(age: UInt64(random.below(3)))
       for held in cursors {
@@ -110,8 +111,8 @@ extension ModelRun {
     }
   }
 
-  /// A seek where the cursor stands nowhere, and else sometimes; then steps whose direction changes now
-  /// and then.
+  /// Seeks if the cursor is not at a row, and otherwise with a chance of one in three. Then takes steps in a
+  /// direction that changes from time to time.
   private func move(_ cursor: HeldCursor) throws {
     if !cursor.isPlaced || random.oneIn(3) {
       switch random.below(6) {

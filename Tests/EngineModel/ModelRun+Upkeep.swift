@@ -40,7 +40,7 @@ extension ModelRun {
     model.createFamily(families[families.count - 1].model)
   }
 
-  /// Drops a family; cursors over it go on, and its handle is kept to see that it is refused.
+  /// Drops a family. Its open cursors stay usable, and its handle is kept to check that it is refused.
   func dropFamily() throws {
     if families.count == 1 { try createFamily() }
     let family = families.remove(at: 1 + random.below(families.count - 1))
@@ -74,7 +74,7 @@ extension ModelRun {
       model.createFamily(family.model)
       putCounts[family.model] = nil
     }
-    // Of commits that were not logged, and of empty ones, a clean close leaves the sequence, too.
+    // A clean close keeps the sequence numbers of commits that were not logged and of empty ones, too.
     let visible = engine.visibleSequence
     try require(
       visible == lastSequence, "the last sequence is \(visible.value) after reopening instead of \(lastSequence.value)")
@@ -87,7 +87,7 @@ extension ModelRun {
     cursors = []
   }
 
-  /// Every row of every family, forwards.
+  /// Compares every row of every family by a forward scan.
   func compareAll() throws {
     for family in families {
       let cursor = HeldCursor(try engine.cursor(in: family.engine), rows(model.state, family))

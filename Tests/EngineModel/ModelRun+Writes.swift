@@ -21,7 +21,7 @@ extension ModelRun {
     try check(sequence, entryCount: 1)
   }
 
-  /// Of a key that was put once; one is put first where none is there.
+  /// Deletes a key that was put once by a single delete; puts one first if there is none.
   func singleDelete() throws {
     let family = drawFamily()
     guard let key = drawKeyPutOnce(family) else { return try put() }
@@ -78,7 +78,7 @@ extension ModelRun {
   }
 
   func writeBatch() throws {
-    // Some hold more than a quarter of a memtable, some nothing.
+    // Some batches take more than a quarter of a memtable, and some are empty.
     let count = random.oneIn(200) ? 300 + random.below(600) : random.below(12)
     var batch = WriteBatch()
     var changes: [ModelDatabase.Change] = []
@@ -89,7 +89,7 @@ extension ModelRun {
     try check(sequence, entryCount: count)
   }
 
-  /// Adds one change to a batch.
+  /// Adds one random change to a batch.
   private func addDrawn(to batch: inout WriteBatch) throws -> ModelDatabase.Change {
     let family = drawFamily()
     let key = drawKey()
@@ -116,15 +116,16 @@ extension ModelRun {
 
   // MARK: - What was written
 
-  /// Applies a commit to the model, and counts what single deletes must know.
+  /// Applies a commit to the model, and updates the counts of puts that decide which keys single deletes may remove.
   func apply(_ changes: [ModelDatabase.Change]) {
     model.write(changes)
     for change in changes {
       switch change {
       case .put(let family, let key, _): putCounts[family, default: [:]][key, default: 0] += 1
-      // A value that operands were folded into is never one put.
+      // A merged value never counts as one put.
       case .merge(let family, let key, _, _): putCounts[family, default: [:]][key, default: 0] += 2
-      // A key that `delete` removes is not for single deletes, until a range delete has taken all of it.
+      // A key that `delete` removed may not be removed by a single delete, until a range delete has removed all of
+      // its versions.
       case .delete(let family, let key): putCounts[family, default: [:]][key, default: 0] += 2
       case .singleDelete(let family, let key): putCounts[family]?[key] = nil
       case .deleteRange(let family, let lower, let upper):
@@ -138,11 +139,11 @@ extension ModelRun {
   private func drawKeyPutOnce(_ family: Family) -> [UInt8]? {
     let keys = (putCounts[family.model] ?? [:]).filter { $0.value == 1 }.keys
     guard !keys.isEmpty else { return nil }
-    // A dictionary's order differs from run to run.
+    // Sorted, because the order of a dictionary differs from run to run.
     return keys.sorted { $0.lexicographicallyPrecedes($1) }[random.below(keys.count)]
   }
 
-  /// Mostly narrow, now and then nearly everything.
+  /// Draws a range: usually a narrow one, and occasionally nearly all keys.
   private func drawRange() -> ([UInt8], [UInt8]) {
     let first = drawKey()
     let isWide = random.oneIn(3) || first.count == KeySource.keySizeMaximum
@@ -165,7 +166,7 @@ extension ModelRun {
     }
   }
 
-  /// Sequences go up by one an entry; an empty batch takes one, too.
+  /// Checks the sequence of a commit: it grows by one for each entry, and by one for an empty batch.
   private func check(_ sequence: SequenceNumber, entryCount: Int) throws {
     let wanted = SequenceNumber(lastSequence.value + UInt64(max(entryCount, 1)))
     lastSequence = sequence
@@ -180,7 +181,7 @@ extension ModelRun {
 
   // MARK: - What must be refused
 
-  /// Something over a limit, or for a family that is gone: an error of the right code, and no change.
+  /// Writes something over a limit or to a dropped family, which must throw the right code and change nothing.
   func refusal() throws {
     let family = drawFamily()
     let choice = random.below(dropped.isEmpty ? 5 : 8)
@@ -206,7 +207,7 @@ extension ModelRun {
     try require(found == model.state.get(family.model, key), "a refused write changed \(brief(key))")
   }
 
-  /// A batch that refused an entry holds what it held before, and can be written.
+  /// Checks that a batch that refused an entry still has its earlier entries, and can be written.
   private func refuseInBatch(_ family: Family, _ key: [UInt8], _ tooLong: [UInt8], isKey: Bool) throws {
     var batch = WriteBatch()
     let value = source.value(&random)
@@ -238,7 +239,7 @@ extension ModelRun {
       try expect(.familyDropped) { () throws(EngineError) in _ = try engine.get(key, in: gone) }
       try expect(.familyDropped) { () throws(EngineError) in _ = try engine.cursor(in: gone) }
     default:
-      // Whole or not at all: the entry for the family that exists isn't written either.
+      // A batch is atomic: the entry for the family that exists is not written either.
       try expect(.familyDropped) { () throws(EngineError) in
         var batch = WriteBatch()
         try batch.put(key, [1, 2, 3], in: family.engine)

@@ -1,24 +1,24 @@
 import EngineTestSupport
 import VarveEngine
 
-/// Something that the engine did and the model did not.
+/// An error that describes a difference between the engine and the model.
 struct ModelMismatch: Error, CustomStringConvertible {
   let description: String
 }
 
-/// One run: the operations of a seed on an engine and on the model, every answer compared.
+/// A run of the model suite: the operations of a seed on an engine and on the model, with every result compared.
 ///
-/// The families of the model have the engine's ids in their names: a name that is dropped and made again
-/// is another family. The program's order is that of one thread; what the engine does on others is not
-/// visible in any answer.
+/// The model's families have the engine's identifiers in their names: a family that is created again under the same
+/// name is another family. The program is single-threaded; the engine's work on other threads does not affect any
+/// result.
 final class ModelRun {
-  /// A family of the engine and what the model calls it.
+  /// A family of the engine and its name in the model.
   struct Family {
     let engine: ColumnFamily
     let model: String
-    /// How the family's operands are folded; nil: it takes none.
+    /// The rule of the family's merge operands, or `nil` if it accepts none.
     let rule: MergeRule?
-    /// Whether it is empty after a reopen.
+    /// Whether the family is emptied when the database is opened.
     var isVolatile = false
   }
 
@@ -27,7 +27,7 @@ final class ModelRun {
     let model: ModelDatabase.State
   }
 
-  /// One of the last operations, to be shown where something goes wrong.
+  /// One of the last operations, which is printed when a check fails.
   struct TraceEntry {
     let step: Int
     let kind: OperationKind
@@ -36,13 +36,14 @@ final class ModelRun {
     var note = 0
   }
 
-  /// Of the background's jobs, one in so many is looked at: each would take several times as long.
+  /// The content is compared before and after one background job in so many; a check of each would make runs several
+  /// times as long.
   static let watchOneIn = 8
 
   let seed: UInt64
   let stepCount: Int
   let world: ModelEnvironment
-  /// Whether some commits are not logged.
+  /// Whether some commits are not written to the log.
   let hasUnlogged: Bool
   var random: SeededRandom
   var model = ModelDatabase()
@@ -57,8 +58,8 @@ final class ModelRun {
     didSet { world.watch.setSnapshots(snapshots.map(\.engine)) }
   }
   var cursors: [HeldCursor] = []
-  /// How often each key was put since it was last removed, by family: single deletes are for those that were
-  /// put once.
+  /// For each family, how often each key was put since it was last removed. Single deletes are only for keys that
+  /// were put once.
   var putCounts: [String: [[UInt8]: Int]] = [:]
   var lastSequence = SequenceNumber(0)
   var familyIDMaximum: FamilyID = 0
@@ -81,7 +82,7 @@ final class ModelRun {
     world.watch.attach(engine)
   }
 
-  /// Everything small, so that everything happens often.
+  /// Draws options with small limits, so that flushes and compactions are frequent.
   static func drawOptions(_ random: inout SeededRandom) -> EngineOptions {
     var options = EngineOptions()
     options.memtableSize = [64 << 10, 64 << 10, 100_000][random.below(3)]
@@ -92,12 +93,12 @@ final class ModelRun {
     options.logSegmentSize = [64 << 10, 128 << 10, 1 << 20][random.below(3)]
     options.backgroundThreads = 1 + random.below(3)
     options.mergeOperators = [ChainOperator()]
-    // What a cursor has the engine cover takes a sequence of its own: `DeadRunModelTests`.
+    // A range tombstone that a cursor lets the engine write takes a sequence number: `DeadRunModelTests` covers it.
     options.deadRunMinimum = 0
     return options
   }
 
-  /// Runs all steps; what is thrown names seed, step and the last operations.
+  /// Runs all steps. An error that is thrown contains the seed, the step and the last operations.
   func run() throws {
     do {
       var mix = OperationMix(&random)
@@ -151,7 +152,7 @@ final class ModelRun {
 
   // MARK: - Noting and checking
 
-  /// Counts an operation and keeps it for the message of a failure.
+  /// Counts an operation, and keeps it for the message of a failure.
   func note(_ kind: OperationKind, _ family: Family? = nil, _ key: [UInt8]? = nil, _ note: Int = 0) {
     counts[kind] += 1
     if trace.count == 40 { trace.removeFirst(20) }
@@ -169,7 +170,7 @@ final class ModelRun {
     return (["the last operations:"] + lines).joined(separator: "\n")
   }
 
-  /// The rows of a family in a state of the model: none where the family came later.
+  /// Returns the rows of a family in a state of the model; none if the family was created later.
   func rows(
     _ state: ModelDatabase.State, _ family: Family, _ bounds: CursorBounds = .all
   ) -> ArraySlice<ModelDatabase.Row> {

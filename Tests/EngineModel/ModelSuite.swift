@@ -10,7 +10,7 @@ import VarveEngine
   import Musl
 #endif
 
-/// Runs of the model, each of a seed of its own.
+/// The runs of the model suite, each with its own seed.
 enum ModelSuite {
   private static let stepCount = TestScale.atMost(25_000)
   private static let runCount = 20
@@ -38,7 +38,7 @@ enum ModelSuite {
       "model (\(execution.rawValue)): seeds \(seeds), \(counts.total) operations in \(Int(elapsed)) s,",
       "\(Int(Double(counts.total) / elapsed)) a second,",
       "content compared around \(installCount) changes of tables")
-    // The mix is drawn run by run: only many runs together have some of everything.
+    // The mix of operations is drawn for each run: only many runs together contain enough of each kind.
     guard chosen == nil, TestScale.isWhole else { return }
     #expect(execution == .threads || installCount >= 1_000)
     for kind in OperationKind.allCases {

@@ -1,14 +1,15 @@
 import EngineTestSupport
 
-/// The kinds of operations of the model suite. Each is counted where it happens, and each must be at
-/// least one in a hundred of all.
+/// The kinds of operations of the model suite.
+///
+/// Each is counted when it is performed, and must be at least one in a hundred of all.
 enum OperationKind: Int, CaseIterable {
   case put, delete, singleDelete, deleteRange, merge, batch, putStamped, get, multiGet, contains, withValue
   case cursor, holdCursor, moveHeldCursor
   case takeSnapshot, readSnapshot, releaseSnapshot
   case sync, flush, compact, createFamily, dropFamily, reopen, refusal
 
-  /// How often the kind is drawn, relative to the others.
+  /// The weight with which the kind is drawn, relative to the others.
   fileprivate var weight: Int {
     switch self {
     case .put: 240
@@ -37,14 +38,15 @@ enum OperationKind: Int, CaseIterable {
 
 /// The mix of operations of one phase of a run.
 ///
-/// With upkeep evenly spread, no memtable would ever fill by itself, and no cursor would live long. So
-/// half of the stretches have none of it, and each leaves a few other kinds out, or has more of them.
+/// If upkeep operations were spread evenly, no memtable would ever fill by itself, and no cursor would live long. So
+/// half of the phases have none of them, and each phase draws the other kinds with a quarter, the whole or three
+/// times their weight.
 struct OperationMix {
-  /// Kinds below the sums of the weights.
+  /// The running sums of the weights, from which a kind is drawn.
   private var sums: [Int] = []
-  /// One job of the background is stepped before one operation in so many; 0: none.
+  /// The number of operations for which one background job is stepped, or 0 for none.
   let stepInterval: Int
-  /// How many operations the mix is used for.
+  /// The number of operations that the mix is used for.
   let length: Int
 
   init(_ random: inout SeededRandom) {
@@ -54,7 +56,6 @@ struct OperationMix {
       if kind.isUpkeep {
         total += isCalm ? 0 : kind.weight
       } else {
-        // A quarter, the whole, or three times the weight.
         total += kind.weight * [1, 4, 4, 12][random.below(4)] / 4
       }
       sums.append(total)
@@ -72,7 +73,7 @@ struct OperationMix {
   }
 }
 
-/// How often each kind happened.
+/// The number of times that each kind was performed.
 struct OperationCounts {
   private var counts = Array(repeating: 0, count: OperationKind.allCases.count)
 

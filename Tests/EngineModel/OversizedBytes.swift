@@ -6,8 +6,8 @@
   import Musl
 #endif
 
-/// A value one byte above the limit, in address space that is never touched: the limit is checked before a byte
-/// is read.
+/// A value one byte larger than the limit, in address space that is never touched: the limit is checked before any
+/// byte is read.
 ///
 /// # Safety
 /// The mapping lives as long as the object, and the span does not leave `withSpan`.

@@ -6,27 +6,29 @@
   internal import Musl
 #endif
 
-/// A program that writes eight-byte numbers to its standard output, started by `posix_spawn`.
+/// A child process that writes eight-byte numbers to its standard output, started by `posix_spawn`.
 ///
-/// Belongs to one thread.
+/// Not thread-safe: an instance is used by one thread.
 public final class ChildProcess {
   private let identifier: pid_t
   private let output: CInt
   private var rest: [UInt8] = []
   private var isReaped = false
 
-  /// What kept a program from being started.
+  /// The error that is thrown if a program cannot be started.
   public struct Failure: Error, CustomStringConvertible {
-    /// The call and its error.
+    /// The system call that failed and its error number.
     public let description: String
   }
 
-  /// Starts a program with an empty environment, but for `environment` and what a sanitizer's run hands down. One that was built
-  /// beside the running tests is at `built`.
+  /// Starts a program.
+  ///
+  /// Its environment is empty except for `environment` and the variables that a sanitizer run needs (`handedDown`).
+  /// `built` returns the path of a program that was built next to the running tests.
   public init(_ program: String, _ arguments: [String], environment added: [String] = []) throws {
     var ends: [CInt] = [0, 0]
     guard unsafe pipe(&ends) == 0 else { throw Failure(description: "no pipe: error \(errno)") }
-    // Another child that is started now must not keep this pipe open.
+    // A child process that starts concurrently must not keep this pipe open.
     for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
     var actions = unsafe posix_spawn_file_actions_t()
     unsafe posix_spawn_file_actions_init(&actions)
@@ -59,7 +61,7 @@ public final class ChildProcess {
     close(output)
   }
 
-  /// The path of a program that was built beside the running tests.
+  /// Returns the path of a program that was built next to the running tests.
   public static func built(_ name: String) throws -> String {
     #if canImport(Darwin)
       let path = CommandLine.arguments[0]
@@ -75,7 +77,7 @@ public final class ChildProcess {
     return path.split(separator: "/", omittingEmptySubsequences: false).dropLast().joined(separator: "/") + "/" + name
   }
 
-  /// The next number; nil where the program ended.
+  /// Reads the next number. Returns `nil` at the end of the output, when the program has ended.
   public func nextNumber() -> UInt64? {
     while rest.count < 8 {
       var buffer = [UInt8](repeating: 0, count: 4096)
@@ -88,13 +90,13 @@ public final class ChildProcess {
     return rest[..<8].reversed().reduce(0) { $0 << 8 | UInt64($1) }
   }
 
-  /// Kills by SIGKILL. True if that is what the program died of.
+  /// Kills the program with SIGKILL and waits for it. Returns true if SIGKILL was the cause of its end.
   public func killAndWait() -> Bool {
     kill(identifier, SIGKILL)
     return wait() & 0x7f == SIGKILL
   }
 
-  /// Waits for the end. True if the program ended by itself, with status 0.
+  /// Waits until the program ends. Returns true if it exited by itself with status 0.
   public func succeeds() -> Bool { wait() == 0 }
 
   private func wait() -> CInt {

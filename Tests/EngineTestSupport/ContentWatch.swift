@@ -1,21 +1,25 @@
 internal import Synchronization
 public import VarveEngine
 
-/// Sees that background work changes nothing that a reader can see: the content of every family, at the newest
-/// sequence and at each snapshot, is the same before and after a flush, a compaction or a move is installed.
+/// Checks that background work never changes what a reader can see.
 ///
-/// Content is keys and values, hashed. It is read around a step of the background (`SteppedExecutor`), while
-/// there are no writes. The content of a snapshot must never change, so it is hashed once before, and again
-/// after each install that is looked at; the newest is hashed before a step only where something was written
-/// since. Where that is too slow one step in so many is looked at, drawn from the seed.
+/// The content of every family, at the newest sequence and at each snapshot, must be the same before and after a
+/// flush, a compaction or a move is installed.
+///
+/// The content is a hash of all keys and values. It is read before and after a step of the background work
+/// (`SteppedExecutor`), while there are no writes. The content at a snapshot must never change, so it is hashed once
+/// before a step, and again after each install that is checked; the newest state is hashed before a step only if
+/// something was written since the last one. A test for which this is too slow checks one step in `oneIn`, drawn from
+/// the seed.
 ///
 ///     let watch = ContentWatch(seed: seed, oneIn: 8)
 ///     let executor = SteppedExecutor(seed: seed, clock: clock, watch: watch)
 ///     watch.attach(engine)
 ///
 /// # Concurrency
-/// Called by the one thread that steps. Reads go through the public interface, all of them at snapshots, so that the
-/// engine learns nothing from them (`deadRunMinimum`), and hold nothing afterwards.
+/// Called by the one thread that steps. Reads use the public interface and are always made at a snapshot, so that the
+/// engine does not note runs of dead keys that they pass (`deadRunMinimum`). No snapshot or cursor is kept
+/// afterwards.
 public final class ContentWatch: Sendable {
   private struct State {
     var random: SeededRandom
@@ -24,11 +28,11 @@ public final class ContentWatch: Sendable {
     var known: [Location: UInt64] = [:]
     var installCount = 0
     var problem: String?
-    /// A step that a step makes is part of it.
+    /// True while a step is checked. A step that runs inside another step counts as part of it.
     var isLooking = false
   }
 
-  /// A family at a point in time.
+  /// A family at a sequence number.
   private struct Location: Hashable {
     let family: FamilyID
     let sequence: SequenceNumber
@@ -37,13 +41,13 @@ public final class ContentWatch: Sendable {
   private let oneIn: Int
   private let state: Mutex<State>
 
-  /// Looks at one step in `oneIn`.
+  /// Creates a watch that checks one step in `oneIn`, drawn from `seed`.
   public init(seed: UInt64, oneIn: Int) {
     self.oneIn = oneIn
     state = Mutex(State(random: SeededRandom(seed: seed)))
   }
 
-  /// From now on steps are those of this engine.
+  /// Sets the engine whose steps are checked from now on.
   public func attach(_ engine: Engine) {
     state.withLock { state in
       state.engine = engine
@@ -51,7 +55,7 @@ public final class ContentWatch: Sendable {
     }
   }
 
-  /// To be called before the engine is closed.
+  /// Releases the engine and the snapshots. Must be called before the engine is closed.
   public func detach() {
     let held = state.withLock { state in
       defer { (state.engine, state.snapshots, state.known) = (nil, [], [:]) }
@@ -60,7 +64,7 @@ public final class ContentWatch: Sendable {
     withExtendedLifetime(held) {}
   }
 
-  /// The snapshots to look through, besides the newest state.
+  /// Sets the snapshots whose content is checked in addition to the newest state.
   public func setSnapshots(_ snapshots: [EngineSnapshot]) {
     let old = state.withLock { state in
       defer { state.snapshots = snapshots }
@@ -69,19 +73,19 @@ public final class ContentWatch: Sendable {
     withExtendedLifetime(old) {}
   }
 
-  /// The first change that was seen; nil: none.
+  /// A description of the first change that was found, or `nil` if there was none.
   public var problem: String? { state.withLock { $0.problem } }
 
-  /// How many changes of a family's tables were looked at, before and after.
+  /// The number of times that the tables of a family changed and its content was compared.
   public var installCount: Int { state.withLock { $0.installCount } }
 
-  /// Runs a job that background work submitted under a name.
+  /// Runs a job of the background work, and compares the content before and after if this step is chosen.
   func run(_ name: String, _ job: () -> Void) {
     guard let engine = choose(name) else { return job() }
     defer { state.withLock { $0.isLooking = false } }
     let before = engine.statistics.families
     do throws(EngineError) { try learn(engine) } catch {
-      // A disk without power; what is wrong else the run meets itself.
+      // The simulated disk has lost its power. The test itself meets any other error.
       return job()
     }
     job()
@@ -92,7 +96,7 @@ public final class ContentWatch: Sendable {
     }
   }
 
-  /// The engine to look at around a job; nil: not this one.
+  /// Returns the engine if this job is to be checked, or `nil` if not.
   private func choose(_ name: String) -> Engine? {
     guard name.hasPrefix("compaction") || name == "flush" else { return nil }
     return state.withLock { state in
@@ -104,13 +108,13 @@ public final class ContentWatch: Sendable {
 
   // MARK: - Content
 
-  /// All snapshots that can be read: the newest, and those of snapshots.
+  /// Returns a snapshot of the newest state and those that were set, one for each sequence.
   private func snapshots(_ engine: Engine) -> [EngineSnapshot] {
     var seen: Set<SequenceNumber> = []
     return ([engine.snapshot()] + state.withLock { $0.snapshots }).filter { seen.insert($0.sequence).inserted }
   }
 
-  /// Hashes what isn't known yet, and forgets what can't be read any more.
+  /// Hashes the content that is not yet known, and discards the hashes of snapshots that can no longer be read.
   private func learn(_ engine: Engine) throws(EngineError) {
     let known = state.withLock { $0.known }
     var wanted: [Location: UInt64] = [:]
@@ -132,7 +136,7 @@ public final class ContentWatch: Sendable {
     for snapshot in snapshots(engine) {
       let sequence = snapshot.sequence
       guard let before = state.withLock({ $0.known[Location(family: family.id, sequence: sequence)] }) else { continue }
-      // Where it can't be read the run meets that itself.
+      // A read error is left for the test itself to meet.
       guard let after = try? Self.hash(engine, family, snapshot), after != before else { continue }
       problem = "\(job) changed what family \(family.name) holds at sequence \(sequence)"
     }
@@ -142,7 +146,7 @@ public final class ContentWatch: Sendable {
     }
   }
 
-  /// A hash of all keys and values of a family at a point in time.
+  /// Returns a hash of all keys and values of a family at a snapshot.
   private static func hash(
     _ engine: Engine, _ family: ColumnFamily, _ snapshot: EngineSnapshot
   ) throws(EngineError) -> UInt64 {

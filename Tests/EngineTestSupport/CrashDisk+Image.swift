@@ -1,7 +1,7 @@
 import VarveEngine
 
 extension CrashDisk {
-  /// The disk as it is found after a crash: nothing open, nothing pending, everything durable.
+  /// Returns the disk as it is found after a crash: no open files, no pending changes, everything durable.
   func afterCrash(_ policy: CrashPolicy, _ random: inout SeededRandom) -> CrashDisk {
     var result = self
     result.pending = []
@@ -12,11 +12,11 @@ extension CrashDisk {
       result.directories = durableDirectories
       for number in inodes.keys { result.settle(number, inodes[number]?.durable) }
     case .keepRandomSectors:
-      // One image keeps much, another little.
+      // Some images keep most sectors and others few.
       let chance = [8, 2, 1][random.below(3)]
       result.directories = durableDirectories
       for change in survivors(keepOneIn: chance, &random) { Self.apply(change, to: &result.directories) }
-      // In order of their numbers: the order of a dictionary differs from run to run.
+      // Ascending numbers, because the order of a dictionary differs from run to run.
       for number in inodes.keys.sorted() {
         guard let inode = inodes[number] else { continue }
         result.settle(number, inode.withRandomSectors(keepOneIn: chance, &random))
@@ -40,7 +40,7 @@ extension CrashDisk {
     inodes[number] = inode
   }
 
-  /// Every file as programs saw it, but for `count` sectors that are as they were synced last.
+  /// Makes every file durable as programs saw it, except for `count` sectors that keep the bytes of their last sync.
   private mutating func settleAllBut(_ count: Int, _ random: inout SeededRandom) {
     var candidates: [(number: Int, sector: Int)] = []
     for number in inodes.keys.sorted() {
@@ -56,8 +56,8 @@ extension CrashDisk {
     for (number, content) in contents { settle(number, content) }
   }
 
-  /// The changes of names that survive: the first so many, as in a journal, or any, but none that
-  /// shares a name with a lost one before it.
+  /// Returns the changes of names that survive: a random prefix, as in a journal, or a random selection that leaves
+  /// out every change that shares a name with an earlier lost one.
   private func survivors(keepOneIn chance: Int, _ random: inout SeededRandom) -> [Change] {
     if random.oneIn(2) { return Array(pending.prefix(random.below(pending.count + 1))) }
     return withoutDependents { _ in !random.oneIn(chance) }
@@ -73,7 +73,7 @@ extension CrashDisk {
     var lostLocations: Set<Change.Location> = []
     return pending.indices.compactMap { index in
       let change = pending[index]
-      // Drawn in any case, so that the draws don't depend on each other.
+      // Drawn in every case, so that one draw does not depend on another.
       let isDrawn = isLost(index)
       guard isDrawn || change.shares(lostLocations) else { return change }
       lostLocations.formUnion(change.steps.map(\.location))
@@ -92,7 +92,7 @@ extension CrashDisk {
     directories = directories.filter { reachable.contains($0.key) }
     durableDirectories = directories
     inodes = inodes.filter { reachable.contains($0.key) }
-    // The name of a file that was never written to any sector is there, and the file is empty.
+    // The name of a file that was never written to any sector survives, and the file is empty.
     for entries in directories.values {
       for entry in entries.values where !entry.isDirectory && inodes[entry.number] == nil {
         inodes[entry.number] = Inode()
@@ -102,10 +102,10 @@ extension CrashDisk {
 }
 
 extension CrashDisk.Inode {
-  /// The sectors whose bytes a loss of power may take, in order.
+  /// The sectors whose bytes may be lost with the power, in ascending order.
   var unsynced: [Int] { dirty.union(doomed).sorted() }
 
-  /// The synced bytes with some of the sectors written since, and a size in between.
+  /// Returns the synced bytes with some of the sectors written since, and with a size between the two.
   func withRandomSectors(keepOneIn chance: Int, _ random: inout SeededRandom) -> SectorContent {
     var content = durable
     switch random.below(3) {

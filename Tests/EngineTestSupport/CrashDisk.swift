@@ -1,10 +1,10 @@
 import VarveEngine
 
-/// What a simulated machine knows of its disk: for each file and each directory what programs see, and
-/// what would be left if the power went now.
+/// The state of a simulated disk: for each file and each directory what programs see, and what would be left if the
+/// power were lost now.
 ///
-/// A value: a copy is a few references, and shares all pages and tables until one of them changes. That
-/// is what makes an image at every operation of a run affordable.
+/// A value type: a copy costs a few references, and shares all pages and tables until one of them changes. This makes
+/// an image at every operation of a run affordable.
 ///
 /// # Invariants
 /// 1. `current` and `durable` of a file differ only in the sectors of `dirty` and `doomed`, and in size.
@@ -15,12 +15,12 @@ struct CrashDisk: Sendable {
     var durable = SectorContent()
     /// Sectors written since the last sync.
     var dirty: Set<Int> = []
-    /// Sectors that a failed sync dropped: programs see them, no later sync makes them durable.
+    /// Sectors that a failed sync dropped: programs see them, and no later sync makes them durable.
     var doomed: Set<Int> = []
-    /// What some dirty sectors held between the last sync and now: the system may have written that.
+    /// Earlier contents of some dirty sectors, from between the last sync and now: the system may have written those.
     var intermediate: [Int: [UInt8]] = [:]
 
-    /// Makes the sectors durable that the first bytes lie in, and of the others none.
+    /// Makes the sectors that contain the first `size` bytes durable, and no others.
     mutating func syncFirst(_ size: Int) {
       if durable.size < size { durable.resize(to: size) }
       let count = (size + SectorContent.sectorSize - 1) / SectorContent.sectorSize
@@ -37,7 +37,7 @@ struct CrashDisk: Sendable {
     let isDirectory: Bool
   }
 
-  /// One operation on names: it survives whole or not at all.
+  /// One operation on names, which survives a crash completely or not at all.
   struct Change: Sendable {
     struct Location: Hashable, Sendable, Comparable {
       let directory: Int
@@ -54,7 +54,7 @@ struct CrashDisk: Sendable {
 
   static let root = 0
 
-  /// Whether files may be mapped; else all is written by calls.
+  /// Whether files may be mapped. If false, everything is written by calls.
   var mapsFiles = true
   var inodes: [Int: Inode] = [:]
   var directories: [Int: [String: Entry]] = [root: [:]]
@@ -74,7 +74,7 @@ struct CrashDisk: Sendable {
 // MARK: Names
 
 extension CrashDisk {
-  /// The directory that a path ends in, and its last component.
+  /// Returns the directory that a path ends in, and the last component of the path.
   func location(_ path: String) throws(EngineError) -> Change.Location {
     let components = path.split(separator: "/").filter { $0 != "." }
     guard let last = components.last else { return Change.Location(directory: Self.root, name: "") }
@@ -134,7 +134,7 @@ extension CrashDisk {
     return Change(steps: [(source, nil), (target, moved)])
   }
 
-  /// Makes a change that programs see at once.
+  /// Applies a change so that programs see it at once. It is not durable yet.
   mutating func apply(_ change: Change) {
     guard !change.steps.isEmpty else { return }
     Self.apply(change, to: &directories)
@@ -150,8 +150,8 @@ extension CrashDisk {
     }
   }
 
-  /// Makes the entries of a directory durable: the changes that touch it, and those before them that
-  /// share a name with them.
+  /// Makes the entries of a directory durable: the changes that touch it, and the earlier changes that share a name
+  /// with those.
   mutating func syncDirectory(_ directory: Int) {
     var locations: Set<Change.Location> = []
     var isKept = [Bool](repeating: false, count: pending.count)
@@ -164,7 +164,7 @@ extension CrashDisk {
     pending = pending.indices.filter { !isKept[$0] }.map { pending[$0] }
   }
 
-  /// Forgets files that neither a name, nor a surviving name, nor `open` refers to.
+  /// Removes the files that no name, no name that may survive, and no entry of `open` refers to.
   mutating func sweep(open: Set<Int>) {
     guard inodes.count > sweepThreshold else { return }
     var live = open
@@ -180,7 +180,7 @@ extension CrashDisk {
 // MARK: Bytes
 
 extension CrashDisk {
-  /// Writes bytes that no sync has covered yet.
+  /// Writes bytes; no sync has covered them yet.
   mutating func write(_ number: Int, _ bytes: UnsafeRawBufferPointer, at offset: Int, _ random: inout SeededRandom) {
     guard bytes.count > 0 else { return }
     let oldSize = inodes[number, default: Inode()].current.size
@@ -209,7 +209,7 @@ extension CrashDisk {
     }
   }
 
-  /// Makes a file durable; with `first`, so many of its bytes alone.
+  /// Makes a file durable, or only its first bytes if `first` is set.
   mutating func sync(_ number: Int, first: Int? = nil) {
     guard var inode = inodes[number] else { return }
     inodes[number] = nil
@@ -222,7 +222,7 @@ extension CrashDisk {
     inode.intermediate = [:]
   }
 
-  /// A sync that failed: the system drops what it could not write and calls it clean.
+  /// Simulates a failed sync: the system drops the pages that it could not write, and marks them clean.
   mutating func failSync(_ number: Int) {
     guard var inode = inodes[number] else { return }
     inodes[number] = nil

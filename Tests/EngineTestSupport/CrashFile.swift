@@ -78,7 +78,7 @@ final class CrashFile: File {
   }
 }
 
-/// Turns each store through a mapping into an operation of the file system.
+/// An observer that turns each store through a mapping into an operation of the file system.
 final class CrashStoreObserver: MappedFile.Observer {
   private let fileSystem: CrashFileSystem
   private let number: Int
@@ -95,7 +95,7 @@ final class CrashStoreObserver: MappedFile.Observer {
   }
 }
 
-/// A held lock of a file of a `CrashFileSystem`.
+/// A lock that is held on a file of a `CrashFileSystem`.
 final class CrashFileLock: FileLock {
   private let fileSystem: CrashFileSystem
   private let number: Int

@@ -1,46 +1,48 @@
 internal import Synchronization
 public import VarveEngine
 
-/// Files in memory that lose power: the worst disk that the contract of `FileSystem` allows.
+/// An in-memory file system that loses power: the worst disk that the contract of `FileSystem` allows.
 ///
-/// Each operation that changes the disk, or what of it is durable, and each store through a mapping has
-/// a number, from 1. A test runs a program once, lets `observe` give it a `CrashPoint` wherever it
-/// wants one, and opens the program again on as many images of each as it likes:
+/// Each operation that changes the disk, or what of it is durable, and each store through a mapping has a number,
+/// from 1. A test runs a program once and receives a `CrashPoint` from `observe` at the operations that it chooses.
+/// It then opens the program again on as many images of each crash point as it needs:
 ///
 ///     let disk = CrashFileSystem(seed: 1)
 ///     disk.observe { operation, capture in points.append((capture(), acknowledged)) }
 ///     ... run ...
 ///     let found = points[7].image(seed: 3, policy: .keepRandomSectors)
 ///
-/// Or it stops the program itself: `crashAfter(operation: 100)`, run, `crashImage`.
+/// A test may also stop the program itself: `crashAfter(operation: 100)`, run, `crashImage`.
 ///
 /// # Invariants
 /// 1. The same seed and the same calls give the same numbers, images and `traceHash`.
-/// 2. After a crash nothing changes any more: every call throws, every store is ignored.
-/// 3. An image shares unchanged pages with the disk it was taken of, and nothing else.
+/// 2. After a crash nothing changes any more: every call throws, and every store is ignored.
+/// 3. An image shares unchanged pages with the disk that it was taken from, and no other state.
 ///
 /// # Concurrency
-/// Any thread: one mutex. Observers are called outside of it, before the operation.
+/// Safe from any thread: one mutex guards the state. Observers are called outside of it, before the operation.
 public final class CrashFileSystem: FileSystem {
-  /// Called before a numbered operation; `capture` is the disk with the operation under way.
+  /// A function that is called before a numbered operation; `capture` returns the disk with the operation in
+  /// progress.
   public typealias Observer = @Sendable (_ operation: CrashOperation, _ capture: () -> CrashPoint) -> Void
 
-  /// A mapping's own memory, which follows the file.
+  /// The memory of a mapping, which is updated when the file is written.
   ///
   /// # Safety
   /// `base` has `size` bytes as long as the entry is in the table.
   @safe
   private struct Mapping: @unchecked Sendable {
-    // Sendable: touched under the mutex only; the program reads the same bytes, which is its business.
+    // Sendable: the file system touches it under the mutex only. The program reads the same bytes, and is responsible
+    // for its own accesses.
     let inode: Int
     let base: UnsafeMutableRawPointer
     let size: Int
   }
 
-  /// What a call is about to do.
+  /// The effect that a call is about to have.
   ///
   /// # Safety
-  /// The bytes are the caller's: an action does not outlive the call.
+  /// The bytes belong to the caller: an action must not outlive the call.
   @safe
   private enum Action {
     case names(CrashDisk.Change)
@@ -51,7 +53,7 @@ public final class CrashFileSystem: FileSystem {
     case failSync(inode: Int)
     case syncDirectory(Int)
 
-    /// The same for a crash point, which outlives the call.
+    /// A copy of the action for a crash point, which outlives the call.
     var effect: CrashPoint.Effect {
       switch self {
       case .names(let change): .names(change)
@@ -81,7 +83,7 @@ public final class CrashFileSystem: FileSystem {
 
   private let state: Mutex<State>
 
-  /// An empty disk. The seed chooses which earlier states of a sector are remembered.
+  /// Creates an empty disk. The seed chooses which earlier states of a sector are remembered.
   public convenience init(seed: UInt64 = 0, mapsFiles: Bool = true) {
     var disk = CrashDisk()
     disk.mapsFiles = mapsFiles
@@ -92,19 +94,19 @@ public final class CrashFileSystem: FileSystem {
 
   // MARK: Crashes
 
-  /// How many numbered operations there were.
+  /// The number of numbered operations so far.
   public var operationCount: Int { state.withLock { $0.operationCount } }
 
-  /// A hash of all calls so far: kind, path, offset, size, and the content of what was written and read.
+  /// A hash of all calls so far: their kind, path, offset and size, and the content that was written or read.
   public var traceHash: UInt64 { state.withLock { $0.trace.value } }
 
-  /// How many files are kept, those without a name included.
+  /// The number of files that are kept, including those without a name.
   public var fileCount: Int { state.withLock { $0.disk.inodes.count } }
 
-  /// Lets the power go while operation `number` is under way: it and every later call throw.
+  /// Cuts the power while operation `number` is in progress: it and every later call throw.
   public func crashAfter(operation number: Int) { state.withLock { $0.crashOperation = number } }
 
-  /// Lets the power go now.
+  /// Cuts the power now.
   public func crash() {
     state.withLock { state in
       if state.crashPoint == nil { state.crashPoint = CrashPoint(operation: nil, disk: state.disk, effect: .none) }
@@ -114,31 +116,32 @@ public final class CrashFileSystem: FileSystem {
   /// Whether the power is gone.
   public var hasCrashed: Bool { state.withLock { $0.crashPoint != nil } }
 
-  /// The state at the crash, or now.
+  /// The state at the crash, or the present state if there was none.
   public var crashPoint: CrashPoint {
     state.withLock { $0.crashPoint ?? CrashPoint(operation: nil, disk: $0.disk, effect: .none) }
   }
 
-  /// What the disk holds after the crash, or if there were one now.
+  /// Returns an image of the disk after the crash, or of the present state if there was none.
   public func crashImage(seed: UInt64, policy: CrashPolicy) -> CrashFileSystem {
     crashPoint.image(seed: seed, policy: policy)
   }
 
-  /// Lets a test see each numbered operation before it happens; nil ends that.
+  /// Sets a function that is called before each numbered operation; `nil` removes it.
   public func observe(_ observer: Observer?) { state.withLock { $0.observer = observer } }
 
-  /// Lets the next `count` syncs of files whose path ends in `suffix` fail, after `skip` that succeed. What
-  /// was written before is then seen by reads, and no later sync makes it durable, as on Linux.
+  /// Makes the next `count` syncs fail for files whose path ends in `suffix`, after `skip` that succeed.
+  ///
+  /// Reads still return the bytes that were written before, but no later sync makes them durable, as on Linux.
   public func failSyncs(ofPathsEndingIn suffix: String = "", after skip: Int = 0, count: Int = 1) {
     state.withLock { $0.failingSync = (suffix, skip, count) }
   }
 
-  /// How many syncs failed so.
+  /// The number of syncs that failed because of `failSyncs`.
   public var failedSyncCount: Int { state.withLock { $0.failedSyncCount } }
 
   // MARK: Names
 
-  /// Makes a new file. Throws `.alreadyExists`.
+  /// Creates a file. Throws `.alreadyExists`.
   public func createFile(_ path: String) throws(EngineError) -> any File {
     let number = try perform(.createFile, path) { (state) throws(EngineError) in
       let entry = CrashDisk.Entry(number: state.disk.makeNumber(), isDirectory: false)
@@ -147,7 +150,7 @@ public final class CrashFileSystem: FileSystem {
     return open(path, number, isWritable: true)
   }
 
-  /// Opens a file that exists.
+  /// Opens an existing file.
   public func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
     let number = try look("open", path) { (state) throws(EngineError) in try state.disk.file(path) }
     return open(path, number, isWritable: writable)
@@ -158,7 +161,7 @@ public final class CrashFileSystem: FileSystem {
     return CrashFile(fileSystem: self, path: path, number: number, isWritable: isWritable)
   }
 
-  /// Takes the exclusive lock of a file, which is made if it is missing, or throws `.locked`.
+  /// Takes the exclusive lock of a file, which is created if it is missing. Throws `.locked`.
   public func lock(_ path: String) throws(EngineError) -> any FileLock {
     if try attributes(path) == nil { try createFile(path).close() }
     let number = try look("lock", path) { (state) throws(EngineError) -> Int in
@@ -173,7 +176,7 @@ public final class CrashFileSystem: FileSystem {
 
   func unlock(_ number: Int) { _ = state.withLock { $0.locked.remove(number) } }
 
-  /// Gives a file or directory another name; a file that has the new name is replaced.
+  /// Renames a file or directory. An existing file with the new name is replaced.
   public func rename(_ path: String, to newPath: String) throws(EngineError) {
     try perform(.rename, path) { (state) throws(EngineError) in
       ((), .names(try state.disk.renameChange(path, to: newPath)))
@@ -196,7 +199,7 @@ public final class CrashFileSystem: FileSystem {
     }
   }
 
-  /// Makes a directory. Throws `.alreadyExists`.
+  /// Creates a directory. Throws `.alreadyExists`.
   public func createDirectory(_ path: String) throws(EngineError) {
     try perform(.createDirectory, path) { (state) throws(EngineError) in
       let entry = CrashDisk.Entry(number: state.disk.makeNumber(), isDirectory: true)
@@ -215,17 +218,17 @@ public final class CrashFileSystem: FileSystem {
     }
   }
 
-  /// The names in a directory, sorted, so that runs repeat.
+  /// Returns the names in a directory, sorted, so that runs are repeatable.
   public func list(_ directory: String) throws(EngineError) -> [String] {
     try look("list", directory) { (state) throws(EngineError) in
       (state.disk.directories[try state.disk.directory(directory)] ?? [:]).keys.sorted()
     }
   }
 
-  /// What is at a path; nil if nothing is there.
+  /// Returns the attributes of a file or directory, or `nil` if the path does not exist.
   public func attributes(_ path: String) throws(EngineError) -> FileAttributes? {
     try look("attributes", path) { (state) throws(EngineError) in
-      // A missing directory above is a missing path.
+      // A path whose parent directory is missing does not exist either.
       guard let found = try? state.disk.entry(path) else { return nil }
       let size = found.isDirectory ? 0 : state.disk.inodes[found.number]?.current.size ?? 0
       return FileAttributes(isDirectory: found.isDirectory, size: UInt64(size))
@@ -239,10 +242,10 @@ public final class CrashFileSystem: FileSystem {
     }
   }
 
-  /// A terabyte: the disk is never full (see `FaultInjectingFileSystem`).
+  /// Returns a terabyte: this disk is never full (see `FaultInjectingFileSystem`).
   public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { 1 << 40 }
 
-  /// As it was made.
+  /// Returns the value that `init` was called with.
   public func supportsMapping(_ path: String) -> Bool { state.withLock { $0.disk.mapsFiles } }
 }
 
@@ -318,7 +321,7 @@ extension CrashFileSystem {
   }
 
   func store(_ number: Int, _ path: String, _ bytes: UnsafeRawBufferPointer, at offset: Int) {
-    // A processor cannot report an error: a store after the crash is ignored.
+    // A processor cannot report an error, so a store after the crash is ignored.
     try? perform(.store, path, offset, bytes.count) { (_) throws(EngineError) in
       unsafe ((), .store(inode: number, bytes: bytes, offset: offset))
     }
@@ -328,7 +331,7 @@ extension CrashFileSystem {
 // MARK: Every call
 
 extension CrashFileSystem {
-  /// A call that changes nothing.
+  /// Performs a call that does not change the disk. It has no number.
   private func look<R>(
     _ name: String, _ path: String, _ body: (inout State) throws(EngineError) -> R
   ) throws(EngineError) -> R {
@@ -340,7 +343,7 @@ extension CrashFileSystem {
     }
   }
 
-  /// A numbered operation. `prepare` says what it does, or throws: then it has no number.
+  /// Performs a numbered operation. `prepare` returns its effect, or throws; an operation that throws has no number.
   private func perform<R>(
     _ kind: CrashOperation.Kind, _ path: String, _ offset: Int = 0, _ size: Int = 0,
     _ prepare: (inout State) throws(EngineError) -> (R, Action)
@@ -376,7 +379,7 @@ extension CrashFileSystem {
     observer(described) {
       state.withLock { state in
         var disk = state.disk
-        // What of the effect survives has its number.
+        // The operation's file may survive in the image: its number must not be used again.
         disk.leaveOutNumbers(before: numberNext)
         return CrashPoint(operation: described, disk: disk, effect: effect)
       }

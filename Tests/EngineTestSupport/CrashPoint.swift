@@ -1,50 +1,50 @@
 import VarveEngine
 
-/// What of the unsynced state survives in an image of the disk after a crash.
+/// The part of the unsynced state that survives in an image of the disk after a crash.
 public enum CrashPolicy: String, Sendable, CaseIterable {
-  /// Nothing: the earliest state that the disk may be in.
+  /// Nothing survives: the earliest state that the disk may be in.
   case loseAllUnsynced
-  /// Any sectors of 512 bytes, in their last or an earlier state, any size in between, and of the
-  /// changes of names either the first so many or any that don't need a lost one.
+  /// A random selection survives: sectors of 512 bytes in their last or an earlier state, any size in between, and of
+  /// the changes of names either a prefix or any that do not depend on a lost one.
   case keepRandomSectors
-  /// Everything but a few sectors and a few changes of names: writes that went out of order.
+  /// Everything survives except for a few sectors and a few changes of names: writes that were reordered.
   case keepAllButReorder
-  /// Everything: the process died and the machine did not. Only the call under way is cut.
+  /// Everything survives: the process died and the machine did not. Only the call in progress is cut short.
   case processKill
 }
 
-/// One numbered operation: one that changes the disk, or what of it is durable.
+/// A numbered operation: one that changes the disk, or what of it is durable.
 public struct CrashOperation: Sendable, CustomStringConvertible {
-  /// What kind of operation.
+  /// The kind of an operation.
   public enum Kind: String, Sendable, CaseIterable {
-    /// Changes of names.
+    /// The operations that change names.
     case createFile, rename, link, remove, createDirectory, removeDirectory
-    /// Makes names durable.
+    /// The operation that makes names durable.
     case syncDirectory
-    /// Changes of bytes; `store` is one through a mapping.
+    /// The operations that change bytes; `store` is a write through a mapping.
     case write, truncate, store
-    /// Makes bytes durable.
+    /// The operation that makes bytes durable.
     case sync
   }
 
-  /// Counts from 1.
+  /// The number of the operation, from 1.
   public let number: Int
-  /// What kind of operation.
+  /// The kind of the operation.
   public let kind: Kind
-  /// The path that was named, or that the file was opened by.
+  /// The path that was passed, or that the file was opened with.
   public let path: String
-  /// The offset of a write or store; the new size of a truncation.
+  /// The offset of a write or store, or the new size of a truncation.
   public let offset: Int
-  /// The bytes of a write or store.
+  /// The number of bytes of a write or store.
   public let size: Int
 
-  /// Number, kind, path, offset.
+  /// The number, kind, path, offset and size.
   public var description: String { "#\(number) \(kind.rawValue) \(path) [\(offset), +\(size)]" }
 }
 
-/// A state of the disk with an operation under way, from which images are drawn by seed.
+/// A state of the disk with an operation in progress, from which images are drawn by seed.
 public struct CrashPoint: Sendable {
-  /// What an operation under way would do to the disk.
+  /// The effect that the operation in progress would have on the disk.
   enum Effect: Sendable {
     case none
     case names(CrashDisk.Change)
@@ -53,12 +53,12 @@ public struct CrashPoint: Sendable {
     case truncate(inode: Int, size: Int)
   }
 
-  /// The operation that did not return; nil for a crash between two.
+  /// The operation that did not return, or `nil` for a crash between two operations.
   public let operation: CrashOperation?
   let disk: CrashDisk
   let effect: Effect
 
-  /// A file system as it is found after the crash, with everything in it durable.
+  /// Returns a file system as it is found after the crash, with everything in it durable.
   public func image(seed: UInt64, policy: CrashPolicy) -> CrashFileSystem {
     var random = SeededRandom(seed: seed)
     var disk = disk
@@ -66,7 +66,8 @@ public struct CrashPoint: Sendable {
     return CrashFileSystem(disk: disk.afterCrash(policy, &random), seed: random.next())
   }
 
-  /// How far the operation came. What was begun is unsynced, so the policy decides about the rest.
+  /// Applies a random part of the operation in progress. That part is unsynced, so the policy decides whether it
+  /// survives.
   private func applyInPart(_ disk: inout CrashDisk, _ random: inout SeededRandom) {
     switch effect {
     case .none: break
@@ -75,14 +76,14 @@ public struct CrashPoint: Sendable {
     case .truncate(let inode, let size):
       if random.oneIn(2) { disk.truncate(inode, to: size, &random) }
     case .write(let inode, let bytes, let offset):
-      // The system copies page by page; a killed process ends in between.
+      // The system copies page by page, and a killed process may end between two pages.
       let first = SectorContent.sectorSize - offset % SectorContent.sectorSize
       let pieces = Self.pieces(bytes.count, first: first, size: SectorContent.sectorSize)
       let count = random.below(pieces.count + 1)
       for piece in pieces[..<count] { Self.write(bytes, piece, inode, offset, &disk, &random) }
     case .store(let inode, let bytes, let offset):
-      // A copy of memory goes forward as a rule, but the C library's stores the last or first words of
-      // some sizes out of order.
+      // A memory copy usually goes forward, but the C library stores the last or first words out of order for some
+      // sizes.
       let pieces = Self.pieces(bytes.count, first: 8 - offset % 8, size: 8)
       let cut = random.below(pieces.count + 1)
       let shape = random.below(4)
@@ -105,7 +106,7 @@ public struct CrashPoint: Sendable {
     unsafe bytes[piece].withUnsafeBytes { unsafe disk.write(inode, $0, at: offset + piece.lowerBound, &random) }
   }
 
-  /// `count` bytes cut where a multiple of `size` lies in the file.
+  /// Splits `count` bytes at the multiples of `size` in the file.
   private static func pieces(_ count: Int, first: Int, size: Int) -> [Range<Int>] {
     var result: [Range<Int>] = []
     var start = 0

@@ -1,7 +1,7 @@
 public import VarveEngine
 
 extension Engine {
-  /// Every row of every family, as a cursor gives them: to compare two databases, or one with a model.
+  /// Returns every row of every family, read by a cursor, to compare two databases or a database with a model.
   public func content() throws -> [String: [ModelDatabase.Row]] {
     var content: [String: [ModelDatabase.Row]] = [:]
     for family in families {

@@ -1,7 +1,7 @@
 public import VarveEngine
 
-/// So that tests can write the id of a family as its number.
+/// Allows tests to write the identifier of a family as an integer literal.
 extension FamilyID: ExpressibleByIntegerLiteral {
-  /// An id of its number.
+  /// Creates an identifier from its number.
   public init(integerLiteral value: UInt32) { self.init(value) }
 }

@@ -1,32 +1,32 @@
 internal import Synchronization
 public import VarveEngine
 
-/// One fault: which calls fail, from when, for how long, and how.
+/// A fault: which calls fail, from which call on, how many of them, and with which error.
 public struct Fault: Sendable {
   /// The kinds of calls that can fail.
   public enum Kind: String, Sendable, CaseIterable {
     /// Calls on names.
     case createFile, openFile, lock, rename, link, remove, createDirectory, removeDirectory, list, attributes
-    /// More calls on names, and questions.
+    /// Further calls on names, and queries.
     case syncDirectory, freeSpace
     /// Calls on an open file.
     case size, read, write, truncate, sync, map
   }
 
-  /// Only calls of these kinds count; nil: all.
+  /// The kinds of calls that the fault applies to, or `nil` for all.
   public var kinds: Set<Kind>?
-  /// Only calls on paths that end so count.
+  /// The end of the paths that the fault applies to.
   public var pathSuffix: String
-  /// Calls that count and still succeed.
+  /// The number of matching calls that still succeed.
   public var skip: Int
-  /// How many calls then fail.
+  /// The number of matching calls that then fail.
   public var count: Int
-  /// What they fail with: `.inputOutput` for EIO, `.noSpace` for ENOSPC.
+  /// The error of the failing calls: `.inputOutput` for EIO, `.noSpace` for ENOSPC.
   public var code: EngineError.Code
-  /// A failing write writes half of its bytes first.
+  /// Whether a failing write writes half of its bytes first.
   public var writesHalf: Bool
 
-  /// Describes a fault. Unless more is said, the next call of any kind fails once with EIO.
+  /// Creates a fault. By default, the next call of any kind fails once with EIO.
   public init(
     _ kinds: Set<Kind>? = nil, pathSuffix: String = "", skip: Int = 0, count: Int = 1,
     code: EngineError.Code = .inputOutput, writesHalf: Bool = false
@@ -39,14 +39,14 @@ public struct Fault: Sendable {
     self.writesHalf = writesHalf
   }
 
-  /// For `count`: for ever.
+  /// A value for `count`: every later call fails.
   public static let always = Int.max
 }
 
-/// Another file system of which chosen calls fail.
+/// A file system that forwards to another one and makes chosen calls fail.
 ///
-/// A test runs its program once without faults, reads `callCount`, and then runs it again with the
-/// first, the second, the third call failing, once or for ever.
+/// A test runs its program once without faults, reads `callCount`, and then runs it again with the first, the second,
+/// the third call failing, either once or permanently.
 ///
 /// Safe from any thread.
 public final class FaultInjectingFileSystem: FileSystem {
@@ -58,7 +58,7 @@ public final class FaultInjectingFileSystem: FileSystem {
     var countedInterruption: (callsLeft: Int, body: @Sendable () -> Void)?
   }
 
-  /// Something that happens within a call.
+  /// A function that runs once within a call.
   private struct Interruption: Sendable {
     let kind: Fault.Kind
     let pathSuffix: String
@@ -69,41 +69,45 @@ public final class FaultInjectingFileSystem: FileSystem {
   private let mapsFiles: Bool
   private let state = Mutex(State())
 
-  /// Wraps `base`; nothing fails until `inject`. Without `mapsFiles` all is written by calls, each of which
-  /// can fail.
+  /// Wraps `base`. No call fails before `inject` is called.
+  ///
+  /// If `mapsFiles` is false, everything is written by calls, each of which can fail.
   public init(_ base: any FileSystem, mapsFiles: Bool = true) {
     self.base = base
     self.mapsFiles = mapsFiles
   }
 
-  /// Adds a fault.
+  /// Adds a fault to those that are active.
   public func inject(_ fault: Fault) { state.withLock { $0.faults.append(fault) } }
 
-  /// Runs `body` once, on the thread and at the begin of the next call of this kind on such a path: what
-  /// another thread does while a job is in the middle of its work, without threads.
+  /// Runs `body` once, at the start of the next call of this kind on a path that ends in `pathSuffix`, on the thread
+  /// of that call.
+  ///
+  /// This simulates another thread that acts while a job is in the middle of its work, without threads.
   public func interruptNext(_ kind: Fault.Kind, pathSuffix: String, _ body: @escaping @Sendable () -> Void) {
     state.withLock { $0.interruption = Interruption(kind: kind, pathSuffix: pathSuffix, body: body) }
   }
 
-  /// Runs `body` once, before the call that comes after `count` more calls: what another process does at that
-  /// moment.
+  /// Runs `body` once, before the call that follows `count` more calls.
+  ///
+  /// This simulates another process that acts at that moment.
   public func interrupt(afterCalls count: Int, _ body: @escaping @Sendable () -> Void) {
     state.withLock { $0.countedInterruption = (count, body) }
   }
 
-  /// Ends all faults.
+  /// Removes all faults.
   public func clear() { state.withLock { $0.faults = [] } }
 
-  /// How many calls there were, the failed ones included.
+  /// The number of calls so far, including the failed ones.
   public var callCount: Int { state.withLock { $0.callCount } }
 
-  /// How many calls the last fault still lets through before it fails one: how a test counts calls.
+  /// The number of calls that the last fault still lets succeed before it fails one. Tests count calls with it.
   public var skipsLeft: Int { state.withLock { $0.faults.last?.skip ?? 0 } }
 
-  /// How many calls failed by a fault.
+  /// The number of calls that a fault made fail.
   public var failureCount: Int { state.withLock { $0.failureCount } }
 
-  /// The fault that this call meets.
+  /// Counts a call, and returns the fault that applies to it, if any.
   private func fault(_ kind: Fault.Kind, _ path: String) -> Fault? {
     takeInterruption(kind, path)?.body()
     takeCountedInterruption()?()
@@ -149,7 +153,7 @@ public final class FaultInjectingFileSystem: FileSystem {
     EngineError(fault.code, "simulated failure of \(kind.rawValue)", file: path)
   }
 
-  /// Writes, or writes half and throws, or throws.
+  /// Forwards a write; if a fault applies, writes half of the bytes or none, and throws.
   fileprivate func write(_ file: any File, _ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError) {
     guard let fault = fault(.write, file.path) else { return unsafe try file.write(bytes, at: offset) }
     if fault.writesHalf {
@@ -162,86 +166,86 @@ public final class FaultInjectingFileSystem: FileSystem {
 
   // MARK: FileSystem
 
-  /// As the file system below.
+  /// Calls the wrapped file system, unless a fault applies.
   public func createFile(_ path: String) throws(EngineError) -> any File {
     try check(.createFile, path)
     return wrap(try base.createFile(path))
   }
 
-  /// As the file system below.
+  /// Calls the wrapped file system, unless a fault applies.
   public func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
     try check(.openFile, path)
     return wrap(try base.openFile(path, writable: writable))
   }
 
-  /// As the file system below.
+  /// Calls the wrapped file system, unless a fault applies.
   public func lock(_ path: String) throws(EngineError) -> any FileLock {
     try check(.lock, path)
     return try base.lock(path)
   }
 
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func machineSession() -> MachineSession? { base.machineSession() }
 
-  /// As the file system below. A fault is found by the old path.
+  /// Calls the wrapped file system, unless a fault applies, which is matched against the old path.
   public func rename(_ path: String, to newPath: String) throws(EngineError) {
     try check(.rename, path)
     try base.rename(path, to: newPath)
   }
 
-  /// As the file system below. A fault is found by the old path.
+  /// Calls the wrapped file system, unless a fault applies, which is matched against the old path.
   public func link(_ path: String, to newPath: String) throws(EngineError) {
     try check(.link, path)
     try base.link(path, to: newPath)
   }
 
-  /// As the file system below.
+  /// Calls the wrapped file system, unless a fault applies.
   public func remove(_ path: String) throws(EngineError) {
     try check(.remove, path)
     try base.remove(path)
   }
 
-  /// As the file system below.
+  /// Calls the wrapped file system, unless a fault applies.
   public func createDirectory(_ path: String) throws(EngineError) {
     try check(.createDirectory, path)
     try base.createDirectory(path)
   }
 
-  /// As the file system below.
+  /// Calls the wrapped file system, unless a fault applies.
   public func removeDirectory(_ path: String) throws(EngineError) {
     try check(.removeDirectory, path)
     try base.removeDirectory(path)
   }
 
-  /// As the file system below.
+  /// Calls the wrapped file system, unless a fault applies.
   public func list(_ directory: String) throws(EngineError) -> [String] {
     try check(.list, directory)
     return try base.list(directory)
   }
 
-  /// As the file system below.
+  /// Calls the wrapped file system, unless a fault applies.
   public func attributes(_ path: String) throws(EngineError) -> FileAttributes? {
     try check(.attributes, path)
     return try base.attributes(path)
   }
 
-  /// As the file system below.
+  /// Calls the wrapped file system, unless a fault applies.
   public func syncDirectory(_ path: String) throws(EngineError) {
     try check(.syncDirectory, path)
     try base.syncDirectory(path)
   }
 
-  /// As the file system below.
+  /// Calls the wrapped file system, unless a fault applies.
   public func freeSpace(_ path: String) throws(EngineError) -> UInt64 {
     try check(.freeSpace, path)
     return try base.freeSpace(path)
   }
 
-  /// As the file system below.
+  /// Calls the wrapped file system; returns false if `mapsFiles` is false.
   public func supportsMapping(_ path: String) -> Bool { mapsFiles && base.supportsMapping(path) }
 }
 
-/// An open file whose calls may meet a fault.
+/// An open file whose calls may fail because of a fault.
 private final class FaultInjectingFile: File {
   private let fileSystem: FaultInjectingFileSystem
   private let file: any File

@@ -8,23 +8,23 @@ internal import Synchronization
   internal import Musl
 #endif
 
-/// A gate where threads wait while it is shut: how a test stops one at a point of its choice.
+/// A gate at which threads wait while it is shut. Tests use it to stop a thread at a chosen point.
 ///
-/// Open at first. Safe from any thread.
+/// The gate is open at first. Safe from any thread.
 public final class Gate: Sendable {
   private let isShut = Atomic<Bool>(false)
   private let waiting = Atomic<Int>(0)
 
-  /// A gate that is open.
+  /// Creates a gate that is open.
   public init() {}
 
-  /// From now on threads wait.
+  /// Shuts the gate: threads that reach it from now on wait.
   public func shut() { isShut.store(true, ordering: .sequentiallyConsistent) }
 
-  /// Lets all go on.
+  /// Opens the gate and lets all waiting threads continue.
   public func open() { isShut.store(false, ordering: .sequentiallyConsistent) }
 
-  /// Returns while the gate is open, and waits while it is shut.
+  /// Returns at once if the gate is open, and waits while it is shut.
   public func pass() {
     guard isShut.load(ordering: .sequentiallyConsistent) else { return }
     waiting.add(1, ordering: .sequentiallyConsistent)
@@ -32,9 +32,9 @@ public final class Gate: Sendable {
     waiting.subtract(1, ordering: .sequentiallyConsistent)
   }
 
-  /// How many threads wait now.
+  /// The number of threads that wait at the gate.
   public var waitingCount: Int { waiting.load(ordering: .sequentiallyConsistent) }
 
-  /// Returns when so many threads wait at the same time.
+  /// Returns once `count` threads wait at the same time.
   public func waitUntilHeld(_ count: Int = 1) { while waitingCount < count { sched_yield() } }
 }

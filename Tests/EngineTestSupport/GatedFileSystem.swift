@@ -1,47 +1,48 @@
 public import VarveEngine
 
-/// Wraps a file system so that its syncs pass a gate: while it is shut, a thread that syncs waits.
+/// A file system that forwards to another one and whose syncs pass a gate: while it is shut, a thread that syncs
+/// waits.
 ///
 /// Safe from any thread.
 public final class GatedFileSystem: FileSystem {
   private let base: any FileSystem
-  /// Where syncs of files wait.
+  /// The gate that syncs of files pass.
   public let syncs = Gate()
 
-  /// Wraps `base`, with the gate open.
+  /// Wraps `base`. The gate is open.
   public init(_ base: any FileSystem) { self.base = base }
 
   private func wrap(_ file: any File) -> any File { GatedFile(file, syncs) }
 
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func createFile(_ path: String) throws(EngineError) -> any File { wrap(try base.createFile(path)) }
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
     wrap(try base.openFile(path, writable: writable))
   }
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func lock(_ path: String) throws(EngineError) -> any FileLock { try base.lock(path) }
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func rename(_ path: String, to newPath: String) throws(EngineError) { try base.rename(path, to: newPath) }
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func link(_ path: String, to newPath: String) throws(EngineError) { try base.link(path, to: newPath) }
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func remove(_ path: String) throws(EngineError) { try base.remove(path) }
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func createDirectory(_ path: String) throws(EngineError) { try base.createDirectory(path) }
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func removeDirectory(_ path: String) throws(EngineError) { try base.removeDirectory(path) }
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func list(_ directory: String) throws(EngineError) -> [String] { try base.list(directory) }
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func attributes(_ path: String) throws(EngineError) -> FileAttributes? { try base.attributes(path) }
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func syncDirectory(_ path: String) throws(EngineError) { try base.syncDirectory(path) }
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { try base.freeSpace(path) }
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func supportsMapping(_ path: String) -> Bool { base.supportsMapping(path) }
-  /// As the file system below.
+  /// Calls the wrapped file system.
   public func machineSession() -> MachineSession? { base.machineSession() }
 }
 

@@ -7,18 +7,18 @@ public import VarveEngine
 public final class ManualClock: EngineClock {
   private let time: Atomic<UInt64>
 
-  /// A clock that shows `start` nanoseconds.
+  /// Creates a clock that shows `start` nanoseconds.
   public init(_ start: UInt64 = 0) { time = Atomic(start) }
 
-  /// What the clock shows.
+  /// Returns the time of the clock in nanoseconds.
   public func now() -> UInt64 { time.load(ordering: .relaxed) }
 
-  /// Lets the time pass at once.
+  /// Advances the clock by the time of the pause, and returns at once.
   public func pause(_ nanoseconds: UInt64) { advance(nanoseconds) }
 
-  /// Lets time pass.
+  /// Advances the clock by a number of nanoseconds.
   public func advance(_ nanoseconds: UInt64) { time.add(nanoseconds, ordering: .relaxed) }
 
-  /// Advances to a point in time; does nothing if it has passed.
+  /// Advances the clock to a time. Does nothing if the clock is past it.
   public func advance(to target: UInt64) { time.max(target, ordering: .relaxed) }
 }

@@ -1,15 +1,15 @@
 public import VarveEngine
 
-/// What an operand does to a value, said once for the model and once, as an operator, for the engine.
+/// The effect of a merge operand on a value, defined once for the model and for the engine's operator.
 public enum MergeRule: String, CaseIterable, Sendable {
   /// `varve.append`.
   case append = "varve.append"
   /// `varve.max`.
   case max = "varve.max"
-  /// An operator that combines nothing, and for which the order of operands and each of them counts.
+  /// An operator that does not combine operands, and whose result depends on each of them and on their order.
   case chain = "test.chain"
 
-  /// The value after an operand.
+  /// Returns the value after an operand is applied.
   public func apply(_ value: [UInt8]?, _ operand: [UInt8]) -> [UInt8] {
     switch self {
     case .append: return (value ?? []) + operand
@@ -21,12 +21,13 @@ public enum MergeRule: String, CaseIterable, Sendable {
   }
 }
 
-/// Keeps a running hash of all operands: a value shows whether one was left out, doubled or moved.
+/// A merge operator that keeps a running hash of all operands, so that a value reveals a lost, doubled or moved
+/// operand.
 public struct ChainOperator: MergeOperator {
-  /// Stored with the families that have it.
+  /// The name that is stored with the families that use the operator.
   public let name = MergeRule.chain.rawValue
 
-  /// Makes the operator.
+  /// Creates the operator.
   public init() {}
 
   static func step(_ value: [UInt8]?, _ operand: [UInt8]) -> [UInt8] {
@@ -35,7 +36,7 @@ public struct ChainOperator: MergeOperator {
     return (0..<8).map { UInt8(truncatingIfNeeded: hash >> (8 * UInt64($0))) }
   }
 
-  /// Folds each operand on its own.
+  /// Applies each operand by itself.
   public func merge(_ input: borrowing MergeInput, into value: inout MergeValue) -> Bool {
     var current = input.hasExisting ? input.existing.copied : nil
     for index in 0..<input.operandCount { current = Self.step(current, input.operand(index).copied) }

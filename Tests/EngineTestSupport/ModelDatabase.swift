@@ -1,10 +1,9 @@
 public import VarveEngine
 
-/// What a database should hold, kept in a way that can't be wrong: a sorted array for each family.
+/// A model of a database's content, simple enough to be obviously correct: a sorted array for each family.
 ///
-/// A snapshot is a copy of the state. A batch is applied change by change to the one state, so it is
-/// there whole or not at all. The suites run the same operations on this and on an engine and compare
-/// every answer.
+/// A snapshot is a copy of the state. A batch is applied change by change to the one state, so it is there completely
+/// or not at all. The suites run the same operations on this model and on an engine, and compare every result.
 ///
 ///     var model = ModelDatabase()
 ///     model.write([.put("default", key, value), .delete("default", other)])
@@ -18,32 +17,32 @@ public struct ModelDatabase: Sendable {
     /// The value.
     public let value: [UInt8]
 
-    /// Makes a row.
+    /// Creates a row.
     public init(_ key: [UInt8], _ value: [UInt8]) {
       self.key = key
       self.value = value
     }
 
-    /// Key and value as text where they are text.
+    /// The key and the value as text, where they are valid UTF-8.
     public var description: String {
       "\(String(decoding: key, as: UTF8.self))=\(String(decoding: value, as: UTF8.self))"
     }
   }
 
-  /// One change of a batch. The first part names the family.
+  /// A change of a batch. The first associated value is the name of the family.
   public enum Change: Hashable, Sendable {
-    /// The key gets the value.
+    /// Sets the value of the key.
     case put(String, [UInt8], [UInt8])
-    /// The key goes, if it is there.
+    /// Removes the key, if it exists.
     case delete(String, [UInt8])
-    /// As `delete`; the caller keeps the contract of single deletes.
+    /// Removes the key like `delete`; the caller keeps the contract of single deletes.
     case singleDelete(String, [UInt8])
-    /// The keys from the first (included) to the second (excluded) go.
+    /// Removes the keys from the first (included) to the second (excluded).
     case deleteRange(String, [UInt8], [UInt8])
-    /// The key's value becomes what the rule makes of it and the operand.
+    /// Sets the key's value to the result of the rule for its value and the operand.
     case merge(String, [UInt8], [UInt8], MergeRule)
 
-    /// The family that the change is in.
+    /// The family of the change.
     public var family: String {
       switch self {
       case .put(let family, _, _), .delete(let family, _), .singleDelete(let family, _),
@@ -53,19 +52,19 @@ public struct ModelDatabase: Sendable {
     }
   }
 
-  /// The content of all families at one point in time.
+  /// The content of all families at one moment.
   public struct State: Hashable, Sendable {
     /// The rows of each family, in key order.
     public private(set) var families: [String: [Row]] = ["default": []]
 
-    /// The value of a key, or nil.
+    /// Returns the value of a key, or `nil` if there is none.
     public func get(_ family: String, _ key: [UInt8]) -> [UInt8]? {
       let rows = rows(family)
       let index = Self.index(of: key, in: rows)
       return index < rows.count && rows[index].key == key ? rows[index].value : nil
     }
 
-    /// The rows within bounds, in key order, without a copy.
+    /// Returns the rows within the bounds in key order, without a copy.
     public func slice(_ family: String, _ bounds: CursorBounds = .all) -> ArraySlice<Row> {
       let rows = rows(family)
       let lower = bounds.lower.map { Self.index(of: $0, in: rows) } ?? 0
@@ -73,20 +72,20 @@ public struct ModelDatabase: Sendable {
       return rows[lower..<max(lower, upper)]
     }
 
-    /// The rows within bounds, in key order.
+    /// Returns the rows within the bounds in key order.
     public func scan(_ family: String, _ bounds: CursorBounds = .all) -> [Row] { Array(slice(family, bounds)) }
 
-    /// The rows within bounds, the last one first.
+    /// Returns the rows within the bounds in descending key order.
     public func scanBackward(_ family: String, _ bounds: CursorBounds = .all) -> [Row] {
       scan(family, bounds).reversed()
     }
 
-    /// The first row at or after a key: where a cursor's `seek` stands.
+    /// Returns the first row at or after a key, where a cursor is after `seek`.
     public func seek(_ family: String, _ key: [UInt8], _ bounds: CursorBounds = .all) -> Row? {
       slice(family, bounds).first { !$0.key.lexicographicallyPrecedes(key) }
     }
 
-    /// The last row at or before a key: where a cursor's `seekForPrevious` stands.
+    /// Returns the last row at or before a key, where a cursor is after `seekForPrevious`.
     public func seekForPrevious(_ family: String, _ key: [UInt8], _ bounds: CursorBounds = .all) -> Row? {
       slice(family, bounds).last { !key.lexicographicallyPrecedes($0.key) }
     }
@@ -96,7 +95,7 @@ public struct ModelDatabase: Sendable {
       return rows
     }
 
-    /// The index of the first row whose key is not below `key`.
+    /// Returns the index of the first row whose key is not below `key`.
     private static func index(of key: [UInt8], in rows: [Row]) -> Int {
       rows[...].partitioningIndex { !$0.key.lexicographicallyPrecedes(key) }
     }
@@ -136,12 +135,15 @@ public struct ModelDatabase: Sendable {
 
   /// The newest state.
   public private(set) var state = State()
-  /// The state after each commit, the empty one first; only if the model was made to keep it.
+  /// The state after each commit, beginning with the empty one; empty unless the model was created with
+  /// `keepsHistory`.
   public private(set) var history: [State] = []
   private let keepsHistory: Bool
 
-  /// A database with the family `default` and nothing in it. With `keepsHistory` the state after each
-  /// commit stays, for tests of crashes: what is found must be one of them.
+  /// Creates a database with the empty family `default`.
+  ///
+  /// With `keepsHistory`, the state after each commit is kept for crash tests: the state that is found after a crash
+  /// must be one of them.
   public init(keepsHistory: Bool = false) {
     self.keepsHistory = keepsHistory
     if keepsHistory { history = [state] }
@@ -150,10 +152,10 @@ public struct ModelDatabase: Sendable {
   /// Applies a batch as one commit.
   public mutating func write(_ batch: [Change]) { commit { state in batch.forEach { state.apply($0) } } }
 
-  /// Adds a family without rows.
+  /// Adds an empty family.
   public mutating func createFamily(_ name: String) { commit { $0.createFamily(name) } }
 
-  /// Takes a family away with its rows.
+  /// Removes a family and its rows.
   public mutating func dropFamily(_ name: String) { commit { $0.dropFamily(name) } }
 
   private mutating func commit(_ body: (inout State) -> Void) {
@@ -163,8 +165,9 @@ public struct ModelDatabase: Sendable {
 }
 
 extension ArraySlice {
-  /// The first index whose element fulfils `belongsBehind`, by binary search: elements that do come after those
-  /// that don't.
+  /// Returns the first index whose element satisfies the predicate, by binary search.
+  ///
+  /// All elements that satisfy it must come after those that do not.
   public func partitioningIndex(where belongsBehind: (Element) -> Bool) -> Int {
     var low = startIndex
     var high = endIndex

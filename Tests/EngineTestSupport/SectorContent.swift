@@ -1,7 +1,7 @@
 /// The bytes of a simulated file, in pages that copies share until one of them is written to.
 ///
-/// An empty page stands for zeros. A copy costs one reference; the first write to a copy costs the list
-/// of pages and the page.
+/// An empty page stands for zeros. A copy costs one reference; the first write to a copy costs a copy of the list of
+/// pages and of the page.
 struct SectorContent: Sendable {
   static let pageSize = 4096
   static let sectorSize = 512
@@ -9,7 +9,7 @@ struct SectorContent: Sendable {
   private(set) var size = 0
   private var pages: [[UInt8]] = []
 
-  /// How many sectors the bytes take.
+  /// The number of sectors that the bytes take.
   var sectorCount: Int { (size + Self.sectorSize - 1) / Self.sectorSize }
 
   func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int) -> Int {
@@ -48,7 +48,7 @@ struct SectorContent: Sendable {
     }
   }
 
-  /// Bytes that are added, now or after a cut, are zeros.
+  /// Changes the size. Bytes that are added are zeros, including those after an earlier truncation.
   mutating func resize(to newSize: Int) {
     let pageCount = (newSize + Self.pageSize - 1) / Self.pageSize
     if newSize < size {
@@ -63,14 +63,14 @@ struct SectorContent: Sendable {
     size = newSize
   }
 
-  /// The bytes of a sector; zeros past the end.
+  /// Returns the bytes of a sector, with zeros past the end of the file.
   func sector(_ index: Int) -> [UInt8] {
     let (page, sector) = index.quotientAndRemainder(dividingBy: Self.pageSize / Self.sectorSize)
     guard page < pages.count, !pages[page].isEmpty else { return [UInt8](repeating: 0, count: Self.sectorSize) }
     return [UInt8](pages[page][sector * Self.sectorSize..<(sector + 1) * Self.sectorSize])
   }
 
-  /// Overwrites what of a sector lies before the end.
+  /// Overwrites the part of a sector that lies before the end of the file.
   mutating func setSector(_ index: Int, _ bytes: [UInt8]) {
     let start = index * Self.sectorSize
     guard start < size else { return }

@@ -1,11 +1,13 @@
-/// A small generator with a seed (SplitMix64): every random test prints its seed and can be replayed.
+/// A small pseudorandom generator with a seed (SplitMix64).
+///
+/// Every random test prints its seed and can be replayed.
 public struct SeededRandom: RandomNumberGenerator, Sendable {
   private var state: UInt64
 
-  /// The same seed gives the same numbers.
+  /// Creates a generator. The same seed gives the same numbers.
   public init(seed: UInt64) { state = seed }
 
-  /// The next 64 bits.
+  /// Returns the next 64 bits.
   public mutating func next() -> UInt64 {
     state &+= 0x9e37_79b9_7f4a_7c15
     var mixed = state
@@ -14,10 +16,10 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
     return mixed ^ (mixed >> 31)
   }
 
-  /// A number below `bound`.
+  /// Returns a number from 0 to `bound` - 1.
   public mutating func below(_ bound: Int) -> Int { Int(next(upperBound: UInt64(bound))) }
 
-  /// Bytes that can't be compressed.
+  /// Returns random bytes, which cannot be compressed.
   public mutating func bytes(_ count: Int) -> [UInt8] {
     unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
       for index in 0..<count { unsafe buffer.initializeElement(at: index, to: UInt8(truncatingIfNeeded: next())) }
@@ -25,6 +27,6 @@ public struct SeededRandom: RandomNumberGenerator, Sendable {
     }
   }
 
-  /// True with a chance of one in `count`.
+  /// Returns true with a probability of one in `count`.
   public mutating func oneIn(_ count: Int) -> Bool { below(count) == 0 }
 }

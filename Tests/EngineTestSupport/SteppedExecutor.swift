@@ -1,20 +1,21 @@
 internal import Synchronization
 public import VarveEngine
 
-/// Background work that runs only when it is stepped, one job at a time, in an order drawn from a seed:
-/// the same seed and the same calls give the same run.
+/// An executor that runs background jobs only when it is stepped, one at a time, in an order drawn from a seed.
 ///
-/// Nothing runs on a thread of its own: `step`, `runAll` and `wait` run jobs on the thread that calls
-/// them. A delayed job may be drawn once the clock has reached its time. `wait` lets the clock jump to
-/// the next delayed job when nothing else is left to run.
+/// The same seed and the same calls give the same run.
+///
+/// The executor has no threads: `step`, `runAll` and `wait` run jobs on the thread that calls them. A delayed job may
+/// be drawn once the clock has reached its time. `wait` advances the clock to the next delayed job when no other job
+/// is ready.
 ///
 /// # Concurrency
-/// Any thread may submit. Jobs run one after another as long as one thread steps, and a job must not
-/// step itself except by `wait`.
+/// Any thread may submit jobs. Only one thread may step, so jobs run one after another. A job must not step the
+/// executor itself, except by `wait`.
 public final class SteppedExecutor: BackgroundExecutor {
   private struct Job {
     let name: String
-    /// Nil for a delayed job.
+    /// The priority, or `nil` for a delayed job.
     let priority: BackgroundPriority?
     let due: UInt64
     let body: @Sendable () -> Void
@@ -27,16 +28,18 @@ public final class SteppedExecutor: BackgroundExecutor {
     var isShutDown = false
   }
 
-  /// How many jobs the engine may believe to run side by side.
+  /// The number of jobs that the engine may assume to run in parallel.
   public let parallelism: Int
-  /// The clock that delayed jobs look at.
+  /// The clock that decides when delayed jobs are ready.
   public let clock: ManualClock
   private let respectsPriority: Bool
   private let watch: ContentWatch?
   private let state: Mutex<State>
 
-  /// An executor whose order is drawn from `seed`. With `respectsPriority` a job is drawn among those
-  /// of the highest priority only. `watch` looks at the content before and after jobs.
+  /// Creates an executor whose order is drawn from `seed`.
+  ///
+  /// With `respectsPriority`, a job is drawn only among those of the highest priority. `watch` compares the content
+  /// before and after jobs.
   public init(
     seed: UInt64, clock: ManualClock = ManualClock(), parallelism: Int = 2, respectsPriority: Bool = false,
     watch: ContentWatch? = nil
@@ -48,12 +51,12 @@ public final class SteppedExecutor: BackgroundExecutor {
     state = Mutex(State(random: SeededRandom(seed: seed)))
   }
 
-  /// Queues `body`.
+  /// Adds a job that may run at once.
   public func submit(_ name: String, priority: BackgroundPriority, _ body: @escaping @Sendable () -> Void) {
     add(Job(name: name, priority: priority, due: 0, body: body))
   }
 
-  /// Queues `body` for when the clock has moved on.
+  /// Adds a job that may run once the clock has advanced by `nanoseconds`.
   public func submit(_ name: String, after nanoseconds: UInt64, _ body: @escaping @Sendable () -> Void) {
     add(Job(name: name, priority: nil, due: clock.now() + nanoseconds, body: body))
   }
@@ -64,7 +67,7 @@ public final class SteppedExecutor: BackgroundExecutor {
     }
   }
 
-  /// Runs one job that may run now. False if there is none.
+  /// Runs one job that is ready. Returns false if there is none.
   @discardableResult
   public func step() -> Bool {
     guard let job = takeJob() else { return false }
@@ -72,7 +75,7 @@ public final class SteppedExecutor: BackgroundExecutor {
     return true
   }
 
-  /// Runs one job that may run now and whose name begins with `prefix`. False if there is none.
+  /// Runs one job that is ready and whose name begins with `prefix`. Returns false if there is none.
   @discardableResult
   public func step(named prefix: String) -> Bool {
     guard let job = takeJob(named: prefix) else { return false }
@@ -84,11 +87,13 @@ public final class SteppedExecutor: BackgroundExecutor {
     if let watch { watch.run(job.name, job.body) } else { job.body() }
   }
 
-  /// More jobs than any test queues at one time.
+  /// A limit that no test reaches with the jobs that it queues at one time.
   private static let jobCountMaximum = 10_000
 
-  /// Runs jobs until none may run; returns how many ran. The clock stands still. Stops the program if there is no end to
-  /// them: where a real engine would keep a thread busy for ever.
+  /// Runs jobs until none is ready, and returns how many ran.
+  ///
+  /// The clock does not advance. Stops the program if the jobs do not end, where a real engine would keep a thread
+  /// busy forever.
   @discardableResult
   public func runAll() -> Int {
     var count = 0
@@ -99,8 +104,9 @@ public final class SteppedExecutor: BackgroundExecutor {
     return count
   }
 
-  /// Runs jobs on the calling thread until `condition` is true. Stops the program if it can't become
-  /// true any more: where a real engine would hang.
+  /// Runs jobs on the calling thread until `condition` is true.
+  ///
+  /// Stops the program if it can no longer become true, where a real engine would hang.
   public func wait(until condition: @Sendable () -> Bool) {
     while !condition() {
       if step() { continue }
@@ -111,10 +117,10 @@ public final class SteppedExecutor: BackgroundExecutor {
     }
   }
 
-  /// Does nothing: who waits is who runs the jobs.
+  /// Does nothing: the thread that waits runs the jobs itself.
   public func wakeWaiters() {}
 
-  /// Drops all jobs and takes no more.
+  /// Drops all jobs, and accepts no more.
   public func shutDown() {
     let dropped = state.withLock { state in
       state.isShutDown = true
@@ -124,9 +130,9 @@ public final class SteppedExecutor: BackgroundExecutor {
     withExtendedLifetime(dropped) {}
   }
 
-  /// The names of the jobs that wait, in order of submission.
+  /// The names of the jobs that have not run yet, in the order of submission.
   public var pending: [String] { state.withLock { $0.jobs.map(\.name) } }
-  /// The names of the jobs that ran.
+  /// The names of the jobs that ran, in the order in which they ran.
   public var trace: [String] { state.withLock { $0.trace } }
 
   private func nextDue() -> UInt64? { state.withLock { $0.jobs.map(\.due).min() } }

@@ -1,14 +1,14 @@
 internal import Synchronization
 public import VarveEngine
 
-/// A directory of a test's own on the real disk, removed with everything in it when the value goes.
+/// A temporary directory on the real disk, which is removed with its content when the instance is deallocated.
 public final class TemporaryDirectory: Sendable {
-  /// Where it is.
+  /// The path of the directory.
   public let path: String
   private let fileSystem = PosixFileSystem()
   private static let count = Atomic<UInt64>(0)
 
-  /// Makes a directory below `parent`.
+  /// Creates a directory below `parent`.
   public init(below parent: String = "/tmp") throws(EngineError) {
     var random = SystemRandomNumberGenerator()
     let number = Self.count.add(1, ordering: .relaxed).newValue

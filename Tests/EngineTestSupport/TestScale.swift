@@ -6,19 +6,23 @@
   internal import Musl
 #endif
 
-/// How much longer than in CI the random and exhaustive suites run: `VARVE_TEST_SCALE`, 1 where it is
-/// not set. Below 1 those that count by `count` are shorter, for runs under a sanitizer.
+/// The factor by which the random and exhaustive suites run longer than in CI.
+///
+/// It is read from `VARVE_TEST_SCALE`, and is 1 if that is not set. Below 1, the suites that use `count` are shorter,
+/// for runs under a sanitizer.
 public enum TestScale {
-  /// At least 1.
+  /// The factor as a whole number, at least 1.
   public static let value: Int = max(1, Int(factor))
 
-  /// `count` times the scale, at least 1.
+  /// Returns `count` multiplied by the factor, at least 1.
   public static func count(_ count: Int) -> Int { max(1, Int(Double(count) * factor)) }
 
-  /// `count` times the scale where that is less, at least 1: for suites of threads, which are long enough in CI.
+  /// Returns the smaller of `count` and `count` multiplied by the factor, at least 1.
+  ///
+  /// Suites of threads use it: they are long enough in CI.
   public static func atMost(_ count: Int) -> Int { min(count, self.count(count)) }
 
-  /// Whether suites are at least as long as in CI: only then is what they draw a fair sample.
+  /// Whether suites are at least as long as in CI. Only then are their random draws a fair sample.
   public static var isWhole: Bool { factor >= 1 }
 
   private static let factor: Double = {

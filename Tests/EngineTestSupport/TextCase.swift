@@ -1,4 +1,4 @@
-/// A test written as text: commands, and below each the lines that it should give.
+/// A test written as text: commands, each followed by the lines that are expected from it.
 ///
 ///     define
 ///     a#5,put=x b#7,del
@@ -11,16 +11,16 @@
 ///     a=x
 ///     end
 ///
-/// A command is a line with its name and `name=value` arguments; what follows up to `----` is its input;
-/// what follows that up to the next blank line (or the end) is expected. Lines that begin with `//` are
-/// left out. `TextCase.run` gives back the same text with what really came out instead of what was
-/// expected: a test compares the two, and its failure shows the case as it should be written.
+/// A command is a line with its name and `name=value` arguments. The lines after it up to `----` are its input, and
+/// the lines after that up to the next blank line (or the end) are the expected output. Lines that begin with `//`
+/// are ignored. `TextCase.run` returns the same text with the actual output in place of the expected one: a test
+/// compares the two, and its failure shows the case as it should be written.
 public struct TextCase {
-  /// One command with its input.
+  /// A command with its input.
   public struct Command {
     /// The first word.
     public let name: String
-    /// The words after it that have the form `name=value`.
+    /// The arguments: the words after the first, in the form `name=value`.
     public let arguments: [String: String]
     /// The lines up to `----`.
     public let input: [String]
@@ -28,7 +28,7 @@ public struct TextCase {
     /// The words of all input lines.
     public var words: [String] { input.flatMap { $0.split(separator: " ").map(String.init) } }
 
-    /// The entries of each input line; a line is one source.
+    /// The entries of each input line; each line is one source.
     public var sources: [[TextEntry]] {
       input.map { line in
         line.split(separator: " ").map { word in
@@ -41,7 +41,7 @@ public struct TextCase {
     }
   }
 
-  /// Runs each command of `text` and gives back the text as it should be.
+  /// Runs each command of `text`, and returns the text with the actual output.
   public static func run(_ text: String, _ body: (Command) -> [String]) -> String {
     var result: [String] = []
     for block in blocks(text) {
@@ -58,7 +58,7 @@ public struct TextCase {
     return result.joined(separator: "\n\n")
   }
 
-  /// `text` without comments and doubled blank lines, to compare with what `run` gives back.
+  /// Returns `text` without comments and repeated blank lines, to compare with the result of `run`.
   public static func normalized(_ text: String) -> String {
     blocks(text).map { $0.joined(separator: "\n") }.joined(separator: "\n\n")
   }

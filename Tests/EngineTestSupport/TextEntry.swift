@@ -1,20 +1,20 @@
-/// One entry of the text cases: `key#sequence,kind=value`.
+/// An entry of the text cases: `key#sequence,kind=value`.
 ///
 ///     a#5,put=x    b#7,del    c#9,sdel    d#3,put        (an empty value)
 ///
-/// A key or value is any run of characters other than white space; a key holds no `#`.
+/// A key or value is a run of characters other than white space; a key has no `#`.
 public struct TextEntry: Hashable, Sendable, CustomStringConvertible {
-  /// What an entry does, as the text cases spell it.
+  /// The kind of an entry, as it is spelled in the text cases.
   public enum Kind: String, Sendable, CaseIterable {
-    /// The key has the value.
+    /// Sets the value of the key.
     case put
-    /// The key is gone.
+    /// Deletes the key.
     case delete = "del"
-    /// The key is gone, and one put lies below.
+    /// Deletes the key, below which there is one put.
     case singleDelete = "sdel"
-    /// Keys up to the value are gone.
+    /// Deletes the keys from the key up to the value.
     case rangeDelete = "rdel"
-    /// An operand.
+    /// Adds a merge operand.
     case merge
   }
 
@@ -22,12 +22,12 @@ public struct TextEntry: Hashable, Sendable, CustomStringConvertible {
   public var key: [UInt8]
   /// The sequence number.
   public var sequence: UInt64
-  /// What the entry does.
+  /// The kind of the entry.
   public var kind: Kind
   /// The value or operand; empty for deletes.
   public var value: [UInt8]
 
-  /// Makes an entry of its parts.
+  /// Creates an entry from its parts.
   public init(key: [UInt8], sequence: UInt64, kind: Kind, value: [UInt8] = []) {
     self.key = key
     self.sequence = sequence
@@ -35,7 +35,7 @@ public struct TextEntry: Hashable, Sendable, CustomStringConvertible {
     self.value = value
   }
 
-  /// Parses one entry; nil if it is not in the form described for this type.
+  /// Parses an entry. Returns `nil` if the text does not have the form that the type describes.
   public init?(_ text: some StringProtocol) {
     guard let hash = text.firstIndex(of: "#") else { return nil }
     let rest = text[text.index(after: hash)...]
@@ -48,13 +48,13 @@ public struct TextEntry: Hashable, Sendable, CustomStringConvertible {
       value: Array(action.dropFirst(name.count + 1).utf8))
   }
 
-  /// As it is read.
+  /// The entry in the form in which it is parsed.
   public var description: String {
     let action = kind.rawValue + (value.isEmpty ? "" : "=" + String(decoding: value, as: UTF8.self))
     return "\(String(decoding: key, as: UTF8.self))#\(sequence),\(action)"
   }
 
-  /// The order of internal keys: key ascending, then newest first.
+  /// Returns whether two entries are in the order of internal keys: by ascending key, then newest first.
   public static func isInOrder(_ left: TextEntry, _ right: TextEntry) -> Bool {
     if left.key != right.key { return left.key.lexicographicallyPrecedes(right.key) }
     return left.sequence > right.sequence

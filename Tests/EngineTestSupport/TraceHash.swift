@@ -1,4 +1,4 @@
-/// A running hash of what happened: the same run gives the same value, on every machine.
+/// A running hash of events: the same run gives the same value on every machine.
 struct TraceHash: Sendable {
   private(set) var value: UInt64 = 0x9e37_79b9_7f4a_7c15
 

@@ -1,7 +1,7 @@
 internal import Synchronization
 public import VarveEngine
 
-/// Another file system as a process without any permission to write sees it. Each attempt fails and is counted.
+/// A file system as it appears to a process without any write permission. Each attempt to write fails and is counted.
 ///
 /// Safe from any thread.
 public final class UnwritableFileSystem: FileSystem {
@@ -11,7 +11,7 @@ public final class UnwritableFileSystem: FileSystem {
   /// Wraps `base`.
   public init(_ base: any FileSystem) { self.base = base }
 
-  /// What was tried and refused, but for opening `SHARED`.
+  /// The calls that were refused, except for attempts to open `SHARED`.
   public var refused: [String] { attempts.withLock { $0 } }
 
   private func refuse(_ what: String, _ path: String) -> EngineError {
@@ -19,44 +19,44 @@ public final class UnwritableFileSystem: FileSystem {
     return EngineError(.permissionDenied, "\(what) is not allowed", file: path)
   }
 
-  /// Refused.
+  /// Throws `.permissionDenied`.
   public func createFile(_ path: String) throws(EngineError) -> any File { throw refuse("create", path) }
 
-  /// Refused to write.
+  /// Opens a file to read; throws `.permissionDenied` if `writable` is true.
   public func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
     if writable {
-      // A follower asks whether it may, and continues without.
+      // A follower tries to open this file for writing, and continues without it.
       if path.hasSuffix("/SHARED") { throw EngineError(.permissionDenied, "not writable", file: path) }
       throw refuse("open for writing", path)
     }
     return try base.openFile(path, writable: false)
   }
 
-  /// Refused.
+  /// Throws `.permissionDenied`.
   public func lock(_ path: String) throws(EngineError) -> any FileLock { throw refuse("lock", path) }
-  /// Refused.
+  /// Throws `.permissionDenied`.
   public func rename(_ path: String, to newPath: String) throws(EngineError) { throw refuse("rename", path) }
-  /// Refused.
+  /// Throws `.permissionDenied`.
   public func link(_ path: String, to newPath: String) throws(EngineError) { throw refuse("link", path) }
-  /// Refused.
+  /// Throws `.permissionDenied`.
   public func remove(_ path: String) throws(EngineError) { throw refuse("remove", path) }
-  /// Refused.
+  /// Throws `.permissionDenied`.
   public func createDirectory(_ path: String) throws(EngineError) { throw refuse("create directory", path) }
-  /// Refused.
+  /// Throws `.permissionDenied`.
   public func removeDirectory(_ path: String) throws(EngineError) { throw refuse("remove directory", path) }
-  /// Of the base.
+  /// Calls the wrapped file system.
   public func list(_ directory: String) throws(EngineError) -> [String] { try base.list(directory) }
-  /// Of the base.
+  /// Calls the wrapped file system.
   public func attributes(_ path: String) throws(EngineError) -> FileAttributes? { try base.attributes(path) }
-  /// Refused.
+  /// Throws `.permissionDenied`.
   public func syncDirectory(_ path: String) throws(EngineError) { throw refuse("sync directory", path) }
-  /// Of the base.
+  /// Calls the wrapped file system.
   public func freeSpace(_ path: String) throws(EngineError) -> UInt64 { try base.freeSpace(path) }
-  /// Refused: the probe writes.
+  /// Returns false, and counts the attempt: the probe writes.
   public func supportsMapping(_ path: String) -> Bool {
     _ = refuse("probe", path)
     return false
   }
-  /// Of the base.
+  /// Calls the wrapped file system.
   public func machineSession() -> MachineSession? { base.machineSession() }
 }

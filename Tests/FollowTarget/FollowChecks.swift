@@ -1,6 +1,6 @@
 import VarveEngine
 
-/// Follows what `Writing` writes, and checks each state that it sees.
+/// A follower that checks each state of the database that `Writing` writes.
 struct FollowChecks {
   struct Failure: Error, CustomStringConvertible {
     let description: String
@@ -55,7 +55,7 @@ struct FollowChecks {
     return last
   }
 
-  /// The last numbers are all there, and no others.
+  /// Checks that the last `Numbers.kept` numbers are there, and no others.
   private func checkAll(_ family: ColumnFamily, _ snapshot: EngineSnapshot, last: UInt64, size: Int) throws {
     var expected = last > Numbers.kept ? last - Numbers.kept + 1 : 1
     var cursor = try engine.cursor(in: family, snapshot: snapshot)

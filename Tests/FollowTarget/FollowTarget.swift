@@ -10,12 +10,13 @@ import VarveEngine
 
 /// The processes of the follow tests.
 ///
-/// `varve-follow-target write <directory> <first number> <last number>` commits numbered batches over two
-/// families; every hundredth batch a family comes or goes. A last number of 0 means: until it is killed.
-/// After each commit its number goes to the standard output, eight bytes little-endian.
+/// `varve-follow-target write <directory> <first number> <last number>` commits numbered batches to two families;
+/// every hundredth batch replaces a family. If the last number is 0, it runs until it is killed. After each commit it
+/// writes the batch's number to the standard output, as eight bytes little-endian.
 ///
-/// `varve-follow-target follow <directory> <last number>` follows that until it sees the last number, and checks
-/// everything on the way. It ends with 0 if all was right, else says what was not and ends with 1.
+/// `varve-follow-target follow <directory> <last number>` follows that database until it sees the last number, and
+/// checks every state on the way. It exits with 0 if all were right, and otherwise prints the difference and exits
+/// with 1.
 @main
 struct FollowTarget {
   static func main() throws {
@@ -36,14 +37,14 @@ struct FollowTarget {
       try following.run(to: last)
     } catch {
       let bytes = Array("follower: \(error)\n".utf8)
-      // Safety: as many bytes as there are.
+      // Safety: the count is that of the array.
       _ = unsafe write(STDERR_FILENO, bytes, bytes.count)
       exit(1)
     }
   }
 }
 
-/// What the writer writes.
+/// The writer, and the families that it writes to.
 struct Writing {
   let engine: Engine
   let pair: ColumnFamily
@@ -78,7 +79,7 @@ struct Writing {
     try engine.write(batch, durability: number % 64 == 0 ? .power : .process)
   }
 
-  /// A family for each hundred numbers, which goes with the next.
+  /// Creates a family for a hundred numbers, and drops the one before it.
   private func turnFamilies(_ number: UInt64) throws {
     for family in engine.families where family.name.hasPrefix("side") { try engine.dropFamily(family) }
     let side = try engine.createFamily("side")
@@ -87,16 +88,17 @@ struct Writing {
 
   private func acknowledge(_ number: UInt64) {
     var bytes = number.littleEndian
-    // Safety: the number has eight bytes. A pipe takes so few whole or not at all.
+    // Safety: the number has eight bytes. A write of so few to a pipe is atomic.
     guard unsafe write(STDOUT_FILENO, &bytes, 8) == 8 else { exit(3) }
   }
 }
 
-/// Keys and values of numbered batches.
+/// The keys and values of numbered batches.
 enum Numbers {
-  /// Numbers that are so old are deleted: what comes back then was reborn.
+  /// The number of newest numbers that are kept. Older ones are deleted: if one is found, a deleted entry has
+  /// reappeared.
   static let kept: UInt64 = 1_000
-  /// Holds the last number, in each of both families.
+  /// The key whose value is the last number, in each of both families.
   static let head = Array("head".utf8)
 
   static func key(_ number: UInt64) -> [UInt8] {

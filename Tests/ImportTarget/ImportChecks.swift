@@ -1,7 +1,7 @@
 import Foundation
 import Varve
 
-/// A note of a program that kept its records in GRDB.
+/// A note of a program that stored its records with GRDB.
 struct Note: Codable, Hashable, Identifiable, Sendable {
   struct Location: Codable, Hashable, Sendable {
     var latitude: Double
@@ -25,7 +25,7 @@ struct NoteFormat: StoreFormat {
   let byTitle = Index(\.title)
 }
 
-/// A book of a program that kept its objects in Core Data.
+/// A book of a program that stored its objects with Core Data.
 struct Book: Codable, Hashable, Identifiable, Sendable {
   var id: Int
   var title: String?
@@ -42,7 +42,7 @@ struct BookFormat: StoreFormat {
   let byTitle = Index(\.title)
 }
 
-/// What the files hold, as objects.
+/// The objects that the files contain.
 enum Samples {
   static let count = 2_500
 
@@ -95,7 +95,7 @@ enum ImportChecks {
       }
       try require(first, Samples.note(7))
     }
-    // What was imported is a row like others.
+    // An imported row can be changed and deleted like any other.
     try database.write { tx in
       try notes.modify(Samples.uuid(7), in: tx) { $0.title = "changed" }
       try books.delete(7, in: tx)

@@ -2,15 +2,15 @@
   import CVarveSQLite
   import Foundation
 
-  /// Files as GRDB and Core Data make them.
+  /// Files as GRDB and Core Data create them.
   enum ImportFiles {
     static func make(in folder: String) throws {
       try makeNotes(folder + "/grdb.sqlite")
       try makeBooks(folder + "/coredata.sqlite")
     }
 
-    /// The columns of a migration of GRDB, and what its records write: dates as text in UTC, UUIDs as 16 bytes, Booleans as
-    /// integers, values with fields as JSON.
+    /// Writes the columns of a GRDB migration and the values that GRDB records write: dates as text in UTC, UUIDs as
+    /// 16 bytes, Booleans as integers, and values with fields as JSON.
     private static func makeNotes(_ path: String) throws {
       let file = try SQLiteFile(path)
       try file.run(
@@ -44,8 +44,8 @@
       try file.run("COMMIT")
     }
 
-    /// The columns of an entity of Core Data: capitals with a Z before, seconds since 2001, Booleans as integers, UUIDs as 16
-    /// bytes.
+    /// Writes the columns of a Core Data entity: names in capitals with the prefix Z, dates as seconds since 2001,
+    /// Booleans as integers, and UUIDs as 16 bytes.
     private static func makeBooks(_ path: String) throws {
       let file = try SQLiteFile(path)
       try file.run(
@@ -80,7 +80,8 @@
     private static func hex(_ digits: String) -> String { "X'\(digits)'" }
   }
 
-  /// A file of SQLite that statements are run in. Safe: one thread uses it, and it is open as long as it lives.
+  /// An SQLite file in which statements are executed. Safe: one thread uses it, and the connection is open as long as
+  /// the object lives.
   @safe
   private final class SQLiteFile {
     private var connection: OpaquePointer?

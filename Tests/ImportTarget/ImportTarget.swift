@@ -1,8 +1,10 @@
 import Foundation
 import Varve
 
-/// `make FOLDER` makes the files of SQLite that `Tests/ImportTarget/run` imports; `check DATABASE` opens what was imported as
-/// typed stores, and ends with 0 only if each object is right.
+/// The program of `Tests/ImportTarget/run`.
+///
+/// `make FOLDER` creates the SQLite files that the script imports; `check DATABASE` opens the imported database as
+/// typed stores, and exits with 0 only if every object is right.
 @main
 enum ImportTarget {
   static func main() throws {

@@ -10,11 +10,12 @@ import VarveEngine
 
 /// The process that the kill test kills: `varve-kill-target <directory> <first number>`.
 ///
-/// Commits numbered batches until it is killed. When a commit has returned, its number goes to the
-/// standard output, eight bytes little-endian: what is in a pipe survives its writer.
+/// It commits numbered batches until it is killed. After each commit it writes the batch's number to the standard
+/// output, as eight bytes little-endian: the bytes in a pipe survive the writer.
 @main
 struct KillTarget {
-  /// Markers of batches that are so old are deleted: what comes back then was reborn.
+  /// The number of newest batches whose markers are kept. Older ones are deleted: if one is found, a deleted entry
+  /// has reappeared.
   static let kept: UInt64 = 1_000
 
   static func main() throws {
@@ -64,7 +65,7 @@ struct KillTarget {
 
   private static func acknowledge(_ number: UInt64) {
     var bytes = number.littleEndian
-    // Safety: the number has eight bytes. A pipe takes so few whole or not at all.
+    // Safety: the number has eight bytes. A write of so few to a pipe is atomic.
     guard unsafe write(STDOUT_FILENO, &bytes, 8) == 8 else { exit(3) }
   }
 }

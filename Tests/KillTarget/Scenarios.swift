@@ -9,8 +9,9 @@ import VarveEngine
   import Musl
 #endif
 
-/// What concerns a whole process, each in a process of its own: `varve-kill-target scenario <name> <directory>`. The
-/// status is 0 where all was as it should be; else a message is on the standard error.
+/// Scenarios that concern a whole process, each run in its own: `varve-kill-target scenario <name> <directory>`.
+///
+/// The exit status is 0 on success; otherwise a message is on the standard error.
 enum Scenario: String {
   /// The working directory changes while a database with a relative path is open.
   case changedDirectory
@@ -18,7 +19,7 @@ enum Scenario: String {
   case fork
   /// A forked child outlives its parent, which dies with an open engine.
   case outlivingChild
-  /// A commit waits for a sync that does not come; later ones are acknowledged.
+  /// A commit waits for a sync that does not complete; later commits are acknowledged.
   case pendingSync
   /// The system starts one thread, or none at all.
   case oneThread, noThread
@@ -76,7 +77,7 @@ enum Scenario: String {
 
   // MARK: - Forks
 
-  /// Swift has no name for the call.
+  /// `fork` is looked up by its name, because Swift does not import it.
   private static func forkProcess() throws -> pid_t {
     guard let symbol = unsafe dlsym(nil, "fork") else { throw Failure("there is no fork") }
     return unsafe unsafeBitCast(symbol, to: (@convention(c) () -> pid_t).self)()
@@ -87,15 +88,16 @@ enum Scenario: String {
     options.publishesStatistics = false
     let engine = try Engine.open(at: path, options: options)
     try engine.put(key(1), [1])
-    // A lock of Swift's runtime that another thread holds during the fork stays locked in the child: so the threads of the
-    // engine sleep then, and what the child needs has been made before.
+    // A lock of the Swift runtime that another thread holds during the fork stays locked in the child. So the
+    // engine's threads must be idle at that time, and whatever the child needs must exist before.
     try engine.flush()
     try engine.waitForCompaction()
     try require(code { _ = try Engine.open(at: path) } == .locked, "the database is not locked")
     let sequence = engine.visibleSequence
     let child = try forkProcess()
     if child == 0 {
-      // A child that hangs all the same ends, and is a failure. The process may have been started with signals blocked.
+      // A child that hangs nevertheless must end, which is a failure. The process may have been started with signals
+      // blocked.
       var signals = sigset_t()
       unsafe sigemptyset(&signals)
       unsafe sigprocmask(SIG_SETMASK, &signals, nil)
@@ -105,14 +107,14 @@ enum Scenario: String {
         code { try engine.close() },
       ]
       guard codes.allSatisfy({ $0 == .closed }) else { _exit(1) }
-      // The parent has it open.
+      // The parent has the database open.
       _exit(code { _ = try Engine.open(at: path) } == .locked ? 0 : 2)
     }
     var status: CInt = 0
     while unsafe waitpid(child, &status, 0) < 0 && errno == EINTR {}
     try require(status == 0, "the child ended with status \(status)")
     try require(engine.visibleSequence == sequence, "the child has committed")
-    // The child has not given the lock back.
+    // The child must not have released the lock.
     try require(code { _ = try Engine.open(at: path) } == .locked, "the database is not locked any more")
     try engine.put(key(2), [3])
     try engine.close()
@@ -124,14 +126,14 @@ enum Scenario: String {
   private static func leaveChild(_ directory: String) throws {
     let engine = try Engine.open(at: directory + "/db")
     try engine.put(key(1), [1])
-    // The child gives the lock back before `fork` returns there; until the child has run so far, it still holds it.
+    // The child releases the lock before `fork` returns there; until it has run that far, it still holds it.
     var ends: [CInt] = [-1, -1]
     try require(unsafe pipe(&ends) == 0, "pipe")
     if try forkProcess() == 0 {
       close(STDOUT_FILENO)
       close(ends[0])
       close(ends[1])
-      // Until the test opens the other end.
+      // Waits until the test opens the other end.
       let descriptor = unsafe open(directory + "/fifo", O_RDONLY)
       _exit(descriptor >= 0 ? 0 : 1)
     }
@@ -143,7 +145,7 @@ enum Scenario: String {
 
   // MARK: - A sync under way
 
-  /// Writes a number to the standard output when everything is in the log, and waits to be killed.
+  /// Writes a number to the standard output when all commits are in the log, and waits to be killed.
   private static func waitForSync(_ path: String) throws {
     let system = EngineEnvironment.system
     let fileSystem = GatedFileSystem(system.fileSystem)
@@ -153,7 +155,7 @@ enum Scenario: String {
     try engine.put(key(1), [1])
     fileSystem.syncs.shut()
     let waiting = Task { try await engine.async.put(key(2), [2], durability: .power) }
-    // It is visible here before its sync.
+    // The commit is visible here before its sync.
     while engine.visibleSequence.value < 2 { sched_yield() }
     for number in 3...100 { try engine.put(key(number), [UInt8(number)]) }
     var word = UInt64(100)
@@ -163,7 +165,8 @@ enum Scenario: String {
 
   // MARK: - Limits
 
-  /// As a user who has no other process, so that the limit is what it says.
+  /// Limits the number of threads. The process changes to a user without other processes, because the limit counts
+  /// all processes of a user.
   private static func limitThreads(to count: Int) throws {
     let user = uid_t(50_000 + getpid() % 10_000)
     try require(setgid(user) == 0 && setuid(user) == 0, "setuid")
@@ -194,7 +197,8 @@ enum Scenario: String {
   private static func limitAddressSpace(_ path: String) throws {
     var engine = try Engine.open(at: path)
     try engine.put(key(1), [1])
-    // Range deletes of a large batch are sorted before the commit. That takes some 110 MiB, in several pieces.
+    // The range deletes of a large batch are sorted before the commit, which takes about 110 MiB in several
+    // allocations.
     var ranges = WriteBatch()
     try ranges.deleteRange(from: key(0), to: key(2))
     for number in 0..<1_000_000 {
@@ -205,10 +209,10 @@ enum Scenario: String {
     }
     let value = [UInt8](repeating: 7, count: 100 << 20)
     try requireNoMemory(engine, 64, "a value of 100 MiB") { try engine.put(key(2), value) }
-    // In a table, as a block of its own.
+    // The value is in a table, as a single block.
     try engine.put(key(9), value)
     try engine.close()
-    // Opened again, so that nothing gives address space back meanwhile.
+    // The database is opened again, so that no address space is released meanwhile.
     engine = try Engine.open(at: path)
     try requireNoMemory(engine, 32, "the read of a value of 100 MiB") { _ = try engine.get(key(9)) }
     try require(try engine.get(key(1)) == [1], "a key that a range delete would cover")
@@ -220,7 +224,8 @@ enum Scenario: String {
     try again.close()
   }
 
-  /// Runs `body` with so much address space above what the process has. It must throw `.noMemory` and commit nothing.
+  /// Runs `body` with `mebibytes` MiB of address space more than the process has. It must throw `.noMemory` and
+  /// commit nothing.
   private static func requireNoMemory(
     _ engine: Engine, _ mebibytes: Int, _ name: String, _ body: () throws -> Void
   ) throws {
@@ -240,7 +245,7 @@ enum Scenario: String {
     try require(engine.visibleSequence == before, "a commit that failed is visible: \(name)")
   }
 
-  /// The bytes of address space that the process has.
+  /// Returns the size of the process's address space in bytes.
   private static func addressSpace() throws -> Int {
     guard let file = unsafe fopen("/proc/self/statm", "r") else { throw Failure("/proc/self/statm") }
     defer { unsafe _ = fclose(file) }

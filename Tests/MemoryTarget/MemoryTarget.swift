@@ -8,7 +8,7 @@ import VarveEngine
   import Musl
 #endif
 
-/// The process whose memory is measured:
+/// The process whose memory is measured.
 ///
 ///     varve-memory-target load <directory> <budget in bytes> <entries>
 ///     varve-memory-target mixed <directory> <budget in bytes> <seconds>
@@ -18,20 +18,24 @@ import VarveEngine
 ///     varve-memory-target families <count>
 ///     varve-memory-target lives <directory> <count>
 ///
-/// Numbers go to the standard output, eight bytes little-endian each. `load`: the highest resident size,
-/// what the engine counted at most of its budget, how many entries were found and how many scanned. `mixed`: the
-/// highest resident size, what the engine counted at most, how many operations there were and how many answers
-/// were wrong.
-/// `readers`: the highest resident size, what the engine counted at most, how many reads there were, how many answers
-/// were wrong, and after how many milliseconds all obsolete files were gone.
-/// `replay`: the highest resident size while a log of so many bytes is replayed, what the engine counts afterwards, and
-/// how many entries were found.
-/// `ranges`: by how much the resident size grew at most while a batch of so many range deletes was written, and while it
-/// was flushed; what the engine counted for its memtable; and how many keys the engine holds then.
-/// `families`: the resident size with an open engine, then with all families, then with an entry in each,
-/// then what the engine counts in each of the three states. `lives`: microseconds of making families by one call, of an entry
-/// in each, of a flush, of a close, of opening, and of a close of what was not flushed and of its opening;
-/// then how many entries were found.
+/// The results are numbers on the standard output, eight bytes little-endian each:
+///
+/// - `load`: the highest resident size, the highest usage that the engine counted against its budget, and the numbers
+///   of entries that were found and scanned.
+/// - `mixed`: the highest resident size, the highest usage that the engine counted, and the numbers of operations and
+///   of wrong results.
+/// - `readers`: the highest resident size, the highest usage that the engine counted, the numbers of reads and of
+///   wrong results, and the milliseconds after which all obsolete files were removed.
+/// - `replay`: the highest resident size while a log of so many bytes is replayed, the usage that the engine counts
+///   afterwards, and the number of entries that were found.
+/// - `ranges`: the greatest growth of the resident size while a batch of so many range deletes was written, and while
+///   it was flushed; the usage that the engine counted for its memtable; and the number of keys in the engine
+///   afterwards.
+/// - `families`: the resident size with an open engine, then with all families, then with an entry in each, then the
+///   usage that the engine counts in each of the three states.
+/// - `lives`: the microseconds for creating the families by one call, for an entry in each, for a flush, for a close,
+///   for opening, and for a close of unflushed entries and opening after it; then the number of entries that were
+///   found.
 @main
 struct MemoryTarget {
   static func main() throws {
@@ -77,7 +81,8 @@ struct MemoryTarget {
 
   // MARK: - Load
 
-  /// Fills at random, reads at random, scans, and does all three at once; values of 400 bytes.
+  /// Writes in random order, reads in random order, scans, and then does all three concurrently, with values of 400
+  /// bytes.
   private static func load(_ path: String, budget: Int, count: UInt64) throws {
     var options = EngineOptions()
     options.memoryBudget = budget
@@ -116,7 +121,7 @@ struct MemoryTarget {
     (0..<16).map { $0 < 8 ? UInt8(truncatingIfNeeded: number >> UInt64(56 - $0 * 8)) : UInt8($0) }
   }
 
-  /// Half of it packs well.
+  /// Returns a value of which half compresses well.
   private static func value(_ number: UInt64) -> [UInt8] {
     var state = number &* 0xbf58_476d_1ce4_e5b9 &+ 1
     var bytes = [UInt8](repeating: 7, count: 400)
@@ -129,7 +134,7 @@ struct MemoryTarget {
 
   // MARK: - Range deletes
 
-  /// One batch of range deletes at places in no order, and its flush.
+  /// Writes one batch of range deletes in random order, and flushes it.
   private static func deleteRanges(_ path: String, budget: Int, count: UInt64) throws {
     var options = EngineOptions()
     options.memoryBudget = budget
@@ -165,13 +170,14 @@ struct MemoryTarget {
 
   // MARK: - Replay
 
-  /// Fills a log by an engine with room for all of it, lets that go without a close, and opens with a small budget.
+  /// Fills a log with an engine that has room for all of it, releases the engine without a close, and opens the
+  /// database with a small budget.
   private static func replay(_ path: String, budget: Int, bytes: Int) throws {
     let count = UInt64(bytes / 420)
     do {
       var options = EngineOptions()
       options.memtableSize = 2 * bytes
-      // Replay reads a segment at a time.
+      // The replay reads one segment at a time.
       options.logSegmentSize = 2 << 20
       let engine = try Engine.open(at: path, options: options)
       for number in 0..<count { try engine.put(key(number), value(number)) }
@@ -188,7 +194,7 @@ struct MemoryTarget {
     try engine.close()
   }
 
-  /// Forgets the highest resident size so far.
+  /// Resets the process's highest resident size.
   private static func resetPeak() {
     guard let file = unsafe fopen("/proc/self/clear_refs", "w") else { return }
     unsafe fputs("5", file)
@@ -197,7 +203,7 @@ struct MemoryTarget {
 
   // MARK: - Families
 
-  /// On files in memory, which are counted, too.
+  /// Creates families on in-memory files, whose memory is counted too.
   private static func makeFamilies(_ count: Int) throws {
     let engine = try Engine.open(at: "/db", environment: .inMemory())
     var sizes = [status("VmRSS:")]
@@ -211,7 +217,7 @@ struct MemoryTarget {
     report(sizes + counted)
   }
 
-  /// What many families cost in time, on a real disk.
+  /// Measures the time that many families take, on a real disk.
   private static func liveThrough(_ path: String, _ count: Int) throws {
     let clock = ContinuousClock()
     var times: [UInt64] = []
@@ -241,7 +247,7 @@ struct MemoryTarget {
 
   // MARK: - The process
 
-  /// A size of `/proc/self/status`, in bytes; zero where there is none.
+  /// Returns a size from `/proc/self/status` in bytes, or zero if it is not there.
   private static func status(_ name: String) -> UInt64 {
     guard let file = unsafe fopen("/proc/self/status", "r") else { return 0 }
     defer { unsafe fclose(file) }
@@ -257,14 +263,14 @@ struct MemoryTarget {
   private static func report(_ numbers: [UInt64]) {
     for number in numbers {
       var bytes = number.littleEndian
-      // Safety: the number has eight bytes. A pipe takes so few whole or not at all.
+      // Safety: the number has eight bytes. A write of so few to a pipe is atomic.
       guard unsafe write(STDOUT_FILENO, &bytes, 8) == 8 else { exit(3) }
     }
   }
 
   private static func standardError(_ text: String) {
     var bytes = Array(text.utf8)
-    // Safety: as many bytes as the array has.
+    // Safety: the count is that of the array.
     _ = unsafe write(STDERR_FILENO, &bytes, bytes.count)
   }
 }

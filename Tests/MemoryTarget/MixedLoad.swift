@@ -1,10 +1,10 @@
 import EngineTestSupport
 import VarveEngine
 
-/// Everything at once, by a seed: puts of all sizes up to 1 MiB, deletes, batches over several families, gets,
-/// scans, snapshots, cursors that live long, compactions.
+/// A mixed load, drawn from a seed: puts of all sizes up to 1 MiB, deletes, batches over several families, gets,
+/// scans, snapshots, long-lived cursors, and compactions.
 ///
-/// A value begins with the number of its key, so that a wrong answer is seen.
+/// A value begins with the number of its key, so that a wrong result is detected.
 final class MixedLoad {
   private let engine: Engine
   private let families: [ColumnFamily]
@@ -20,7 +20,7 @@ final class MixedLoad {
 
   private static let keyCount = 200_000
 
-  /// A cursor in an array.
+  /// A box for a cursor, so that an array can store it.
   private final class LongCursor {
     var cursor: EngineCursor
     init(_ cursor: consuming EngineCursor) { self.cursor = cursor }
@@ -71,7 +71,7 @@ final class MixedLoad {
     return bytes
   }
 
-  /// Mostly small, now and then 64 KiB, rarely 1 MiB.
+  /// Returns a value that is usually small, occasionally 64 KiB, and rarely 1 MiB.
   private func value(_ number: Int) -> [UInt8] {
     let size: Int
     switch random.below(4_000) {
@@ -117,7 +117,7 @@ final class MixedLoad {
     }
   }
 
-  /// Sixteen cursors, most of which are not moved for long.
+  /// Keeps sixteen cursors, half of which are not moved for a long time.
   private func moveLongCursor() throws {
     counts[4] += 1
     if cursors.count < 16 || random.oneIn(500) {
@@ -127,7 +127,7 @@ final class MixedLoad {
       cursors.append(held)
       return
     }
-    // The first half is moved, the second stands still.
+    // Only the first half is moved.
     let held = cursors[random.below(8)]
     for _ in 0..<20 where held.cursor.isValid {
       check(held.cursor.valueBytes, held.cursor.keyBytes)

@@ -10,11 +10,11 @@ import VarveEngine
   import Musl
 #endif
 
-/// Threads that read without a pause beside one that writes.
+/// Threads that read without a pause while one thread writes.
 ///
-/// A value begins with the number of its key, so that a wrong answer is seen.
+/// A value begins with the number of its key, so that a wrong result is detected.
 final class ReaderLoad: Sendable {
-  /// What the readers do, over and over.
+  /// The operation that the readers repeat.
   enum Kind: String {
     case get, multiGet, withValue, cursor
   }
@@ -30,7 +30,7 @@ final class ReaderLoad: Sendable {
   private static let keyCount = 20_000
   private static let valueSize = 1_000
 
-  /// Bytes that the engine counted at most.
+  /// The greatest number of bytes that the engine counted.
   var usedMaximum: Int { usedHighest.load(ordering: .relaxed) }
   var readCount: Int { reads.load(ordering: .relaxed) }
   var wrongCount: Int { wrong.load(ordering: .relaxed) }
@@ -43,8 +43,10 @@ final class ReaderLoad: Sendable {
     for number in 0..<Self.keyCount { try engine.put(Self.key(number), Self.value(number, 0)) }
   }
 
-  /// Writes so many bytes while `threadCount` threads read. Returns after how many milliseconds all obsolete files were
-  /// gone, while the threads went on reading; 5,000 or more: not in time.
+  /// Writes `bytes` bytes while `threadCount` threads read.
+  ///
+  /// Returns the number of milliseconds after which all obsolete files were removed, while the threads continued to
+  /// read; 5,000 or more means that they were not removed in time.
   func run(threadCount: Int, bytes: Int) throws -> Int {
     var threads: [Thread] = []
     for number in 0..<threadCount { threads.append(Thread { [self] in read(number) }) }
@@ -131,7 +133,7 @@ final class ReaderLoad: Sendable {
   }
 }
 
-/// A thread of the program: those of the engine are its own.
+/// A thread of this program; `EngineThread` is internal to the engine.
 private final class Thread {
   private final class Body {
     let run: @Sendable () -> Void
@@ -146,7 +148,7 @@ private final class Thread {
 
   init(_ body: @escaping @Sendable () -> Void) {
     let context = unsafe Unmanaged.passRetained(Body(body)).toOpaque()
-    // Safety: the thread takes the one reference that was made for it.
+    // Safety: the thread consumes the one reference that was retained for it.
     let status = unsafe pthread_create(
       &thread, nil,
       { context in

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What was called, in order. Safe from any thread.
+/// A list of the names of calls, in order. Safe from any thread.
 final class Called: Sendable {
   private let names = Mutex<[String]>([])
 

@@ -1,6 +1,7 @@
 import Dispatch
 
-/// A queue that identifies itself: reports whether code runs where it was called, or on threads of the database's own.
+/// A queue that recognizes its own code: it shows whether code runs where it was called, or on a thread of the
+/// database.
 final class Caller: TaskExecutor {
   private static let key = DispatchSpecificKey<Bool>()
   private let queue = DispatchQueue(label: "caller")

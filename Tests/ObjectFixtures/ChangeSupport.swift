@@ -7,7 +7,7 @@ import VarveEngine
 
 @testable import Varve
 
-/// What the rows of the tests hold.
+/// The value of the rows of the tests.
 struct ChangedNote: Codable, Hashable, Sendable {
   var text: String
 
@@ -16,7 +16,7 @@ struct ChangedNote: Codable, Hashable, Sendable {
 
 struct Stop: Error {}
 
-/// A time of day that advances only on request.
+/// A wall clock that advances only on request.
 final class ManualTime: Sendable {
   private let seconds: Mutex<Int64>
 
@@ -28,7 +28,7 @@ final class ManualTime: Sendable {
 }
 
 extension Database {
-  /// The synchronous API, by names that have no other form.
+  /// Calls the synchronous `write`. A name without an asynchronous overload lets asynchronous tests call it.
   @discardableResult
   func change<Result>(
     _ label: String? = nil, durability: StorageDurability? = nil, _ body: (WriteTransaction) throws -> Result
@@ -53,18 +53,18 @@ extension Database {
 
   func endNow() throws { try close() }
 
-  /// The last commit that readers see.
+  /// Returns the version of the last commit that is visible to readers.
   func lastVersion() throws -> CommitVersion { try look { $0.version } }
 }
 
 extension ChangeSequence.Iterator {
-  /// The next event, which has to be of a commit.
+  /// Waits for the next event, and throws if it is not a commit.
   mutating func nextChanges() async throws -> ChangeSet {
     guard case .changes(let changes) = try await next() else { throw Unexpected(what: "no commit came") }
     return changes
   }
 
-  /// The next events, as text.
+  /// Waits for the next `count` events, and returns them as text.
   mutating func next(_ count: Int) async throws -> [String] {
     var events: [String] = []
     while events.count < count, let event = try await next() { events.append(event.text) }
@@ -80,7 +80,8 @@ extension ChangeEvent {
     return nil
   }
 
-  /// `+a ~b -c` for what was inserted, changed and removed, `!notes` for what was cleared; `gap`.
+  /// The event as text: `+a ~b -c` for rows that were inserted, changed and removed, `!notes` for a collection that
+  /// was cleared, or `gap`.
   var text: String { changes?.text ?? "gap" }
 }
 
@@ -100,7 +101,7 @@ extension RowKey {
   var string: String { (try? key(as: String.self)) ?? text }
 }
 
-/// A database in memory whose files stay when it is closed.
+/// An in-memory database whose files are kept when it is closed.
 struct KeptDatabase {
   let environment = EngineEnvironment.inMemory()
   var options = DatabaseOptions()
@@ -112,7 +113,7 @@ struct KeptDatabase {
   }
 }
 
-/// Runs `body` on another thread, and waits for it.
+/// Runs `body` on another thread, and waits until it ends.
 func otherThread(_ body: @escaping @Sendable () throws -> Void) throws {
   let outcome = Mutex<Result<Void, any Error>?>(nil)
   let done = DispatchSemaphore(value: 0)
@@ -141,7 +142,7 @@ private final class OutcomeOfThread: Sendable {
   }
 }
 
-/// Random numbers from a seed that is printed, so that a failure can be had again.
+/// Returns a generator with a seed that is printed, so that a failure can be reproduced.
 func seededRandom(_ what: String, _ seed: UInt64) -> SeededRandom {
   print("\(what): seed \(seed)")
   return SeededRandom(seed: seed)

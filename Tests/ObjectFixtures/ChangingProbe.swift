@@ -1,6 +1,6 @@
 import Varve
 
-/// An extension that says of each commit which rows it set.
+/// An extension that reports, for each commit, which rows it set.
 struct ChangingProbe: DatabaseExtension {
   static let kind = "test.changingProbe"
   typealias Changes = String

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Varve
 
-/// Shapes in memory, as the catalog keeps them.
+/// A registry of shapes in memory, with the semantics of the catalog.
 final class MemoryShapes: ShapeRegistry {
   private struct State {
     var shapes: [[UInt8]] = []
@@ -14,7 +14,7 @@ final class MemoryShapes: ShapeRegistry {
 
   init() {}
 
-  /// Shapes with the numbers 1, 2 and so on.
+  /// Creates a registry with shapes that have the numbers 1, 2 and so on.
   init(_ fields: [[String]]) throws {
     let shapes = try fields.map { try Shape(fields: $0).bytes }
     state.withLock { $0.shapes = shapes }
@@ -37,17 +37,17 @@ final class MemoryShapes: ShapeRegistry {
 
   var count: Int { state.withLock { $0.shapes.count } }
 
-  /// The shapes as text, by number.
+  /// The shapes as text, in the order of their numbers.
   var texts: [String] {
     get throws { try state.withLock { $0.shapes }.map { try Shape($0).description } }
   }
 
-  /// From now on, no shape gets a number.
+  /// Makes every later registration throw `error`; `nil` ends that.
   func fail(_ error: (any Error)?) { state.withLock { $0.failure = error } }
 }
 
 extension ValueCoder {
-  /// A coder with shapes of its own.
+  /// Creates a coder with its own shapes.
   init(_ kind: CoderKind = .binary, _ shapes: MemoryShapes = MemoryShapes()) {
     self.init(kind, binary: BinaryCoder(shapes: shapes))
   }
@@ -56,10 +56,10 @@ extension ValueCoder {
     try decode(type, from: unsafe row.bytes.span.bytes, shape: row.shape)
   }
 
-  /// There and back.
+  /// Returns the decoded encoding of a value.
   func copy<T: Codable>(_ value: T) throws -> T { try decode(T.self, try encode(value)) }
 
-  /// There as one type, and back as another.
+  /// Encodes a value, and decodes it as another type.
   func convert<Old: Encodable, New: Decodable>(_ value: Old, to type: New.Type) throws -> New {
     try decode(type, try encode(value))
   }
@@ -68,11 +68,11 @@ extension ValueCoder {
     try untyped(from: unsafe row.bytes.span.bytes, shape: row.shape)
   }
 
-  /// The JSON that a tool would print of a value.
+  /// Returns the JSON that a tool would print for a value.
   func json<T: Encodable>(_ value: T) throws -> String { try untyped(try encode(value)).json }
 }
 
-/// What went wrong in a coder, below the error of the database.
+/// Returns the coder's error, which the database's error wraps, or `nil` if `body` throws none.
 func coderFault(_ body: () throws -> Void) -> CoderFault? {
   do {
     try body()
@@ -85,7 +85,7 @@ func coderFault(_ body: () throws -> Void) -> CoderFault? {
   }
 }
 
-/// An error as tests compare it.
+/// A coder's error in a form that tests can compare.
 struct CoderFault: Equatable, CustomStringConvertible {
   enum Kind: Equatable { case keyNotFound, typeMismatch, valueNotFound, dataCorrupted, invalidValue, other }
 
@@ -123,7 +123,7 @@ struct CoderFault: Equatable, CustomStringConvertible {
   var description: String { "\(code) \(kind) at \(path)" }
 }
 
-/// Bytes from hexadecimal digits; blanks are ignored.
+/// Returns the bytes of hexadecimal digits; blanks are ignored.
 func hex(_ text: String) -> [UInt8] {
   let digits = text.filter { $0 != " " }
   return stride(from: 0, to: digits.count, by: 2).compactMap { start in

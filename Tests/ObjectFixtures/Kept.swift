@@ -2,7 +2,7 @@ import Synchronization
 import Varve
 import VarveTestSupport
 
-/// What an extension with parts of all forms keeps of the rows of "c", which are texts: what that has to be is known.
+/// An extension with parts of all forms, whose content follows from the rows of "c", which are texts.
 ///
 /// ```
 ///  rows     the row's key          the text            put twice by each hook, first as something else
@@ -16,7 +16,7 @@ struct Kept: DatabaseExtension {
   static let kind = "test.kept"
   typealias Extra = @Sendable (KeptTransaction, Int) throws -> Void
 
-  /// How many rows it was given.
+  /// The number of rows that the extension received.
   final class Log: Sendable {
     private let counts = Mutex((given: 0, missed: 0))
     func give() { counts.withLock { $0.given += 1 } }
@@ -31,10 +31,10 @@ struct Kept: DatabaseExtension {
 
   var configuration: ExtensionConfiguration
   let log = Log()
-  /// Called for each row that is given, with its number.
+  /// A function that is called for each row that is received, with its number.
   var extra: Extra = { _, _ in }
   var finish: @Sendable () throws -> Void = {}
-  /// Whether it can follow the removal of all rows.
+  /// Whether the extension handles the removal of all rows.
   var followsRemovals = true
 
   init(_ version: String = "1") {
@@ -53,7 +53,7 @@ struct Kept: DatabaseExtension {
   }
 }
 
-/// What the parts hold: keys and values by the part's name.
+/// The content of the parts: keys and values by the part's name.
 typealias KeptContent = [String: [[UInt8]: [UInt8]]]
 
 final class KeptTransaction: ExtensionTransaction {
@@ -95,7 +95,7 @@ final class KeptTransaction: ExtensionTransaction {
   }
 
   private func keep(_ key: [UInt8], _ text: String) throws {
-    // By the flush at the end of the chunk.
+    // The flush at the end of the chunk writes these.
     texts.append((key, text))
     try part("rows").put(key, [0])
     try part("words").put(Array(text.utf8) + key, [])
@@ -122,7 +122,7 @@ final class KeptTransaction: ExtensionTransaction {
     try part("letters").add(-1, to: Array(text.prefix(1)))
   }
 
-  /// What it keeps; counters that are zero are left out.
+  /// Returns the content of the parts; counters that are zero are left out.
   func content() throws -> KeptContent {
     var content: KeptContent = [:]
     for name in ["rows", "words", "once", "log", "letters", "largest"] {
@@ -136,7 +136,7 @@ final class KeptTransaction: ExtensionTransaction {
     return content
   }
 
-  /// What it has to keep.
+  /// Returns the content that the parts must have for the rows of a transaction.
   static func wanted(_ tx: ReadTransaction) throws -> KeptContent {
     var content: KeptContent = ["rows": [:], "words": [:], "once": [:], "log": [:], "letters": [:]]
     var counts: [UInt8: Int64] = [:]
@@ -156,12 +156,12 @@ final class KeptTransaction: ExtensionTransaction {
   }
 }
 
-/// A storage that calls a closure of the test's when tables were put into a family, before anything else happens.
+/// A storage that calls a closure after tables were ingested into a family, before the caller continues.
 final class IngestionProbe: ForwardingBackend, @unchecked Sendable {
-  // Sendable: see there.
+  // Sendable: a mutex guards the state.
   private let state = Mutex<(names: [String], body: (@Sendable (String) throws -> Void)?)>(([], nil))
 
-  /// The families that got tables.
+  /// Returns and clears the names of the families into which tables were ingested.
   func take() -> [String] {
     state.withLock { state in
       defer { state.names = [] }

@@ -10,9 +10,9 @@ import Varve
   import Musl
 #endif
 
-/// Values to make keys of: edges, and what a seed gives.
+/// Sample values for keys: edge cases, and random values from a seed.
 enum KeySamples {
-  /// Minimum, maximum, zero and what lies around the powers of two, which includes those of 256.
+  /// Returns the minimum, the maximum, zero, and the values around the powers of two, which include those of 256.
   static func integerEdges<Value: FixedWidthInteger>(_ type: Value.Type) -> [Value] {
     var values: Set<Value> = [0, .min, .max, .min + 1, .max - 1]
     for bit in 0..<Value.bitWidth {
@@ -25,7 +25,7 @@ enum KeySamples {
     return values.sorted()
   }
 
-  /// Of any magnitude.
+  /// Returns a random integer of a random magnitude.
   static func integer<Value: FixedWidthInteger>(_ random: inout SeededRandom) -> Value {
     Value.random(in: .min ... .max, using: &random) >> random.below(Value.bitWidth)
   }
@@ -38,7 +38,7 @@ enum KeySamples {
     return positive + positive.map { -$0 }
   }()
 
-  /// Any bits but those of a NaN, or a number of everyday size.
+  /// Returns a double of random bits that is not a NaN, or a number of ordinary size.
   static func double(_ random: inout SeededRandom) -> Double {
     if random.oneIn(2) { return Double(random.below(2_000_001) - 1_000_000) / 64 }
     let value = Double(bitPattern: random.next())
@@ -55,7 +55,7 @@ enum KeySamples {
     return positive + positive.map { -$0 } + [.greatestFiniteMagnitude, .leastFiniteMagnitude, .leastNonzeroMagnitude]
   }()
 
-  /// Of up to 38 digits, the point anywhere near them; few of them with few digits.
+  /// Returns a decimal of up to 38 digits with the point near them, often with few digits.
   static func decimal(_ random: inout SeededRandom) -> Decimal {
     let count = 1 + random.below(random.oneIn(3) ? 38 : 3)
     let digits = (0..<count).map { _ in String(random.oneIn(3) ? 0 : random.below(10)) }.joined()
@@ -72,7 +72,7 @@ enum KeySamples {
 
   static func uuid(_ random: inout SeededRandom) -> UUID {
     func byte() -> UInt8 { UInt8(truncatingIfNeeded: random.next()) & (random.oneIn(4) ? 0x80 : 0xff) }
-    // Few values in the first bytes, so that later ones decide.
+    // The first bytes take few values, so that later ones decide the order.
     let first = UInt8(random.below(2))
     return UUID(
       uuid: (
@@ -87,8 +87,9 @@ enum KeySamples {
     return Data((0..<count).map { _ in alphabet[random.below(alphabet.count)] })
   }
 
-  /// What strings are made of: ASCII, zeros, marks in and out of order, Hangul in both forms, characters that
-  /// compose, that never come back, that are beyond the first plane, and the last ones.
+  /// The parts of sample strings: ASCII, zeros, combining marks in and out of order, Hangul in both forms, characters
+  /// that compose, characters whose decomposition is never recomposed, characters beyond the first plane, and the
+  /// last ones.
   static let pieces: [String] = [
     "a", "b", "A", "e", "o", "z", " ", "~", "\0", "\0\0", "\u{1}", "\u{7f}", "\u{80}", "\u{ff}", "ß", "é", "e\u{301}",
     "\u{301}", "\u{300}", "\u{323}", "\u{327}", "\u{345}", "\u{34f}", "e\u{323}\u{302}", "e\u{302}\u{323}", "ệ",
@@ -110,9 +111,10 @@ enum KeySamples {
   }
 }
 
-/// Checks of encodings against the values that they stand for.
+/// Checks of encoded keys against the values that they encode.
 enum KeyCheck {
-  /// Negative, zero or positive as the first sorts before, with or after the second: `memcmp`, then length.
+  /// Returns a negative number, zero or a positive number if the first encoding sorts before, with or after the
+  /// second: by `memcmp`, then by length.
   static func compare(_ first: [UInt8], _ second: [UInt8]) -> Int {
     // Safety: no more bytes are compared than both have.
     let order = unsafe first.withUnsafeBytes { left in
@@ -124,8 +126,8 @@ enum KeyCheck {
     return order != 0 ? Int(order) : first.count - second.count
   }
 
-  /// The first of all pairs whose encodings are not ordered as the keys are, or are not equal as they are, or the
-  /// first key that does not come back; nil if there is none.
+  /// Returns a description of the first pair of keys whose encodings are not ordered or equal as the keys are, or of
+  /// the first key that is not decoded to itself; `nil` if there is none.
   static func firstMisorder<Key: KeyCodable>(
     _ keys: [Key], _ isLess: (Key, Key) -> Bool
   ) throws -> String? {
@@ -155,7 +157,7 @@ enum Shelf: Int, KeyCodable, CaseIterable { case fiction = -1, science = 3, poet
 
 enum Language: String, KeyCodable, CaseIterable { case swedish = "sv", english = "en" }
 
-/// A key type of a program, put together from parts, one of which is a key of another type.
+/// A key type that is defined by a program: a composite of parts, one of which is a key of another type.
 struct Location: KeyCodable, Comparable {
   var country: String
   var shelf: Shelf?

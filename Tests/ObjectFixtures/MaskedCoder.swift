@@ -1,7 +1,7 @@
 import Foundation
 import Varve
 
-/// A coder of a program's own: JSON whose bytes are masked, so that none of Varve's coders reads them.
+/// A coder that is defined by a program: JSON whose bytes are masked, so that none of Varve's coders can read them.
 struct MaskedCoder: ObjectCoder {
   static let storedName = "org.example.masked"
 
@@ -12,7 +12,7 @@ struct MaskedCoder: ObjectCoder {
   }
 }
 
-/// Another one, for what comes after it.
+/// A second coder of the same kind, for a change of the coder.
 struct SecondCoder: ObjectCoder {
   static let storedName = "org.example.second"
 
@@ -23,7 +23,7 @@ struct SecondCoder: ObjectCoder {
   }
 }
 
-/// Bytes that the coders can't read.
+/// An error for bytes that the coders cannot read.
 struct UnmaskedBytes: Error, Equatable { var first: UInt8? }
 
 private enum Masking {

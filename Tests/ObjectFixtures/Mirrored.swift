@@ -3,11 +3,12 @@ import Synchronization
 
 @testable import Varve
 
-/// Rows of numbers, and an extension that keeps each as a text with its version: what it has to keep is known.
+/// Rows of numbers, and an extension that keeps each of them as a text with its version, so that its expected content
+/// is known.
 struct Mirrored {
   let lines = Lines()
 
-  /// Keeps the rows of "c", and notes which it receives.
+  /// Returns an extension that keeps the rows of "c", and records which it receives.
   func definition(_ version: String, dependencies: [String] = []) -> Scripted {
     var mirror = Scripted(hears: [.inserts, .updates, .removals])
     mirror.configuration.version = version
@@ -32,7 +33,7 @@ struct Mirrored {
     try database.change { tx in for key in keys { try tx.set(key, key: key, in: "c") } }
   }
 
-  /// What a definition has to keep of the rows of a transaction.
+  /// Returns the texts that a definition must keep for the rows of a transaction.
   func wanted(_ tx: ReadTransaction, _ version: String) throws -> [String] {
     var texts: [String] = []
     var rows = try tx.rows(in: "c")
@@ -40,7 +41,7 @@ struct Mirrored {
     return texts.sorted()
   }
 
-  /// Whether the extension answers as a definition of this version has to.
+  /// Returns whether the extension has the content that a definition of this version must have.
   func isRight(_ tx: ReadTransaction, _ handle: ExtensionHandle<Scripted>, _ version: String) throws -> Bool {
     try tx[handle].texts("rows").sorted() == wanted(tx, version)
   }
@@ -49,28 +50,28 @@ struct Mirrored {
     try database.look { tx in try isRight(tx, handle, version) }
   }
 
-  /// The families of extensions, in order.
+  /// Returns the names of the families of extensions, sorted.
   func families(_ database: Database) throws -> [String] {
     try database.core.backend.families().map(\.name).filter { $0.hasPrefix("x.") }.sorted()
   }
 }
 
-/// Holds a build between two chunks, once, until it is released.
+/// A gate that stops a build once, between two chunks, until it is released.
 final class HeldBuild: Sendable {
   private let isMeant: @Sendable (BuildProgress) -> Bool
   private let wasHeld = Atomic<Bool>(false)
   private let gate = Gate()
 
-  /// Where `isMeant` says so first.
+  /// Stops the build at the first progress for which `isMeant` returns true.
   init(when isMeant: @escaping @Sendable (BuildProgress) -> Bool) {
     self.isMeant = isMeant
     gate.shut()
   }
 
-  /// When it has given so many rows.
+  /// Stops the build once at least `rows` rows are done.
   convenience init(after rows: Int) { self.init { $0.rowsDone >= rows } }
 
-  /// For `progress`.
+  /// The function to pass as `progress`.
   var progressed: @Sendable (BuildProgress) -> Void {
     { [self] progress in
       guard isMeant(progress), !wasHeld.exchange(true, ordering: .sequentiallyConsistent) else { return }

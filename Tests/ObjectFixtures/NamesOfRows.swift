@@ -1,11 +1,11 @@
 @testable import Varve
 
-/// Keeps for each row the name of its collection.
+/// An extension that keeps the name of the collection of each row.
 struct NamesOfRows: DatabaseExtension {
   static let kind = "test.names"
   var scope = CollectionScope.all
   var dependencies: [String] = []
-  /// The rows that it was given.
+  /// The rows that the extension received.
   let given = Called()
 
   var configuration: ExtensionConfiguration {

@@ -11,6 +11,6 @@ extension Database {
     return handle
   }
 
-  /// The blocking form, for where `ready` means the other.
+  /// Waits with the blocking form of `ready`, for contexts in which that name means the asynchronous form.
   func waitReady<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) throws { try ready(handle) }
 }

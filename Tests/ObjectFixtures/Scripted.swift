@@ -1,7 +1,7 @@
 import Synchronization
 import Varve
 
-/// An extension whose configuration and hooks a test says.
+/// An extension whose configuration and hooks are set by a test.
 struct Scripted: DatabaseExtension {
   typealias Changes = String
   typealias Hook = @Sendable (ScriptedTransaction, borrowing RowChange) throws -> Void
@@ -33,9 +33,9 @@ final class ScriptedTransaction: ExtensionTransaction {
   typealias Definition = Scripted
   private let definition: Scripted
   let context: ExtensionContext<Scripted>
-  /// By name.
+  /// The parts by their name.
   let parts: [String: Part]
-  /// A field, kept through savepoints where the configuration says so.
+  /// A field whose value is kept through savepoints if the configuration demands it.
   var notes: [String] = []
 
   init(_ definition: Scripted, _ context: ExtensionContext<Scripted>) throws {
@@ -50,7 +50,7 @@ final class ScriptedTransaction: ExtensionTransaction {
     return part
   }
 
-  /// Keys and values of a part, as texts.
+  /// Returns the keys and values of a part as texts.
   func texts(_ name: String) throws -> [String] {
     var texts: [String] = []
     var cursor = try part(name).cursor()
@@ -71,7 +71,7 @@ final class ScriptedTransaction: ExtensionTransaction {
   func rollBack(to mark: Int) { notes.removeSubrange(mark...) }
 }
 
-/// What hooks of a test have received, in order.
+/// The lines that the hooks of a test recorded, in order.
 final class Lines: Sendable {
   private let lines = Mutex<[String]>([])
   func add(_ line: String) { lines.withLock { $0.append(line) } }

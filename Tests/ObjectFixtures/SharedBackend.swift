@@ -3,8 +3,9 @@ import Varve
 import VarveEngine
 import VarveTestSupport
 
-/// A storage in memory that outlives the databases that are opened over it, as a directory does; it counts what is
-/// asked of it, and how many of its snapshots are alive.
+/// An in-memory storage that outlives the databases that are opened on it, as a directory does.
+///
+/// It counts its calls, and how many of its snapshots are alive.
 final class SharedBackend: ForwardingBackend, @unchecked Sendable {
   private let counts = Mutex(Counts())
   private let interruption = Mutex(Interruption())
@@ -35,21 +36,21 @@ final class SharedBackend: ForwardingBackend, @unchecked Sendable {
     super.init(base)
   }
 
-  /// The same storage for a program that only reads.
+  /// Returns a read-only backend of the same storage.
   func readOnly() -> SharedBackend { SharedBackend(base, isReadOnly: true) }
 
-  /// The same storage for a program that only reads, after one open for writing that created the database.
+  /// Opens a database for writing once, which creates it, and returns a read-only backend of the same storage.
   func readOnlyAfterOpening() throws -> SharedBackend {
     _ = try open()
     return readOnly()
   }
 
-  /// A database over it, as another start of a program has it.
+  /// Opens a database on the storage, as a new start of a program does.
   func open(_ definition: DatabaseDefinition = DatabaseDefinition()) throws -> Database {
     try Database.open(self, path: "shared", definition: definition)
   }
 
-  /// The requests since the counter was reset.
+  /// The number of calls of each kind since the counts were reset.
   var asked: Counts { counts.withLock { $0 } }
 
   func setBack() {
@@ -67,7 +68,7 @@ final class SharedBackend: ForwardingBackend, @unchecked Sendable {
   func refuseNext(_ error: DatabaseError) { interruption.withLock { $0.refusal = error } }
 
   fileprivate func interrupt() {
-    // Taken out before it is called: what it does may read pages.
+    // The body is removed before it is called, because it may read pages itself.
     let body = interruption.withLock { interruption in
       defer { interruption.body = nil }
       return interruption.body
@@ -100,7 +101,7 @@ final class SharedBackend: ForwardingBackend, @unchecked Sendable {
     return try super.commit(batch, check: check, durability: durability)
   }
 
-  /// The storage stays.
+  /// Does nothing: the storage outlives its databases.
   override func close() throws {}
 }
 

@@ -3,13 +3,13 @@ import Foundation
 import Varve
 import VarveTestSupport
 
-/// Where a test's database lies: every test of the API that is written for both runs in both.
+/// The location of a test's database: tests of the API that supports several locations run in each of them.
 enum StoreLocation: CaseIterable, Sendable {
   case memory, disk
-  /// Another storage than the engine, whose commits become durable late.
+  /// A storage other than the engine, whose commits become durable late.
   case toy
 
-  /// A database that is gone with the value.
+  /// Opens a database that is closed and removed when the returned object is deallocated.
   func open(_ definition: DatabaseDefinition = DatabaseDefinition()) throws -> OpenDatabase {
     switch self {
     case .memory: return OpenDatabase(try Database.inMemory(definition: definition), nil)
@@ -28,7 +28,7 @@ enum StoreLocation: CaseIterable, Sendable {
   }
 }
 
-/// A database and the directory that goes with it.
+/// A database and its directory, which have the same lifetime.
 final class OpenDatabase: Sendable {
   let database: Database
   private let directory: TemporaryDirectory?
@@ -40,7 +40,7 @@ final class OpenDatabase: Sendable {
 
   deinit { try? OpenDatabase.close(database) }
 
-  /// The waiting forms, by names that have no other form.
+  /// Calls the synchronous `read` and `write`. Names without asynchronous overloads let asynchronous tests call them.
   func reading<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try database.read(body) }
   @discardableResult
   func writing<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result { try database.write(body) }
@@ -55,7 +55,7 @@ final class OpenDatabase: Sendable {
   static func close(_ database: Database) throws { try database.close() }
 }
 
-/// The versions of a book as the seed document has them: two have shipped.
+/// A format with the versions of a book from the seed document, two of which have shipped.
 struct BookFormat: StoreFormat {
   static let collection = "books"
   static let currentVersion = Version.current
@@ -90,7 +90,7 @@ extension BookFormat.Book {
 
 typealias Book = BookFormat.Book
 
-/// One version, metadata, an identifier of integers.
+/// A format with one version, metadata, and an integer identifier.
 struct NoteFormat: StoreFormat {
   static let collection = "notes"
   struct Instance: Codable, Identifiable, Hashable, Sendable {
@@ -107,14 +107,14 @@ extension Note {
   init(_ id: Int) { self.init(id: id, text: "note \(id)") }
 }
 
-/// A type with a collection.
+/// A persistable type with a collection.
 struct Item: Persistable, Hashable {
   static let collection = "items"
   var id: String
   var count: Int
 }
 
-/// A type with a collection, and metadata kept apart.
+/// A persistable type with a collection, and with metadata that is stored separately.
 struct Photo: Persistable, Hashable {
   struct Size: Codable, Hashable, Sendable { var width: Int }
   static let collection = "photos"
@@ -125,13 +125,14 @@ struct Photo: Persistable, Hashable {
 
 struct StoreStop: Error {}
 
-/// The code of the error that a body throws; nil where it throws none, or another.
+/// Returns the code of the `DatabaseError` that `body` throws, or `nil` if it throws none or another error.
 func errorCode(_ body: () throws -> Void) -> DatabaseError.Code? {
   do { try body() } catch { return (error as? DatabaseError)?.code }
   return nil
 }
 
-/// The code of the error that an asynchronous body throws; nil if it throws none, or another.
+/// Returns the code of the `DatabaseError` that an asynchronous body throws, or `nil` if it throws none or another
+/// error.
 func errorCode(_ body: () async throws -> Void) async -> DatabaseError.Code? {
   do { try await body() } catch { return (error as? DatabaseError)?.code }
   return nil

@@ -2,11 +2,12 @@ import Testing
 import VarveTestSupport
 
 extension Threads {
-  /// Runs `body` on so many threads at once, and returns when all have ended. What it throws is an issue.
+  /// Runs `body` on `count` threads concurrently, and waits until all have ended. Errors that it throws are recorded
+  /// as issues.
   static func run(_ count: Int, _ body: @escaping @Sendable (Int) throws -> Void) { start(count, body).join() }
 }
 
 extension Threads.Started {
-  /// Returns when all have ended. What they threw is an issue.
+  /// Waits until all threads have ended. Errors that they threw are recorded as issues.
   func join() { #expect(errorsAtEnd() == []) }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import Varve
 
-/// What the suites of indexes store: a field of each kind that an index can have.
+/// The object of the index suites: it has a field for each kind of index.
 struct Volume: Codable, Identifiable, Sendable, Hashable {
   struct Home: Codable, Sendable, Hashable { var city: String }
   enum Shelf: String, Codable, Sendable, KeyCodable, CaseIterable { case fiction, science }
@@ -37,16 +37,16 @@ struct VolumeFormat: StoreFormat {
   @Direct var direct = Index(\.title, name: "titleAndRow")
 }
 
-/// The same collection as another start of the program declares it: some indexes are new, some gone, some defined in another
-/// way.
+/// The same collection as a later start of the program declares it: some indexes are new, some are removed, and some
+/// are defined differently.
 struct OtherVolumeFormat: StoreFormat {
   typealias Instance = Volume
   static let collection = "volumes"
 
-  // As in the other.
+  // Unchanged.
   let byYear = Index(\.year, \.title)
   let tags = ManyToManyIndex(\.tags)
-  // By another field, in another order, enforced, not enforced.
+  // Changed: by another field, in another order, now enforced, or no longer enforced.
   let title = Index(\.year)
   let byShelf = Index({ $0.shelf.descending }, { $0.year })
   let recent = Index(\.year, where: { $0.year >= 1990 })

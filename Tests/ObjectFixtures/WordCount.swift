@@ -1,6 +1,6 @@
 import Varve
 
-/// An extension as a program would write it, on public API alone: how many notes hold a word.
+/// An extension as a program would write it, with public API only, which counts the notes that contain each word.
 struct WordCount: DatabaseExtension {
   static let kind = "test.wordCount"
   var version = "1"
@@ -44,7 +44,7 @@ final class WordCountTransaction: ExtensionTransaction {
     return true
   }
 
-  /// Takes away what the row counted for before: that is kept by its key.
+  /// Removes the contribution of the row's previous text, which is kept by the row's key.
   private func replace(_ key: RowKey, by text: String) throws {
     if let word = definition.stopsAt, text.contains(word) { throw BadWord() }
     let old = try words.get(key.bytes).map { String(decoding: $0, as: UTF8.self) } ?? ""

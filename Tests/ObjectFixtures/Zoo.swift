@@ -2,7 +2,7 @@ import Foundation
 
 @testable import Varve
 
-/// Types of every kind that `Codable` knows.
+/// Types of every kind that `Codable` supports.
 enum Zoo {
   struct Book: Codable, Hashable {
     var id: UUID
@@ -154,10 +154,10 @@ enum Zoo {
     }
   }
 
-  /// One field, and so keys without a byte.
+  /// A type with one field, whose keys therefore take no bytes.
   struct Wrapper<Value: Codable & Hashable>: Codable, Hashable { var value: Value }
 
-  /// A type that is encoded as another.
+  /// A type that is encoded as another type.
   struct Celsius: Codable, Hashable, RawRepresentable, Sendable { var rawValue: Double }
 
   struct Everything: Codable, Hashable, Sendable {
@@ -177,7 +177,7 @@ enum Zoo {
       closed: "a"..."z")
   }
 
-  /// More fields than keys of one byte can distinguish, or than most types have.
+  /// A type with more fields than keys of one byte can distinguish, and than most types have.
   struct ManyFields: Codable, Hashable {
     var values: [String: Int]
 

@@ -2,7 +2,7 @@ import Foundation
 
 @testable import Varve
 
-/// Classes: one container for both, or one for each.
+/// Classes that encode one container for both classes, or one for each.
 extension Zoo {
   class Animal: Codable {
     var name: String
@@ -28,7 +28,7 @@ extension Zoo {
     }
   }
 
-  /// Its fields stand beside those of its superclass, which come in the middle.
+  /// A class whose fields are encoded in the container of its superclass, whose fields come between them.
   final class Dog: Animal, Equatable {
     var owner: String?
     var tricks: [String]
@@ -60,7 +60,7 @@ extension Zoo {
     }
   }
 
-  /// Its superclass stands in a field of its own.
+  /// A class that encodes its superclass in a field.
   final class Cat: Animal, Equatable {
     var lives: Int
 
@@ -88,7 +88,7 @@ extension Zoo {
     }
   }
 
-  /// A payload of any kind, by keys that are known at run time alone.
+  /// A payload of any kind, with keys that are known only at run time.
   indirect enum Payload: Codable, Hashable {
     case null
     case bool(Bool)
@@ -136,7 +136,7 @@ extension Zoo {
     ])
   }
 
-  /// Elements of several kinds in one array, and containers inside of containers.
+  /// A type that encodes elements of several kinds into one array, and containers inside containers.
   struct Mixed: Codable, Hashable {
     var point: Point
     var name: String

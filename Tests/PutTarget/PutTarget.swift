@@ -11,14 +11,16 @@ import VarveEngine
 
 /// The process whose puts the cost test counts: `varve-put-target <directory> <warm-up> <count>`.
 ///
-/// Opens a database with default options, puts so many entries that memtable and log are warm, and then the
-/// ones that count, between two calls of `getppid`, which a tracer of the process can find. Ends without
-/// closing. Six numbers go to the standard output, eight bytes little-endian each:
+/// Opens a database with default options, and puts entries until the memtable and the log are warm. Then puts the
+/// entries that are counted, between two calls of `getppid`, which a tracer of the process can detect. Exits without
+/// a close. Six numbers are written to the standard output, eight bytes little-endian each:
 ///
-/// 1. The allocations of an array, to show that allocations are counted at all.
+/// 1. The allocations of an array, to prove that allocations are counted at all.
 /// 2. The allocations of the puts.
-/// 3. and 4. The entries in the memtable before and after them.
-/// 5. and 6. The bytes of the log's segments before and after them.
+/// 3. The entries in the memtable before the puts.
+/// 4. The entries in the memtable after the puts.
+/// 5. The bytes of the log's segments before the puts.
+/// 6. The bytes of the log's segments after the puts.
 @main
 struct PutTarget {
   static func main() throws {
@@ -46,7 +48,7 @@ struct PutTarget {
     exit(0)
   }
 
-  /// Keys in an order that scatters; `key` is where each is made.
+  /// Puts entries in a scattered key order; `key` is a buffer that is reused for each key.
   private static func put(
     _ numbers: Range<UInt64>, _ key: inout [UInt8], _ value: [UInt8], _ engine: Engine
   ) throws {
@@ -62,7 +64,7 @@ struct PutTarget {
 
   private static func report(_ number: UInt64, isThere: Bool) {
     var bytes = (isThere ? number : 0).littleEndian
-    // Safety: the number has eight bytes. A pipe takes so few whole or not at all.
+    // Safety: the number has eight bytes. A write of so few to a pipe is atomic.
     guard unsafe write(STDOUT_FILENO, &bytes, 8) == 8 else { exit(3) }
   }
 }

@@ -6,8 +6,7 @@ import VarveInspection
 
 @testable import QuickstartJob
 
-/// The job checks the database; these check the job: a check that passes over a difference would excuse a database
-/// that lost something.
+/// Tests of the job that checks the database: a check that misses a difference would hide a database that lost data.
 struct PackageDatabaseTests {
   private let packages: PackageDatabase
 
@@ -82,7 +81,7 @@ struct PackageDatabaseTests {
     try inspector.close()
   }
 
-  /// What a fault may do to the stored packages; nothing of it may pass.
+  /// The faults that are made in the stored packages; the check must find each of them.
   enum Fault: CaseIterable {
     case absent, additional, otherField, otherDependency, otherSection, otherSize, otherMetadata, noMetadata
   }
@@ -109,7 +108,7 @@ struct PackageDatabaseTests {
     #expect(throws: JobError.self) { try PackageChecks(packages, loaded.packages).run() }
   }
 
-  /// What a fault may do to an index, while the packages are right.
+  /// The faults that are made in an index while the packages are right.
   enum IndexFault: CaseIterable {
     case withoutEntry, additionalEntry
   }
@@ -128,7 +127,7 @@ struct PackageDatabaseTests {
     switch fault {
     case .withoutEntry: try engine.delete(entry, in: family)
     case .additionalEntry:
-      // Of the same row, for another value.
+      // An entry of the same row for another value.
       var other = entry
       other[3] += 1
       try engine.put(other, [], in: family)

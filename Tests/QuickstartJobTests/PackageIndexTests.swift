@@ -69,7 +69,7 @@ struct PackageIndexTests {
 }
 
 enum PackageSamples {
-  /// The sample of the repository.
+  /// The path of the repository's sample.
   static var path: String {
     URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent().appending(path: "tools/sample/Packages").path

@@ -2,7 +2,7 @@ import Testing
 
 @testable import QuickstartJob
 
-/// The job checks the engine; these check the job: a model that is wrong would excuse a database that is.
+/// Tests of the job that checks the engine: a wrong model would hide errors of the database.
 struct WorkloadTests {
   @Test(arguments: [1, 2, 955, 956, 957, 1_000, 100_000])
   func `batches hold every write once and in order`(writeCount: Int) {

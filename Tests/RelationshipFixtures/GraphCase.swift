@@ -3,7 +3,7 @@ import Varve
 
 @testable import VarveRelationships
 
-/// Relationships as text: transactions, and what is there after them.
+/// A test of relationships, written as text: transactions, and the content after them.
 ///
 ///     write
 ///     set a1 owns>b1=8
@@ -12,8 +12,9 @@ import Varve
 ///     a1 owns>b1
 ///     b1
 ///
-/// `write` runs its lines in one transaction, and gives back each row with the edges that begin there, added ones with a `+`
-/// before them, dangling ones with a `?`, and what it was notified of between parentheses; or the error. The lines:
+/// `write` runs its lines in one transaction. Its output is each row with the edges that begin there, with a `+`
+/// before added ones, a `?` before dangling ones, and the row's notifications in parentheses; or the error. The
+/// lines:
 ///
 ///     set KEY LINK...            sets a row that declares edges; `set KEY stubborn LINK...` one that keeps what it declares
 ///     remove KEY                 removes a row
@@ -27,7 +28,7 @@ struct GraphCase {
   let database: Database
   let graph: ExtensionHandle<Relationships>
 
-  /// The collections of things.
+  /// The collections of `Thing` rows.
   static let collections = ["a", "b", "c", "d"]
 
   static func definition(_ graph: ExtensionHandle<Relationships>) throws -> DatabaseDefinition {
@@ -47,7 +48,7 @@ struct GraphCase {
     self.graph = graph
   }
 
-  /// Runs a case, and gives it back as it should be.
+  /// Runs a case, and returns the text with its actual output.
   static func run(_ text: String, _ relationships: Relationships = Relationships()) throws -> String {
     let graph = try GraphCase(relationships)
     return TextCase.run(text) { command in graph.lines(of: command) }
@@ -71,7 +72,7 @@ struct GraphCase {
     }
   }
 
-  /// Each row, its edges and its notes.
+  /// Returns each row with its edges and its notes.
   func content() throws -> [String] {
     try database.read { tx in
       let dangling = try tx[graph].danglingEdges()
@@ -99,7 +100,7 @@ struct GraphCase {
   }
 }
 
-/// The lines of one transaction.
+/// The lines of one transaction, and their execution.
 struct GraphSteps {
   let graph: ExtensionHandle<Relationships>
   let lines: [String]
@@ -115,7 +116,7 @@ struct GraphSteps {
 
   mutating func run(_ tx: WriteTransaction) throws { _ = try runUntilEnd(tx) }
 
-  /// Returns the word that ended a savepoint; nil at the end of the lines.
+  /// Runs lines up to the end of a savepoint. Returns the word that ended it, or `nil` at the end of the lines.
   private mutating func runUntilEnd(_ tx: WriteTransaction) throws -> String? {
     while index < lines.count {
       let words = lines[index].split(separator: " ")
@@ -166,6 +167,6 @@ struct GraphSteps {
 }
 
 extension Database {
-  /// The blocking form, for where the other is meant.
+  /// Calls the blocking form of `ready`, for contexts in which that name means the asynchronous form.
   func readyHere(_ graph: ExtensionHandle<Relationships>) throws { try ready(graph) }
 }

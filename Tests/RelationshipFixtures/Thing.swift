@@ -2,10 +2,10 @@ import Varve
 
 @testable import VarveRelationships
 
-/// A row that declares the edges that it has as a list, and notes what it lost.
+/// A row that declares its edges as a list, and records the notifications of what it lost.
 struct Thing: Codable, Hashable, Sendable, RelationshipNode {
-  /// An edge as text: `name>b2=8+1!error@3`. Its destination is a row of the collection that the key begins with, or a file as
-  /// `root:path`.
+  /// An edge as text: `name>b2=8+1!error@3`. Its destination is a row, whose collection is the first letter of the
+  /// key, or a file as `root:path`.
   struct Link: Codable, Hashable, Sendable {
     var name: String
     var destination: String
@@ -15,9 +15,9 @@ struct Thing: Codable, Hashable, Sendable, RelationshipNode {
   }
 
   var links: [Link] = []
-  /// What it was notified of.
+  /// The notifications that the row received.
   var notes: [String] = []
-  /// Whether it keeps links to what is gone.
+  /// Whether the row keeps links to destinations that are gone.
   var isStubborn = false
 
   func relationshipEdges() throws -> [RelationshipEdge] { try links.map { try $0.edge } }
@@ -33,7 +33,7 @@ struct Thing: Codable, Hashable, Sendable, RelationshipNode {
     return copy
   }
 
-  /// The row of a key: `b2` is the row "b2" of collection "b".
+  /// Returns the row of a key: `b2` is the row "b2" of collection "b".
   static func row(_ key: String) throws -> RowKey { try RowKey(key, in: String(key.prefix(1))) }
 
   static func text(_ row: RowKey) -> String { (try? row.key(as: String.self)) ?? row.text }
@@ -62,7 +62,8 @@ extension Thing.Link {
     }
   }
 
-  /// `name>b2`, with `=8+1` for rules, `!error` and `!source` for what it is while dangling, and `@3` for its order.
+  /// Parses `name>b2`, with `=8+1` for rules, `!error` and `!source` for the handling of a dangling edge, and `@3`
+  /// for its order.
   init(_ text: Substring) {
     var rest = text
     let (order, dangling) = (Self.cut(&rest, "@"), Self.cut(&rest, "!"))
@@ -77,7 +78,7 @@ extension Thing.Link {
     destination = String(parts[1])
   }
 
-  /// What stands after a mark, which is cut off.
+  /// Cuts the text at the last `mark`, and returns the part after it.
   private static func cut(_ text: inout Substring, _ mark: Character) -> Substring? {
     guard let location = text.lastIndex(of: mark) else { return nil }
     let rest = text[text.index(after: location)...]

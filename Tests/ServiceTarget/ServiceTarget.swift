@@ -9,8 +9,9 @@
   import VarveTasks
   import VarveTasksService
 
-  /// Runs tasks as a service until it is shut down, and looks at what was measured and traced: `varve-service-target`. Exit status 0 only
-  /// if all is right.
+  /// Runs tasks as a service until it is shut down, and checks the metrics and traces: `varve-service-target`.
+  ///
+  /// The exit status is 0 only if all of them are right.
   @main
   struct ServiceTarget {
     struct Work: TaskPayload {
@@ -42,7 +43,7 @@
         await scheduler.waitUntilIdle()
       }
       try await taskMetrics.measure(database)
-      // Events are counted after what they say.
+      // An event is counted after the change that it reports, so this waits.
       while (try? counter(metrics, "tasks_settled_total", "done")) != 9 { await Task.yield() }
       await group.triggerGracefulShutdown()
       try await running
@@ -59,7 +60,7 @@
       print("services are right")
     }
 
-    /// Ten tasks, in a span. Returns its trace.
+    /// Enqueues ten tasks in a span, and returns the span's trace.
     private static func enqueue(_ database: Database, _ tracer: InMemoryTracer) async throws -> String? {
       try await tracer.withSpan("request") { span in
         try await database.write { tx in
@@ -83,7 +84,7 @@
     }
   }
 #else
-  /// Without the trait there is nothing to run.
+  /// A program without function: the service exists only with the trait.
   @main
   struct ServiceTarget {
     static func main() { print("built without the trait Service") }

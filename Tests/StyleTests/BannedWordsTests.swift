@@ -1,15 +1,15 @@
 import Testing
 
-/// Words that must not be there, each with what to write instead.
+/// Checks that no file contains a banned word. Each word comes with its replacement.
 ///
 /// The words are put together from pieces here, so that this file does not break its own rules.
 struct BannedWordsTests {
   private struct Ban {
     let word: String
     let remedy: String
-    /// Only in code: not in comments, literals and documents.
+    /// Whether the word is banned only in code, and not in comments, literals and documents.
     let isCode: Bool
-    /// Only in files below this folder.
+    /// The folder whose files the ban applies to.
     let folder: String
 
     init(_ word: String, _ remedy: String, isCode: Bool = false, in folder: String = "") {
@@ -77,7 +77,7 @@ struct BannedWordsTests {
     }
   }
 
-  /// Whether the line has the word by itself: a letter at its edge does not go on outside of it.
+  /// Returns whether the line contains the word by itself: no letter precedes or follows a letter at its edge.
   private static func contains(_ line: Substring, _ word: String) -> Bool {
     var rest = line
     while let range = rest.firstRange(of: word) {

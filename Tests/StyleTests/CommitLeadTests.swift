@@ -1,9 +1,10 @@
 import Testing
 
-/// A `CommitLead` proves that its holder leads the commit queue. So the queue alone makes one, and what stands in for it
-/// where no queue runs is named by no one else.
+/// Checks which files may create a `CommitLead`, which proves that its holder leads the commit queue.
+///
+/// Only the queue creates one, and the substitute for code that runs without a queue may be named only there.
 struct CommitLeadTests {
-  /// A name, and the files and folders of the engine in which it may stand.
+  /// A name, and the files and folders of the engine in which it may be used.
   private struct Rule {
     let name: Substring
     /// Whether only calls count: the name, followed by a parenthesis.

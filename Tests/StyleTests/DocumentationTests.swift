@@ -1,9 +1,9 @@
 import Foundation
 import Testing
 
-/// Documents that people find, and examples that compile.
+/// Checks that articles are linked, and that their examples compile.
 struct DocumentationTests {
-  /// The articles that a catalog begins with; each is named like its module.
+  /// The landing page of each catalog, which is named like its module.
   private static let landings = ["VarveEngine.md", "Varve.md", "VarveRelationships.md", "VarveTasks.md"]
 
   @Test func `every article is linked from a Topics list`() {
@@ -109,7 +109,7 @@ struct DocumentationTests {
     let name: String?
   }
 
-  /// `Folder/File.swift` in an article, and the name in backquotes that may follow it.
+  /// Returns the references to `Folder/File.swift` in articles, each with the name in backquotes that may follow it.
   private static func namedFiles(_ articles: [SourceFile]) -> [NamedFile] {
     let pattern = /(?<path>[A-Z][A-Za-z]+(?:\/[A-Za-z]+)*\/[A-Za-z+]+\.swift)(?:`?,? `(?<name>[a-z][A-Za-z]*)`)?/
     return articles.flatMap { article in
@@ -135,7 +135,7 @@ struct DocumentationTests {
     ((article.path as NSString).lastPathComponent as NSString).deletingPathExtension
   }
 
-  /// `<doc:Name>` in a list below `## Topics`, or anywhere.
+  /// Returns the `<doc:Name>` links of an article: those in a list below `## Topics`, or all.
   private static func links(_ article: SourceFile, topicsOnly: Bool) -> [(name: String, line: Int)] {
     var isTopics = false
     var links: [(name: String, line: Int)] = []

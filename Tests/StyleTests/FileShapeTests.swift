@@ -1,6 +1,6 @@
 import Testing
 
-/// One idea a file, and functions that fit a screen.
+/// Checks the lengths of files and functions: one idea for each file, and functions that fit a screen.
 struct FileShapeTests {
   private static let fileLinesMaximum = 600
   private static let functionLinesMaximum = 70
@@ -44,8 +44,10 @@ struct FileShapeTests {
     return [Violation(path: file.path, line: count, message: "\(count) lines; a file has one idea, and at most 600")]
   }
 
-  /// A function begins at a line with its keyword and ends at the brace below it in the same column: the
-  /// formatter sees to that.
+  /// Returns the functions that are too long.
+  ///
+  /// A function begins at a line with its keyword and ends at the next brace in the same column, which the formatter
+  /// guarantees.
   private static func longFunctions(_ file: SourceFile) -> [Violation] {
     let lines = SwiftCode.stripped(file.text).split(separator: "\n", omittingEmptySubsequences: false)
     var violations: [Violation] = []
@@ -65,7 +67,7 @@ struct FileShapeTests {
     return words.contains { $0 == "func" || $0 == "deinit" || $0.hasPrefix("init(") || $0.hasPrefix("init<") }
   }
 
-  /// The line that opens the body; nil where there is none, or where it is closed on the same line.
+  /// Returns the line that opens the body, or `nil` if there is none, or if it is closed on the same line.
   private static func bodyStart(_ lines: [Substring], from start: Int) -> Int? {
     var parentheses = 0
     for index in start..<lines.count {

@@ -1,13 +1,13 @@
 import Testing
 
-/// The folders of a module are floors: none names a type of a higher one.
+/// Checks the layering of each module: its folders are floors, and none names a type of a higher one.
 ///
-/// Files at the root are of the lowest floor.
+/// Files at the root belong to the lowest floor.
 struct LayeringTests {
-  /// From the lowest to the highest. Folders of one floor do not know each other.
+  /// The floors of a module from the lowest to the highest. Folders of one floor may not name each other's types.
   private typealias Floors = [[String]]
 
-  /// Of `Sources/VarveEngine`. The platform stands on the errors and views of the lowest floor.
+  /// The floors of `Sources/VarveEngine`. The platform is built on the errors and views of the lowest floor.
   private static let engineFloors: Floors = [
     ["", "Bytes", "Keys"],
     ["Platform"],
@@ -32,8 +32,8 @@ struct LayeringTests {
     ["Async"],
   ]
 
-  /// Of `Sources/Varve`. Everything in `Core` is one floor, whose folders may name each other, because it is recursive
-  /// by nature: a transaction runs hooks, and hooks write through the transaction.
+  /// The floors of `Sources/Varve`. Everything in `Core` is one floor, whose folders may name each other because they
+  /// are mutually recursive: a transaction runs hooks, and hooks write through the transaction.
   private static let objectFloors: Floors = [
     ["", "Keys", "Coders"],
     ["Conditions"],
@@ -46,11 +46,11 @@ struct LayeringTests {
     ["Queries"],
   ]
 
-  /// Of `Sources/VarveRelationships`. `Graph` is one floor for the reason that `Core` is: its transaction applies rules, and
-  /// rules change rows through it.
+  /// The floors of `Sources/VarveRelationships`. `Graph` is one floor for the same reason as `Core`: its transaction
+  /// applies rules, and rules change rows through it.
   private static let relationshipFloors: Floors = [["Edges"], ["Format"], ["Log"], ["Graph"]]
 
-  /// Of `Sources/VarveTasks`.
+  /// The floors of `Sources/VarveTasks`.
   private static let taskFloors: Floors = [
     ["States"], ["Values"], ["Cron"], ["Format"], ["Dispatch"], ["Storage"], ["Inbox"], ["Scheduler"],
   ]
@@ -64,7 +64,7 @@ struct LayeringTests {
     ]
   }
 
-  /// So many files stand in a room at most, before it is divided.
+  /// The greatest number of files in a folder, before it must be divided.
   private static let roomFilesMaximum = 20
 
   private static let modulesAllowed: Set<Substring> = [
@@ -101,14 +101,14 @@ struct LayeringTests {
     #expect(violations.isEmpty, "\(violations.report)")
   }
 
-  /// What the object floor stands on.
+  /// The modules that the object layer may import.
   private static let modulesOfObjects: Set<Substring> = [
     "Synchronization", "Foundation", "Dispatch", "Logging", "CVarve", "FutexLocks", "VarveEngine", "UnicodeNormalForm",
     "Glibc", "Musl", "Darwin", "Observation", "Combine",
   ]
 
-  /// The only files of the object layer that know the engine: the storage API, the code that opens it, and options that
-  /// are the engine's.
+  /// The only files of the object layer that may name the engine: the storage API, the code that opens it, and
+  /// options that belong to the engine.
   private static let doors: Set<String> = [
     "Backend/EngineBackend.swift", "Backend/EngineWriting.swift", "Backend/EngineIngestion.swift",
     "Backend/StorageBackend.swift",
@@ -136,7 +136,7 @@ struct LayeringTests {
     let allowed: Set<Substring> = ["Foundation", "Synchronization", "Logging", "UnicodeNormalForm", "Varve"]
     let violations = files.flatMap { Self.foreignImports($0, allowed: allowed) }
     #expect(violations.isEmpty, "\(violations.report)")
-    // Tasks have a lock of short sections besides, and watch a directory.
+    // The task layer also uses a lock for short critical sections, and watches a directory.
     let system: Set<Substring> = ["FutexLocks", "Dispatch", "Glibc", "Musl", "Darwin"]
     let others = Repository.taskFiles.flatMap { Self.foreignImports($0, allowed: allowed.union(system)) }
     let queues = Repository.files(in: ["Sources/VarveTaskQueue"], ["swift"])
@@ -194,7 +194,7 @@ struct LayeringTests {
     SourceFile(path: "Sources/VarveEngine/" + path, text: text)
   }
 
-  /// The first folder below the module's; empty for a file at its root.
+  /// Returns the first folder below that of the module; empty for a file at its root.
   private static func folder(_ file: SourceFile) -> Substring {
     let parts = file.path.split(separator: "/")
     return parts.count > 3 ? parts[2] : ""
@@ -203,7 +203,7 @@ struct LayeringTests {
   private static func upwardNames(_ files: [SourceFile], _ floors: Floors) -> [Violation] {
     func floor(of folder: Substring) -> Int? { floors.firstIndex { $0.contains(String(folder)) } }
     let sources = files.map { (file: $0, folder: folder($0), code: SwiftCode.stripped($0.text)) }
-    // A name that two folders declare belongs to the lower.
+    // A name that two folders declare belongs to the lower one.
     var owners: [String: Substring] = [:]
     for source in sources {
       for name in topLevelTypes(source.code) {
@@ -223,7 +223,7 @@ struct LayeringTests {
     }
   }
 
-  /// Types at the outermost level that other files can name.
+  /// Returns the names of the types at the outermost level that other files can name.
   private static func topLevelTypes(_ code: String) -> [String] {
     code.split(separator: "\n").compactMap { line in
       guard let first = line.first, first != " ", !line.hasPrefix("private "), !line.hasPrefix("fileprivate ") else {
@@ -233,7 +233,7 @@ struct LayeringTests {
     }
   }
 
-  /// All types that a file declares, and the names of its generic parameters.
+  /// Returns the names of all types that a file declares, and of its generic parameters.
   private static func nestedTypes(_ code: String) -> [String] {
     code.split(separator: "\n").compactMap { declaredType($0) }
   }

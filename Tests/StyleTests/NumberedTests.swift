@@ -1,15 +1,17 @@
 import Foundation
 import Testing
 
-/// Tests that answer a numbered list: what went wrong in the systems that this one means to surpass. A test carries the
-/// number in its name, `D7: …` or `1.1, REC 89: …`; what belongs to a later part stands here with its reason.
+/// Checks that each item of two numbered lists of defects and recommendations, which were collected from other
+/// systems, has a test.
+///
+/// A test has the number in its name, `D7: …` or `1.1, REC 89: …`; the exceptions are listed here with their reasons.
 struct NumberedTests {
   private static let tests = Repository.files(
     in: ["VarveTests", "VarveCoderTests", "VarveThreadTests", "VarveDamageTests", "VarveModelTests"].map {
       "Tests/\($0)"
     }, ["swift"])
 
-  /// The numbers that names of tests begin with.
+  /// Returns the numbers that the names of tests begin with.
   private static func numbers(_ files: [SourceFile]) -> Set<String> {
     var numbers: Set<String> = []
     for line in files.flatMap(\.lines) {
@@ -23,14 +25,14 @@ struct NumberedTests {
   }
 
   @Test func `every defect of stores has a test with its number`() {
-    // D2: an index whose key path means something else than before. There are no indexes yet.
+    // D2 is left to the tests of indexes: an index whose key path means something else than before.
     let expected = (1...17).filter { $0 != 2 }.map { "D\($0)" }
     let missing = Set(expected).subtracting(Self.numbers(Self.tests))
     #expect(missing.isEmpty, "\(missing.sorted())")
   }
 
   @Test func `every recommendation on rows, transactions and extensions has a test with its number`() {
-    // 91 to 94 are about secondary indexes.
+    // Recommendations 91 to 94 are about secondary indexes.
     let recommendations = (Array(85...90) + Array(95...100)).map { "REC \($0)" }
     let sections = ["1.1", "1.2", "2.1", "2.2", "2.3", "2.4", "2.5"]
     let missing = Set(recommendations + sections).subtracting(Self.numbers(Self.tests))

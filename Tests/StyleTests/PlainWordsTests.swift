@@ -1,14 +1,14 @@
 import Foundation
 import Testing
 
-/// Words of a dialect that readers from other projects have to translate: none of them stands in the repository.
+/// Checks that no file contains a word of a dialect that readers from other projects would have to translate.
 struct PlainWordsTests {
-  /// A word, or several in a row, and what to write instead.
+  /// One or more words in sequence, and their replacement.
   private struct Phrase {
     let words: [String]
-    /// What may come next without the phrase being meant: "is no longer" is plain English.
+    /// Words after the phrase that make it plain English, as in "is no longer".
     let followers: Set<String>
-    /// What may stand before it: so is "there is no".
+    /// Words before the phrase that make it plain English, as in "there is no".
     let predecessors: Set<String>
     let remedy: String
 
@@ -55,7 +55,8 @@ struct PlainWordsTests {
     var description: String { "line \(line): \"\(phrase)\"; write: \(remedy)" }
   }
 
-  /// Runs of letters with their lines. `Instant` is a type of the standard library, and begins with a capital letter.
+  /// Returns the runs of letters with their lines. `Instant` is skipped: it is a type of the standard library, and
+  /// begins with a capital letter.
   private static func words(_ text: String) -> [(word: String, line: Int)] {
     var line = 1
     return text.split(separator: "\n", omittingEmptySubsequences: false).flatMap { content in

@@ -1,6 +1,6 @@
 import Testing
 
-/// Conditions as the compiler sees them: quickly checked where they are right, and one error where they are wrong.
+/// Checks how the compiler treats conditions: right ones compile quickly, and wrong ones give one error.
 struct QueryCodeTests {
   private static let types = """
     import Foundation
@@ -37,7 +37,7 @@ struct QueryCodeTests {
     }
     """
 
-  /// What the compiler says of the body of a function that has a `query`, a `date` and an `id`.
+  /// Returns the compiler's messages for the body of a function that has a `query`, a `date` and an `id`.
   private static func failures(_ body: String, isTimed: Bool = true) throws -> String {
     let text = types + "\nfunc use(_ query: StoreQuery<VolumeFormat>, _ date: Date, _ id: UUID) {\n" + body + "\n}"
     let lines = text.split(separator: "\n", omittingEmptySubsequences: false)

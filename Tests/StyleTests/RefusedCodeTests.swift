@@ -1,8 +1,8 @@
 import Testing
 
-/// What must not compile: mistakes that the compiler finds instead of a user.
+/// Checks that certain mistakes do not compile, so that the compiler finds them instead of a user.
 struct RefusedCodeTests {
-  /// A format with two versions, whose switch has `cases`.
+  /// Returns a format with two versions, whose switch has `cases`.
   private static func format(_ cases: String) -> String {
     """
     import Varve
@@ -27,7 +27,7 @@ struct RefusedCodeTests {
   private static let first = "    case .first: return Instance(id: try stored.decode(Int.self), text: \"\")"
   private static let second = "    case .second: return try stored.decode()"
 
-  /// What the compiler says of a program.
+  /// Returns the compiler's messages for a program.
   private static func failures(_ text: String) throws -> String {
     let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
     return try ExampleCompiler().failures([SwiftExample(path: "Refused.swift", line: 1, lines: lines)])

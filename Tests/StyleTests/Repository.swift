@@ -1,13 +1,13 @@
 import Foundation
 
-/// The files of the work tree that the style rules are about.
+/// The files of the work tree to which the style rules apply.
 enum Repository {
-  /// The folder that holds Package.swift.
+  /// The path of the folder that contains Package.swift.
   static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent().path
 
-  /// All files below the given folders, with one of the extensions, as paths from the root. Hidden files and
-  /// build products are no part of it.
+  /// Returns all files below the folders with one of the extensions, with paths relative to the root. Hidden files
+  /// and build products are excluded.
   static func files(in folders: [String], _ extensions: Set<String>) -> [SourceFile] {
     var files: [SourceFile] = []
     for folder in folders {
@@ -26,13 +26,13 @@ enum Repository {
     return SourceFile(path: path, text: String(decoding: data, as: UTF8.self))
   }
 
-  /// All Swift files that people write.
+  /// All Swift files that are not generated.
   static var swiftFiles: [SourceFile] {
     files(in: ["Sources", "Tests", "tools", "Benchmarks", "Fuzz"], ["swift"])
       + [file("Package.swift")].compactMap { $0 }
   }
 
-  /// Everything that people write: code, C, documents, scripts.
+  /// All text files that are not generated: Swift, C, documents and scripts.
   static var textFiles: [SourceFile] {
     let scripts = ["tools/test", "tools/quickstart", "tools/install-libraries", ".ci/run", "README.md"]
     return swiftFiles + files(in: ["Sources", "Tests", "tools", "Benchmarks", "Fuzz"], ["c", "h", "md", "sh", "txt"])
@@ -42,16 +42,16 @@ enum Repository {
   /// The Swift files of the engine.
   static var engineFiles: [SourceFile] { files(in: ["Sources/VarveEngine"], ["swift"]) }
 
-  /// The Swift files of the object floor.
+  /// The Swift files of the object layer.
   static var objectFiles: [SourceFile] { files(in: ["Sources/Varve"], ["swift"]) }
 
-  /// The Swift files of the relationships.
+  /// The Swift files of the relationships module.
   static var relationshipFiles: [SourceFile] { files(in: ["Sources/VarveRelationships"], ["swift"]) }
 
-  /// The Swift files of the tasks.
+  /// The Swift files of the tasks module.
   static var taskFiles: [SourceFile] { files(in: ["Sources/VarveTasks"], ["swift"]) }
 
-  /// The documents of the DocC catalogs.
+  /// The articles of the DocC catalogs.
   static var articles: [SourceFile] {
     files(
       in: [
@@ -61,7 +61,8 @@ enum Repository {
   }
 }
 
-/// A file by its path from the root. Rules are functions of these, so that each can be shown to fail.
+/// A file and its path from the root. Rules are functions of such files, so that a test can show that each rule fails
+/// when it must.
 struct SourceFile {
   let path: String
   let text: String
@@ -79,6 +80,6 @@ struct Violation: Hashable, CustomStringConvertible {
 }
 
 extension [Violation] {
-  /// For a failed expectation: each location on a line of its own.
+  /// The violations as text for a failed expectation, one on each line.
   var report: String { "\n" + map(\.description).joined(separator: "\n") }
 }

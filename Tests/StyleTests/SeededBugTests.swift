@@ -1,14 +1,14 @@
 import Testing
 
-/// Each seeded bug says which suites find it, and those are declared somewhere: `Tests/SeededBugs/run` builds the modules
-/// that declare them.
+/// Checks that each seeded bug names the suites that find it, and that those suites are declared:
+/// `Tests/SeededBugs/run` builds the modules that declare them.
 struct SeededBugTests {
-  /// The names that a filter may mean: its words, as the script splits it.
+  /// Returns the suite names in a filter: its words, split in the same way as by the script.
   private static func words(_ filter: Substring) -> [Substring] {
     filter.split { !($0.isASCII && $0.isLetter) }.filter { $0.count >= 3 }
   }
 
-  /// The suites that a line declares, where it begins one as the script looks for it.
+  /// Returns the suite that a line declares, if it is one that the script's search finds.
   private static func suite(_ line: Substring) -> Substring? {
     guard !line.hasPrefix(" ") else { return nil }
     var words = line.split(separator: " ")[...]

@@ -1,5 +1,5 @@
-/// Swift source with comments and the content of string literals blanked, line for line and column for
-/// column: what is left is code. Interpolations inside literals are blanked with them.
+/// A scanner that blanks comments and the content of string literals in Swift source, so that only code is left.
+/// Lines and columns are preserved. Interpolations inside literals are blanked too.
 enum SwiftCode {
   static func stripped(_ text: String) -> String {
     var scanner = Scanner(bytes: Array(text.utf8))
@@ -56,7 +56,7 @@ enum SwiftCode {
       } while depth > 0 && index < bytes.count
     }
 
-    /// How many `#` a literal that begins here has; nil where none begins.
+    /// Returns the number of `#` of a literal that begins here, or `nil` if none begins.
     private func literalStart() -> Int? {
       var pounds = 0
       while index + pounds < bytes.count, bytes[index + pounds] == 0x23 { pounds += 1 }
@@ -94,7 +94,7 @@ enum SwiftCode {
     }
   }
 
-  /// The words of stripped source, with their lines.
+  /// Returns the words of stripped source with their lines.
   static func words(_ stripped: String) -> [(text: Substring, line: Int)] {
     var words: [(text: Substring, line: Int)] = []
     for (number, line) in stripped.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {

@@ -1,9 +1,10 @@
 import Foundation
 
-/// A block of Swift in a document: between a line that is three backquotes and `swift`, and the next three.
+/// A block of Swift code in a document: the lines between one with three backquotes and `swift`, and the next three
+/// backquotes.
 struct SwiftExample {
   let path: String
-  /// The line of the document that the block's first line is.
+  /// The line number in the document of the block's first line.
   let line: Int
   let lines: [Substring]
 
@@ -24,15 +25,15 @@ struct SwiftExample {
   }
 }
 
-/// Type-checks examples against the modules that were built for the tests.
+/// A type checker of examples, which uses the modules that were built for the tests.
 ///
-/// Each block becomes the body of a function of its own, after its imports; `#sourceLocation` makes the
-/// compiler name the document and its line.
+/// Each block becomes the body of its own function, after its imports; `#sourceLocation` makes the compiler report
+/// the document and its line.
 struct ExampleCompiler {
-  /// What the compiler is given beside the source.
+  /// The compiler flags in addition to the search paths.
   var flags: [String] = []
 
-  /// What the compiler says; empty where all is well.
+  /// Returns the compiler's messages, or an empty string if all examples compile.
   func failures(_ blocks: [SwiftExample]) throws -> String {
     guard !blocks.isEmpty else { return "" }
     let directory = FileManager.default.temporaryDirectory.appending(path: "varve-examples-\(UUID().uuidString)")
@@ -60,7 +61,7 @@ struct ExampleCompiler {
     var imports: Set<Substring> = []
     var functions = ""
     for (number, block) in blocks.enumerated() {
-      // Where two overloads differ by `async` alone, an asynchronous function always means that one.
+      // If two overloads differ only by `async`, an asynchronous function always selects the asynchronous one.
       let effects = block.lines.contains { $0.contains("await ") } ? "async throws" : "throws"
       functions += "func example\(number)() \(effects) {\n"
       functions += "#sourceLocation(file: \"\(block.path)\", line: \(block.line))\n"
@@ -74,19 +75,19 @@ struct ExampleCompiler {
       }
       functions += "#sourceLocation()\n}\n"
     }
-    // Where there is no SwiftUI, what needs it stands in an `#if` of the example.
+    // Without SwiftUI, the code that needs it must be in an `#if` of the example.
     let lines = imports.sorted().map { line in
       line == "import SwiftUI" ? "#if canImport(SwiftUI)\nimport SwiftUI\n#endif" : String(line)
     }
     return lines.joined(separator: "\n") + "\n" + functions
   }
 
-  /// Where the test bundle lies, there lie the modules; the C modules are part of the sources.
+  /// The modules are in the directory of the test bundle; the C modules are part of the sources.
   private static var searchPaths: [String] {
     let products = productsDirectory
     var paths = ["-I", products, "-I", products + "/Modules"]
     for folder in ["CLZ4", "CZstd", "CVarve/include"] { paths += ["-I", Repository.root + "/Sources/" + folder] }
-    // SwiftPM writes the module map of a C target beside its objects.
+    // SwiftPM writes the module map of a C target next to its objects.
     paths += ["-Xcc", "-fmodule-map-file=" + products + "/CVarve.build/module.modulemap"]
     return paths
   }

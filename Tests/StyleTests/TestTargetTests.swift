@@ -1,14 +1,16 @@
 import Testing
 
-/// Which tests run against plain release is decided by the module that they stand in, and by no name.
+/// Checks that suites of damage are in the modules that also run against a plain release build: the module decides,
+/// and not a name.
 struct TestTargetTests {
-  /// The modules that `tools/test` runs a second time.
+  /// Returns the modules that `tools/test` runs a second time.
   private static func damageTargets(_ script: SourceFile) -> Set<Substring> {
     guard let line = script.lines.first(where: { $0.hasPrefix("damage_targets='") }) else { return [] }
     return Set(line.dropFirst("damage_targets='".count).prefix { $0 != "'" }.split(separator: " "))
   }
 
-  /// Suites of damage in a module that runs with checks alone. `folders` are those of the modules that run twice.
+  /// Returns the suites of damage in a module that runs only with checks. `folders` are those of the modules that run
+  /// twice.
   private static func misplaced(_ file: SourceFile, outside folders: [String]) -> [Violation] {
     guard !folders.contains(where: { file.path.hasPrefix($0 + "/") }) else { return [] }
     return file.lines.enumerated().compactMap { index, line in
@@ -21,7 +23,7 @@ struct TestTargetTests {
     }
   }
 
-  /// Where the modules lie: all in Tests, but for those of the fuzzers.
+  /// Returns the folder of a test module: it is in Tests, except for those of the fuzzers.
   private static func folder(_ target: Substring) -> String {
     target == "VarveEngineFuzzTests" ? "Fuzz/Tests" : "Tests/\(target)"
   }

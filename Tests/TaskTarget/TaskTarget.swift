@@ -5,9 +5,10 @@ import VarveTasks
 
 /// The process that the kill tests of tasks kill: `varve-task-target <database> <first order> <count> <crashes>`.
 ///
-/// Enqueues so many orders, each with a task, in transactions of several, and runs what the database has. A task counts its order, in the
-/// transaction that ends it. A line of the standard output for each order that was committed (`+ 7`), and for each that was
-/// counted (`- 7`); what is in a pipe survives its writer. Ends when nothing is left. After so many crashes a task is dead; 0: never.
+/// Enqueues orders, each with a task, in transactions of several, and runs the tasks of the database. A task counts
+/// its order in the transaction that ends it. The standard output has a line for each order that was committed (`+
+/// 7`), and for each that was counted (`- 7`); the bytes in a pipe survive the writer. The process ends when all
+/// tasks are settled. A task is dead after `<crashes>` crashes; 0 means never.
 @main
 struct TaskTarget {
   struct Order: TaskPayload {
@@ -15,7 +16,7 @@ struct TaskTarget {
     var number: Int
   }
 
-  /// One that makes the process die.
+  /// A task that makes the process die.
   struct Poison: TaskPayload {
     static let kind = "poison"
   }
@@ -38,7 +39,7 @@ struct TaskTarget {
     try register(scheduler)
     try await scheduler.start()
     for number in stride(from: first, to: first + count, by: 10) { try await enqueue(number, in: database) }
-    // Those that wait to be run again are waited for, too.
+    // Tasks that wait for a retry must be waited for, too.
     while try await database.read({ tx in try tx.tasks(.all).contains { !$0.progress.state.isSettled } }) {
       await scheduler.waitUntilIdle()
     }
@@ -47,7 +48,7 @@ struct TaskTarget {
     say("end")
   }
 
-  /// A line goes out at once.
+  /// Writes a line to the standard output at once, without a buffer.
   private static func say(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
 
   private static func register(_ scheduler: TaskScheduler) throws {
@@ -67,7 +68,7 @@ struct TaskTarget {
     try scheduler.register(Poison.self) { _, _ in fatalError("poison") }
   }
 
-  /// Ten orders: in standard and serial queues, some after others, some of one key.
+  /// Enqueues ten orders: in standard and serial queues, some dependent on others, some with the same key.
   private static func enqueue(_ first: Int, in database: Database) async throws {
     try await database.write { tx in
       var last: TaskID?

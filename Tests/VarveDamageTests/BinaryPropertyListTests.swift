@@ -3,9 +3,9 @@ import Testing
 import Varve
 import VarveInspection
 
-/// Property lists read without Foundation, which crashes on damaged ones.
+/// Tests of property lists that are read without Foundation, which crashes on damaged ones.
 struct BinaryPropertyListTests {
-  /// A list displayed as JSON.
+  /// Returns a property list displayed as JSON.
   private func json(_ bytes: [UInt8]) throws -> String? {
     let database = try Database.inMemory()
     let rowImport = try RowImport(
@@ -17,7 +17,7 @@ struct BinaryPropertyListTests {
     Array(try PropertyListSerialization.data(fromPropertyList: value, format: .binary, options: 0))
   }
 
-  /// A list of objects, each at most 255 bytes, with one byte for each offset and reference.
+  /// Returns a property list of objects, each of at most 255 bytes, with one byte for each offset and reference.
   private func list(_ objects: [[UInt8]]) -> [UInt8] {
     var bytes = Array("bplist00".utf8)
     var offsets: [UInt8] = []

@@ -5,7 +5,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The records of the catalog: a damaged one is an error, never another record.
+/// Tests of the records of the catalog: a damaged one is an error, and never another record.
 struct CatalogRecordTests {
   private static let collection = CollectionRecord(id: 7, coder: 1, isOwn: true, keyType: "compound(int,stríng)")
   private static let switched = CollectionRecord(
@@ -94,7 +94,7 @@ struct CatalogRecordTests {
     try database.close()
     let engine = try Engine.open(at: "/db", environment: environment)
     let catalog = try engine.family(named: "catalog")
-    // Valid except for their names: no other error can be found in them.
+    // The records are valid except for their names, so no other error can be found in them.
     let collection = CollectionRecord(id: 7, coder: 1, isOwn: false, keyType: "int")
     let record = key == "e" ? Self.extensions[0].bytes : collection.bytes
     if key.hasPrefix("v") || key.hasPrefix("o") {

@@ -6,12 +6,13 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Rows and shapes with damaged bytes: errors, or other values; never a crash, never much memory.
+/// Tests of rows and shapes with damaged bytes: they give errors, or other values, but never crash or take much
+/// memory.
 struct CoderDamageTests {
   private static let shapes = MemoryShapes()
   private static let coder = ValueCoder(.binary, shapes)
 
-  /// A row and the read of it as its type.
+  /// A row, and a function that reads it as its type.
   private struct Sample: Sendable {
     let name: String
     let row: (shape: UInt32, bytes: [UInt8])
@@ -82,7 +83,7 @@ struct CoderDamageTests {
     }
     let coder = ValueCoder(.binary, try MemoryShapes([["a", "b"]]))
     _ = try coder.decode(Careless.self, (1, hex("4161 d301416101")))
-    // Invalid text, too few bytes, too many, and an undefined tag.
+    // The damages are invalid text, too few bytes, too many bytes, and an undefined tag.
     for bytes in ["41ff 01", "4161", "4161 d301416101 00", "4161 d3014161", "4161 ff", "4161 d301ff01"] {
       #expect(coderFault { _ = try coder.decode(Careless.self, (1, hex(bytes))) }?.kind == .dataCorrupted, "\(bytes)")
     }
@@ -90,7 +91,7 @@ struct CoderDamageTests {
 
   @Test func `a number that is encoded longer than necessary is corrupt, in rows and in shapes`() throws {
     let coder = ValueCoder(.binary, try MemoryShapes([["a", "b"]]))
-    // The size of a string, the counts of an array and of a map, and the number of a shape.
+    // The numbers are the size of a string, the counts of an array and of a map, and the number of a shape.
     for (right, wrong) in [
       ("c70161", "c7810061"), ("d00105", "d0810005"), ("d301416105", "d38100416105"), ("d2010102", "d281000102"),
     ] {
@@ -114,7 +115,7 @@ struct CoderDamageTests {
   func `random bytes are errors or values`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     let samples = try Self.samples()
-    // Tags of containers and numbers of shapes more often than others.
+    // Tags of containers and numbers of shapes are drawn more often than others.
     let likely = hex("a1 a2 af c0 c1 c7 c8 d0 d1 d2 d3 01 02 03 04 41 ff 80")
     for round in 0..<TestScale.count(3_000) {
       let bytes = (0..<random.below(60)).map { _ in
@@ -139,18 +140,18 @@ struct CoderDamageTests {
         #expect(throws: DatabaseError.self) { try coder.decode(Data.self, (0, bytes)) }
         #expect(throws: DatabaseError.self) { try coder.decode([String: Int].self, (0, bytes)) }
         #expect(throws: DatabaseError.self) { try coder.decode(Decimal.self, (0, bytes)) }
-        // Skipped as a field that the type does not have.
+        // The bytes are skipped as a field that the type does not have.
         #expect(throws: DatabaseError.self) { try coder.decode(Zoo.Wrapper<Int?>.self, (1, bytes + [1])) }
       }
     }
-    // A count that fits, of records that don't.
+    // The count fits the size, but the records do not.
     #expect(throws: DatabaseError.self) { try coder.decode([Zoo.Point].self, (0, hex("d103 01 0102 0102"))) }
     #expect(throws: DatabaseError.self) { try coder.decode([Zoo.Point].self, (0, hex("d104 01 0102 0102"))) }
     #expect(throws: DatabaseError.self) { try coder.untyped((0, hex("d103 01 0102 0102"))) }
   }
 
   @Test func `text that is not UTF-8 is corrupt`() throws {
-    // Among them the sequences whose repair has as many bytes.
+    // Some of these are sequences whose repair has the same number of bytes.
     for text in ["41ff", "42c328", "43f09f98", "43eda080", "42c080", "c701ff", "44f4908080"] {
       #expect(coderFault { _ = try Self.coder.decode(String.self, (0, hex(text))) }?.kind == .dataCorrupted, "\(text)")
       #expect(throws: DatabaseError.self) { try Self.coder.untyped((0, hex(text))) }
@@ -158,7 +159,7 @@ struct CoderDamageTests {
     #expect(try Self.coder.decode(String.self, (0, hex("43efbfbd"))) == "\u{fffd}")
   }
 
-  /// Requests fields, and assumes defaults for missing ones.
+  /// A type that requests fields, and assumes defaults for missing ones.
   private struct Lenient: Decodable {
     var count = 0
     init(from decoder: any Decoder) throws {
@@ -168,7 +169,7 @@ struct CoderDamageTests {
   }
 
   @Test func `damage in keys is found even if they are not read further`() throws {
-    // A map of one entry whose key is not UTF-8, and one of two with a valid one before.
+    // The rows are a map of one entry whose key is not UTF-8, and one of two entries whose first key is valid.
     for row in ["d301 41ff 05", "d302 4161 01 41ff 05"] {
       #expect(throws: DatabaseError.self) { try Self.coder.decode([String: Int].self, (0, hex(row))) }
       #expect(throws: DatabaseError.self) { try Self.coder.decode(Lenient.self, (0, hex(row))) }
@@ -177,7 +178,7 @@ struct CoderDamageTests {
     #expect(try Self.coder.decode(Lenient.self, (0, hex("d301 4161 05"))).count == 2)
   }
 
-  /// Shapes whose read fails once.
+  /// A registry whose reads of shapes fail once.
   private final class Flaky: ShapeRegistry {
     let shapes = MemoryShapes()
     let fails = Mutex(false)

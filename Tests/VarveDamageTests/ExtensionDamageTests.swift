@@ -5,7 +5,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Damage in the extensions' data: their records, and the feed from which they catch up.
+/// Tests of damage in the data of extensions: their records, and the feed from which they catch up.
 struct ExtensionDamageTests {
   @Test func `the record of a stale extension keeps its position, and damage in it is found`() throws {
     for state in [
@@ -25,7 +25,7 @@ struct ExtensionDamageTests {
       number: 3, state: .stale(FeedPosition(version: 7, part: 8, step: 9)), layout: 2, versionTag: "",
       kind: "k", scope: "*"
     ).bytes
-    // 33 bytes would be a valid record without a position.
+    // Without its last 16 bytes, the record would be a valid one without a position.
     for size in Array(1..<33) + Array(34..<49) {
       let error = #expect(throws: DatabaseError.self) { try ExtensionRecord(Array(bytes.prefix(size)), name: "x") }
       #expect(error?.code == .corruption)

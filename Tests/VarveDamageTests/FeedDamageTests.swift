@@ -6,14 +6,14 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Unreadable parts of the feed are gaps, and do not end it.
+/// Tests that unreadable parts of the feed are gaps, and do not end it.
 @Suite(.timeLimit(.minutes(2))) struct FeedDamageTests {
   private struct Written {
     var texts: [String] = []
     var labels: [String] = []
     var versions: [CommitVersion] = []
 
-    /// The texts received if a gap replaces each of these ranges, which are in ascending order.
+    /// Returns the texts that are received if a gap replaces each of these ranges, which are in ascending order.
     func texts(withGapsAt gaps: ClosedRange<Int>...) -> [String] {
       var heard = texts
       for gap in gaps.reversed() { heard.replaceSubrange(gap, with: ["gap"]) }
@@ -59,10 +59,10 @@ import VarveEngine
     #expect(try await iterator.next(600) == expected)
     try database.put("live")
     #expect(try await iterator.next(1) == ["+live"])
-    // Nothing after it is missing.
+    // No event after the gap may be missing.
     let later = try database.feedEvents(after: written.versions[300], limit: 2)
     #expect(later.map(\.text) == Array(written.texts[301...302]))
-    // A limit that ends at the damage leaves it to the next page.
+    // If the limit ends at the damage, the gap belongs to the next page.
     #expect(try database.feedEvents(limit: 300).map(\.text) == Array(written.texts[..<300]))
     #expect(try database.feedEvents(after: written.versions[299], limit: 1).map(\.text) == ["gap"])
   }
@@ -98,7 +98,7 @@ import VarveEngine
 
   // MARK: - A block of a table
 
-  /// Damages the table block that contains a text.
+  /// Damages the block of a table that contains a text.
   private static func damage(_ text: String, in directory: String) throws {
     let text = Array(text.utf8)
     for name in try FileManager.default.contentsOfDirectory(atPath: directory) {
@@ -146,7 +146,7 @@ import VarveEngine
   private static func open(_ path: String, follows: Bool = false) throws -> Database {
     var options = DatabaseOptions()
     options.follows = follows
-    // Uncompressed, so that a text can be found in a file.
+    // The table is not compressed, so that a text can be found in its file.
     options.compression = .none
     return try Database.open(at: path, options: options)
   }

@@ -5,7 +5,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The bytes of the feed.
+/// Tests of the bytes of the feed.
 @Suite(.timeLimit(.minutes(2))) struct FeedFormatTests {
   private static let family = StorageFamily(name: "objects", number: 1)
 
@@ -146,7 +146,7 @@ import VarveEngine
     let entries = FeedWriter(Self.pending(changes), partSize: 10_000).entries(offset: 0)
     #expect(entries.count == 12)
     #expect(entries.allSatisfy { $0.count < 10_100 })
-    // Each stores the size of those before it: of their keys and values.
+    // Each entry stores the size of the keys and values of those before it.
     let offsets = try entries.map { try FeedEntry($0).offset }
     let sizes = entries.map { UInt64($0.count + 12) }
     #expect(offsets == entries.indices.map { sizes[..<$0].reduce(0, +) })
@@ -169,7 +169,7 @@ import VarveEngine
 
   // MARK: - Damage
 
-  /// Valid entries and records, to be damaged.
+  /// Returns valid entries and records, which the tests damage.
   private static func samples() -> [[UInt8]] {
     var changes = ChangeRecorder()
     for number in 0..<20 {
@@ -244,7 +244,7 @@ import VarveEngine
 
   @Test func `excessive counts and sizes allocate no memory`() {
     let huge: [UInt8] = [0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F]
-    // Collections, rows, a key, a label.
+    // The damaged counts are those of collections, rows, a key and a label.
     #expect(Self.read([1, 1, 0, 0] + huge) == 0)
     #expect(Self.read([1, 1, 0, 0, 1, 1] + huge) == 0)
     #expect(Self.read([1, 1, 0, 0, 1, 1, 2, 13] + huge) == 0)
@@ -254,7 +254,7 @@ import VarveEngine
 
   @Test func `a state that no transaction leaves is invalid`() {
     var reachable: Set<RowState> = []
-    // The events possible for an existing row, and those for a missing one.
+    // The events that are possible for an existing row, and those for a missing one.
     let ifThere = (0..<8).compactMap { RowChange.Event(rawValue: $0) }.filter { $0 != .inserted }
     var fresh = (ifThere + [.inserted]).map { RowState($0, before: nil) }
     while let state = fresh.popLast() {

@@ -5,7 +5,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Databases whose feed is damaged when they are opened.
+/// Tests of databases whose feed is damaged when they are opened.
 @Suite(.timeLimit(.minutes(2))) struct FeedOpeningDamageTests {
   private func options() -> DatabaseOptions {
     let time = ManualTime()
@@ -31,7 +31,7 @@ import VarveEngine
       try damage(try #require(database.core.backend as? EngineBackend), database.core.catalog.families.feed)
       try database.endNow()
       if index == 2 {
-        // Of a later version: it is not discarded.
+        // An entry of a later version must not be discarded.
         #expect(throws: DatabaseError.self) { try kept.open() }
         continue
       }

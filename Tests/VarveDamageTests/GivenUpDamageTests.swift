@@ -6,7 +6,7 @@ import Testing
 @testable import Varve
 @testable import VarveEngine
 
-/// A flipped byte in a table of each kind of family, and the result of `Database.giveUpDamagedBlocks`.
+/// Tests of a flipped byte in a table of each kind of family, and of the result of `Database.giveUpDamagedBlocks`.
 struct GivenUpDamageTests {
   /// The kinds of families by their contents.
   enum Holding: String, CaseIterable {
@@ -15,7 +15,7 @@ struct GivenUpDamageTests {
 
   private static let rowCount = 1_500
 
-  /// A database on disk with all of these, flushed and compacted, and closed.
+  /// A database on disk with all of these families, which is flushed, compacted, and closed.
   private struct World {
     let directory: TemporaryDirectory
     var path: String { directory.path + "/db" }
@@ -28,7 +28,7 @@ struct GivenUpDamageTests {
     init() throws {
       directory = try TemporaryDirectory()
       let (database, _, _) = try open()
-      // As many commits as the feed needs for several blocks.
+      // The number of commits is such that the feed has several blocks.
       for batch in 0..<15 {
         try database.change { tx in
           for key in batch * 100..<(batch + 1) * 100 {
@@ -43,7 +43,7 @@ struct GivenUpDamageTests {
           }
         }
       }
-      // Many records of the catalog.
+      // The catalog gets many records.
       for number in 0..<150 { try database.change { tx in try tx.set(number, key: 1, in: "collection \(number)") } }
       let engine = try #require(database.core.backend as? EngineBackend).engine
       try engine.flush()
@@ -106,7 +106,7 @@ struct GivenUpDamageTests {
       for number in 0..<10 {
         #expect(try tx[words].count(of: "word\(number)") == expected["word\(number)", default: 0])
       }
-      // Every row is found by its number.
+      // Every row must be found by its number.
       for key in try tx.keys(Int.self, in: "notes") {
         let row = try #require(try tx.row(key: key, in: "notes"))
         let found = try tx[numbered].context.key(of: row.id)
@@ -115,7 +115,7 @@ struct GivenUpDamageTests {
     }
     let engine = try #require(database.core.backend as? EngineBackend).engine
     #expect(try engine.verify().faults.isEmpty)
-    // Numbers are not reused.
+    // Numbers must not be reused.
     let known = try database.look { tx in
       try tx.keys(Int.self, in: "notes").compactMap { try tx.row(key: $0, in: "notes")?.id }
     }
@@ -145,7 +145,7 @@ struct GivenUpDamageTests {
     case .catalog: break
     default: #expect(given.staleExtensions.contains("words"))
     }
-    // A subscription resumed from before receives a gap if rows or the feed are concerned.
+    // A subscription that resumes from before the damage receives a gap if rows or the feed are affected.
     let options = DatabaseOptions()
     let database = try Database.open(at: world.path, definition: World.definition, options: options)
     let first = try database.feedEvents(after: CommitVersion(version.number - 5)).first
@@ -167,7 +167,7 @@ struct GivenUpDamageTests {
     for isOpened in [true, false] {
       let world = try World()
       _ = try world.damage(.objects)
-      // The state that a crash leaves before extensions are marked.
+      // The state is the one that a crash leaves before extensions are marked.
       let backend = try #require(
         try BackendOpening(path: world.path, options: DatabaseOptions()).run() as? EngineBackend)
       let damage = try backend.engine.findDamage()
@@ -185,7 +185,7 @@ struct GivenUpDamageTests {
     let database = try Database.open(at: sound)
     _ = try database.registerReady(WordCount(), as: "words")
     try database.change { tx in for key in 0..<50 { try tx.set("word", key: key, in: "notes") } }
-    // A shape, whose key is after that of the mark: the lookup of the mark reads the table.
+    // The key of this shape is after that of the mark, so the lookup of the mark reads the table.
     try database.change { tx in try tx.set(ChangedNote("a"), key: 1, in: "shaped") }
     let engine = try #require(database.core.backend as? EngineBackend).engine
     try engine.flush()

@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The index data that tools read: definitions, entries, emitted values.
+/// Tests of the index data that tools read: definitions, entries, and emitted values.
 struct IndexFormatDamageTests {
   @Test func `a definition has the kind, the key type, and whether entries include their rows`() throws {
     for named in try FormatIndexes<VolumeFormat>.found().list {

@@ -8,14 +8,14 @@ import VarveTestSupport
 @testable import Varve
 @testable import VarveInspection
 
-/// A power loss while `varve indexes --rebuild` repairs an index: the index is not worse than before, and another
-/// rebuild repairs it.
+/// Tests of a power loss while `varve indexes --rebuild` repairs an index: the index must not be worse than before,
+/// and another rebuild repairs it.
 struct IndexRebuildCrashTests {
   private static let rowCount = 300
   private static let pointLimit = TestScale.count(30)
   private static let collection = VolumeFormat.collection
 
-  /// Opens without a definition, as the tool does, so that nothing is built.
+  /// Opens the database without a definition, as the tool does, so that no index is built.
   private static func open(
     _ fileSystem: any FileSystem, _ seed: UInt64, _ definition: DatabaseDefinition = DatabaseDefinition()
   ) throws -> Database {
@@ -28,7 +28,7 @@ struct IndexRebuildCrashTests {
     return try Database.open(try EngineBackend(engine), path: "/db", definition: definition)
   }
 
-  /// A database whose index of titles durably lacks entries and has some without a row.
+  /// Creates a database whose index of titles durably lacks entries and has some without a row.
   private static func damaged(_ disk: CrashFileSystem) throws -> Database {
     var bare = try CollectionDefinition(VolumeFormat.self)
     bare.indexing = nil
@@ -51,7 +51,7 @@ struct IndexRebuildCrashTests {
     return database
   }
 
-  /// The entry of the same row under another value.
+  /// Returns the entry of the same row under another value.
   private static func movedEntry(_ entry: [UInt8]) throws -> [UInt8] {
     let row = try unsafe Array(entry[IndexEntry.rowKey(in: entry.span.bytes)])
     return IndexFormat.entry(value: try "elsewhere".encoded(), row: row)

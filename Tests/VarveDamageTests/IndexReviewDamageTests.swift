@@ -6,7 +6,7 @@ import Testing
 @testable import Varve
 @testable import VarveInspection
 
-/// Differences in index entries that are found and repaired without the program's code.
+/// Tests of differences in index entries that are found and repaired without the program's code.
 struct IndexReviewDamageTests {
   typealias Kind = IndexReview.Difference.Kind
 

@@ -5,7 +5,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Arbitrary bytes are refused, or they are the one encoding of what they decode to.
+/// Tests that arbitrary bytes are either refused, or are the one encoding of the key that they decode to.
 struct KeyDamageTests {
   private func keys(_ seed: UInt64) -> [any KeyCodable] {
     var random = SeededRandom(seed: seed)
@@ -38,7 +38,7 @@ struct KeyDamageTests {
     Compound<Descending<Data>, Descending<Int?>, String>.self, Descending<Compound<String, Int>>.self,
   ]
 
-  /// A description of the error in how `type` reads `bytes`; nil if there is none.
+  /// Returns a description of the error in how `type` reads `bytes`, or `nil` if there is none.
   private func failure<Key: KeyCodable>(_ type: Key.Type, _ bytes: [UInt8]) -> String? {
     do {
       let key = try Key.decoded(from: bytes)
@@ -76,7 +76,7 @@ struct KeyDamageTests {
       let original = try key.encoded()
       var bytes = original
       for location in original.indices.prefix(40) {
-        // All changes within tags and lengths, single bits after them.
+        // All changes are made within tags and lengths, and changes of single bits after them.
         for change in UInt8(1)...255 where location < 6 || change.nonzeroBitCount == 1 {
           bytes[location] = original[location] ^ change
           guard let failure = failure(bytes, [type(of: key)]) else { continue }

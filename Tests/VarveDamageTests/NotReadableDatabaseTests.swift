@@ -6,7 +6,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// A database whose files exist but are temporarily unreadable.
+/// Tests of a database whose files exist but are temporarily unreadable.
 struct NotReadableDatabaseTests {
   private static let kinds: Set<Fault.Kind> = [.openFile, .read, .size, .attributes, .list, .map]
 
@@ -25,7 +25,7 @@ struct NotReadableDatabaseTests {
       try database.registerReady(WordCount(), as: "words")
       try (database.core.backend as? EngineBackend)?.engine.flush()
       try database.change { tx in try tx.set("late", key: 2_000, in: "notes") }
-      // Its last flush fails: the next open replays the log.
+      // The last flush fails, so the next open replays the log.
       fileSystem.inject(Fault([.createFile], pathSuffix: ".sst", count: Fault.always))
       try? database.close()
       fileSystem.clear()
@@ -40,7 +40,7 @@ struct NotReadableDatabaseTests {
     func names() throws -> [String] { try memory.list("/").sorted() }
   }
 
-  /// Opens, reads every row, uses the extension, and follows the changes.
+  /// Opens the database, reads every row, uses the extension, and follows the changes.
   private static func use(_ world: World) throws {
     let database = try world.open()
     defer { try? database.close() }

@@ -5,7 +5,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Opening a damaged database, by policy.
+/// Tests of opening a damaged database with each policy.
 struct OpeningDamageTests {
   private func keys(_ database: Database) throws -> [Int] {
     try database.read { tx in try tx.keys(Int.self, in: "c") }

@@ -7,7 +7,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Replacing damaged databases.
+/// Tests of replacing damaged databases.
 struct ReplacementTests {
   private let directory: TemporaryDirectory
   private var path: String { directory.path + "/db" }
@@ -16,7 +16,7 @@ struct ReplacementTests {
 
   // MARK: - Creating and damaging
 
-  /// Stores rows without metadata, unless requested.
+  /// Stores rows, which have metadata only if requested.
   private func fill(_ path: String, flushes: Bool = false, metadata: Bool = false) throws {
     let open = OpenDatabase(try Database.open(at: path), nil)
     try open.writing { tx throws in
@@ -199,7 +199,7 @@ struct ReplacementTests {
       #expect(try keys(try open(policy)).isEmpty)
       #expect(try names() == ["db", "db.1.corrupt"])
     case .salvage:
-      // Small tables have one block: nothing can be read, and nothing is removed.
+      // Small tables have one block, so nothing can be read, and nothing is removed.
       #expect(errorCode { _ = try open(policy) } == .corruption)
       #expect(try names() == ["db"])
     }

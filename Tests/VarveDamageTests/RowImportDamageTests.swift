@@ -4,7 +4,7 @@ import Testing
 import Varve
 import VarveInspection
 
-/// Importing damaged rows of another database through the row API.
+/// Tests of importing damaged rows of another database through the row API.
 struct RowImportDamageTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }
@@ -57,7 +57,7 @@ struct RowImportDamageTests {
 }
 
 extension PropertyListEncoder {
-  /// Configured like the coder of collections.
+  /// An encoder with the configuration of the coder of collections.
   static var binary: PropertyListEncoder {
     let encoder = PropertyListEncoder()
     encoder.outputFormat = .binary

@@ -4,7 +4,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// Checkpoints on a disk that loses power at every operation of theirs.
+/// Tests of checkpoints on a disk that loses power at each of their operations.
 struct CheckpointCrashTests {
   private static let target = "/checkpoint"
 
@@ -21,7 +21,7 @@ struct CheckpointCrashTests {
     return try Engine.open(at: path, options: options, environment: environment)
   }
 
-  /// Tables on two levels of two families, a replayed segment and a new one, all of it durable.
+  /// Creates tables on two levels of two families, a replayed segment and a new one, all of them durable.
   static func makeSource(_ disk: CrashFileSystem) throws -> Engine {
     let first = try open(disk, at: "/db", seed: 1)
     let other = try first.createFamily("other")
@@ -61,7 +61,7 @@ struct CheckpointCrashTests {
           if try image.attributes(Self.target) == nil {
             absent += 1
             #expect(point.operation != nil, "\(location): acknowledged, and gone")
-            // What the crash left beside it does no harm.
+            // The remains of the crash must not prevent another checkpoint.
             if seed == 0 { try source.checkpoint(to: Self.target) }
           } else {
             whole += 1

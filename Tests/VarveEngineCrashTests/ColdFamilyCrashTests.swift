@@ -4,15 +4,15 @@ import Testing
 
 @testable import VarveEngine
 
-/// The power goes between the copy of a cold family's records and the recycling of the segment that they
-/// were copied from: at every operation of the disk, and every store to the log.
+/// Tests of a power loss between the copy of a cold family's records and the recycling of the segment that they were
+/// copied from: at every operation of the disk, and every store to the log.
 struct ColdFamilyCrashTests {
   private static let firstSeed: UInt64 = 20_240_805
   private static let operationCount = 1_500
-  /// How many crash points are tried a policy, whole windows at a time.
+  /// The number of crash points that are tried for each policy. Windows are tried completely.
   private static let pointLimit = 120 * min(TestScale.value, 50)
 
-  /// Operations of the disk from the begin of a copy until the segment is no more.
+  /// The operations of the disk from the beginning of a copy until the segment is gone.
   private struct Window: Sendable {
     var operations: ClosedRange<Int>
     var segment: FileNumber
@@ -24,7 +24,7 @@ struct ColdFamilyCrashTests {
     var windows: [Window]
   }
 
-  /// Where the script copies, by a run of its own: the same seed makes the same operations.
+  /// Returns where the script copies, found by a separate run: the same seed makes the same operations.
   private static func findWindows(_ seed: UInt64) throws -> [Window] {
     let disk = CrashFileSystem(seed: seed)
     let driver = makeDriver(disk, seed)
@@ -49,7 +49,7 @@ struct ColdFamilyCrashTests {
   }
 
   private static let recorded: Result<Recorded, any Error> = Result {
-    // Not every script copies something before its end.
+    // Not every script copies records before its end, so seeds are tried in turn.
     var seed = firstSeed
     var found = try findWindows(seed)
     while found.isEmpty, seed < firstSeed + 20 {

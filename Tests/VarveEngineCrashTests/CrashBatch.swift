@@ -1,34 +1,36 @@
 import EngineTestSupport
 import VarveEngine
 
-/// One numbered batch of a crash script, and what it leaves in each family.
+/// A numbered batch of a crash script, and its effect on each family.
 ///
-/// Every batch puts a marker with its number into the families `default` and `pair`, so that what a
-/// recovery found is a set of numbers, and whether it is whole is whether the families agree. Beside it
-/// other keys are overwritten, merged and deleted in every way (`CrashChange`): what they hold follows from the
-/// batches that are there, and a deleted value that comes back is seen.
+/// Every batch puts a marker with its number into the families `default` and `pair`. So a recovery finds a set of
+/// numbers, and a batch is complete if the families agree. In addition, other keys are overwritten, merged and
+/// deleted in every way (`CrashChange`): their values follow from the batches that are there, and a deleted value
+/// that reappears is detected.
 struct CrashBatch: Sendable {
-  /// From 1, in the order of the commits.
+  /// The number of the batch, from 1, in the order of the commits.
   let number: Int
   let durability: Durability
   let changes: [CrashChange]
-  /// The generation of the third family, where the batch writes to that, too.
+  /// The generation of the third family, if the batch writes to that, too.
   let extra: Int?
 
   var isLogged: Bool { durability != .none }
 
-  /// The families of a script. The third comes and goes.
+  /// The families of a script. The third is created and dropped repeatedly.
   enum Role: Int, CaseIterable, Sendable {
     case main, pair, extra
 
     var name: String { ["default", "pair", "extra"][rawValue] }
 
-    /// How operands are folded: one rule for which each and their order counts, one that combines them early.
+    /// The rule that folds operands: one that depends on each operand and their order, and one that combines them
+    /// early.
     var rule: MergeRule { self == .main ? .chain : .append }
 
     var options: FamilyOptions { FamilyOptions(mergeOperator: rule.rawValue) }
 
-    /// Families fill at different speeds, so that their memtables are full at different times.
+    /// Returns the size of a value. Families grow at different rates, so that their memtables fill at different
+    /// times.
     func size(_ size: Int) -> Int { 8 + size / [1, 3, 2][rawValue] }
   }
 
@@ -36,7 +38,7 @@ struct CrashBatch: Sendable {
 
   static let markerPrefix = UInt8(ascii: "m")
 
-  /// Markers sort by number.
+  /// Returns the key of a batch's marker. Markers sort by number.
   static func markerKey(_ number: Int) -> [UInt8] { [markerPrefix] + bigEndian(number) }
 
   static func number(ofMarker key: [UInt8]) -> Int? {
@@ -46,7 +48,7 @@ struct CrashBatch: Sendable {
 
   static func markerValue(_ number: Int, _ role: Role) -> [UInt8] { bigEndian(number) + [UInt8(role.rawValue)] }
 
-  /// A value that names its batch, slot and family in every eighth byte.
+  /// Returns a value that identifies its batch, slot and family in every eighth byte.
   static func value(_ number: Int, slot: Int, size: Int, _ role: Role) -> [UInt8] {
     var random = SeededRandom(seed: UInt64(number) << 16 | UInt64(slot) << 2 | UInt64(role.rawValue))
     let count = role.size(size)
@@ -66,7 +68,7 @@ struct CrashBatch: Sendable {
 
   // MARK: To the engine
 
-  /// Writes what the batch does in one family.
+  /// Writes the changes of the batch to one family.
   func write<W: CrashWriter & ~Copyable>(to writer: inout W, _ role: Role, _ family: ColumnFamily) throws {
     try writer.put(Self.markerKey(number), Self.markerValue(number, role), in: family)
     for change in changes where change.isFor(role) {

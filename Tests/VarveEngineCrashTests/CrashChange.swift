@@ -1,11 +1,11 @@
 import EngineTestSupport
 import VarveEngine
 
-/// What a batch of a crash script does to one key, or a range of them, in every family of the batch.
+/// A change that a batch of a crash script makes to one key or a range of keys, in every family of the batch.
 ///
-/// Keys are of three kinds. *Slots* are put, deleted and deleted by ranges; *counters* take merge operands, and
-/// ranges; *once-keys* are put where they are not there, and single-deleted where they are, and nothing else:
-/// that is what single deletes ask for.
+/// There are three kinds of keys. *Slots* are put, deleted and deleted by ranges. *Counters* receive merge operands,
+/// and are deleted by ranges. *Once-keys* are put if they do not exist, and single-deleted if they do, as single
+/// deletes require.
 enum CrashChange: Sendable {
   case put(slot: Int, size: Int)
   case delete(slot: Int)
@@ -19,7 +19,8 @@ enum CrashChange: Sendable {
   static let counterCount = 12
   static let onceCount = 8
 
-  /// Single deletes trust that nothing between a put and them is lost. The third family has not all batches.
+  /// Returns whether the change is made in a family. Single deletes require that no write between a put and them is
+  /// lost, and the third family does not receive all batches.
   func isFor(_ role: CrashBatch.Role) -> Bool {
     switch self {
     case .putOnce, .singleDelete: role != .extra
@@ -35,7 +36,7 @@ enum CrashChange: Sendable {
 
   // MARK: To the engine
 
-  /// Writes the change of batch `number` into a family.
+  /// Writes the change of batch `number` to a family.
   func write<W: CrashWriter & ~Copyable>(
     to writer: inout W, number: Int, _ role: CrashBatch.Role, _ family: ColumnFamily
   ) throws {
@@ -57,7 +58,7 @@ enum CrashChange: Sendable {
   }
 }
 
-/// What takes the writes of a script: a batch, or a transaction.
+/// The target of a script's writes: a batch, or a transaction.
 protocol CrashWriter: ~Copyable {
   mutating func put(_ key: [UInt8], _ value: [UInt8], in family: ColumnFamily?) throws(EngineError)
   mutating func delete(_ key: [UInt8], in family: ColumnFamily?) throws(EngineError)

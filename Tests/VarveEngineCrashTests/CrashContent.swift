@@ -2,18 +2,18 @@ import EngineTestSupport
 
 @testable import VarveEngine
 
-/// Everything that a family should hold; the values of slots are made when they are compared.
+/// The expected content of a family; the values of slots are computed when they are compared.
 struct CrashContent {
   let role: CrashBatch.Role
   private var counters = [[UInt8]?](repeating: nil, count: CrashChange.counterCount)
   private var markers: [Int] = []
-  /// The batches that put the once-keys.
+  /// The batches that put the once-keys, or `nil` for keys that do not exist.
   private(set) var once = [Int?](repeating: nil, count: CrashChange.onceCount)
   private var slots = [(number: Int, size: Int)?](repeating: nil, count: CrashChange.slotCount)
 
   init(role: CrashBatch.Role) { self.role = role }
 
-  /// Requires: batches come in the order of their numbers.
+  /// Applies a batch. Requires: batches are applied in the order of their numbers.
   mutating func apply(_ batch: CrashBatch) {
     markers.append(batch.number)
     for change in batch.changes where change.isFor(role) {
@@ -30,7 +30,7 @@ struct CrashContent {
     }
   }
 
-  /// Throws where a family holds anything else.
+  /// Throws if the content of a family differs.
   func compare(_ engine: Engine, _ family: ColumnFamily, snapshot: EngineSnapshot? = nil) throws {
     var cursor = try engine.cursor(in: family, snapshot: snapshot)
     try cursor.seekToFirst()

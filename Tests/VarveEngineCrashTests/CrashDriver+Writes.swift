@@ -3,16 +3,16 @@ import EngineTestSupport
 @testable import VarveEngine
 
 extension CrashDriver {
-  /// What a batch is made of, beside what is drawn, or how it is committed.
+  /// The changes of a batch in addition to those drawn, or the way in which it is committed.
   enum Shape: Sendable {
     case drawn, large, rangeDelete, merge, singleDelete
-    /// Written through a transaction, which reads, and takes some of its writes back.
+    /// The batch is written through a transaction, which reads, and rolls some of its writes back.
     case transaction
-    /// As drawn, after a transaction began that must not have missed it: that one leaves nothing.
+    /// A transaction that began before the batch, and must not miss it, is tried after it, and must leave no changes.
     case conflict
   }
 
-  /// Commits one batch.
+  /// Commits one batch, and updates the guarantee.
   func write(_ durability: Durability, _ shape: Shape = .drawn) throws {
     let guarantee = shared.guarantee
     let generation = CrashGuarantee.generation(after: guarantee.familyChanges)
@@ -29,7 +29,7 @@ extension CrashDriver {
     } else {
       try commit { try self.writeBatch(batch) }
     }
-    // A store to the log cannot report an error: without power nothing is acknowledged.
+    // A store to the log cannot report an error: after the power is lost, the commit is not acknowledged.
     if disk.hasCrashed { throw CrashFailure("the power went during the commit") }
     present.insert(batch.number)
     if case .powerEvery(let nanoseconds) = durability { timed.append((batch.number, clock.now() + nanoseconds)) }
@@ -40,7 +40,7 @@ extension CrashDriver {
     if let spoiled { try commitSpoiled(spoiled, durability) }
   }
 
-  /// Runs a commit, once more where a failed sync kept it from happening.
+  /// Runs a commit, and runs it again if a failed sync prevented it.
   private func commit(_ body: () throws -> Void) throws {
     let failures = disk.failedSyncCount
     do { try body() } catch {
@@ -83,7 +83,7 @@ extension CrashDriver {
     try transaction.commit(durability: batch.durability)
   }
 
-  /// A transaction, which itself can't be held by an optional that is passed on.
+  /// A box for a transaction, because an optional of a noncopyable type cannot be passed on.
   final class Spoiled {
     var transaction: OptimisticTransaction?
     init(_ transaction: consuming OptimisticTransaction) { self.transaction = consume transaction }
@@ -114,7 +114,7 @@ extension CrashDriver {
       try transaction.commit(durability: durability)
     } catch {
       if error.code == .conflict { return }
-      // Where the log needed a segment, and a sync failed.
+      // The log needed a segment, and a sync failed.
       guard try isUndone(error, after: failures) else { throw CrashFailure("a spoiled transaction came to \(error)") }
       return
     }
@@ -147,7 +147,7 @@ extension CrashDriver {
   }
 
   private func drawLarge() -> [CrashChange] {
-    // More than a quarter of a memtable; now and then more than a segment.
+    // Larger than a quarter of a memtable, and in one of four cases larger than a segment.
     let slots = CrashChange.slotCount
     if random.oneIn(4) { return [.put(slot: random.below(slots), size: 70_000 + random.below(20_000))] }
     return (0..<60).map { _ in .put(slot: random.below(slots), size: 300 + random.below(400)) }
@@ -155,7 +155,7 @@ extension CrashDriver {
 
   private func drawMerge() -> CrashChange { .merge(counter: random.below(CrashChange.counterCount)) }
 
-  /// Mostly narrow.
+  /// Draws a range of slots, which is usually narrow.
   private func drawSlots() -> Range<Int> {
     let first = random.below(CrashChange.slotCount)
     return first..<min(CrashChange.slotCount, first + 1 + random.below(random.oneIn(4) ? 60 : 6))
@@ -166,8 +166,9 @@ extension CrashDriver {
     return first..<min(CrashChange.counterCount, first + 1 + random.below(4))
   }
 
-  /// Puts and single deletes of once-keys, in turn. Only logged: of a put and its single delete neither is lost
-  /// without all that comes later.
+  /// Draws puts and single deletes of once-keys, in turn.
+  ///
+  /// They are only in logged batches: such a put or single delete is not lost without all later batches.
   private func drawOnce(_ isLogged: Bool, minimum: Int) -> [CrashChange] {
     guard isLogged else { return [] }
     var isThere = model.expected(.main, present).once.map { $0 != nil }
@@ -175,7 +176,7 @@ extension CrashDriver {
     for _ in 0..<(minimum + random.below(2)) {
       var index = random.below(isThere.count)
       if minimum > 0, changes.isEmpty {
-        // One that is there, to be removed; put before where none is.
+        // The first change removes a key that exists; if none does, one is put first.
         if !isThere.contains(true) {
           changes.append(.putOnce(index))
           isThere[index] = true

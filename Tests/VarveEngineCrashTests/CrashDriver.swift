@@ -3,22 +3,23 @@ import Synchronization
 
 @testable import VarveEngine
 
-/// An engine on a simulated disk, driven by a seed, with the model beside it.
+/// An engine on a simulated disk that is driven by a seed, and its model.
 ///
-/// One thread does everything: background jobs run only where the driver steps them.
+/// Everything runs on one thread: background jobs run only when the driver steps them.
 final class CrashDriver {
   static let path = "/db"
-  /// What `.powerEvery` is drawn from: shorter and longer than what time passes at once, and one that is not reached.
+  /// The values that `.powerEvery` is drawn from: shorter and longer than the time that passes in one step, and one
+  /// that is never reached.
   private static let powerEvery: [UInt64] = [1_000_000, 3_000_000, 30_000_000, 60_000_000_000]
 
   let disk: CrashFileSystem
   let clock: ManualClock
-  /// What is guaranteed now; observers of the disk read it while a call is under way.
+  /// The present guarantee, which observers of the disk read while a call is in progress.
   let shared: CrashProgress
   var model: CrashModel
   private(set) var executor: SteppedExecutor
   var random: SeededRandom
-  /// Looks at the content around the background's jobs.
+  /// The check of the content before and after background jobs.
   private let watch: ContentWatch
   private var opened: Engine? {
     didSet { if let opened { watch.attach(opened) } }
@@ -26,11 +27,11 @@ final class CrashDriver {
   private var snapshots: [(snapshot: EngineSnapshot, present: Set<Int>)] = [] {
     didSet { watch.setSnapshots(snapshots.map(\.snapshot)) }
   }
-  /// The batches that are there, as far as this driver knows.
+  /// The batches that are in the database, as far as the driver knows.
   var present: Set<Int> = []
   /// The `.powerEvery` batches that no sync is known to have covered, and when a timer must have synced each.
   var timed: [(number: Int, due: UInt64)] = []
-  /// One batch in so many writes to the third family, too.
+  /// One batch in so many also writes to the third family.
   var extraOneIn = 3
   /// The number of commits that reported a failed sync.
   private(set) var unknownOutcomes = 0
@@ -77,19 +78,21 @@ final class CrashDriver {
       makeExecutor: { [executor] _ in executor })
     let failures = disk.failedSyncCount
     let result = Result { try Engine.open(at: Self.path, options: Self.options, environment: environment) }
-    // Where a sync failed that opening needs, the engine did not open and guarantees nothing.
+    // If a sync failed that opening needs, the engine did not open and guarantees nothing.
     if case .failure = result, disk.failedSyncCount > failures, !disk.hasCrashed { return try open() }
     opened = try result.get()
   }
 
-  /// By all engines so far, to keep the log within its bound.
+  /// The number of bytes that all engines so far have logged again to keep the log within its bound.
   var bytesLoggedAgain: UInt64 { loggedAgainBefore + (opened?.core.pipeline.bytesLoggedAgain ?? 0) }
 
   /// The oldest segment of the log that is kept.
   var oldestSegment: FileNumber { engine.core.pipeline.log.oldestNumber }
 
-  /// What a call that met a failed sync comes to: true where nothing happened, because the next segment could
-  /// not be made. Else everything is durable all the same: the log went on in a new segment.
+  /// Handles the error of a call that met a failed sync.
+  ///
+  /// Returns true if the call changed nothing, because the next segment could not be created. Otherwise everything is
+  /// durable nevertheless: the log continued in a new segment.
   func isUndone(_ error: any Error, after failures: Int) throws -> Bool {
     guard !disk.hasCrashed, disk.failedSyncCount > failures, engine.core.pipeline.poisonError == nil,
       let error = error as? EngineError
@@ -103,13 +106,13 @@ final class CrashDriver {
     return false
   }
 
-  /// Makes the family that every batch writes to, where a crash came before.
+  /// Creates the family that every batch writes to, unless an earlier run created it.
   func makePair() throws {
     if engine.families.contains(where: { $0.name == CrashBatch.Role.pair.name }) { return }
     _ = try engine.createFamily(CrashBatch.Role.pair.name, options: CrashBatch.Role.pair.options)
   }
 
-  /// Closes, and what was not logged is durable, too.
+  /// Closes the engine, which makes batches that were not logged durable, too.
   func close() throws {
     snapshots = []
     loggedAgainBefore = bytesLoggedAgain
@@ -124,7 +127,7 @@ final class CrashDriver {
     }
   }
 
-  /// Gives the engine up after a crash; every call on the disk fails from now on.
+  /// Abandons the engine after a crash; every call on the disk fails from now on.
   func abandon() {
     snapshots = []
     watch.detach()
@@ -134,15 +137,15 @@ final class CrashDriver {
 
   // MARK: Checks
 
-  /// How many changes of tables were looked at.
+  /// The number of changes of tables whose content was compared.
   var installCount: Int { watch.installCount }
 
-  /// Checks that no background work changed what readers see. While the power is off that cannot be checked.
+  /// Checks that no background work changed what readers see. After a power loss, this cannot be checked.
   func checkWatch() throws {
     if let problem = watch.problem, !disk.hasCrashed { throw CrashFailure(problem) }
   }
 
-  /// Compares everything with the model, after a crash. What is there now must stay.
+  /// Compares the content with the model after a crash. What is there now must stay.
   func checkRecovered(after policy: CrashPolicy) throws -> CrashModel.Found {
     try checkWatch()
     let guarantee = shared.guarantee
@@ -159,7 +162,7 @@ final class CrashDriver {
     return found
   }
 
-  /// Compares everything with the model while nothing is wrong: every batch is there.
+  /// Compares the content with the model when there was no crash: every batch must be there.
   func check() throws {
     try checkWatch()
     let guarantee = shared.guarantee
@@ -195,7 +198,7 @@ final class CrashDriver {
     }
   }
 
-  /// Makes the third family, or drops it.
+  /// Creates the third family, or drops it.
   func changeFamily() throws {
     shared.update { $0.familyChangesBegun += 1 }
     let changes = shared.guarantee.familyChangesBegun
@@ -208,7 +211,7 @@ final class CrashDriver {
     shared.update { $0.familyChanges = changes }
   }
 
-  /// Takes a snapshot, or looks through an old one and lets it go.
+  /// Takes a snapshot, or checks an old one and releases it.
   func useSnapshot() throws {
     if snapshots.count < 3 {
       snapshots.append((engine.snapshot(), present))
@@ -247,12 +250,12 @@ final class CrashDriver {
     }
   }
 
-  /// Some time in which a loss of power may take the batch.
+  /// Returns a durability with a time in which a loss of power may lose the batch.
   func drawPowerEvery() -> Durability {
     .powerEvery(nanoseconds: Self.powerEvery[random.below(Self.powerEvery.count)])
   }
 
-  /// Mostly as drawn.
+  /// Returns the shape of a batch, which is usually `.drawn`.
   func drawShape() -> Shape {
     let shapes: [Shape] = [.rangeDelete, .merge, .singleDelete, .transaction, .conflict]
     return random.oneIn(2) ? .drawn : shapes[random.below(shapes.count)]
@@ -261,7 +264,7 @@ final class CrashDriver {
   func draw(_ bound: Int) -> Int { random.below(bound) }
 }
 
-/// What a run has guaranteed so far, for observers that can't touch the driver.
+/// The guarantees of a run so far, for observers that have no access to the driver.
 final class CrashProgress: Sendable {
   private let state: Mutex<CrashGuarantee>
   init(_ guarantee: CrashGuarantee) { state = Mutex(guarantee) }

@@ -2,43 +2,44 @@ import EngineTestSupport
 
 @testable import VarveEngine
 
-/// What went wrong, in words.
+/// An error that describes what went wrong.
 struct CrashFailure: Error, CustomStringConvertible {
   let description: String
   init(_ description: String) { self.description = description }
 }
 
-/// What the engine had guaranteed when the power failed or the process died.
+/// The guarantees of the engine when the power failed or the process died.
 struct CrashGuarantee: Sendable {
-  /// Batches up to this number were begun; a later one can't be there.
+  /// The last batch that was begun; a later one cannot be there.
   var submitted = 0
-  /// Logged batches up to this number must be there after the death of the process.
+  /// The last logged batch that must be there after the death of the process, with all before it.
   var process = 0
-  /// Logged batches up to this number must be there after a loss of power.
+  /// The last logged batch that must be there after a loss of power, with all before it.
   var power = 0
-  /// Batches that are not in the log must be there up to this number: they were flushed.
+  /// The last batch that was flushed: batches up to it that are not in the log must be there.
   var unlogged = 0
-  /// What an earlier recovery found gone stays gone.
+  /// The batches that an earlier recovery found to be lost, which must stay lost.
   var gone: Set<Int> = []
-  /// How often the third family was made or dropped, in turn: acknowledged, and begun.
+  /// The number of times that the third family was created or dropped, in turn: acknowledged here, and begun below.
   var familyChanges = 0
   var familyChangesBegun = 0
-  /// The ids that the generations of the third family got.
+  /// The identifiers of the generations of the third family.
   var familyIDs: [Int: FamilyID] = [:]
 
-  /// The generation of the third family after so many changes; nil where it does not exist.
+  /// Returns the generation of the third family after a number of changes, or `nil` if it does not exist.
   static func generation(after changes: Int) -> Int? { changes % 2 == 1 ? changes / 2 : nil }
 
-  /// The guarantee that counts after a crash.
+  /// Returns the last logged batch that must be there after a crash.
   func logged(after policy: CrashPolicy) -> Int { policy == .processKill ? max(process, power) : power }
 }
 
-/// The trivially right model: the content of each family is what its batches leave, in order.
+/// A model that is simple enough to be obviously correct: the content of each family is the result of its batches, in
+/// order.
 struct CrashModel {
   /// All batches that were begun, by number from 1.
   var batches: [CrashBatch] = []
 
-  /// What was found in a database.
+  /// The content that was found in a database.
   struct Found: Equatable {
     var present: Set<Int> = []
     var generation: Int?
@@ -46,7 +47,7 @@ struct CrashModel {
 
   // MARK: Against an engine
 
-  /// Reads the whole database, and throws where it is not what a crash may leave.
+  /// Reads the whole database, and throws if its content is not one that a crash may leave.
   func check(_ engine: Engine, _ guarantee: CrashGuarantee, logged: Int) throws -> Found {
     let pair = engine.families.first { $0.name == CrashBatch.Role.pair.name }
     var found = Found(present: try Self.markers(engine))
@@ -65,7 +66,7 @@ struct CrashModel {
     return found
   }
 
-  /// What a snapshot of after `count` batches, all of which are there, shows of the lasting families.
+  /// Checks the lasting families at a snapshot that was taken after the batches `present`, all of which are there.
   func check(_ engine: Engine, _ snapshot: EngineSnapshot, present: Set<Int>) throws {
     for (role, family) in [(CrashBatch.Role.main, engine.defaultFamily), (.pair, try engine.family(named: "pair"))] {
       try expected(role, present).compare(engine, family, snapshot: snapshot)
@@ -85,7 +86,8 @@ struct CrashModel {
     return present
   }
 
-  /// Acknowledged is there, gone stays gone, and of the rest of the logged ones a prefix.
+  /// Checks that acknowledged batches are there, that lost ones stay lost, and that the others that were logged are a
+  /// prefix.
   private func checkPresent(_ present: Set<Int>, _ guarantee: CrashGuarantee, logged: Int) throws {
     var firstMissing: Int?
     for batch in batches[..<guarantee.submitted] {
@@ -127,7 +129,7 @@ struct CrashModel {
 
   // MARK: Content
 
-  /// What the batches that are there leave in a family.
+  /// Returns the content that the batches `present` leave in a family.
   func expected(_ role: CrashBatch.Role, _ present: Set<Int>, generation: Int? = nil) -> CrashContent {
     var content = CrashContent(role: role)
     for number in present.sorted() where number <= batches.count {

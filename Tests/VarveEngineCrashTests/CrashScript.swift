@@ -3,20 +3,20 @@ import Synchronization
 
 @testable import VarveEngine
 
-/// The deterministic run that crash points are taken of.
+/// A deterministic run from which crash points are taken.
 struct CrashScript {
   let seed: UInt64
   let operationCount: Int
   var mix = Mix.everything
 
-  /// How often each kind is drawn.
+  /// The frequencies with which the kinds are drawn.
   enum Mix {
     case everything
-    /// Hardly anything is flushed but by the engine itself, and everything is logged: the log turns.
+    /// Almost only the engine itself flushes, and everything is logged, so that segments of the log are recycled.
     case turns
   }
 
-  /// The kinds of operation, and how many of a thousand are of each.
+  /// The kinds of operations, with their frequencies in one thousand.
   enum Kind: String, CaseIterable {
     case process, power, powerEvery, unlogged, large, sync, step, run, time, flush, compact, family, snapshot, reopen
     case check, rangeDelete, merge, singleDelete, transaction, conflict
@@ -49,17 +49,17 @@ struct CrashScript {
     }
   }
 
-  /// What a run was.
+  /// The summary of a run.
   struct Summary: Equatable {
     var counts: [String: Int] = [:]
     var traceHash: UInt64 = 0
     var diskOperations = 0
     var batchCount = 0
-    /// Changes of tables that the content was compared around.
+    /// The number of changes of tables before and after which the content was compared.
     var installCount = 0
   }
 
-  /// Runs the script. Throws where anything is wrong even without a crash.
+  /// Runs the script. Throws if there is an error even without a crash.
   func run(
     on disk: CrashFileSystem, _ driver: CrashDriver, afterEach: (CrashDriver) -> Void = { _ in }
   ) throws -> Summary {
@@ -110,9 +110,9 @@ struct CrashScript {
   }
 }
 
-/// A run of the script with crash points of some of its operations.
+/// A run of the script, with crash points of some of its operations.
 struct CrashRecording: Sendable {
-  /// The disk with an operation under way, and what was guaranteed then.
+  /// The disk with an operation in progress, and the guarantees at that moment.
   struct Point: Sendable {
     let crash: CrashPoint
     let guarantee: CrashGuarantee
@@ -124,13 +124,13 @@ struct CrashRecording: Sendable {
   let summary: CrashScript.Summary
   /// The result of the same script on a disk without an observer.
   let plainSummary: CrashScript.Summary
-  /// How many disk operations there were of each kind.
+  /// The number of disk operations of each kind.
   let operationKinds: [String: Int]
-  /// Of cold families, to keep the log within its bound.
+  /// The number of bytes of cold families that were logged again to keep the log within its bound.
   var bytesLoggedAgain: UInt64 = 0
 
-  /// Runs the script twice: to count, and to take a point of one operation in `stride`, at a position drawn
-  /// for each.
+  /// Runs the script twice: once to count its operations, and once to take a crash point in each range of `stride`
+  /// operations, at a random position.
   static func make(
     seed: UInt64, operationCount: Int, pointLimit: Int, mix: CrashScript.Mix = .everything, mapsFiles: Bool = true
   ) throws -> CrashRecording {

@@ -2,22 +2,22 @@ import EngineTestSupport
 
 @testable import VarveEngine
 
-/// One crash of a recorded run, what the engine makes of it, and the crashes after that.
+/// One crash of a recorded run, the recovery of the engine, and the crashes after that.
 struct CrashTrial {
   let recording: CrashRecording
   let point: CrashRecording.Point
   let policy: CrashPolicy
   let seed: UInt64
-  /// Crash the recovery at each of its operations, not at three.
+  /// Whether the recovery is crashed at each of its operations, instead of three.
   let isExhaustive: Bool
 
-  /// What a trial did.
+  /// The counts of a trial.
   struct Count {
     var recoveries = 0
     var recoveryCrashes = 0
   }
 
-  /// Throws `CrashFailure` with everything that is needed to see it again.
+  /// Runs the trial. Throws `CrashFailure` with everything that is needed to reproduce it.
   func run() throws -> Count {
     var random = SeededRandom(seed: seed)
     let imageSeed = random.next()
@@ -57,7 +57,7 @@ struct CrashTrial {
     CrashPolicy.allCases[random.below(CrashPolicy.allCases.count)]
   }
 
-  /// Ten more writes, a crash at one of their operations, and everything is checked again.
+  /// Makes ten more writes, crashes at one of their operations, and checks everything again.
   private func crashAgain(_ driver: CrashDriver, _ done: Int, _ random: inout SeededRandom) throws {
     let disk = driver.disk
     disk.crashAfter(operation: done + 1 + random.below(30))
@@ -90,7 +90,8 @@ struct CrashTrial {
     }
   }
 
-  /// The same image, whose recovery is cut; the next finds what the first would have.
+  /// Opens the same image and cuts the recovery short; the next recovery must find what the first one would have
+  /// found.
   private func crashRecovery(
     at operation: Int, _ imageSeed: UInt64, _ found: CrashModel.Found, _ random: inout SeededRandom
   ) throws {

@@ -3,15 +3,15 @@ import Testing
 
 @testable import VarveEngine
 
-/// The engine on a disk that loses power at every operation.
+/// Tests of the engine on a disk that loses power at every operation.
 ///
-/// A script of 2,000 operations runs once; at each file-system operation and each store to the log (in
-/// CI at a sample of them) a copy-on-write image is taken; once more where the log is not mapped. On each image the engine opens, is compared
-/// with the model, writes on, crashes again and opens again; and its recovery is crashed, too.
+/// A script of 2,000 operations runs once with a mapped log, and once without. At each file-system operation and each
+/// store to the log (in CI at a sample of them), a copy-on-write image is taken. On each image the engine opens, is
+/// compared with the model, writes more, crashes again and opens again; its recovery is crashed, too.
 struct EngineCrashTests {
-  /// At scale 20 and above every operation, below a sample.
+  /// From scale 20 on, every operation is tested; below that, a sample.
   private static let pointLimit = TestScale.value >= 20 ? Int.max / 2 : TestScale.count(120)
-  /// Images whose recovery is crashed at each of its operations: 50 over the four policies.
+  /// The number of images whose recovery is crashed at each of its operations: about 50 over the four policies.
   private static let exhaustiveLimit = 13
   private static let seeds: [UInt64] = (0..<max(1, TestScale.value / 20)).map { 20_240_601 + UInt64($0) }
 

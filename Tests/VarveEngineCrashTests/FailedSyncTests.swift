@@ -4,17 +4,18 @@ import Testing
 
 @testable import VarveEngine
 
-/// A sync of the log fails, and the system drops what it could not write; then the power goes.
+/// Tests of a sync of the log that fails, such that the system drops what it could not write, and of a power loss
+/// after that.
 ///
-/// The script is run once for each sync of a `.log` file, with that one failing. From the failure on crash
-/// points are taken: of each step of logging again, and of a sample of what comes later. What was guaranteed
+/// The script is run once for each sync of a `.log` file, which then fails. From the failure on, crash points are
+/// taken: at each step of logging again, and at a sample of the later operations. Everything that was guaranteed
 /// before and after must be there.
 struct FailedSyncTests {
   private static let seed: UInt64 = 20_240_711
   private static let operationCount = 160
-  /// Disk operations from the failure on that are all crash points: the restart of the log is among them.
+  /// The number of disk operations after the failure that are all crash points: the restart of the log is among them.
   private static let restartOperations = 24
-  /// How many of the points are tried for one failing sync.
+  /// The number of points that are tried for each failing sync.
   private static let trialsPerFailure = 3 * min(TestScale.value, 20)
 
   private struct Collected: Sendable {
@@ -30,7 +31,7 @@ struct FailedSyncTests {
     var logSyncs: Int
   }
 
-  /// The script with sync `number` of the log failing, or none.
+  /// Runs the script with sync `number` of the log failing, or none.
   private static func run(failing number: Int?) throws -> Outcome {
     let disk = CrashFileSystem(seed: seed)
     if let number { disk.failSyncs(ofPathsEndingIn: ".log", after: number) }
@@ -90,7 +91,7 @@ struct FailedSyncTests {
       seed: seed, operationCount: 1_500, pointLimit: 30 * min(TestScale.value, 50), mix: .turns)
   }
 
-  /// A database whose log turns several times while one family is hardly written to.
+  /// The segments of the log are recycled several times while one family receives almost no writes.
   @Test(arguments: [CrashPolicy.loseAllUnsynced, .keepRandomSectors, .processKill])
   func `what is logged again survives a crash at any point`(policy: CrashPolicy) throws {
     let recording = try Self.turns.get()

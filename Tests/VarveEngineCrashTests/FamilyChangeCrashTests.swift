@@ -4,12 +4,12 @@ import Testing
 
 @testable import VarveEngine
 
-/// Ingestions and changes of options on a disk that loses power at every operation of theirs.
+/// Tests of ingestions and changes of options on a disk that loses power at each of their operations.
 struct FamilyChangeCrashTests {
   private static func key(_ index: Int) -> [UInt8] { Array("key\(100_000 + index)".utf8) }
 
-  /// Runs `body`, and has every image of a crash at each of its operations checked, and of one after it. Returns how many
-  /// operations there were.
+  /// Runs `body`, and checks every image of a crash at each of its operations, and one after it. Returns the number
+  /// of operations.
   static func images(
     _ disk: CrashFileSystem, _ body: () throws -> Void,
     check: (_ image: CrashFileSystem, _ location: String, _ isAcknowledged: Bool) throws -> Void
@@ -42,7 +42,7 @@ struct FamilyChangeCrashTests {
     let count = try Self.images(disk) {
       let writer = try engine.makeTableWriter(for: family)
       for index in 0..<1_000 { try writer.put(Self.key(index), [UInt8](repeating: UInt8(index & 0xff), count: 1_200)) }
-      // A second writer, because one makes tables of the last level's size.
+      // A second writer is needed, because one writer makes tables of the last level's size.
       let second = try engine.makeTableWriter(for: family)
       for index in 1_000..<2_000 {
         try second.put(Self.key(index), [UInt8](repeating: UInt8(index & 0xff), count: 1_200))
@@ -62,7 +62,7 @@ struct FamilyChangeCrashTests {
       if found == 0 { absent += 1 } else { whole += 1 }
       let faults = try copy.verify().faults
       #expect(faults.isEmpty, "\(location): \(faults)")
-      // Either way the family stays usable: what is written now is newer.
+      // In either case, the family stays usable: a write that is made now is newer.
       try copy.put(Self.key(7), [7], in: family)
       #expect(try copy.get(Self.key(7), in: family) == [7], "\(location)")
       try copy.close()

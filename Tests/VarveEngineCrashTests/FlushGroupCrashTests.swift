@@ -4,8 +4,8 @@ import Testing
 
 @testable import VarveEngine
 
-/// The power goes while the tables of many families are written, synced, entered into their directory and named
-/// by the MANIFEST, all in one job: at every operation of the disk.
+/// Tests of a power loss while the tables of many families are written, synced, entered into their directory and
+/// added to the MANIFEST, all in one job: at every operation of the disk.
 struct FlushGroupCrashTests {
   private static let familyCount = 24
   private static let names = (0..<familyCount).map { "family \($0)" }
@@ -28,7 +28,7 @@ struct FlushGroupCrashTests {
     var kinds: [String]
   }
 
-  /// One batch over all families, durable; then a flush, every operation of which is a crash point.
+  /// Writes one durable batch to all families, and then flushes; every operation of the flush is a crash point.
   private static func record() throws -> Recording {
     let disk = CrashFileSystem(seed: 5)
     let (engine, _) = try open(disk, seed: 5)
@@ -53,7 +53,7 @@ struct FlushGroupCrashTests {
     policy: CrashPolicy
   ) throws {
     let recording = try Self.record()
-    // A file made, written and synced for each family, the directory, the MANIFEST.
+    // A file is created, written and synced for each family, and then the directory and the MANIFEST are synced.
     #expect(recording.points.count >= 3 * Self.familyCount + 3)
     var random = SeededRandom(seed: 6)
     var tableCounts: Set<Int> = []
@@ -68,7 +68,7 @@ struct FlushGroupCrashTests {
       #expect(try engine.verify().faults.isEmpty, "point \(index), \(recording.kinds[index]), seed \(seed)")
       try engine.close()
     }
-    // One edit names all of them.
+    // One edit adds all of the tables.
     #expect(tableCounts.isSubset(of: [0, Self.familyCount]) && tableCounts.contains(0))
     print("flush of \(Self.familyCount) families, \(policy.rawValue): \(recording.points.count) crash points")
   }

@@ -3,18 +3,18 @@ import Testing
 
 @testable import VarveEngine
 
-/// Damage that is given up on a disk that loses power at every operation of that.
+/// Tests of giving up damaged data on a disk that loses power at each operation of that.
 struct GiveUpCrashTests {
   private static let keyCount = 400
 
   private static func key(_ index: Int) -> [UInt8] { Array("key\(100_000 + index)".utf8) }
 
-  /// What a key has after the second round: odd ones were deleted.
+  /// Returns the value of a key after the second round, which deleted the odd keys.
   private static func value(_ index: Int) -> [UInt8]? {
     index % 2 == 0 ? [UInt8](repeating: UInt8(index & 0xff), count: 120) : nil
   }
 
-  /// Two rounds of all keys, the second one in a table of level 0.
+  /// Writes all keys in two rounds, the second one into a table of level 0.
   private static func fill(_ engine: Engine) throws -> TableMetadata {
     for index in 0..<keyCount { try engine.put(key(index), [UInt8](repeating: 1, count: 120)) }
     try engine.compact()
@@ -25,7 +25,7 @@ struct GiveUpCrashTests {
     return try #require(engine.core.state(of: nil).version.levelZero.tables.first)
   }
 
-  /// Turns a bit of the table's data over, durably.
+  /// Flips a bit of the table's data, durably.
   private static func damage(_ table: TableMetadata, _ disk: CrashFileSystem) throws -> DamagedBlock {
     let path = "/db/" + FileName.table(table.number).name
     let file = try disk.openFile(path, writable: true)
@@ -39,7 +39,7 @@ struct GiveUpCrashTests {
       family: "default", table: table.number.value, level: 0, file: path, offset: nil, message: "")
   }
 
-  /// The tables that the directory has.
+  /// Returns the names of the tables in the directory.
   private static func tableFiles(_ disk: CrashFileSystem) throws -> [String] {
     try disk.list("/db").filter { $0.hasSuffix(".sst") }
   }
@@ -65,7 +65,7 @@ struct GiveUpCrashTests {
         still += 1
         #expect(!isAcknowledged, "\(location): acknowledged, and the damage is back")
         #expect(try !copy.verify().faults.isEmpty, "\(location)")
-        // What lies outside the damage is as it was.
+        // The entries outside the damage are unchanged.
         for index in 0..<Self.keyCount {
           let key = Self.key(index)
           if KeyBytes.compare(key, part.firstKey) >= 0, KeyBytes.compare(key, part.lastKey) <= 0 { continue }

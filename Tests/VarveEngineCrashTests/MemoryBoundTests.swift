@@ -2,12 +2,12 @@
   import EngineTestSupport
   import Testing
 
-  /// A process whose resident memory is measured from outside of the engine.
+  /// Tests of a process whose resident memory is measured from outside of the engine.
   struct MemoryBoundTests {
     private static let mebibyte: UInt64 = 1 << 20
 
     private func numbers(_ arguments: [String]) throws -> [UInt64] {
-      // The heap of a process with many threads is otherwise as many heaps.
+      // Without this limit, the allocator would use many separate heaps in a process with many threads.
       let child = try ChildProcess(
         ChildProcess.built("varve-memory-target"), arguments, environment: ["MALLOC_ARENA_MAX=4"])
       var result: [UInt64] = []
@@ -18,7 +18,7 @@
     @Test(arguments: [32, 64])
     func `resident memory stays within the budget, a tenth and 32 MiB`(budget: UInt64) throws {
       let directory = try TemporaryDirectory()
-      // Four times the budget, or eight at larger scales.
+      // The data is four times the budget, or eight times at larger scales.
       let count = budget * Self.mebibyte / 100 * (TestScale.value >= 4 ? 2 : 1)
       let limit = budget * Self.mebibyte
       let numbers = try numbers(["load", directory.path + "/db", "\(limit)", "\(count)"])
@@ -29,7 +29,7 @@
       #expect(numbers[2] > count / 4 && numbers[3] > count / 3, "\(numbers)")
     }
 
-    /// A minute, or ten where the suites are ten times as long.
+    /// Runs for a minute, or ten if the suites are ten times as long.
     @Test func `under everything at once resident memory stays within the budget, a tenth and 32 MiB`() throws {
       let directory = try TemporaryDirectory()
       let limit = 96 * Self.mebibyte
@@ -44,7 +44,7 @@
       #expect(numbers[2] > 10_000, "\(numbers[2]) operations")
     }
 
-    /// 192 MiB beside each; 4 GiB where the suites are twenty times as long.
+    /// Writes 192 MiB during each kind of read, or 4 GiB if the suites are twenty times as long.
     @Test(arguments: [
       ("get", 1), ("get", 64), ("multiGet", 128), ("withValue", 16), ("withValue", 128), ("cursor", 64),
     ])
@@ -104,7 +104,7 @@
       print("families: \(idle) bytes an idle one, \(countedIdle) counted; \(cold) a cold one, \(countedCold) counted")
       #expect(idle <= 2_048, "\(idle) bytes an idle family")
       #expect(cold <= 8_192, "\(cold) bytes a family with one record")
-      // The log's segment and the names are part of what is measured and counted elsewhere or at once.
+      // The log's segment and the names are included in the measurement, but are counted elsewhere or all at once.
       #expect(countedIdle * 5 / 4 >= idle, "\(idle) bytes an idle family, \(countedIdle) counted")
       #expect(countedCold * 5 / 4 >= cold, "\(cold) bytes a cold family, \(countedCold) counted")
       #expect(countedCold <= 8_192)
@@ -116,7 +116,7 @@
       let numbers = try numbers(["lives", directory.path + "/db", "\(count)"])
       try #require(numbers.count == 8, "the process died")
       let names = ["make", "write", "flush", "close", "open", "close unflushed", "open unflushed"]
-      // The time each took is printed and not checked: test machines are slow now and then.
+      // The times are printed and not checked, because test machines are sometimes slow.
       print(zip(names, numbers).map { "\($0) \($1 / 1_000) ms" }.joined(separator: ", "))
       #expect(numbers[7] == 2 * count, "every entry is there")
     }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// Real processes on the real disk: one writes, others follow.
+/// Tests of real processes on the real disk: one writes, and others follow.
 struct ProcessFollowTests {
   private static let scale = UInt64(TestScale.value)
 
@@ -11,13 +11,14 @@ struct ProcessFollowTests {
     try ChildProcess(ChildProcess.built("varve-follow-target"), arguments)
   }
 
-  /// Families come and go, memtables of 64 KiB are flushed and compacted, segments of 64 KiB are used again.
+  /// Families are created and dropped, memtables of 64 KiB are flushed and compacted, and segments of 64 KiB are
+  /// reused.
   @Test func `two processes see all that a third one commits, whole and in order`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let last = 8_000 * Self.scale
     let writer = try Self.target("write", path, "1", "\(last)")
-    // The database is there from here on.
+    // The database exists from here on.
     #expect(writer.nextNumber() == 1)
     let followers = try (0..<2).map { _ in try Self.target("follow", path, "\(last)") }
     var number: UInt64 = 1
@@ -86,7 +87,7 @@ struct ProcessFollowTests {
       try follower.catchUp()
       last = try check(follower.engine, location)
       #expect(last >= acknowledged, "\(location): \(acknowledged) was acknowledged, and the follower is at \(last)")
-      // What the writer was killed in the middle of is for the next one to find, or not.
+      // A commit during which the writer was killed may or may not be found by the next reader.
       let reader = try Engine.open(at: path, options: Self.readOnly)
       #expect(try check(reader, location) == last)
       try reader.close()
@@ -107,7 +108,7 @@ struct ProcessFollowTests {
     return options
   }
 
-  /// Checks what `FollowTarget` wrote, and returns the last number.
+  /// Checks the content that `FollowTarget` wrote, and returns the last number.
   private func check(_ engine: Engine, _ location: String) throws -> UInt64 {
     let snapshot = engine.snapshot()
     let pair = try engine.family(named: "pair")

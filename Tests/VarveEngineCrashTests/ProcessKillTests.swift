@@ -3,9 +3,9 @@ import Testing
 
 @testable import VarveEngine
 
-/// A real process on the real disk, killed by SIGKILL again and again in the same directory.
+/// Tests of a real process on the real disk that is killed by SIGKILL again and again in the same directory.
 struct ProcessKillTests {
-  /// What `varve-kill-target` keeps.
+  /// The number of markers that `varve-kill-target` keeps.
   private static let kept: UInt64 = 1_000
 
   @Test func `a killed process loses nothing that it acknowledged`() throws {
@@ -26,23 +26,23 @@ struct ProcessKillTests {
         acknowledged = number
       }
       #expect(child.killAndWait(), "round \(round) of seed \(seed): the program ended by itself")
-      // What it acknowledged until the signal arrived.
+      // The numbers that it acknowledged before the signal arrived.
       while let number = child.nextNumber() { acknowledged = number }
       acknowledgedTotal += acknowledged - last
-      // Every other time the next process is the one that recovers.
+      // In every other round, the next process is the one that recovers.
       last = try check(path, acknowledged: acknowledged, readOnly: round % 2 == 1, "round \(round) of seed \(seed)")
     }
     print("kill suite: \(rounds) processes killed, \(acknowledgedTotal) acknowledged batches")
     #expect(acknowledgedTotal > UInt64(rounds) * 100)
   }
 
-  /// Returns the number of the last batch that is there.
+  /// Checks the database, and returns the number of the last batch that is there.
   private func check(_ path: String, acknowledged: UInt64, readOnly: Bool, _ location: String) throws -> UInt64 {
     var options = EngineOptions()
     options.memtableSize = 64 << 10
     options.logSegmentSize = 256 << 10
     options.readOnly = readOnly
-    // A process that was killed early has made no database, which a read-only open does not do either.
+    // A process that was killed early has created no database, and a read-only open would not create one either.
     if acknowledged == 0 { options.readOnly = false }
     let engine = try Engine.open(at: path, options: options)
     let pair = engine.families.first { $0.name == "pair" }

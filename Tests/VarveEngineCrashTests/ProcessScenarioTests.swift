@@ -9,8 +9,8 @@ import Testing
   import Glibc
 #endif
 
-/// What concerns a whole process: its working directory, its children, its limits. Each in a process of its own
-/// (`Tests/KillTarget/Scenarios.swift`).
+/// Tests of scenarios that concern a whole process: its working directory, its children, its limits. Each runs in its
+/// own process (`Tests/KillTarget/Scenarios.swift`).
 struct ProcessScenarioTests {
   private func run(_ scenario: String, _ directory: String) throws -> Bool {
     try ChildProcess(ChildProcess.built("varve-kill-target"), ["scenario", scenario, directory]).succeeds()
@@ -30,7 +30,7 @@ struct ProcessScenarioTests {
     let engine = try Engine.open(at: directory.path + "/db")
     #expect(try engine.get(Array("key 1".utf8)) == [1])
     try engine.close()
-    // The child, which waits for the other end until here, ends.
+    // Opening this end lets the child, which has waited for it, end.
     var descriptor: CInt = -1
     repeat {
       descriptor = unsafe open(fifo, O_WRONLY | O_NONBLOCK)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// Repairs on a disk that loses power at every operation of theirs: the next repair finishes the work.
+/// Tests of repairs on a disk that loses power at each of their operations: the next repair must finish the work.
 struct RepairCrashTests {
   private static func repair(_ disk: CrashFileSystem, seed: UInt64) throws -> RepairReport {
     let clock = ManualClock()

@@ -5,8 +5,8 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The power goes while a log that is longer than the memory budget is replayed: at every operation of the disk, from
-/// the first table that replay writes to the edit that names them all.
+/// Tests of a power loss while a log that is longer than the memory budget is replayed: at every operation of the
+/// disk, from the first table that the replay writes to the edit that adds all of them.
 struct ReplayFlushCrashTests {
   private static let entryCount = 1_600
   private static func open(_ disk: CrashFileSystem, memtableSize: Int, seed: UInt64) throws -> Engine {
@@ -26,8 +26,10 @@ struct ReplayFlushCrashTests {
 
   private static func value(_ index: Int) -> [UInt8] { [UInt8](repeating: UInt8(index & 0xff), count: 300) }
 
-  /// A disk whose log has batches over three families, none of them in a table, all of them durable. Every fifth batch
-  /// removes a key of one family; another one counts. With `copies` its memtable was logged again near the end.
+  /// Returns a disk whose log has batches over three families, none of them in a table, all of them durable.
+  ///
+  /// Every fifth batch removes a key of one family; another family counts. With `copies`, a family's memtable was
+  /// logged again near the end.
   private static func fill(copies: Bool = false) throws -> CrashFileSystem {
     let disk = CrashFileSystem(seed: 7)
     let engine = try open(disk, memtableSize: 8 << 20, seed: 7)
@@ -53,7 +55,7 @@ struct ReplayFlushCrashTests {
 
   private static func counter(_ index: Int) -> [UInt8] { [UInt8](repeating: UInt8(index % 100), count: 40) }
 
-  /// Every key is there with its value, and every table is whole.
+  /// Returns whether every key has its value, the counters are right, and every table is intact.
   private static func check(_ engine: Engine) throws -> Bool {
     let pair = try engine.family(named: "pair")
     let count = try engine.family(named: "count")
@@ -84,7 +86,7 @@ struct ReplayFlushCrashTests {
     try engine.close()
   }
 
-  /// Without a close: the first edit alone says what is in tables.
+  /// The engine is not closed: the first edit alone records what is in tables.
   @Test func `what replay flushed is not replayed again`() throws {
     let disk = try Self.fill()
     _ = try Self.open(disk, memtableSize: 64 << 10, seed: 8)
@@ -114,7 +116,7 @@ struct ReplayFlushCrashTests {
     let tableCount = Self.tableCount(whole)
     try whole.close()
     let recorded = points.withLock { $0 }
-    // A file made, written and synced for each table, and their directory.
+    // A file is created, written and synced for each table, and then their directory is synced.
     #expect(recorded.count >= 3 * tableCount + 1)
     var random = SeededRandom(seed: 10)
     for (index, (point, description)) in recorded.enumerated() {
@@ -122,7 +124,7 @@ struct ReplayFlushCrashTests {
       let image = point.image(seed: seed, policy: policy)
       let engine = try Self.open(image, memtableSize: random.oneIn(2) ? 64 << 10 : 8 << 20, seed: seed)
       #expect(try Self.check(engine), "point \(index), \(description), seed \(seed)")
-      // What no edit names is gone.
+      // Files that no edit names must be gone.
       let files = try image.list("/db").count { $0.hasSuffix(".sst") }
       #expect(files == Self.tableCount(engine), "point \(index), \(description), seed \(seed)")
       try engine.close()
@@ -130,8 +132,8 @@ struct ReplayFlushCrashTests {
     print("replay that flushes, \(policy.rawValue): \(recorded.count) crash points, \(tableCount) tables")
   }
 
-  /// Range deletes between puts of the same keys, in batches of which each fills several memtables of the next open. With
-  /// `copies` they were logged again after newer entries.
+  /// Returns a disk with range deletes between puts of the same keys, in batches of which each fills several
+  /// memtables of the next open. With `copies`, they were logged again after newer entries.
   private static func fillRanges(copies: Bool) throws -> (disk: CrashFileSystem, content: [[UInt8]: [UInt8]]) {
     let disk = CrashFileSystem(seed: 9)
     let engine = try open(disk, memtableSize: 8 << 20, seed: 9)
@@ -170,7 +172,7 @@ struct ReplayFlushCrashTests {
 
   private static let rangeCount = 700
 
-  /// A memtable that is frozen within a record has range deletes of it, which hide what they cover.
+  /// A memtable that is frozen within a record contains range deletes of that record, which hide what they cover.
   @Test(arguments: [false, true], [64 << 10, 256 << 10, 8 << 20])
   func `range deletes of records that fill several memtables hide what they hid`(copies: Bool, memtableSize: Int) throws
   {
@@ -193,7 +195,7 @@ struct ReplayFlushCrashTests {
     try engine.close()
   }
 
-  /// Nothing makes another view of the memtables after the record.
+  /// After the record, no further view of the memtables is made.
   @Test(arguments: [64 << 10, 80 << 10, 100 << 10])
   func `a memtable that is frozen within the last record hides what its range deletes hid`(memtableSize: Int) throws {
     let disk = CrashFileSystem(seed: 11)
@@ -213,11 +215,13 @@ struct ReplayFlushCrashTests {
     try engine.close()
   }
 
-  /// The first copies of range deletes went with their segment; newer entries of the family come before the others.
+  /// The first copies of the range deletes were removed with their segment, so that newer entries of the family
+  /// precede the other copies.
   @Test func `older range deletes that come after newer entries are put in order, all of a record at once`() throws {
     let engine = try Self.open(CrashFileSystem(seed: 3), memtableSize: 64 << 10, seed: 3)
     let (memory, family) = (engine.core.pipeline.memory, engine.defaultFamily.state)
-    // As replay meets them: older entries, newer ones, and then the range deletes between, more than a memtable takes.
+    // The order is that of a replay: older entries, newer ones, and then the range deletes between them, more than a
+    // memtable can hold.
     for index in 100..<200 { try engine.put(Self.key(index), [1]) }
     let first = engine.visibleSequence.value
     for _ in 0..<2_000 { try engine.write(WriteBatch()) }
@@ -228,7 +232,7 @@ struct ReplayFlushCrashTests {
         let late = (0..<2_000).map { number in
           (OwnedBytes(Self.key(number)), OwnedBytes(Self.key(number) + [0]), SequenceNumber(first + UInt64(number) + 1))
         }
-        // Those of the first round come twice more, as copies of copies do.
+        // The range deletes of the first round are added twice more, as repeated copies are.
         try memory.mergeReplayed(family, byteCount: 100, late: late.map { ($0.view, $1.view, $2) }, lead)
         #expect(family.frozen.isEmpty, "round \(round)")
         #expect(family.active(lead).hasRoom(keySize: 50, valueSize: 50))

@@ -4,8 +4,8 @@ import Testing
 
 @testable import VarveEngine
 
-/// The power goes while a flush frees the segments before the current one, of which nothing was synced: at every
-/// operation of the disk.
+/// Tests of a power loss while a flush frees the segments before the current one, of which no data was synced: at
+/// every operation of the disk.
 struct SegmentReleaseCrashTests {
   private static let putCount = 300
 
@@ -30,7 +30,7 @@ struct SegmentReleaseCrashTests {
     var freedCount: Int
   }
 
-  /// Puts over several segments without a sync; then a flush, every operation of which is a crash point.
+  /// Writes several segments without a sync, and then flushes; every operation of the flush is a crash point.
   private static func record() throws -> Recording {
     let disk = CrashFileSystem(seed: 7)
     let engine = try open(disk, seed: 7)

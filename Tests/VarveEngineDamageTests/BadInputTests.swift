@@ -10,8 +10,8 @@ import Testing
   import Glibc
 #endif
 
-/// What is not there, not ours, of another version, or out of bounds: each a clear error that names the
-/// thing, and afterwards everything is as it was.
+/// Tests of inputs that are missing, foreign, of another version, or out of bounds: each gives a clear error that
+/// names the cause, and changes nothing.
 struct BadInputTests {
   private static let path = DirectoryImage.directory
 
@@ -23,7 +23,7 @@ struct BadInputTests {
     return try Engine.open(at: path, options: options, environment: DirectoryImage.environment(fileSystem, seed: 5))
   }
 
-  /// Checks that opening fails with a code and words, names a file, and leaves the directory as it was.
+  /// Checks that opening fails with a code and words, names a file, and does not change the directory.
   private static func expectRefusal(
     of image: DirectoryImage, _ code: EngineError.Code, file: String, _ words: String...,
     sourceLocation: SourceLocation = #_sourceLocation, change: (inout EngineOptions) -> Void = { _ in }
@@ -115,7 +115,7 @@ struct BadInputTests {
   @Test func `a foreign file in a database is left alone and listed by verify`() throws {
     let fixture = try DamageFixture(.closed)
     var image = fixture.image
-    // The last ones are spelled almost like names of the engine.
+    // The last ones are spelled almost like names of the engine's files.
     let strangers = ["notes.txt", "7.sst", "0000012.log", "MANIFEST-12", "000012.SST"]
     for name in strangers { image.files[name] = Array(name.utf8) }
     let fileSystem = try image.makeFileSystem()
@@ -130,7 +130,7 @@ struct BadInputTests {
     try engine.close()
     let after = try DirectoryImage(fileSystem)
     for name in strangers { #expect(after.files[name] == Array(name.utf8)) }
-    // Destroying the database leaves them, too, and with them the directory.
+    // Destroying the database keeps them, too, and the directory with them.
     try Engine.destroy(at: Self.path, environment: DirectoryImage.environment(fileSystem))
     #expect(try fileSystem.list(Self.path).sorted() == strangers.sorted())
   }
@@ -163,7 +163,7 @@ struct BadInputTests {
     image.files["CURRENT"] = nil
     try Self.expectRefusal(of: image, .corruption, file: Self.path, "CURRENT is missing")
     try Self.expectRefusal(of: image, .corruption, file: Self.path, "CURRENT is missing") { $0.readOnly = true }
-    // And destroying finds no database that it could be sure of.
+    // `destroy` cannot be sure that there is a database either.
     let fileSystem = try image.makeFileSystem()
     Self.expectError(.notADatabase, "CURRENT") {
       try Engine.destroy(at: Self.path, environment: DirectoryImage.environment(fileSystem))
@@ -250,7 +250,7 @@ struct BadInputTests {
   @Test func `a table of another version or with an unknown feature is refused by the read that needs it`() throws {
     let fixture = try DamageFixture(.closed)
     for name in fixture.image.names(suffix: ".sst") {
-      // Version, required features, transform.
+      // The bytes are those of the version, the required features, and the transform.
       for (location, value) in [(112, 1), (112, 3), (80, 2), (88, 2)] as [(Int, UInt8)] {
         var image = fixture.image
         image.files[name]?.patchFooter(at: location, value)
@@ -286,7 +286,7 @@ struct BadInputTests {
       defer { #expect(batch.isEmpty && batch.byteCount == 0) }
       try batch.put(tooLong, [1])
     }
-    // Only the size of a value is checked: fewer bytes than that follow.
+    // Only the size of a value is checked: the bytes that follow are fewer.
     Self.expectError(.limitExceeded, "value has 1073741825 bytes", "1073741824") {
       try [UInt8(1)].withByteView { (view) throws(EngineError) in
         _ = try unsafe engine.put([UInt8(1)].span.bytes, RawSpan(_unsafeStart: view.base, byteCount: (1 << 30) + 1))
@@ -369,7 +369,7 @@ struct BadInputTests {
     Self.expectError(.familyDropped, "\"gone\"") { _ = try engine.cursor(in: family).isValid }
     Self.expectError(.familyDropped, "\"gone\"") { try engine.dropFamily(family) }
     Self.expectError(.unknownFamily, "\"gone\"") { _ = try engine.family(named: "gone") }
-    // A batch that names it fails whole.
+    // A batch that names the family fails as a whole.
     Self.expectError(.familyDropped, "\(family.id)") {
       var batch = WriteBatch()
       try batch.put([1], [4])
@@ -415,7 +415,7 @@ struct BadInputTests {
     }
     try engine.close()
     #expect(try DirectoryImage(fileSystem) == fixture.image)
-    // Without a lock file, too: none is made.
+    // Without a lock file, none is created.
     var image = fixture.image
     image.files["LOCK"] = nil
     let unlocked = try image.makeFileSystem()
@@ -533,7 +533,7 @@ struct BadInputTests {
 }
 
 extension DirectoryImage {
-  /// The image of a new and empty directory.
+  /// Creates the image of a new and empty directory.
   fileprivate init(emptyOn fileSystem: MemoryFileSystem) throws {
     try fileSystem.createDirectory(Self.directory)
     try self.init(fileSystem)
@@ -541,12 +541,12 @@ extension DirectoryImage {
 }
 
 extension [UInt8] {
-  /// Puts the CRC-32C of a range at an offset.
+  /// Stores the CRC-32C of a range at an offset.
   fileprivate mutating func replaceChecksum(of range: Range<Int>, at offset: Int) {
     store(Array(self[range]).withByteView { CRC32C.checksum($0) }, at: offset)
   }
 
-  /// Changes a byte of a table's footer, and makes its checksum right again.
+  /// Changes a byte of a table's footer, and updates the checksum.
   fileprivate mutating func patchFooter(at location: Int, _ value: UInt8) {
     let start = count - TableFormat.footerSize
     self[start + location] = value

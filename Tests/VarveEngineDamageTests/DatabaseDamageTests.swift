@@ -10,10 +10,11 @@ import Testing
   import Glibc
 #endif
 
-/// Flipped bits and cut files of whole databases: each is found, and no read gives a wrong answer.
+/// Tests of flipped bits and truncated files of whole databases: each damage is found, and no read returns a wrong
+/// result.
 ///
-/// With `VARVE_TEST_SCALE` of 8 and more every bit is flipped, below that one bit of each byte, which
-/// one drawn from the seed. Of a sector of zeros one bit is flipped in any case.
+/// With a `VARVE_TEST_SCALE` of 8 or more, every bit is flipped; below that, one bit of each byte, drawn from the
+/// seed. In a sector of zeros, only one bit is flipped in either case.
 struct DatabaseDamageTests {
   private static let seed: UInt64 = 9_001
   private static let sectorSize = 512
@@ -26,7 +27,7 @@ struct DatabaseDamageTests {
     var description: String { "\(name) byte \(offset) bit \(bit)" }
   }
 
-  /// The bits of a file that are flipped in this run.
+  /// Returns the bits of a file that are flipped in this run.
   private static func flips(_ name: String, _ bytes: [UInt8], _ random: inout SeededRandom) -> [Flip] {
     var flips: [Flip] = []
     for start in stride(from: 0, to: bytes.count, by: sectorSize) {
@@ -46,7 +47,7 @@ struct DatabaseDamageTests {
     return flips
   }
 
-  /// Flips a bit, hands the file system to `body`, and flips it back.
+  /// Flips a bit, passes the file system to `body`, and flips the bit back.
   private static func with(
     _ flip: Flip, of image: DirectoryImage, on fileSystem: MemoryFileSystem, _ body: () throws -> Void
   ) throws {
@@ -62,8 +63,8 @@ struct DatabaseDamageTests {
     }
   }
 
-  /// Where the last mark of a MANIFEST stands: it holds nothing, so damage of it costs nothing
-  /// (`ManifestFormat`). It is the only position in a closed database where a flipped bit is harmless.
+  /// Returns the range of the last mark of a MANIFEST. It contains no data, so damage to it has no effect
+  /// (`ManifestFormat`). It is the only position in a closed database at which a flipped bit is harmless.
   private static func lastMark(_ image: DirectoryImage) throws -> Range<Int> {
     let name = try image.only(prefix: "MANIFEST-")
     let bytes = image.files[name] ?? []
@@ -76,7 +77,7 @@ struct DatabaseDamageTests {
     }
   }
 
-  /// How many bytes at the front of a table are data blocks.
+  /// Returns the number of bytes at the beginning of a table that are data blocks.
   private static func dataSize(_ bytes: [UInt8]) throws -> Int {
     try bytes.withByteView { (view) throws(EngineError) in
       let size = UInt64(view.count)
@@ -132,12 +133,12 @@ struct DatabaseDamageTests {
     #expect(try DirectoryImage(fileSystem) == fixture.image, "reading has changed the directory")
   }
 
-  /// What is wrong with the way in which damage was found; nil if nothing is.
+  /// Returns a description of what is wrong with the way in which damage was found, or `nil` if it is right.
   private static func undetected(_ flip: Flip, _ outcome: DamageOutcome, isData: Bool) -> String? {
     if let error = outcome.openError {
       guard error.code == .corruption else { return "the wrong code: \(error)" }
       guard let file = error.file else { return "no file is named: \(error)" }
-      // A damaged CURRENT may name another MANIFEST, which is not there.
+      // A damaged CURRENT may name another MANIFEST, which does not exist.
       guard file.hasSuffix(flip.name) || flip.name == "CURRENT" else { return "the wrong file: \(error)" }
       return nil
     }
@@ -202,7 +203,7 @@ struct DatabaseDamageTests {
     var failures: [String] = []
     var counts: [String: Int] = [:]
     for (name, bytes) in image.files.sorted(by: { $0.key < $1.key }) {
-      // A segment is checked to where its records end; one that is prepared holds nothing.
+      // A segment is checked up to the end of its records; a prepared one has none.
       let isLog = name.hasSuffix(".log")
       if isLog && name > last.name { continue }
       let size = name == last.name ? last.end : bytes.count
@@ -226,7 +227,7 @@ struct DatabaseDamageTests {
 
   // MARK: - A killed database
 
-  /// The records of the last segment, their ends, and the highest durable mark among them.
+  /// The last segment: its records, their ends, and the highest durable mark among them.
   private struct LastSegment {
     let name: String
     let capacity: Int
@@ -250,7 +251,7 @@ struct DatabaseDamageTests {
       end = reader.offset
     }
 
-    /// What is left when the record at or around `offset`, and all after it, are gone.
+    /// Returns the content without the record that contains `offset`, and without those after it.
     func state(cutAt offset: Int, _ fixture: DamageFixture) -> ModelDatabase.State {
       guard let first = records.first(where: { $0.end > offset && $0.header.kind == .batch }) else {
         return fixture.state
@@ -266,7 +267,7 @@ struct DatabaseDamageTests {
     let fixture = try DamageFixture(ending)
     let segment = try LastSegment(fixture.image)
     #expect(segment.records.count >= 10)
-    // The header was synced when the segment began, and each record says so.
+    // The header was synced when the segment began, and each record contains that durable mark.
     #expect((segment.durableMark > LogFormat.headerBlockSize) == (ending == .killed))
     let fileSystem = try fixture.image.makeFileSystem()
     #expect(try DamageOutcome(reading: fileSystem, expecting: fixture.state).isSound)
@@ -359,7 +360,7 @@ struct DatabaseDamageTests {
       let expected = segment.state(cutAt: length, fixture)
       let outcome = try DamageOutcome(reading: fileSystem, expecting: expected, verifies: false)
       if ending == .closed {
-        // The end is in the MANIFEST: nothing may be missing.
+        // The MANIFEST contains the end of the segment: no record may be missing.
         if outcome.openError?.code != .corruption { failures.append("cut to \(length): \(outcome)") }
       } else if !outcome.isSound {
         failures.append("cut to \(length): \(outcome)")

@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Damage that a follower meets in the log and in the MANIFEST.
+/// Tests of damage in the log and in the MANIFEST that a follower meets.
 struct FollowDamageTests {
   private static let key: [UInt8] = Array("key".utf8)
 
@@ -14,7 +14,7 @@ struct FollowDamageTests {
     let before = try DirectoryImage(fixture.fileSystem)
     try fixture.writer.put(Self.key, [2])
     try fixture.writer.sync()
-    // Its record carries the durable mark.
+    // The record of this put contains the durable mark.
     try fixture.writer.put(Self.key, [3])
     let after = try DirectoryImage(fixture.fileSystem)
     let log = try #require(after.names(suffix: ".log").first { after.files[$0] != before.files[$0] })
@@ -27,7 +27,7 @@ struct FollowDamageTests {
     damaged[start + 24] ^= 1
     let file = try fileSystem.openFile(DirectoryImage.path(log), writable: true)
     try file.write(damaged, at: 0)
-    // Opening stopped at this offset; the second look distinguishes damage from a record being written.
+    // Opening stopped at this offset; the next attempt distinguishes damage from a record that is being written.
     let error = #expect(throws: EngineError.self) { try follower.catchUp() }
     #expect(error?.code == .corruption)
     #expect(error?.file == DirectoryImage.path(log))

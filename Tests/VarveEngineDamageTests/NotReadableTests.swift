@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Files that are there and can't be read now: every call that opens or reads one fails in turn.
+/// Tests of files that exist and cannot be read at present: every call that opens or reads one fails in turn.
 struct NotReadableTests {
   enum Work: CaseIterable { case openAndRead, openAndWrite, verify, repair, salvage, giveUp }
 
@@ -16,7 +16,7 @@ struct NotReadableTests {
       environment: DirectoryImage.environment(fileSystem))
   }
 
-  /// All rows, which must be those that are expected.
+  /// Reads all rows, which must be the expected ones.
   private static func read(_ engine: Engine, _ expected: [String: [ModelDatabase.Row]]) throws {
     for family in engine.families {
       var rows: [ModelDatabase.Row] = []
@@ -85,7 +85,7 @@ struct NotReadableTests {
           Fault(Self.kinds, skip: call, count: isLasting ? Fault.always : 1, code: .notReadableNow))
         do {
           try Self.run(work, fileSystem, fixture.state.families)
-          // What is not needed, or can be had in another way.
+          // The work succeeds if the file is not needed, or if its content is available elsewhere.
           #expect(!isLasting || fileSystem.failureCount > 0)
         } catch let error as EngineError {
           refused += 1

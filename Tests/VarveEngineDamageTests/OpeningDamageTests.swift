@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Files that contradict each other when a database is opened.
+/// Tests of files that contradict each other when a database is opened.
 struct OpeningDamageTests {
   @Test func `a log record of a family that never was is damage, and its segment is named`() throws {
     let disk = MemoryFileSystem()
@@ -13,7 +13,7 @@ struct OpeningDamageTests {
     let before = try DirectoryImage(disk)
     try engine.put([1], [1], in: try engine.createFamily("late"))
     try engine.sync()
-    // The log of now beside the MANIFEST of then: the family's creation is lost, which no crash does.
+    // The newer log is combined with the older MANIFEST: the family's creation is lost, which no crash can cause.
     var image = try DirectoryImage(disk)
     let manifest = try before.only(prefix: "MANIFEST")
     image.files[manifest] = before.files[manifest]

@@ -4,18 +4,18 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Salvage and repair over every kind of damage of every file of small databases: nothing is lost but what
-/// the damage took, and the report names it.
+/// Tests of salvage and repair over every kind of damage of every file of small databases: only what the damage
+/// destroyed is lost, and the report names it.
 ///
-/// At scale 8 and above every byte is damaged and every length cut, below a sample of them.
+/// From scale 8 on, every byte is damaged, and every length is truncated to; below that, a sample of them.
 struct SalvageDamageTests {
   private static let seed: UInt64 = 4_711
 
-  /// How the database is brought back.
+  /// The way in which the database is recovered.
   enum RecoveryMethod: CaseIterable {
     case salvage, repair
 
-    /// The content afterwards, and what the report calls lost.
+    /// Returns the content afterwards, and the losses that the report names.
     func run(_ fileSystem: any FileSystem) throws -> (content: [String: [ModelDatabase.Row]], losses: [DamagedPart]) {
       let environment = DirectoryImage.environment(fileSystem, seed: 21)
       var losses: [DamagedPart]
@@ -39,16 +39,16 @@ struct SalvageDamageTests {
     }
   }
 
-  /// One damage of one file.
+  /// A damage of one file.
   struct Damage: CustomStringConvertible {
     let file: String
     let range: Range<Int>
-    /// The file afterwards; nil: it is removed.
+    /// The bytes of the file afterwards, or `nil` if it is removed.
     let bytes: [UInt8]?
     var description: String { "\(file) \(range), \(bytes.map { "\($0.count) bytes left" } ?? "removed")" }
   }
 
-  /// What is done to one file, bytes of zeros left out but for a few.
+  /// Returns the damages that are made to one file. Bytes of zeros are skipped, except for a few.
   private static func damages(_ name: String, _ bytes: [UInt8], _ random: inout SeededRandom) -> [Damage] {
     var damages = [Damage(file: name, range: 0..<max(bytes.count, 1), bytes: nil)]
     let isAll = TestScale.value >= 8
@@ -64,7 +64,7 @@ struct SalvageDamageTests {
         damages.append(Damage(file: name, range: offset..<bytes.count, bytes: Array(bytes[..<offset])))
       }
       if random.oneIn(isAll ? 16 : 6) {
-        // A sector that the disk gives back as something else.
+        // A sector that the disk returns with other bytes.
         let end = min(bytes.count, offset + 512)
         var replaced = bytes
         for location in offset..<end { replaced[location] = UInt8(random.below(256)) }
@@ -129,7 +129,7 @@ struct SalvageDamageTests {
     #expect(try DirectoryImage(fileSystem) == fixture.image, "the source was changed")
   }
 
-  /// A database whose compaction has left out tombstones, and the input with the values that they hid.
+  /// Creates a database whose compaction has dropped tombstones, with the input that has the values that they hid.
   private static func makeWithInput(
     deleted: Range<Int>, keepsSequences: Bool
   ) throws -> (DirectoryImage, [String: [ModelDatabase.Row]]) {
@@ -137,7 +137,7 @@ struct SalvageDamageTests {
     let engine = try Engine.open(
       at: DirectoryImage.directory, options: DamageFixture.options(),
       environment: DirectoryImage.environment(fileSystem, seed: 31))
-    // Without a snapshot below, the last level would set all sequences to zero.
+    // Without an older snapshot, the last level would set all sequences to zero.
     let snapshot = keepsSequences ? engine.snapshot() : nil
     for index in 0..<40 { try engine.put(DamageFixture.key(index), [1, 2, 3]) }
     try engine.flush()
@@ -182,7 +182,7 @@ struct SalvageDamageTests {
     #expect(repair.doubts.contains { $0.contains(input) } && !repair.isComplete, "\(repair.doubts)")
   }
 
-  /// Range tombstones and merge operands in tables and in the log.
+  /// Creates a database with range tombstones and merge operands in tables and in the log.
   private static func makeWithRanges() throws -> (DirectoryImage, [String: [ModelDatabase.Row]]) {
     let fileSystem = MemoryFileSystem()
     let engine = try Engine.open(
@@ -222,7 +222,7 @@ struct SalvageDamageTests {
     for name in lost.files.keys where name == "CURRENT" || name.hasPrefix("MANIFEST") { lost.files[name] = nil }
     var failures: [String] = []
     var images = [("without a MANIFEST", lost)]
-    // A footer holds nothing that is not known from elsewhere.
+    // A footer contains no data that is not stored elsewhere.
     for name in image.names(suffix: ".sst") {
       var damaged = image
       let size = image.files[name]?.count ?? 0

@@ -4,8 +4,8 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The small databases of `DamageFixture`, and which keys lie in which bytes of which file: what a repair or a
-/// salvage may lose where those bytes are damaged, and nothing else.
+/// The small databases of `DamageFixture`, with the keys that each range of bytes contains: only these may be lost by
+/// a repair or a salvage if those bytes are damaged.
 struct SalvageFixture {
   /// A key of a family.
   struct Key: Hashable {
@@ -23,16 +23,16 @@ struct SalvageFixture {
   let image: DirectoryImage
   let expected: [String: [ModelDatabase.Row]]
   private(set) var units: [Unit] = []
-  /// Every value that a key ever had.
+  /// Every value that a key has ever had.
   private(set) var values: [Key: Set<[UInt8]>] = [:]
-  /// Bytes of a file whose damage has no effect and needs no mention: unused ones, and the last mark of the
+  /// Ranges of a file whose damage has no effect and need not be reported: unused bytes, and the last mark of the
   /// MANIFEST.
   private(set) var idle: [String: [Range<Int>]] = [:]
 
-  /// Where records of the MANIFEST end: cut there it reads as an earlier state of itself.
+  /// The ends of the records of the MANIFEST: truncated there, it reads as an earlier state of itself.
   private var manifestEnds: Set<Int> = []
 
-  /// The last segment with records, and whether the MANIFEST does not know it yet.
+  /// The last segment with records. Below, whether the MANIFEST does not know it yet.
   private var lastSegment: String? { units.last { $0.file.hasSuffix(".log") }?.file }
   private let mayLoseLastSegment: Bool
 
@@ -118,20 +118,20 @@ struct SalvageFixture {
       || (idle[file] ?? []).contains { $0.lowerBound <= range.lowerBound && range.upperBound <= $0.upperBound }
   }
 
-  /// The keys that the damage of a range may change.
+  /// Returns the keys that damage to a range may change.
   func keys(_ file: String, _ range: Range<Int>) -> Set<Key> {
     units.filter { $0.file == file && $0.range.overlaps(range) }.reduce(into: []) { $0.formUnion($1.keys) }
   }
 
-  /// What is wrong with the content of a database that was made of one with this damage: differences outside
-  /// of what was damaged, differences that no loss names, values that never were.
+  /// Returns what is wrong with the content of a database that was recovered from one with this damage: differences
+  /// outside the damaged range, differences that no loss names, and values that never existed.
   func failures(
     _ content: [String: [ModelDatabase.Row]], damaged file: String, _ range: Range<Int>, losses: [DamagedPart]
   ) -> [String] {
     var failures: [String] = []
     let touched = keys(file, range)
     let named = losses.filter { $0.file.hasSuffix("/" + file) }
-    // Nothing says that there was a last segment of a database that was not closed.
+    // If a database was not closed, no file records that there was a last segment.
     let isTraceless = file == lastSegment && range == 0..<(image.files[file]?.count ?? 0) && mayLoseLastSegment
     let isEarlier =
       file.hasPrefix("MANIFEST") && manifestEnds.contains(range.lowerBound) && range.count > 1 && content == expected

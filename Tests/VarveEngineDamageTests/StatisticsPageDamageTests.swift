@@ -2,7 +2,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// The page of published statistics under damage.
+/// Tests of the page of published statistics with damage.
 struct StatisticsPageDamageTests {
   @Test func `every flipped byte and every cut of the page is an error, never other metrics`() throws {
     let page = StatisticsPage(
@@ -13,7 +13,7 @@ struct StatisticsPageDamageTests {
       try bytes.withByteView { (view) throws(EngineError) in try StatisticsPage(decoding: view, "STATS") }
     }
     #expect(try decode(bytes) == page)
-    // What an earlier, longer page left after it does not matter.
+    // Bytes after the page, which an earlier, longer page left, are ignored.
     #expect(try decode(bytes + [1, 2, 3]) == page)
     for index in bytes.indices {
       var flipped = bytes

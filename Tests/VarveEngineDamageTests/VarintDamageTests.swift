@@ -3,7 +3,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Variable-length integers that no writer makes.
+/// Tests of variable-length integers that no writer makes.
 struct VarintDamageTests {
   private func decode(_ bytes: [UInt8]) throws(EngineError) -> UInt64 {
     try bytes.withByteView { (view) throws(EngineError) in

@@ -4,7 +4,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// The examples of the articles about formats are the bytes that the code writes.
+/// Tests that the examples of the articles about formats have the bytes that the code writes.
 struct FormatExampleTests {
   @Test func `the example of the batch article is what a batch is encoded as`() throws {
     var writer = ByteWriter()
@@ -26,8 +26,8 @@ struct FormatExampleTests {
     #expect(try Self.example(of: "MANIFEST") == writer.view.bytes)
   }
 
-  /// The bytes of the block below the heading `### Example`: two hexadecimal digits each, up to the first
-  /// run of two spaces of a line.
+  /// Returns the bytes of the block below the heading `### Example`: on each line, numbers of two hexadecimal digits
+  /// up to the first two spaces in sequence.
   private static func example(of article: String) throws -> [UInt8] {
     var folder = URL(fileURLWithPath: #filePath)
     while folder.path != "/", !FileManager.default.fileExists(atPath: folder.path + "/Package.swift") {

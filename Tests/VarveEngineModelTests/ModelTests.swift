@@ -2,7 +2,7 @@ import Testing
 
 @testable import EngineModel
 
-/// Random operations on an engine and on a sorted array: every answer is the same.
+/// Tests of random operations on an engine and on a sorted array: every answer must be the same.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter 'Model(Thread)?Tests'   # fifty times as many runs
 ///     VARVE_TEST_SEED=17 ./tools/test --filter 'Model(Thread)?Tests'    # the runs of one seed alone

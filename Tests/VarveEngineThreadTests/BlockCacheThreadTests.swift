@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The cache under many threads, on real ones: run this suite with the thread sanitizer, too.
+/// Tests of the cache under many real threads: run this suite with the thread sanitizer, too.
 struct BlockCacheThreadTests {
   private func runThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) {
     let threads = (0..<count).map { number in EngineThread(name: "cache \(number)") { body(number) } }

@@ -5,9 +5,10 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Commits of many threads on a real engine: one order of all, which is the order that reads see.
+/// Tests of commits of many threads on a real engine: they must have one total order, which is the order that reads
+/// see.
 struct CommitContentionTests {
-  /// A commit that returned: the sequence of its last entry, how many it has, and what it wrote.
+  /// A commit that returned: the sequence of its last entry, the number of its entries, and the value that it wrote.
   private struct Commit {
     let last: UInt64
     let count: UInt64
@@ -15,7 +16,7 @@ struct CommitContentionTests {
     let isBatch: Bool
   }
 
-  /// What a snapshot held of every writer's key, in the default family and in the other one.
+  /// The content at a snapshot of every writer's key, in the default family and in the other one.
   private struct Reading {
     let sequence: UInt64
     var numbers: [(main: UInt64, pair: UInt64)] = []
@@ -37,7 +38,7 @@ struct CommitContentionTests {
       writersLeft = Atomic(writerCount)
       pair = try engine.createFamily("pair")
       dropped = try engine.createFamily("dropped")
-      // Families that keep the oldest segments of the log, so that its bound is met.
+      // These families keep the oldest segments of the log, so that its bound is reached.
       for number in 0..<3 { try engine.put([0], [0], in: engine.createFamily("cold \(number)")) }
       try engine.dropFamily(dropped)
     }
@@ -76,7 +77,7 @@ struct CommitContentionTests {
     for reader in 0..<2 { shared.threads.start("reader \(reader)") { try Self.read(shared) } }
     let problems = shared.threads.finish()
     #expect(problems == [])
-    // A thread that hangs has the engine still.
+    // A thread that hangs still uses the engine.
     guard problems.isEmpty else { return }
     let commits = shared.commits.withLock { $0 }
     let last = Self.checkOrder(commits, after: first)
@@ -94,7 +95,7 @@ struct CommitContentionTests {
 
   // MARK: - Threads
 
-  /// What one writer does, drawn from its number.
+  /// The work of one writer, drawn from its number.
   private struct Writer {
     let shared: Shared
     let writer: Int
@@ -145,7 +146,7 @@ struct CommitContentionTests {
       commits.append(Commit(last: sequence.value, count: UInt64(batch.count), number: number, isBatch: true))
     }
 
-    /// A batch that names a dropped family, wherever it is in a group: nothing of it happens.
+    /// Writes a batch that names a dropped family, at any position in a group: none of its entries may be written.
     private mutating func failBatch() {
       do {
         var batch = WriteBatch()
@@ -164,7 +165,7 @@ struct CommitContentionTests {
       try shared.engine.dropFamily(family)
     }
 
-    /// A commit that no reader looks at.
+    /// Makes a commit that no reader reads.
     private mutating func putElsewhere(_ family: ColumnFamily) throws {
       let sequence = try shared.engine.put([4], [4], in: family)
       commits.append(Commit(last: sequence.value, count: 1, number: number, isBatch: false))
@@ -196,7 +197,7 @@ struct CommitContentionTests {
 
   // MARK: - Checks
 
-  /// Each entry has a sequence of its own, and there is none between them. Returns the last.
+  /// Checks that each entry has its own sequence, and that there is no gap. Returns the last sequence.
   private static func checkOrder(_ commits: [Int: [Commit]], after first: UInt64) -> UInt64 {
     for (writer, commits) in commits {
       #expect(zip(commits, commits.dropFirst()).allSatisfy { $0.last < $1.last }, "writer \(writer) is out of order")
@@ -212,7 +213,7 @@ struct CommitContentionTests {
     return last
   }
 
-  /// What a snapshot saw is what was committed up to its sequence.
+  /// Checks that a snapshot saw exactly the commits up to its sequence.
   private static func check(_ reading: Reading, _ commits: [Int: [Commit]]) {
     for (writer, seen) in reading.numbers.enumerated() {
       let before = (commits[writer] ?? []).prefix { $0.last <= reading.sequence }

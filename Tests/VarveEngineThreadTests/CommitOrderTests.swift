@@ -11,9 +11,9 @@ import Testing
   import Glibc
 #endif
 
-/// What may happen while a commit is on its way: looked at from within the calls that it makes.
+/// Tests of what may happen while a commit is in progress, observed from within the calls that it makes.
 struct CommitOrderTests {
-  /// What the parts of a test share.
+  /// The state that the parts of a test share.
   private final class Shared: Sendable {
     let engine: Engine
     let faults: FaultInjectingFileSystem
@@ -21,7 +21,7 @@ struct CommitOrderTests {
 
     init() throws {
       faults = FaultInjectingFileSystem(MemoryFileSystem())
-      // Background jobs run where a test steps them: the log's next segment would be synced, too.
+      // Background jobs run only when a test steps them: otherwise the log's next segment would be synced, too.
       let executor = SteppedExecutor(seed: 5)
       let random = Mutex(SeededRandom(seed: 5))
       let environment = EngineEnvironment(
@@ -33,7 +33,7 @@ struct CommitOrderTests {
 
     func note(_ text: String) { notes.withLock { $0.append(text) } }
 
-    /// Notes what `body` returns or throws.
+    /// Records what `body` returns or throws.
     func note(_ name: String, _ body: () throws(EngineError) -> String) {
       do throws(EngineError) { note("\(name): \(try body())") } catch { note("\(name): \(error.code)") }
     }
@@ -59,7 +59,7 @@ struct CommitOrderTests {
     let engine = shared.engine
     shared.faults.interruptNext(.sync, pathSuffix: ".log") {
       let before = engine.core.background.pipeline.acceptedBytes
-      // It would wait for ever if it had to wait for the sync in which it is.
+      // The put would never return if it had to wait for the sync during which it is made.
       shared.note("put") { () throws(EngineError) in
         try engine.put([2], [8], durability: .process)
         return "\(try engine.get([2]) ?? [])"
@@ -86,7 +86,7 @@ struct CommitOrderTests {
         shared.note("write") { () throws(EngineError) in "\(try engine.write(waiting))" }
       }
       writer.withLock { $0 = thread }
-      // The drop leads while it makes itself durable, so the batch gets no further than the list.
+      // The drop leads while it makes itself durable, so the batch stays in the list.
       while !engine.core.background.pipeline.queue.hasWaiting { sched_yield() }
     }
     try engine.dropFamily(family)

@@ -13,25 +13,27 @@ import Testing
   import Musl
 #endif
 
-/// The queue alone: who leads, who commits, who is woken. Run this suite with the thread sanitizer, too:
-/// what belongs to the leader has no lock.
+/// Tests of the queue alone: which thread leads, which commits, and which is woken.
+///
+/// Run this suite with the thread sanitizer, too: the leader's state has no lock.
 struct CommitQueueTests {
-  /// Commits that only note their order, over a real queue.
+  /// Commits that only record their order, on a real queue.
   private final class Line: @unchecked Sendable {
-    // Sendable: the leader's are touched while leading, `payload` is only read, all else is atomic.
+    // Sendable: the leader's properties are touched only while leading, `payload` is only read, and all others are
+    // atomic.
     let queue = CommitQueue()
     let threads = WatchedThreads()
     let isDone = Atomic<Bool>(false)
-    /// How many threads are in `commit`, or a step before it.
+    /// The number of threads that are in `commit`, or a step before it.
     let committing = Atomic<Int>(0)
     private let isApplying = Atomic<Bool>(false)
     private let payload: ByteWriter
-    /// The leader's.
+    /// The tags in the order of the commits. These properties belong to the leader.
     private(set) var order: [Int] = []
     private(set) var servedMaximum = 0
     private(set) var servedCount = 0
     private var served = 0
-    /// Looked at before each commit for another thread.
+    /// A function that is called before each commit for another thread.
     var beforeServing: (@Sendable () -> Void)?
 
     init(payloadSize: Int = 0) {
@@ -59,10 +61,10 @@ struct CommitQueueTests {
       return Int(request.receipt.sequence.value)
     }
 
-    /// Leads, and keeps the lead.
+    /// Takes the lead and keeps it. Returns false if another thread leads.
     func takesLead() -> Bool { queue.tryLead() != nil }
 
-    /// As `CommitPipeline.lead`.
+    /// Leads like `CommitPipeline.lead`.
     func lead(_ body: () -> Void) {
       if let lead = queue.tryLead() { return self.lead(lead, body) }
       let wish = CommitRequest(payload: ByteView(), entryCount: 0, isLogged: false, wantsLead: true)
@@ -80,7 +82,7 @@ struct CommitQueueTests {
     private func apply(_ tag: Int) -> Int {
       alone {
         order.append(tag)
-        // Others come while this thread leads, also where there are fewer processors than threads.
+        // Other threads arrive while this one leads, even if there are fewer processors than threads.
         if order.count % 8 == 0 { sched_yield() }
       }
       return order.count
@@ -105,12 +107,12 @@ struct CommitQueueTests {
       isApplying.store(false, ordering: .relaxed)
     }
 
-    /// Some commits fail where another thread makes them.
+    /// Returns whether a commit fails when another thread makes it.
     static func fails(_ tag: Int) -> Bool { tag % 97 == 0 }
     static func tag(_ writer: Int, _ number: Int) -> Int { writer << 32 | number }
   }
 
-  /// The places that each writer's commits got, by their numbers.
+  /// The positions of each writer's commits in the order, by the writer's number.
   private typealias Locations = Mutex<[Int: [(tag: Int, location: Int)]]>
 
   @Test(arguments: [2, 4, 8])
@@ -144,7 +146,7 @@ struct CommitQueueTests {
       #expect(zip(commits, commits.dropFirst()).allSatisfy { $0.location < $1.location }, "writer \(writer)")
       #expect(commits.allSatisfy { line.order[$0.location - 1] == $0.tag }, "writer \(writer)")
     }
-    // Four lists, on each of which each other writer is at most once, and the leader's own commit.
+    // There are four lists, in each of which every other writer is at most once, and the leader's own commit.
     #expect(line.servedMaximum <= 4 * (count - 1) + 1)
     // Two threads on two processors may never meet.
     #expect(line.servedCount > 0 || count == 2, "no writer ever waited")
@@ -154,13 +156,13 @@ struct CommitQueueTests {
   @Test(arguments: [0, 256 << 10])
   func `a leader hands the lead on rather than commit for others for ever`(payloadSize: Int) {
     let line = Line(payloadSize: payloadSize)
-    // While a commit is made another one always waits, or is about to.
+    // While a commit is made, another one always waits or is about to.
     line.beforeServing = {
       while line.committing.load(ordering: .relaxed) < 2, !line.isDone.load(ordering: .relaxed) { sched_yield() }
     }
     line.threads.start("leader") {
       line.lead { while line.committing.load(ordering: .relaxed) < 4 { sched_yield() } }
-      // Some more, so that others lead and hand on, too.
+      // These commits let other threads lead and pass the lead on, too.
       for number in 1...500 { _ = try line.commit(Line.tag(0, number * 97 + 1)) }
       line.isDone.store(true, ordering: .relaxed)
     }
@@ -177,7 +179,7 @@ struct CommitQueueTests {
     #expect(problems == [])
     guard problems.isEmpty else { return }
     #expect(line.servedCount > 0)
-    // One mebibyte of others, and the leader's own.
+    // At most one mebibyte of other commits, and the leader's own.
     #expect(line.servedMaximum <= (payloadSize == 0 ? 17 : (1 << 20) / payloadSize + 1))
   }
 

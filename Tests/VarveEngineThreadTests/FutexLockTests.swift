@@ -3,13 +3,13 @@ import Foundation
 import FutexLocks
 import Testing
 
-/// The lock of short sections.
+/// Tests of the lock for short critical sections.
 @Suite(.timeLimit(.minutes(2))) struct FutexLockTests {
   private struct Stop: Error {}
 
-  /// Nothing but the lock keeps the threads apart.
+  /// A counter that only the lock protects.
   private final class Counted: @unchecked Sendable {
-    // Sendable: touched with the lock held only.
+    // Sendable: the properties are touched only with the lock held.
     var number = 0
     var inside = 0
     var most = 0
@@ -39,7 +39,7 @@ import Testing
           counted.inside += 1
           counted.most = max(counted.most, counted.inside)
           counted.number += 1
-          // Some hold it for so long that others sleep.
+          // Some turns hold the lock so long that other threads sleep.
           if (index + turn).isMultiple(of: 97) { for _ in 0..<4 { sched_yield() } }
           counted.inside -= 1
         }
@@ -51,7 +51,7 @@ import Testing
   @Test func `sleepers are woken one after the other`() {
     let lock = FutexLock(0)
     lock.withLock { _ in
-      // All of them come while it is held.
+      // All of the threads arrive while the lock is held.
     }
     let entered = DispatchSemaphore(value: 0)
     let release = DispatchSemaphore(value: 0)

@@ -5,9 +5,9 @@
 
   @testable import VarveEngine
 
-  /// What of the log is mapped, as the system sees it.
+  /// Tests of which parts of the log are mapped, according to the system.
   struct LogMappingTests {
-    /// How many mappings of this process are of segments below `directory`.
+    /// Returns how many mappings of this process are of segments below `directory`.
     private static func mappingCount(below directory: String) throws -> Int {
       guard let maps = unsafe fopen("/proc/self/maps", "r") else {
         throw EngineError(.inputOutput, "no /proc/self/maps")
@@ -26,7 +26,7 @@
     @Test func `at most two segments are mapped, however many are kept`() throws {
       let directory = try TemporaryDirectory()
       try write(below: directory.path)
-      // The last one goes with the engine.
+      // The last mapping ends with the engine.
       #expect(try Self.mappingCount(below: directory.path) == 0)
     }
 

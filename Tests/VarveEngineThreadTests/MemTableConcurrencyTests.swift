@@ -13,9 +13,9 @@ import Testing
   import Musl
 #endif
 
-/// One writer and readers that never lock. Run these under ThreadSanitizer as well.
+/// Tests of one writer and of readers that never lock. Run these under ThreadSanitizer as well.
 struct MemTableConcurrencyTests {
-  /// Keys in a scattered order that is known without a table of them: index times an odd number,
+  /// An order of keys. The scattered one can be computed without a table of the keys: the index times an odd number,
   /// modulo a power of two.
   private enum Order: CaseIterable, Sendable {
     case scattered, ascending, descending, versions
@@ -30,10 +30,10 @@ struct MemTableConcurrencyTests {
     }
   }
 
-  /// What the threads of a test share.
+  /// The state that the threads of a test share.
   private final class Shared: Sendable {
     let memTable = MemTable(capacity: 8 << 20)
-    /// How many entries were published: entry `i` has sequence `i + 1`.
+    /// The number of published entries: entry `i` has sequence `i + 1`.
     let published = Atomic<Int>(0)
     let faults = Mutex<[String]>([])
 
@@ -77,7 +77,7 @@ struct MemTableConcurrencyTests {
     #expect(shared.memTable.entryCount == count)
   }
 
-  /// What the threads of the test of redundant tombstones share.
+  /// The state that the threads of the test of redundant tombstones share.
   private final class SharedTombstones: Sendable {
     let memTable = MemTable(capacity: 64 << 20)
     let isDone = Atomic<Bool>(false)
@@ -106,7 +106,7 @@ struct MemTableConcurrencyTests {
           }
         })
     }
-    // Those with odd sequences cover what is dead already.
+    // The tombstones with odd sequences cover entries that are dead already.
     let tombstones = shared.memTable
     for sequence in UInt64(1)...UInt64(count) {
       if sequence % 2 == 1 { tombstones.rangeTombstones.beginRedundant() }
@@ -136,7 +136,7 @@ struct MemTableConcurrencyTests {
     }
   }
 
-  /// Seeks to published entries, and steps both ways from there.
+  /// Seeks to published entries, and steps in both directions from there.
   private func seekSome(_ shared: Shared, _ order: Order, _ published: Int, _ random: inout SeededRandom) {
     if published == 0 { return }
     var iterator = shared.memTable.makeIterator()
@@ -163,7 +163,7 @@ struct MemTableConcurrencyTests {
     }
   }
 
-  /// Scans everything: strictly ordered, and all that was published before is met.
+  /// Scans all entries: they must be strictly ordered, and include all that were published before.
   private func scan(_ shared: Shared, _ order: Order, _ published: Int, forward: Bool) {
     var iterator = shared.memTable.makeIterator()
     var last: MemTableModel.Entry?
@@ -194,8 +194,8 @@ struct MemTableConcurrencyTests {
       shared.memTable.insert(MemTableModel.Entry(key: KeyFamily.digits(1), trailer: 0x101, value: [2]))
     }
     stopped.wait()
-    // The first leaf is in mid-change now: no more than 64 of the first keys are there. A search for the
-    // first key of the second leaf begins before all its versions, so at the end of the first leaf.
+    // The first leaf is being changed now: at most 64 of the first keys are in it. A search for the first key of the
+    // second leaf begins before all versions of it, which is at the end of the first leaf.
     for index in TreeNode.capacity + 1..<count where shared.memTable.get(KeyFamily.digits(index * 2), at: 1) == nil {
       shared.fault("key \(index) not found beside a stopped writer")
     }
@@ -203,7 +203,7 @@ struct MemTableConcurrencyTests {
     iterator.seekToLast()
     for _ in 0..<count - TreeNode.capacity - 1 { iterator.previous() }
     let reached = iterator.entry?.key
-    // A reader of the leaf in mid-change waits, and sees the entry after.
+    // A reader of the leaf that is being changed waits, and then sees the next entry.
     let found = Atomic<Bool>(false)
     let reader = EngineThread(name: "memtable") {
       found.store(shared.memTable.get(KeyFamily.digits(1), at: 1) != nil, ordering: .relaxed)
@@ -239,7 +239,7 @@ struct MemTableConcurrencyTests {
   }
 }
 
-/// Closed until it is opened.
+/// A gate that is closed until it is opened.
 private final class Gate: Sendable {
   private let isOpen = Atomic<Bool>(false)
   func open() { isOpen.store(true, ordering: .releasing) }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import EngineModel
 
-/// The runs of `ModelTests` on real threads.
+/// Runs `ModelTests` on real threads.
 struct ModelThreadTests {
   @Test func `an engine answers like the model, with background work on threads`() throws {
     try ModelSuite.runAll(.threads)

@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Tables are opened when they are read, and closed when too many are open.
+/// Tests that tables are opened when they are read, and closed when too many are open.
 struct OpenTablesTests {
   private static let familyCount = 10
   private static let rowsPerTable = 3
@@ -16,7 +16,7 @@ struct OpenTablesTests {
 
   private static func value(_ table: Int, _ family: Int) -> [UInt8] { Array("table \(table) of \(family)".utf8) }
 
-  /// Tables of ascending keys, which are moved down but never merged.
+  /// Creates a database with tables of ascending keys, which are moved down but never merged.
   private static func database(
     tablesPerFamily: Int, _ fileSystem: CountingFileSystem, openTableCount: Int
   ) throws -> Engine {
@@ -61,7 +61,7 @@ struct OpenTablesTests {
     }
     #expect(cursorRows == 2_000 * Self.rowsPerTable)
     #expect(fileSystem.openedCount >= 5_000)
-    // A closed one is released with the next that is opened.
+    // A closed table is released when the next one is opened.
     #expect(fileSystem.highestCount <= 64 + 16, "\(fileSystem.highestCount) descriptors")
     #expect(engine.core.tree.openTables.count == 64)
     let charged = engine.core.tree.budget.used(.openTables)
@@ -94,7 +94,7 @@ struct OpenTablesTests {
   @Test func `bounds that shrink close tables at once, and a held cursor continues`() throws {
     let fileSystem = CountingFileSystem()
     let engine = try Self.database(tablesPerFamily: 10, fileSystem, openTableCount: 1_000)
-    // No job that ends at this moment may be about to release something.
+    // A job that ends at this moment might release a table.
     try engine.waitForCompaction()
     try Self.checkAll(engine, tablesPerFamily: 10)
     #expect(fileSystem.openCount == 100)
@@ -116,7 +116,7 @@ struct OpenTablesTests {
     try engine.close()
   }
 
-  /// What threads that read share.
+  /// The state that the reading threads share.
   private final class Shared: Sendable {
     let engine: Engine
     let isDone = Atomic<Bool>(false)
@@ -172,7 +172,7 @@ struct OpenTablesTests {
     }
     var random = SeededRandom(seed: 77)
     while shared.readCount.load(ordering: .relaxed) < TestScale.atMost(20_000) {
-      // Now and then all at once, and bounds that leave nothing open.
+      // In some rounds all tables are closed, or the bounds leave none open.
       if random.oneIn(2) { engine.core.tree.openTables.closeAll() }
       engine.core.tree.openTables.setBounds(countMaximum: random.below(17), bytesMaximum: 1 << 20)
       try engine.put([0xff, UInt8(random.below(256))], [1])

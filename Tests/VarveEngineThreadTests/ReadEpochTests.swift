@@ -4,9 +4,9 @@ import Testing
 
 @testable import VarveEngine
 
-/// When an object goes that reads used without counting a reference.
+/// Tests of when an object is released that reads use without counting a reference.
 struct ReadEpochTests {
-  /// An object that says when it went.
+  /// An object that records when it is released.
   private final class Token: Sendable {
     let flag: Flag
     init(_ flag: Flag) { self.flag = flag }
@@ -23,7 +23,7 @@ struct ReadEpochTests {
 
   init() { epochs = ReadEpochs(clock: clock) }
 
-  /// Retires a new object.
+  /// Retires a new object, and returns a flag that is set when it is released.
   private func retire() -> Flag {
     let flag = Flag()
     epochs.retire(Token(flag))
@@ -46,7 +46,7 @@ struct ReadEpochTests {
     #expect(!epochs.poll())
   }
 
-  /// Before, each slot had one counter, which reads that overlap keep above zero for ever.
+  /// In an earlier design, each slot had one counter, which reads that overlap keep above zero forever.
   @Test func `reads that overlap without a pause keep nothing for longer than two reads`() {
     var current = epochs.enter()
     var flags: [Flag] = []
@@ -61,15 +61,15 @@ struct ReadEpochTests {
     #expect(flags.allSatisfy { $0.gone })
   }
 
-  /// The read is stopped between its load of the parity and its mark: what it loads then must live, whatever
-  /// parity is current by now.
+  /// The read is stopped between its load of the parity and its mark: the objects that it loads afterwards must be
+  /// kept, whatever the current parity is by then.
   @Test(arguments: 0..<4)
   func `a read that stopped before its mark keeps what it loads, over two retirements`(earlier: Int) {
     let parity = epochs.parity
-    // The parity changes while the read stands still.
+    // The parity changes while the read is stopped.
     for _ in 0..<earlier { #expect(retire().gone) }
     let mark = epochs.mark(parity)
-    // The read continues: it loads the pointers to these two, which are replaced now.
+    // The read continues: it loads the pointers to these two objects, which are replaced now.
     let first = retire()
     #expect(!first.gone)
     let second = retire()
@@ -115,7 +115,7 @@ struct ReadEpochTests {
     #expect(epochs.readCount == 100)
   }
 
-  /// Readers load a number inside of an epoch and look twice whether its object is gone.
+  /// Readers load a number inside an epoch, and check twice whether its object has been released.
   @Test func `threads that read without a pause never meet an object that is gone`() {
     let count = TestScale.atMost(20_000)
     let flags = (0..<count).map { _ in Flag() }

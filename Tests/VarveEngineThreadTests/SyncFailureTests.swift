@@ -4,7 +4,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// What writers, readers and the next opening see of a failed sync.
+/// Tests of what writers, readers and the next opening see of a failed sync.
 struct SyncFailureTests {
   private static let path = "/db"
 
@@ -17,7 +17,7 @@ struct SyncFailureTests {
 
   private static func key(_ index: Int) -> [UInt8] { Array("key\(10_000 + index)".utf8) }
 
-  /// An engine whose background jobs run only where the test steps them.
+  /// Opens an engine whose background jobs run only when the test steps them.
   private static func open(_ fileSystem: any FileSystem, seed: UInt64 = 1) throws -> (Engine, SteppedExecutor) {
     let executor = SteppedExecutor(seed: seed)
     let numbers = Mutex(SeededRandom(seed: seed))
@@ -80,13 +80,13 @@ struct SyncFailureTests {
     try again.close()
   }
 
-  /// What fails when the log should go on: the sync of the new segment, making it, or the MANIFEST.
+  /// The faults when the log is to continue: in the sync of the new segment, in its creation, or in the MANIFEST.
   private static let secondFaults: [Fault] = [
     Fault([.sync], pathSuffix: ".log", count: Fault.always),
     Fault([.createFile], pathSuffix: ".log", count: Fault.always, code: .noSpace),
     Fault([.write], pathSuffix: ".log", count: Fault.always, code: .noSpace, writesHalf: true),
     Fault([.syncDirectory], count: Fault.always),
-    // The log's own failing sync, that of the zeros and that of the new segment come before the MANIFEST's.
+    // The log's own failing sync, that of the zeros and that of the new segment precede the one of the MANIFEST.
     Fault([.sync], skip: 3, count: Fault.always),
   ]
 
@@ -107,7 +107,7 @@ struct SyncFailureTests {
         try engine.put(Self.key(3), [3])
         Issue.record("a write after the second failure")
       } catch {
-        // What passes by itself keeps its name.
+        // An error that ends by itself keeps its code.
         #expect(error.code == (second.code == .noSpace ? .noSpace : .readOnly))
         let cause = error.cause as? EngineError
         #expect(cause?.code == second.code)
@@ -143,11 +143,11 @@ struct SyncFailureTests {
     executor.runAll()
     try engine.put(Self.key(0), [0], durability: .power)
     for index in 1..<20 { try engine.put(Self.key(index), [UInt8(index)]) }
-    // The second one is that of going on in a new segment: then the engine is read-only.
+    // The second failing sync is that of the new segment: after it, the engine is read-only.
     disk.failSyncs(ofPathsEndingIn: ".log", count: 2)
     #expect(Self.code { try engine.sync() } == .outcomeUnknown)
     #expect(disk.failedSyncCount == 2)
-    // The machine continues: all can be read, and no sync would write it.
+    // The machine keeps running: everything can be read, but no later sync would make it durable.
     #expect(throws: EngineError.self) { try engine.close() }
     let (second, _) = try Self.open(disk, seed: 2)
     for index in 0..<20 { #expect(try second.get(Self.key(index)) == [UInt8(index)]) }
@@ -161,7 +161,7 @@ struct SyncFailureTests {
 
   // MARK: - Threads
 
-  /// What one writer learned of each of its commits.
+  /// The outcomes of each writer's commits.
   private final class Writers: Sendable {
     let engine: Engine
     let acknowledged = Mutex<[Int]>([])
@@ -173,7 +173,7 @@ struct SyncFailureTests {
     func write(_ range: Range<Int>) {
       for index in range {
         do throws(EngineError) {
-          // Some fill memtables, so that flushes run beside.
+          // Some values fill memtables, so that flushes run concurrently.
           let size = index % 7 == 0 ? 3_000 : 8
           try engine.put(
             SyncFailureTests.key(index), [UInt8](repeating: UInt8(index % 251), count: size),
@@ -204,7 +204,7 @@ struct SyncFailureTests {
     for thread in threads { thread.join() }
     #expect(disk.failedSyncCount == 1)
     #expect(writers.odd.withLock { $0 } == [])
-    // Only the one whose own sync failed is notified, and no one where that was a job of the engine's.
+    // Only the caller whose own sync failed gets the error, and none if that was a sync of a job of the engine.
     #expect(writers.unknown.load(ordering: .relaxed) <= 1)
     let (again, _) = try Self.open(disk.crashImage(seed: 1, policy: .loseAllUnsynced), seed: 2)
     for index in writers.acknowledged.withLock({ $0 }) {

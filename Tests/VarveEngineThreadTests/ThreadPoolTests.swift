@@ -11,7 +11,7 @@ import Testing
 #endif
 
 @Suite struct ThreadPoolTests {
-  /// A gate that jobs wait at.
+  /// A gate at which jobs wait.
   final class Gate: Sendable {
     private let word = Futex()
     func open() {
@@ -100,7 +100,7 @@ import Testing
       counter.add()
       workerGate.pass()
     }
-    // Before the next, which the worker would take first.
+    // The job must have run before the next is submitted, which the worker would take first.
     while counter.value < 1 { sched_yield() }
     pool.submit("flush", priority: .high) {
       counter.add()
@@ -187,7 +187,7 @@ import Testing
       return String(decoding: bytes[..<count].dropLast(), as: UTF8.self)
     }
 
-    /// That of the calling thread, where Linux gives threads a priority of their own.
+    /// Returns the priority of the calling thread; on Linux, threads have their own priority.
     private static func nice() -> Int32 { getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0) }
 
     @Test func `threads have names, and only those for all work yield the processor`() {
@@ -196,7 +196,8 @@ import Testing
         let log = Log()
         pool.submit("compaction", priority: .low) { log.add("worker \(Self.threadName()) \(Self.nice())") }
         pool.wait { log.count == 1 }
-        // Twice: the first may fall to the worker, before the urgent thread has gone to sleep once.
+        // The job is submitted twice: the worker may take the first one before the urgent thread has slept for the
+        // first time.
         let gate = Gate()
         pool.submit("compaction", priority: .low) { gate.pass() }
         pool.submit("flush", priority: .high) {

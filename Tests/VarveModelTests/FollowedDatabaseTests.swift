@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Databases that follow another one, on every storage that supports it.
+/// Tests of databases that follow another one, on every storage that supports it.
 struct FollowedDatabaseTests {
   private static func look<Result>(_ database: Database, _ body: (ReadTransaction) throws -> Result) throws -> Result {
     try database.core.read(body)

@@ -6,7 +6,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Stores the number of each row of "in" by its key, the key by the number, and the count of rows.
+/// An extension that stores the number of each row of "in" by its key, the key by the number, and the count of rows.
 private struct Numbers: DatabaseExtension {
   static let kind = "model.numbers"
   var configuration: ExtensionConfiguration {
@@ -70,8 +70,9 @@ private final class NumbersTransaction: ExtensionTransaction {
   }
 }
 
-/// A power loss at any disk operation while an extension is built by tables, during writes. After reopening the build
-/// continues, and the contents are those of all rows.
+/// Tests of a power loss at any disk operation while an extension is built by tables, during writes.
+///
+/// After reopening, the build continues, and the content is that of all rows.
 ///
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter IngestedBuildCrashTests
 struct IngestedBuildCrashTests {
@@ -91,7 +92,7 @@ struct IngestedBuildCrashTests {
     return handle
   }
 
-  /// Fills the rows of `in` before anything is registered, and adds some after each chunk.
+  /// Fills the rows of `in` before the extension is registered, and adds some after each chunk.
   private static func run(_ disk: CrashFileSystem) throws {
     let database = try open(disk, 1)
     try database.core.write(WriteTerms(durability: .power)) { tx in
@@ -117,7 +118,7 @@ struct IngestedBuildCrashTests {
     try database.close()
   }
 
-  /// Checks that the contents follow from the rows, and returns the number of rows.
+  /// Checks that the content follows from the rows, and returns the number of rows.
   private static func check(_ database: Database, _ handle: ExtensionHandle<Numbers>) throws -> Int {
     try database.core.read { tx in
       var expected: [[UInt8]: [UInt8]] = [:]
@@ -133,7 +134,7 @@ struct IngestedBuildCrashTests {
     }
   }
 
-  /// The state of the build on disk.
+  /// Returns the state of the build on disk.
   private static func state(_ database: Database) throws -> String {
     guard let record = database.core.extensionCatalog.record("numbers") else { return "none" }
     let snapshot = try database.core.backend.snapshot()
@@ -184,7 +185,7 @@ struct IngestedBuildCrashTests {
         }
         let count = try Self.check(database, handle)
         try database.close()
-        // Once more: nothing is left to do.
+        // After a second opening, no work is left.
         let again = try Self.open(image, seed &+ 1_000)
         guard try Self.check(again, try Self.register(again)) == count else { throw ContractBroken("rows are gone") }
         try again.close()

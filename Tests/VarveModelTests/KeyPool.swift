@@ -5,8 +5,9 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// The keys of one collection of the model suite, sorted and unique, and the calls of a transaction with them. The
-/// model identifies a key by its index here, so that it does not depend on the key type.
+/// The keys of one collection of the model suite, sorted and unique, and the calls of a transaction with them.
+///
+/// The model identifies a key by its index here, so that it does not depend on the key type.
 class KeyPool {
   /// The collection's name.
   let name: String
@@ -41,7 +42,7 @@ class KeyPool {
       form: DrawnRange.Form.allCases[random.below(5)], lower: min(one, other), upper: max(one, other))
   }
 
-  // Implemented by subclasses. `location` is the index of a row's key in the pool.
+  // Subclasses implement these. `location` returns the index of a row's key in the pool.
   func location(of key: RowKey) throws -> Int? { nil }
   func set(_ index: Int, _ object: some Encodable, _ tx: WriteTransaction) throws {}
   func set(_ index: Int, _ object: ModelObject, _ note: ModelNote?, _ tx: WriteTransaction) throws {}
@@ -56,7 +57,7 @@ class KeyPool {
   func note(_ index: Int, _ tx: ReadTransaction) throws -> ModelNote? { nil }
   func rows(_ indexes: [Int], _ tx: ReadTransaction) throws -> [Row?] { [] }
   func locations(_ tx: ReadTransaction, descending: Bool) throws -> [Int] { [] }
-  /// Whether keys of the type can be in ranges; if so, the two below work.
+  /// Whether keys of the type can be in ranges. If so, the two methods below can be called.
   var hasRanges: Bool { false }
   func remove(_ range: DrawnRange, _ tx: WriteTransaction) throws -> Int { 0 }
   func rows(_ range: DrawnRange, descending: Bool, _ tx: ReadTransaction) throws -> RowCursor? { nil }
@@ -75,7 +76,7 @@ class TypedPool<Key: KeyCodable>: KeyPool {
     super.init(name, count: keys.count)
   }
 
-  /// The key as a call passes it: a string, for instance, in another composition.
+  /// Returns the key in the form that a call passes: a string may be composed differently, for example.
   func key(_ index: Int) -> Key { keys[index] }
 
   override func location(of key: RowKey) throws -> Int? { locations[try key.key(as: Key.self)] }
@@ -162,7 +163,7 @@ class OrderedPool<Key: KeyCodable & Comparable>: TypedPool<Key> {
   }
 }
 
-/// Strings, which are also found by prefix, and in either composition.
+/// Strings, which can also be found by prefix, and in either composition.
 final class StringPool: OrderedPool<String> {
   private var turn = 0
 
@@ -175,7 +176,8 @@ final class StringPool: OrderedPool<String> {
     try tx.rows(in: name, keyPrefix: prefix, descending: descending)
   }
 
-  /// Compares the scalars of the composed forms, as documented for prefixes.
+  /// Returns whether the key begins with a prefix: compares the scalars of the composed forms, as documented for
+  /// prefixes.
   func begins(_ index: Int, with prefix: String) -> Bool {
     Array(keys[index].precomposedStringWithCanonicalMapping.unicodeScalars)
       .starts(with: Array(prefix.precomposedStringWithCanonicalMapping.unicodeScalars))

@@ -68,8 +68,9 @@ struct KeyPools {
 
   private static let coders: [CoderKind] = [.binary, .own(MaskedCoder.self), .json, .own(SecondCoder.self)]
 
-  /// The program's definition when it opens the database. Each start may write with another coder: rows of all coders
-  /// are side by side.
+  /// Returns the program's definition when it opens the database.
+  ///
+  /// Each start may write with another coder, so rows of all coders occur together.
   static func definition(start: Int = 0) throws -> DatabaseDefinition {
     let definition = DatabaseDefinition {
       CollectionDefinition(

@@ -2,7 +2,7 @@ import Synchronization
 
 @testable import Varve
 
-/// Stores the collection of each row, by the row's number, and a checksum of that in memory.
+/// An extension that stores the collection of each row by the row's number, and keeps a checksum of that in memory.
 struct ModelMirror: DatabaseExtension {
   static let kind = "model.mirror"
   typealias Delta = ModelSum
@@ -100,10 +100,11 @@ final class ModelMirrorTransaction: ExtensionTransaction {
   }
 }
 
-/// Counts the rows of each collection, in counters; built after the mirror, and rebuilt with it.
+/// An extension that counts the rows of each collection in counters; it is built after the mirror, and rebuilt with
+/// it.
 ///
-/// Where hooks of others write rows it can't receive all rows at once: it would count twice the ones that those hooks
-/// remove meanwhile.
+/// If hooks of other extensions write rows, it cannot receive all rows at once: it would count twice those that the
+/// hooks remove meanwhile.
 struct ModelTally: DatabaseExtension {
   static let kind = "model.tally"
   var takesAllAtOnce = true

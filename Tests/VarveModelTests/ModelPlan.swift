@@ -10,10 +10,12 @@ import VarveTestSupport
   import Musl
 #endif
 
-/// The numbers of steps of all model suites: each suite requires that it made as many, and a test requires that their
-/// sum is a million where CI runs them, in the optimized build.
+/// The numbers of steps of all model suites.
+///
+/// Each suite checks that it made this many, and a test checks that their sum is a million in CI, which runs the
+/// optimized build.
 enum ModelPlan {
-  /// Without optimization, where a step takes ten times as long, the numbers are divided by this.
+  /// The divisor of the numbers without optimization, where a step takes ten times as long.
   #if DEBUG
     private static let divisor = 20
   #else
@@ -54,7 +56,7 @@ enum ModelPlan {
     }
   }
 
-  /// On two storages, a thousand queries each: with the steps of the indexes more than 100,000.
+  /// A thousand queries each on two storages: together with the steps of the indexes, more than 100,000.
   static let queryRuns = max(1, 10 / divisor)
 
   // MARK: Relationships
@@ -86,7 +88,7 @@ enum ModelPlan {
   /// The number of all steps at scale 1.
   static var steps: Int {
     let runs = StorageKind.allCases.reduce(lateExtensionRuns) { $0 + extensionRuns($1) }
-    // Three storages, and two that are late or fail.
+    // The storages are three, and two that are late or fail.
     return rowSteps * rowRuns * (StorageKind.allCases.count + 2) + extensionSteps * runs
   }
 }

@@ -22,7 +22,7 @@ struct ModelRow: Hashable, Sendable {
   var id: UInt64
 }
 
-/// The contents of a database: dictionaries. Keys are indexes in the sorted pool of the collection.
+/// The content of a database as dictionaries. Keys are indexes in the sorted pool of the collection.
 struct ModelState: Hashable, Sendable {
   var collections: [String: [Int: ModelRow]] = [:]
 
@@ -66,7 +66,8 @@ struct ModelChanges: Hashable, Sendable {
   var isEmpty: Bool { rows.isEmpty && cleared.isEmpty }
   var collections: Set<String> { cleared.union(rows.keys) }
 
-  /// After everything was removed, this is true even for collections that never existed.
+  /// Returns whether a collection was cleared. After everything was removed, this is true even for collections that
+  /// never existed.
   func isCleared(_ collection: String) -> Bool { isEverythingCleared || cleared.contains(collection) }
 
   mutating func note(_ event: Event, _ key: Int, _ collection: String, existed: Bool) {

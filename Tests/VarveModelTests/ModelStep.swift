@@ -1,7 +1,8 @@
 import EngineTestSupport
 
-/// The kinds of steps of the model suite. Each is counted where it happens, and each must be at least one percent of
-/// all.
+/// The kinds of steps of the model suite.
+///
+/// Each is counted when it is made, and must be at least one percent of all.
 enum ModelStep: Int, CaseIterable, Sendable {
   // In a write.
   case set, setWithMetadata, replaceObject, replaceMetadata, touchObject, touchMetadata, touchRow
@@ -62,7 +63,7 @@ struct WeightedDraw<Kind: Sendable>: Sendable {
   }
 }
 
-/// How often each kind happened.
+/// The number of steps of each kind.
 struct StepCounts<Kind: CaseIterable & RawRepresentable<Int> & Sendable>: Sendable {
   private var counts = Array(repeating: 0, count: Kind.allCases.count)
   private(set) var total = 0

@@ -6,7 +6,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Writes a row for each that it receives, even while it is built.
+/// An extension that writes a row for each row that it receives, even while it is built.
 private struct Deriving: DatabaseExtension {
   static let kind = "model.deriving"
   var configuration: ExtensionConfiguration {
@@ -35,7 +35,7 @@ private final class DerivingTransaction: ExtensionTransaction {
     guard let tx = context.writeTransaction else { return }
     if let number = try change.row?.object(as: Int.self) {
       try seen.put(change.key.bytes, [])
-      // A hook inside a hook: the mirror and the tally receive it.
+      // This is a hook inside a hook: the mirror and the tally receive the row.
       try tx.set(number * 2, key: key, in: "out")
     } else {
       try seen.delete(change.key.bytes)
@@ -44,9 +44,10 @@ private final class DerivingTransaction: ExtensionTransaction {
   }
 }
 
-/// A power loss at any disk operation while extensions are built: one that writes rows, one with shared state that
-/// receives those, and one that depends on it. After reopening the builds continue, and the contents are those of all
-/// rows.
+/// Tests of a power loss at any disk operation while extensions are built: one that writes rows, one with shared
+/// state that receives those, and one that depends on it.
+///
+/// After reopening, the builds continue, and the content is that of all rows.
 ///
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter ObjectBuildCrashTests
 struct ObjectBuildCrashTests {
@@ -80,7 +81,7 @@ struct ObjectBuildCrashTests {
     try database.ready(handles.tally)
   }
 
-  /// Fills the rows of `in` before anything is registered, and adds some during the build.
+  /// Fills the rows of `in` before an extension is registered, and adds some during the build.
   private static func run(_ disk: CrashFileSystem) throws {
     let database = try open(disk, 1)
     try database.core.write(WriteTerms(durability: .power)) { tx in
@@ -102,7 +103,7 @@ struct ObjectBuildCrashTests {
     try database.close()
   }
 
-  /// Checks that the contents follow from the rows, and returns the number of rows.
+  /// Checks that the content follows from the rows, and returns the number of rows.
   private static func check(_ database: Database, _ handles: Handles) throws -> Int {
     try database.core.read { tx in
       let keys = try tx.keys(Int.self, in: "in")
@@ -166,7 +167,7 @@ struct ObjectBuildCrashTests {
           tally: ModelTally().named("tally"))
         let count = try Self.check(database, handles)
         try database.close()
-        // Once more: nothing is left to do.
+        // After a second opening, no work is left.
         let again = try Self.open(image, seed &+ 1_000)
         guard try Self.check(again, try Self.register(again)) == count else { throw ContractBroken("rows are gone") }
         try again.close()

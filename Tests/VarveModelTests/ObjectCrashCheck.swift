@@ -4,13 +4,13 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Compares the contents of a disk after a crash with those that must be there.
+/// The comparison of the content of a disk after a crash with the content that must be there.
 struct ObjectCrashCheck {
   let states: CrashedStates
   let guarantee: CrashedGuarantee
   let policy: CrashPolicy
 
-  /// Checks everything, and returns how many transactions are there.
+  /// Checks the content, and returns how many transactions are there.
   func run(_ database: Database, _ backend: EngineBackend) throws -> Int {
     let count = try presentCount(database)
     let promised = policy == .processKill ? max(guarantee.process, guarantee.power) : guarantee.power
@@ -22,7 +22,7 @@ struct ObjectCrashCheck {
     return count
   }
 
-  /// Checks that the transactions found are the first ones, and returns their number.
+  /// Checks that the transactions that were found are the first ones, and returns their number.
   private func presentCount(_ database: Database) throws -> Int {
     let numbers = try database.core.read { try $0.keys(Int.self, in: "log") }
     guard numbers == Array(0..<numbers.count).map({ $0 + 1 }) else {

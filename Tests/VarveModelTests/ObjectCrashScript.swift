@@ -14,19 +14,19 @@ struct CrashedObject: Codable, Hashable, Sendable {
 /// The metadata of some rows.
 struct CrashedNote: Codable, Hashable, Sendable { var tag: String }
 
-/// A row as it must be found.
+/// A row in its expected state.
 struct CrashedRow: Hashable, Sendable {
   var object: CrashedObject
   var note: CrashedNote?
   var id: UInt64
 }
 
-/// The expected contents of the database after each transaction, starting with the empty one.
+/// The expected content of the database after each transaction, beginning with the empty one.
 struct CrashedStates: Sendable {
   typealias Content = [String: [Int: CrashedRow]]
 
   private(set) var contents: [Content] = [[:]]
-  /// The ids assigned so far, including those of undone work.
+  /// The identifiers that were assigned so far, including those of undone work.
   private(set) var ids: [Set<UInt64>] = [[]]
 
   var last: Content { contents[contents.count - 1] }
@@ -40,9 +40,9 @@ struct CrashedStates: Sendable {
 /// The progress of the run at a moment: transactions by number, from 1.
 struct CrashedGuarantee: Sendable {
   var begun = 0
-  /// Acknowledged, so that they survive the death of the process.
+  /// The last transaction that was acknowledged such that it survives the death of the process.
   var process = 0
-  /// Acknowledged, so that they survive a loss of power.
+  /// The last transaction that was acknowledged such that it survives a loss of power.
   var power = 0
 }
 
@@ -53,11 +53,11 @@ final class CrashedProgress: Sendable {
   func update(_ body: (inout CrashedGuarantee) -> Void) { state.withLock { body(&$0) } }
 }
 
-/// Transactions over several families, drawn from a seed, on a disk that loses power.
+/// A script of transactions over several families, drawn from a seed, on a disk that loses power.
 ///
 /// Each transaction adds its number to the collection `log`, which shows the transactions that are there. The other
 /// collections are shared ones and one with its own families; nearly every transaction touches objects, metadata,
-/// counts and the feed of changes. One thread does everything: background jobs run where the script steps them.
+/// counts and the feed of changes. The script runs on one thread, and steps the background jobs itself.
 final class ObjectCrashScript {
   static let path = "/db"
   static let collections = ["own", "shared"]
@@ -96,14 +96,14 @@ final class ObjectCrashScript {
     let backend = try EngineBackend(
       try Engine.open(at: path, options: StorageSite.options, environment: environment))
     var options = DatabaseOptions()
-    // The feed contains the time of day: with a fixed clock two runs have the same bytes.
+    // The feed contains the wall-clock time: with a fixed clock, two runs have the same bytes.
     options.clock = WallClock { 1_700_000_000 }
     return (try Database.open(backend, path: path, definition: try definition(), options: options), backend)
   }
 
   // MARK: - The run
 
-  /// Runs to the end, or until the power loss.
+  /// Runs to the end, or until the power is lost.
   func run(transactionCount: Int) throws {
     let (database, backend) = try Self.open(disk, executor, seed: random.next())
     for number in 1...transactionCount {

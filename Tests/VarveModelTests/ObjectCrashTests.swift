@@ -6,11 +6,11 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// A power loss at any disk operation while transactions over several families are committed.
+/// Tests of a power loss at any disk operation while transactions over several families are committed.
 ///
-/// The script runs once; at its operations (in CI at a sample of them) images of the disk are taken. On each the
-/// database opens and contains only complete transactions, the first ones, including all that must be durable; it
-/// continues with another, and opens again.
+/// The script runs once; at its operations (in CI at a sample of them) images of the disk are taken. On each image,
+/// the database opens and contains only complete transactions, the first ones, including all that must be durable; it
+/// continues with another transaction, and opens again.
 ///
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter ObjectCrashTests   # every operation
 ///
@@ -18,7 +18,7 @@ import VarveTestSupport
 struct ObjectCrashTests {
   private static let seed: UInt64 = 20_251_122
   private static let transactionCount = 90
-  /// At scale 5 and above every operation, below that a sample.
+  /// From scale 5 on, every operation is tested; below that, a sample.
   private static let pointLimit = TestScale.value >= 5 ? Int.max : TestScale.count(90)
 
   private struct Point: Sendable {

@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Random transactions on a database and on dictionaries: every answer is the same.
+/// Tests of random transactions on a database and on dictionaries: every result must be the same.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter ObjectModelTests   # fifty times as many runs
 ///     VARVE_TEST_SEED=17 ./tools/test --filter ObjectModelTests    # the runs of one seed alone
@@ -16,8 +16,8 @@ struct ObjectModelTests {
     try Self.runAll(kind, faults: nil, "model, \(kind)")
   }
 
-  /// Commits become durable late, calls complete in any order, and checked commits are refused at random: the answers
-  /// stay the same.
+  /// Commits become durable late, calls complete in any order, and checked commits are refused at random: the results
+  /// must stay the same.
   @Test func `a database answers like the model over a storage that is late and refuses`() throws {
     var faults = ToyFaults()
     faults.lateOneIn = 2
@@ -27,8 +27,8 @@ struct ObjectModelTests {
     #expect(runs.faultCount == 0)
   }
 
-  /// Commits with unknown outcome, commits that can't be made durable, expired snapshots: each results in an error, and
-  /// after reopening the database has all of a transaction or nothing.
+  /// The faults are commits with unknown outcome, commits that cannot be made durable, and expired snapshots: each
+  /// results in an error, and after reopening the database has all of a transaction or none of it.
   @Test func `a database on a storage that fails loses no transaction and applies none partially`() throws {
     var faults = ToyFaults()
     faults.lateOneIn = 3

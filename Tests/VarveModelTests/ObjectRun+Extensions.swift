@@ -3,14 +3,15 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Extensions beside the model: an immediate one with shared state, and one that depends on it. They are registered and
-/// unregistered, become stale and change their versions between transactions, and their contents follow from the rows,
-/// even within transactions.
+/// Extensions and their model: an immediate one with shared state, and one that depends on it.
+///
+/// They are registered and unregistered, become stale and change their versions between transactions, and their
+/// content follows from the rows, even within transactions.
 ///
 /// Their steps are drawn from a separate generator, so that they change no other step. Runs on a storage that fails
-/// have none: another suite tests builds there.
+/// have none of them: another suite tests builds on such a storage.
 extension ObjectRun {
-  /// Steps of extensions, counted.
+  /// The steps of extensions, which are counted.
   enum ExtensionStep: String, CaseIterable, Sendable {
     case registerAgain, anotherVersion, leaveStale, checkInside, checkOutside
   }
@@ -18,7 +19,7 @@ extension ObjectRun {
   struct Extensions {
     var random: SeededRandom
     var version = 1
-    /// Whether the next opening registers none, so that the first commit makes them stale.
+    /// Whether the next opening registers no extensions, so that the first commit makes them stale.
     var isLeftOut = false
     var mirror: ExtensionHandle<ModelMirror>?
     var tally: ExtensionHandle<ModelTally>?

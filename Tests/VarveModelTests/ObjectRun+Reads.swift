@@ -103,7 +103,7 @@ extension ObjectRun {
     return HeldScan(cursor: try tx.rows(), rest: rest)
   }
 
-  /// Advances an open cursor and its expected rest, which must end together.
+  /// Advances an open cursor and its expected rows, which must end together.
   func move(_ scan: inout HeldScan, by count: Int) throws {
     for _ in 0..<count {
       let found = try scan.cursor.next()
@@ -122,14 +122,14 @@ extension ObjectRun {
     scans[scans.count - 1].depth = depth
   }
 
-  /// Finishes a cursor made inside undone work: it has ended, except for rows that it has in memory.
+  /// Finishes a cursor that was made inside undone work: it has ended, except for rows that it has in memory.
   func finishUndone(_ scan: HeldScan) throws {
     do { try finish(scan) } catch let error as DatabaseError where error.code == .cursorEnded {}
   }
 
   private func finish(_ scan: HeldScan) throws {
     var scan = scan
-    // After the last row there is none, however often it is asked for.
+    // After the last row, the cursor stays at its end however often it is advanced.
     try move(&scan, by: scan.rest.count + 1)
     try move(&scan, by: 1)
   }
@@ -140,7 +140,7 @@ extension ObjectRun {
 
   // MARK: - Everything
 
-  /// Compares everything with the model, through the public API.
+  /// Compares all content with the model, through the public API.
   func compare() throws {
     try database.read { tx in try compare(tx) }
   }

@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Concurrent writers: threads that read, change what they read, and commit.
+/// Steps with concurrent writers: threads that read, change what they read, and commit.
 extension ObjectRun {
   static let accounts = "accounts"
   static let turns = "turns"
@@ -12,14 +12,16 @@ extension ObjectRun {
   static let accountCount = 4
   private static let roundCount = 6
 
-  /// Moves amounts between accounts, by writers of both kinds; every reader meanwhile finds the same sum and number of
-  /// rows. Each writer also adds rows, and removes some of them.
+  /// Moves amounts between accounts by writers of both kinds; every reader meanwhile finds the same sum and number of
+  /// rows.
+  ///
+  /// Each writer also adds rows, and removes some of them.
   func writeSideBySide() throws {
     endPinned()
     let faults = (backend as? ToyBackend)?.faults
     if isFaulty { try openAfterFault() }
     if var faults, let toy = backend as? ToyBackend {
-      // Failures are tested with one writer, not here.
+      // Another suite tests failures, with one writer.
       (faults.unknownOneIn, faults.failingOneIn, faults.tooOldOneIn) = (0, 0, 0)
       toy.faults = faults
     }
@@ -35,7 +37,7 @@ extension ObjectRun {
       for round in 0..<Self.roundCount { try work.transfer(thread, round, &random) }
     }
     try expect(threads.errorsAtEnd(), [], "what the writers threw")
-    // Counted as four steps, so that the threads get their share of a run, and not most of it.
+    // Four writes count as one step, so that the threads get their share of a run, and not most of it.
     counts[.concurrent] += Self.threadCount * Self.roundCount / 4
     if let problem = work.problem { throw ContractBroken(problem) }
     try database.read { tx in

@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Steps between transactions.
+/// The steps between transactions.
 extension ObjectRun {
   // MARK: - Reads that stay open
 
@@ -18,7 +18,7 @@ extension ObjectRun {
     pinned.append(Pinned(try PinnedReader(try database), state))
   }
 
-  /// Reads a snapshot that later commits have passed.
+  /// Reads a snapshot that later commits have superseded.
   func readPinned() throws {
     if pinned.isEmpty { try pinInstant() }
     let pin = pinned[random.below(pinned.count)]
@@ -50,7 +50,7 @@ extension ObjectRun {
 
   // MARK: - Closing, reopening, abandoning
 
-  /// Drops a collection; the next one of its name is another collection. Open reads still see the former one.
+  /// Drops a collection; the next one with its name is another collection. Open reads still see the former one.
   func dropCollection() throws {
     let pool = pools.all[random.below(pools.all.count)]
     note(.dropCollection, pool.name)
@@ -112,7 +112,7 @@ extension ObjectRun {
     try open()
   }
 
-  /// Leaves the database as the death of its process would, or continues in a copy made while it was open.
+  /// Leaves the database in the state after the death of its process, or continues in a copy made while it was open.
   func abandon() throws {
     note(.abandon)
     if random.oneIn(2) {
@@ -126,7 +126,7 @@ extension ObjectRun {
       let left = try leave()
       try site.abandon()
       if kind == .toy { ids = lastingIDs }
-      // A real process would leave nothing running; here the threads have to be ended.
+      // A process that really dies has no threads left; here the test has to end them.
       try left.close()
     }
     try open()
@@ -135,7 +135,7 @@ extension ObjectRun {
 
   // MARK: - Faults
 
-  /// Handles a write with unknown outcome: after reopening the database has all of it, or nothing.
+  /// Handles a write with unknown outcome: after reopening, the database has all of it, or none of it.
   func settle(_ error: DatabaseError, before: ModelState, after: ModelState) throws {
     faultCount += 1
     state = before
@@ -149,7 +149,7 @@ extension ObjectRun {
     state = found
   }
 
-  /// Handles an error that a fault may cause: nothing has changed.
+  /// Handles an error that a fault may cause: the content must not have changed.
   func recover(from error: DatabaseError) throws {
     faultCount += 1
     let expected: Set<DatabaseError.Code> = [.snapshotTooOld, .outcomeUnknown, .conflict]
@@ -160,7 +160,7 @@ extension ObjectRun {
 
   func openAfterFault() throws {
     do {
-      // A commit that can't be made durable is detected here at the latest, or at the close before.
+      // A commit that cannot be made durable is detected here at the latest, or at the close before.
       if isOpen { try leave().close() } else { ids = lastingIDs }
     } catch let error as DatabaseError where error.code == .outcomeUnknown {
       ids = lastingIDs
@@ -168,7 +168,7 @@ extension ObjectRun {
     try open()
   }
 
-  /// All rows, in the form of the model.
+  /// Returns all rows in the form of the model.
   private func content() throws -> ModelState {
     let faults = (backend as? ToyBackend)?.faults
     (backend as? ToyBackend)?.faults = ToyFaults()

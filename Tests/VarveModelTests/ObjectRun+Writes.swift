@@ -47,7 +47,7 @@ extension ObjectRun {
       try expect(try pool.remove(index, tx), state[pool.name][index] != nil)
       remove([index], pool)
     case .removeKeys:
-      // Some of them several times.
+      // The list may contain an index several times.
       let indexes = (0..<random.below(8)).map { _ in random.below(pool.count) }
       try expect(try pool.remove(indexes, tx), Set(indexes).count { state[pool.name][$0] != nil })
       remove(indexes, pool)
@@ -108,7 +108,7 @@ extension ObjectRun {
 
   // MARK: - Refused operations
 
-  /// Tries an invalid operation, which changes nothing, and after which the transaction continues.
+  /// Tries an invalid operation, which must change nothing, and after which the transaction continues.
   func refuse(_ tx: WriteTransaction) throws {
     struct Unencodable: Encodable {
       func encode(to encoder: any Encoder) throws { throw Stop() }

@@ -4,16 +4,16 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// One run of the model suite: a database over a storage, the model beside it, and steps drawn from a seed.
+/// A run of the model suite: a database over a storage, its model, and steps drawn from a seed.
 final class ObjectRun {
-  /// Thrown by a closure to be undone.
+  /// An error that a closure throws in order to be undone.
   struct Stop: Error {}
 
   /// A cursor that stays open during writes, and the rows that it must return.
   struct HeldScan {
     var cursor: RowCursor
     var rest: [(pool: KeyPool, index: Int, row: ModelRow)]
-    /// The depth of nested writes in which it was made.
+    /// The depth of the nested writes in which the cursor was made.
     var depth = 0
   }
 
@@ -35,14 +35,15 @@ final class ObjectRun {
   var site: StorageSite
   private var opened: Database?
   private var openedBackend: (any StorageBackend)?
-  /// The state that the current transaction sees, or else the committed one.
+  /// The state that the current transaction sees, or the committed one if there is none.
   var state = ModelState()
   /// The changes of the current transaction.
   var changes = ModelChanges()
-  /// All ids ever assigned, including those of undone transactions.
+  /// The identifiers that were ever assigned, including those of undone transactions.
   var ids: Set<UInt64> = []
-  /// The ids assigned before the last acknowledged commit: a restart of the toy storage, which loses commits that no
-  /// caller waited for, must not forget these.
+  /// The identifiers that were assigned before the last acknowledged commit.
+  ///
+  /// A restart of the toy storage, which loses commits that no caller waited for, must not forget these.
   var lastingIDs: Set<UInt64> = []
   var scans: [HeldScan] = []
   /// The current depth of nested writes.
@@ -77,7 +78,7 @@ final class ObjectRun {
   var backend: (any StorageBackend)? { openedBackend }
   var isOpen: Bool { opened != nil }
 
-  /// Whether a collection was ever created, including by an undone transaction.
+  /// Returns whether a collection was ever created, including by an undone transaction.
   func isMade(_ collection: String) throws -> Bool { try database.core.catalog.collection(collection) != nil }
 
   func note(_ kind: ModelStep, _ detail: String = "") {
@@ -100,8 +101,8 @@ final class ObjectRun {
     (backend as? ToyBackend)?.faults = ToyFaults()
     try compare()
     do { try closeAll() } catch let error as DatabaseError where isFaulty && error.code == .outcomeUnknown {
-      // A commit that no caller waits for, one of the catalog's, could not be made durable: the next open still has
-      // everything that was acknowledged.
+      // A commit that no caller waits for, one of the catalog's, could not be made durable: the next opening still
+      // finds everything that was acknowledged.
       faultCount += 1
     }
     try open()
@@ -128,7 +129,7 @@ final class ObjectRun {
 
   func open() throws {
     let backend = try site.open()
-    // Only late tickets and delays: the effects of other faults on opening are not tested by this suite.
+    // Only late tickets and delays are used: this suite does not test the effects of other faults on opening.
     let faults = (backend as? ToyBackend)?.faults
     if let faults, let toy = backend as? ToyBackend {
       toy.faults = ToyFaults()
@@ -178,7 +179,7 @@ final class ObjectRun {
     do {
       let isConcurrent = random.oneIn(5)
       let body: (WriteTransaction) throws -> Void = { [self] tx in
-        // A concurrent write may be run again.
+        // A concurrent write may be run again, so the model is reset here.
         state = before
         changes = ModelChanges()
         scans = []
@@ -214,7 +215,7 @@ final class ObjectRun {
       let kind = ModelStep.inWrites(&random)
       switch kind {
       case .nestedKept, .nestedThrown:
-        // At most four deep: further nested writes become reads.
+        // Nested writes are at most four deep: further ones become reads.
         if depth < 4 { try nest(kind, tx, depth) } else { try read(.contains, tx) }
       case .refusal: try refuse(tx)
       case _ where kind.rawValue >= ModelStep.contains.rawValue: try read(kind, tx)

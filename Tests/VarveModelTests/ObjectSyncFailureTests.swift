@@ -5,8 +5,8 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// A commit that can't be made durable: its call throws, readers never see it, no writer builds on it, and after
-/// reopening the database has complete transactions, the first ones.
+/// Tests of a commit that cannot be made durable: its call throws, readers never see it, no writer builds on it, and
+/// after reopening the database has complete transactions, the first ones.
 struct ObjectSyncFailureTests {
   private static let transactionCount = 12
 
@@ -53,7 +53,7 @@ struct ObjectSyncFailureTests {
     }
   }
 
-  /// The number of log syncs that the transactions cause.
+  /// Returns the number of log syncs that the transactions cause.
   private static func syncCount() throws -> Int {
     let disk = CrashFileSystem(seed: 3)
     let fileSystem = FaultInjectingFileSystem(disk)
@@ -86,7 +86,7 @@ struct ObjectSyncFailureTests {
         if code == nil { acknowledged += 1 }
       }
       let what: Comment = "sync \(skip) of \(syncCount) fails\(failsForEver ? " for ever" : "")"
-      // A sync may be one that no commit waits for; then all of them succeeded.
+      // The sync that fails may be one that no commit waits for; then all commits succeed.
       if let code {
         reached.insert(acknowledged)
         #expect(code == .outcomeUnknown, what)
@@ -99,7 +99,7 @@ struct ObjectSyncFailureTests {
       "failed syncs\(failsForEver ? " for ever" : ""): \(syncCount) runs, failures after \(reached.sorted()) commits")
   }
 
-  /// Checks that readers stay at their snapshot, and writers get the error.
+  /// Checks that readers stay at their snapshot, and that writers get the error.
   private static func checkStopped(_ database: Database, _ acknowledged: Int, _ what: Comment) throws {
     for _ in 0..<2 {
       #expect(try count(database) == acknowledged, what)
@@ -113,7 +113,7 @@ struct ObjectSyncFailureTests {
     }
   }
 
-  /// Checks the contents after the next opening, and after a power loss instead of a close.
+  /// Checks the content after the next opening, and after a power loss instead of a close.
   private static func checkReopened(
     _ disk: CrashFileSystem, _ fileSystem: FaultInjectingFileSystem, _ database: Database, _ acknowledged: Int,
     hasFailed: Bool, _ what: Comment
@@ -126,7 +126,7 @@ struct ObjectSyncFailureTests {
     try crashed.close()
 
     fileSystem.clear()
-    // With its log broken the engine may throw again.
+    // The engine's log is broken, so that the engine may throw again.
     _ = Contract.code { try database.close() }
     let (again, _) = try open(disk, seed: 4)
     let found = try count(again)
@@ -137,7 +137,7 @@ struct ObjectSyncFailureTests {
     try again.close()
   }
 
-  /// Nothing was written: this outcome is known, and does not stop other writers.
+  /// The failed commit was not written: this outcome is known, and does not stop other writers.
   @Test func `a commit that fails for lack of disk space has not happened, and the next one may succeed`() throws {
     let fileSystem = FaultInjectingFileSystem(MemoryFileSystem(), mapsFiles: false)
     let (database, _) = try Self.open(fileSystem)

@@ -4,7 +4,8 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// An operation that throws changes nothing, and its transaction continues, whichever read of the storage fails.
+/// Tests that an operation that throws changes nothing, and that its transaction can continue, whichever read of the
+/// storage fails.
 struct OperationFaultTests {
   private static let rowCount = 2_300
 
@@ -42,7 +43,7 @@ struct OperationFaultTests {
     return (database, backend)
   }
 
-  /// The state that a transaction shows, as text.
+  /// Returns the state that a transaction shows, as text.
   private static func content(_ tx: ReadTransaction) throws -> [String] {
     var rows = try tx.rows()
     var lines = try rows.compactMap { row in
@@ -82,7 +83,7 @@ struct OperationFaultTests {
         backend.failRead(after: failed)
         do {
           try operation.run(tx)
-          // The operation finished before the read that was to fail.
+          // The operation has finished before the read that was to fail.
           isDone = backend.isReadToFail
           backend.failRead(after: nil)
         } catch let error as DatabaseError where error.code == .snapshotTooOld {
@@ -91,7 +92,7 @@ struct OperationFaultTests {
           #expect(Self.changes(tx) == changesBefore, what)
         }
       }
-      // Each of the first reads, and a sample of the many that bulk removals make.
+      // The reads that fail are each of the first ones, and a sample of the many that bulk removals make.
       failed += failed < 12 ? 1 : 397
       guard failed < 5_000 else {
         Issue.record("\(operation.name) never ends")

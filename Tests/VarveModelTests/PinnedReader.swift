@@ -5,10 +5,9 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// A read that stays open on a separate thread and runs the closures that it is given, so that a test can write beside
-/// it.
+/// A read that stays open on a separate thread and runs closures, so that a test can write meanwhile.
 ///
-/// One closure at a time: `run` returns when it is done.
+/// It runs one closure at a time: `run` returns when the closure has returned.
 final class PinnedReader: @unchecked Sendable {
   // Sendable: mutable state is passed between threads by the semaphores.
   private let request = DispatchSemaphore(value: 0)

@@ -6,7 +6,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// A note, and the two formats that a program has had for it.
+/// A note; a program has had two formats for it.
 private struct RenamedNote: Codable, Identifiable, Hashable, Sendable {
   var id: Int
   var text: String
@@ -29,9 +29,10 @@ private struct NewNotes: StoreFormat {
   let unique = OneToOneIndex(\.text, name: "unique")
 }
 
-/// A power loss at any disk operation while a collection is renamed: by its format when the database is opened, and by
-/// a call. The collection exists by one of the two names, with everything that must be durable, and its indexes find
-/// it.
+/// Tests of a power loss at any disk operation while a collection is renamed: by its format when the database is
+/// opened, and by a call.
+///
+/// The collection exists by one of the two names, with everything that must be durable, and its indexes find it.
 ///
 /// Images are taken from the open that renames until the close.
 ///
@@ -81,7 +82,7 @@ struct RenameCrashTests {
     try database.close()
   }
 
-  /// The collections in an image before anything renames them: each name with its number of rows.
+  /// Returns the collections in an image before they are renamed: each name with its number of rows.
   private static func names(_ database: Database) throws -> [String: Int] {
     try database.core.read { tx in
       var found: [String: Int] = [:]
@@ -174,7 +175,7 @@ struct RenameCrashTests {
       "seed \(seed)")
     #expect(found["old", default: 0] > 0 && found["new", default: 0] > 0, "\(found)")
     if policy == .processKill {
-      // Everything acknowledged stays, so it never returns to a name that it has lost.
+      // Everything that was acknowledged is kept, so the collection never returns to a name that it has lost.
       #expect(order == ["old", "new"], "\(order)")
     }
   }

@@ -4,14 +4,14 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// The storages side by side, with random batches: every answer is the same.
+/// Tests that compare the storages, with random batches: every result must be the same.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter StorageModelTests
 struct StorageModelTests {
   private static let seeds = 1...UInt64(TestScale.count(6))
   private static let stepCount = TestScale.atMost(250)
 
-  /// One storage of the three, with snapshots taken at the same steps as those of the others.
+  /// One of the three storages, with snapshots that were taken at the same steps as those of the others.
   private struct Subject {
     let site: StorageSite
     var backend: any StorageBackend
@@ -129,7 +129,7 @@ struct StorageModelTests {
 
   // MARK: - Comparison
 
-  /// The outcome of a commit, without its version: the engine assigns one to each change of a batch.
+  /// Returns the outcome of a commit, without its version: the engine assigns one to each change of a batch.
   private static func commit(_ batch: StorageBatch, _ check: Check?, _ subject: Subject) throws -> String {
     do {
       let storageCheck = check.map { check in

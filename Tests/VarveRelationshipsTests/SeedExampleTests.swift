@@ -4,8 +4,10 @@ import Testing
 import Varve
 import VarveRelationships
 
-/// The examples of the document that relationships grew from: four of rows, two of files, and those of its other sections. They
-/// run with edges of all names counted, and with those of the same name.
+/// Tests of the examples of the document that relationships grew from: four of rows, two of files, and those of its
+/// other sections.
+///
+/// They run both with edges of all names counted, and with those of the same name.
 struct SeedExampleTests {
   private static let countings: [Relationships.Counting] = [.allNames, .sameName]
 
@@ -14,7 +16,7 @@ struct SeedExampleTests {
     var id: String
   }
 
-  /// Its avatar goes with it, and it is notified when that goes alone.
+  /// A player whose avatar is removed with it, and who is notified when the avatar is removed alone.
   struct Player: Persistable, RelationshipNode, Equatable {
     static let collection = "players"
     var id: String
@@ -105,7 +107,7 @@ struct SeedExampleTests {
           }
         }
       }
-      // One goes alone, and the others with the contact.
+      // One is removed alone, and the others with the contact.
       try database.write { tx in _ = try PhoneNumber.delete(2, in: tx) }
       #expect(try database.read { tx in try tx.count() } == 3)
       try database.write { tx in _ = try Contact.delete(1, in: tx) }

@@ -7,7 +7,7 @@ import VarveTaskQueue
 import VarveTasks
 import VarveTesting
 
-/// The example of YapTaskQueue, in this spelling.
+/// The example of YapTaskQueue, in the spelling of this module.
 struct MessageSendAction: TaskQueueAction {
   static let actionCollection = "message-actions"
   var key: String
@@ -27,7 +27,7 @@ struct MessageSendAction: TaskQueueAction {
   var sortKey: SortKey { SortKey(date) }
 }
 
-/// Rows that are tasks.
+/// Tests of rows that are tasks.
 struct BrokerTests {
   private final class Handler: TaskQueueActionHandler {
     let lines = Mutex<[String]>([])
@@ -98,7 +98,7 @@ struct BrokerTests {
     try await site.scheduler.start()
     await site.scheduler.waitUntilIdle()
     #expect(handler.take().filter { $0 != "message other" } == ["message first", "message second"])
-    // Queues of another name are another broker's.
+    // Queues with another name belong to another broker.
     #expect(try site.left() == ["foreign"])
     await site.scheduler.stop()
   }
@@ -248,6 +248,6 @@ struct BrokerTests {
 }
 
 extension Database {
-  /// The blocking form, for where the other is meant.
+  /// Calls the blocking form of `write`, in contexts in which that name means the asynchronous form.
   fileprivate func writeHere(_ body: (WriteTransaction) throws -> Void) throws { try write(body) }
 }

@@ -7,7 +7,7 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// Copies of a database, whose tasks another one runs, and clocks that were set back.
+/// Tests of copies of a database whose tasks another process runs, and of clocks that were set back.
 struct CopyTests {
   private let directory: TemporaryDirectory
 
@@ -54,7 +54,7 @@ struct CopyTests {
     #expect(try second.read { tx in try tx.areTasksHeld })
     #expect(try second.read { tx in try tx.taskCount(in: "default", .ready) } == 2)
 
-    // A release that is undone releases nothing.
+    // A release that is rolled back releases no tasks.
     struct Undo: Error {}
     #expect(throws: Undo.self) {
       try second.write { tx in
@@ -63,7 +63,7 @@ struct CopyTests {
       }
     }
     try second.write { tx in
-      // What the transaction has of tasks is there before the savepoint.
+      // The enqueue makes the transaction create its task state before the savepoint.
       try tx.enqueue(Note("third"))
       #expect(throws: Undo.self) {
         try tx.savepoint {
@@ -75,7 +75,7 @@ struct CopyTests {
     await second.scheduler.waitUntilIdle()
     #expect(second.lines.take().isEmpty)
 
-    // It is held also after the next start.
+    // The tasks are held after the next start, too.
     let clock = second.clock
     try await close(second)
     second = try open(copy, clock)

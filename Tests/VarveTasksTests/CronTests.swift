@@ -3,7 +3,7 @@ import Testing
 
 @testable import VarveTasks
 
-/// Times of cron expressions, over changes of clocks.
+/// Tests of the times of cron expressions, including changes of clocks.
 struct CronTests {
   private static func zone(_ name: String) throws -> TimeZone { try #require(TimeZone(identifier: name)) }
 
@@ -46,7 +46,7 @@ struct CronTests {
 
   @Test func `Lord Howe moves by half an hour`() throws {
     let zone = try Self.zone("Australia/Lord_Howe")
-    // 4 October 2026 at 2:00 the clocks go to 2:30.
+    // On 4 October 2026, the clocks change from 2:00 to 2:30.
     #expect(
       try Self.times("15 2 * * *", zone, from: "2026-10-03T00:00:00Z", to: "2026-10-05T00:00:00Z")
         == ["2026-10-03T15:30:00Z", "2026-10-04T15:15:00Z"])
@@ -56,7 +56,7 @@ struct CronTests {
   }
 
   @Test func `a zone without midnight on a day has the time at the end of the gap`() throws {
-    // In Beirut the clocks go from 0:00 to 1:00.
+    // In Beirut, the clocks change from 0:00 to 1:00.
     let zone = try Self.zone("Asia/Beirut")
     #expect(
       try Self.times("0 0 * * *", zone, from: "2026-03-28T12:00:00Z", to: "2026-03-30T12:00:00Z")
@@ -68,7 +68,7 @@ struct CronTests {
     #expect(
       try Self.times("5/20 10-11 1 JAN *", zone, from: "2026-01-01T00:00:00Z", to: "2026-12-31T00:00:00Z")
         == ["10:05", "10:25", "10:45", "11:05", "11:25", "11:45"].map { "2026-01-01T\($0):00Z" })
-    // 13 February 2026 is a Friday: the 13th, or a Friday.
+    // 13 February 2026 is a Friday; the expression matches a 13th, or a Friday.
     #expect(
       try Self.times("0 12 13 FEB FRI", zone, from: "2026-02-01T00:00:00Z", to: "2026-03-01T00:00:00Z")
         == ["06", "13", "20", "27"].map { "2026-02-\($0)T12:00:00Z" })

@@ -6,7 +6,7 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// Tasks that wait for others.
+/// Tests of tasks that wait for others.
 struct DependencyTests {
   private static func after(_ parents: [TaskID], _ rule: ParentFailure = .stayBlocked) -> TaskOptions {
     var options = TaskOptions()
@@ -15,7 +15,7 @@ struct DependencyTests {
     return options
   }
 
-  /// Runs notes; those that begin with "bad" are dead at once.
+  /// Returns a fixture that runs notes; those that begin with "bad" are dead at once.
   private static func fixture(workers: Int = 4) async throws -> TaskFixture {
     let fixture = try TaskFixture(workers: workers)
     try fixture.handle { note, _ in note.text.hasPrefix("bad") ? .discard("bad") : .done }
@@ -78,7 +78,7 @@ struct DependencyTests {
     #expect(Set(fixture.lines.take()) == ["bad", "anyway", "runs"])
     #expect(try fixture.state(stays) == .blocked && fixture.state(cancelled) == .cancelled)
     #expect(try fixture.state(grandchild) == nil)
-    // 24: the dead one is deleted: one that is gone counts as done.
+    // 24: the dead parent is deleted: a parent that is gone counts as done.
     #expect(try fixture.write { tx in try tx.delete(.dead("default")) } == 1)
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["stays"])
@@ -100,7 +100,7 @@ struct DependencyTests {
         let parent = try tx.enqueue(Note("parent \(queue)"), TaskOptions(queue: QueueName(queue))).id
         var options = Self.after([parent])
         options.queue = QueueName(queue)
-        // It comes before what is in line when it is ready.
+        // The child precedes the tasks that are in line when it becomes ready.
         options.priority = 0
         try tx.enqueue(Note("child \(queue)"), options)
         try tx.enqueue(Note("other \(queue)"), TaskOptions(queue: QueueName(queue)))
@@ -144,7 +144,7 @@ struct DependencyTests {
     let fixture = try await Self.fixture()
     try await fixture.scheduler.start()
     let parent = try fixture.enqueue("parent") { $0.start = .parked() }
-    // The transaction stands at a commit before the parent's end.
+    // The transaction reads at a commit before the parent's end.
     let (stands, mayGo) = (AsyncFlag(), Flag())
     let done = AsyncFlag()
     Thread.detachNewThread {
@@ -158,7 +158,7 @@ struct DependencyTests {
     }
     await stands.wait()
     _ = try await fixture.database.commitAside { parts in
-      // What the scheduler does with the parent, had it been running.
+      // The scheduler would make this change to the parent if it had been running.
       let parts = try TaskParts(parts)
       guard let record = try parts.record(parent) else { return }
       var counts = TaskCounts()
@@ -187,7 +187,7 @@ struct DependencyTests {
     #expect(Set(fixture.lines.take()).count == count + 1)
     try Self.leavesNothing(fixture)
     await fixture.scheduler.stop()
-    // The parent ends in a transaction while nothing runs tasks.
+    // The parent ends in a transaction while no scheduler runs.
     let parent = try fixture.enqueue("other") { $0.start = .parked() }
     try fixture.write { tx in
       for number in 0..<count { try tx.enqueue(Note("\(number)"), Self.after([parent])) }
@@ -300,7 +300,7 @@ struct DependencyTests {
     }
     await fixture.scheduler.waitUntilIdle()
     #expect(try fixture.state(child) == .blocked && fixture.lines.take().isEmpty)
-    // It is kept while others stay blocked by it, and deleting it lets them run.
+    // The parent is kept while other tasks stay blocked by it, and deleting it lets them run.
     #expect(try fixture.state(parent) == .cancelled)
     #expect(try fixture.write { tx in try tx.delete(.id(parent)) } == 1)
     await fixture.scheduler.waitUntilIdle()
@@ -399,7 +399,7 @@ struct DependencyTests {
         try tx.enqueue(Note("late"), options)
       }
     }
-    // One without any runs at once.
+    // A group without tasks runs at once.
     try fixture.write { tx in try tx.enqueueGroup(Note("empty")) { _ in } }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["empty"])

@@ -5,7 +5,8 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// What is received and kept of tasks: events, results, what runs around handlers, and queries.
+/// Tests of the information about tasks that is delivered and kept: events, results, middleware around handlers, and
+/// queries.
 struct EventTests {
   @Test func `events come in the order of what happened, and those that a person may ask about are kept`() async throws
   {
@@ -184,7 +185,7 @@ struct EventTests {
       done.set()
     }
     await stands.wait()
-    // A commit beside the writer that adds to the line.
+    // A commit concurrent with the writer adds to the line.
     try await fixture.database.commitAside { parts in
       let parts = try TaskParts(parts)
       let position = TaskPosition(.line, queue: 1, priority: 0, sortKey: [], stamp: 1, ordinal: 1 << 31)

@@ -2,14 +2,14 @@ import Synchronization
 
 @testable import VarveTasks
 
-/// Something that becomes true.
+/// A flag that can be set.
 final class Flag: Sendable {
   private let value = Atomic(false)
   var isSet: Bool { value.load(ordering: .acquiring) }
   func set() { value.store(true, ordering: .releasing) }
 }
 
-/// Something that becomes true, and can be waited for.
+/// A flag that can be set and waited for.
 final class AsyncFlag: Sendable {
   private struct State {
     var isSet = false
@@ -39,9 +39,9 @@ final class AsyncFlag: Sendable {
 }
 
 extension TaskFixture {
-  /// Returns when something is so that other threads bring about.
+  /// Waits until a condition holds that other threads bring about.
   func poll(_ condition: () throws -> Bool) async {
-    // A suite's limit of time cancels the test.
+    // The suite's time limit cancels the test.
     while (try? condition()) != true, !Task.isCancelled { await Task.yield() }
   }
 }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import VarveTasks
 
-/// What the disk has of a task.
+/// Tests of the bytes of a task on disk.
 struct FormatTests {
   private static func record(_ random: inout SeededRandom) -> TaskRecord {
     var position = TaskPosition(

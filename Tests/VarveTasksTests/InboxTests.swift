@@ -6,7 +6,7 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// Commands of other processes, as files.
+/// Tests of commands of other processes, which are files.
 struct InboxTests {
   struct Letter: Persistable, Hashable {
     static let collection = "letters"
@@ -67,7 +67,7 @@ struct InboxTests {
     try inbox.send { $0.resume("mail") }
     await fixture.poll { fixture.lines.count == 1 }
     #expect(fixture.lines.take() == ["sent"])
-    // No note of a file is left.
+    // No record of a file is left.
     await fixture.poll { try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x49])) } == 0 }
     try await close(fixture)
     fixture = try self.fixture()
@@ -82,7 +82,7 @@ struct InboxTests {
     try inbox.send { try $0.enqueue(Note("once")) }
     let name = try #require(files(inbox.directory).first)
     let file = try Data(contentsOf: URL(fileURLWithPath: inbox.directory + "/" + name))
-    // The note of a file that was applied, and not removed.
+    // The record of a file that was applied, and not removed.
     let key = ConfigKeys.inbox(try InboxFile(Array(file)).id)
     try fixture.write { tx in try tx.tasks.config.put(key, [0, 0, 0, 0, 0, 0, 0, 0]) }
     try await fixture.scheduler.start()
@@ -118,7 +118,7 @@ struct InboxTests {
       bytes[random.below(bytes.count)] ^= UInt8(1 + random.below(255))
       do { _ = try InboxFile(bytes) } catch { refused += 1 }
     }
-    // A flip of the id alone goes unseen here: the name has it, too.
+    // A flip within the identifier alone is not detected here, because the name contains it too.
     #expect(refused > 300)
     try await fixture.scheduler.start()
     await fixture.poll { files(inbox.directory) == ["refused"] && fixture.lines.count == 1 }

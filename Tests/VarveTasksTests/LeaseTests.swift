@@ -7,7 +7,7 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// Handlers that say from time to time that they still hold what they work for.
+/// Tests of handlers that confirm from time to time that they still hold their lease.
 struct LeaseTests {
   private func fixture(
     _ lease: Duration, _ body: @escaping @Sendable (Note, TaskContext) async throws -> TaskOutcome
@@ -35,7 +35,7 @@ struct LeaseTests {
     try await fixture.scheduler.start()
     let id = try fixture.enqueue("silent")
     await begun.wait()
-    // A machine that sleeps ends no lease.
+    // The sleep of a machine ends no lease.
     fixture.clock.suspend(for: .seconds(1_000))
     fixture.clock.advance(by: .seconds(29))
     #expect(try fixture.state(id) == .running)
@@ -73,7 +73,7 @@ struct LeaseTests {
         break
       }
       fixture.clock.advance(by: .seconds(25))
-      // What was due is done.
+      // All due work is done.
       let dispatcher = fixture.scheduler.dispatcher
       await fixture.poll {
         let isDue = dispatcher.nextDeadline.map { $0 <= fixture.clock.continuousNow } ?? false

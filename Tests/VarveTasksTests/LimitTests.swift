@@ -6,9 +6,9 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// How many tasks run at once, and how often they begin.
+/// Tests of how many tasks run at once, and of how often they begin.
 struct LimitTests {
-  /// How many run, at once and at most, by a key.
+  /// The present and the greatest number of running tasks, by a key.
   private final class Gauge: Sendable {
     private let counts = Mutex<[String: (now: Int, most: Int)]>([:])
     func add(_ number: Int, _ key: String) {

@@ -7,9 +7,9 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// What a scheduler does after the death of a process, and at its own end.
+/// Tests of a scheduler after the death of a process, and at its own end.
 struct RecoveryTests {
-  /// Ends a scheduler as the death of its process does: nothing of it is in memory any more.
+  /// Ends a scheduler as the death of its process does: none of its state is left in memory.
   private static func kill(_ fixture: TaskFixture) { fixture.scheduler.dispatcher.detach() }
 
   @Test func `20 a task that runs while processes die is dead after so many, and runs alone`() async throws {
@@ -28,7 +28,7 @@ struct RecoveryTests {
       try await fixture.scheduler.start()
       await begun.wait()
       let running = try [id, innocent].filter { try fixture.state($0) == .running }
-      // At first both ran; those that a process has died with run one at a time.
+      // At first both tasks ran; tasks that were running when a process died run one at a time.
       #expect(running.count == (round == 1 ? 2 : 1), "round \(round)")
       Self.kill(fixture)
       fixture = try TaskFixture(first.database, workers: 4, clock: first.clock, lines: first.lines)
@@ -211,7 +211,7 @@ struct RecoveryTests {
     for number in 0..<100 { try fixture.enqueue("\(number)") }
     let (held, gate) = (AsyncFlag(), DispatchSemaphore(value: 0))
     let ended = AsyncFlag()
-    // On a thread of its own: those of Swift tasks are few.
+    // The write runs on a separate thread, because the threads of Swift tasks are few.
     Thread.detachNewThread {
       try? fixture.write { tx in
         try tx.set(1, key: 1, in: "rows")
@@ -250,7 +250,7 @@ struct RecoveryTests {
       await held.wait()
       try await fixture.scheduler.start()
       await fixture.scheduler.waitUntilIdle()
-      // Nothing passes the head of a serial queue.
+      // No task passes the head of a serial queue.
       #expect(fixture.lines.take() == (isSerial ? [] : ["1", "2"]))
       gate.signal()
       await ended.wait()
@@ -305,7 +305,7 @@ struct RecoveryTests {
       }
     }
     try await fixture.scheduler.start()
-    // In each time those that are due, in the order in which they were enqueued, and no others.
+    // Each time, the due tasks run in the order in which they were enqueued, and no others.
     for round in 0..<6 {
       await fixture.scheduler.advance(fixture.clock, by: .seconds(1_000))
       let found = fixture.lines.take().compactMap { Int($0) }
@@ -321,7 +321,7 @@ struct RecoveryTests {
     try fixture.handle()
     try fixture.enqueue("date") { $0.start = .at(fixture.clock.wallNow + 3_600) }
     try fixture.enqueue("delay") { $0.start = .after(.seconds(100)) }
-    // The machine starts again with a clock that is ten years back.
+    // The machine starts again with a clock that was set back by ten years.
     let clock = ManualSchedulerClock(wall: fixture.clock.wallNow - 315_360_000)
     let again = try TaskFixture(fixture.database, clock: clock, lines: fixture.lines)
     try again.handle()
@@ -342,7 +342,7 @@ struct RecoveryTests {
     let (many, queues) = (TestScale.count(10_000), TestScale.count(1_000))
     let fixture = try TaskFixture(workers: 1)
     try fixture.handle()
-    // Handlers are known to be short from the first one on: then more are claimed than run.
+    // From the first one on, handlers are known to be short: then more tasks are claimed than run.
     try await fixture.scheduler.start()
     try fixture.enqueue("first")
     await fixture.scheduler.waitUntilIdle()
@@ -378,7 +378,7 @@ struct RecoveryTests {
     await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
     let dispatcher = fixture.scheduler.dispatcher
     #expect(dispatcher.state.withLock { $0.lines.count + $0.ringCount + $0.running.count + $0.claimed.count } == 0)
-    // Tokens of the last ones had not come back when their lines went.
+    // The tokens of the last queues had not been refilled when their lines were removed.
     #expect(dispatcher.state.withLock { $0.families.count } < queues / 4)
     #expect(dispatcher.nextDeadline == nil)
     await fixture.scheduler.stop()

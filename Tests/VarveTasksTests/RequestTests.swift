@@ -8,7 +8,8 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// Changes of many tasks beside transactions, and what happens between a commit of the scheduler and its being known.
+/// Tests of changes of many tasks concurrent with transactions, and of the time between a commit of the scheduler and
+/// its notification.
 struct RequestTests {
   @Test func `tasks are cancelled, woken, revived and deleted by the scheduler, also while they run`() async throws {
     let fixture = try TaskFixture(workers: 4)
@@ -72,7 +73,7 @@ struct RequestTests {
         try fixture.enqueue("x") { $0.priority = 128 }
         enqueued += 1
       }
-      // A conflict is allowed: the task has moved.
+      // A conflict is allowed, because the task has moved.
       try? fixture.write { tx in
         for task in try tx.tasks(.state(.ready), limit: 3) { try tx.edit(task.id, priority: UInt8(130 + round % 3)) }
       }
@@ -99,7 +100,7 @@ struct RequestTests {
     await fixture.scheduler.waitUntilIdle()
     let record = try #require(try fixture.read { tx in try tx.tasks.parts.record(id) })
     let dispatcher = fixture.scheduler.dispatcher
-    // As between the commit and its being known: no other is begun.
+    // Simulates the time between the commit and its notification: no other task is begun.
     dispatcher.state.withLock { ($0.isCommitting, $0.isPumping) = (true, true) }
     try fixture.write { tx in try tx.edit(id, priority: 7) }
     var late = AsideDelta()
@@ -149,7 +150,7 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
-  /// One change of a writer. Returns the task that it has enqueued.
+  /// Makes one change as a writer does. Returns the task that it has enqueued, or `nil` if none.
   private static func change(_ tx: WriteTransaction, _ kind: Int, _ number: Int, _ queue: Int, _ chosen: TaskID?) throws
     -> TaskID?
   {
@@ -209,7 +210,7 @@ struct RequestTests {
         }
       }
     }
-    // What was parked is woken until nothing is left but what is dead.
+    // Parked tasks are woken until only settled tasks are left.
     while try fixture.read({ tx in try tx.tasks(.all).contains { !$0.progress.state.isSettled } }) {
       _ = try await fixture.scheduler.signal("go")
       await fixture.scheduler.waitUntilIdle()
@@ -241,7 +242,7 @@ struct RequestTests {
     try await fixture.scheduler.start()
     let id = try fixture.write { tx in try tx.enqueue(Note("a")).id }
     await fixture.poll { fixture.lines.count == 1 }
-    // On a thread of its own: the handler may need the one that is here.
+    // The write runs on a separate thread, because the handler may need the present one.
     let committed = AsyncFlag()
     let outcome = Mutex<Result<Void, any Error>?>(nil)
     Thread.detachNewThread {
@@ -312,7 +313,7 @@ struct RequestTests {
     }
     flag.set()
     await fixture.scheduler.waitUntilIdle()
-    // A time that has passed: nothing is begun, and nothing is left waiting.
+    // With a time that has passed, no task is begun, and none is left waiting.
     for _ in 0..<100 {
       await fixture.scheduler.stop()
       try await fixture.scheduler.run(until: .zero)

@@ -5,9 +5,9 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// Tasks that come at times.
+/// Tests of tasks that are enqueued at times of a schedule.
 @Suite(.timeLimit(.minutes(5))) struct ScheduleTests {
-  /// Notes of slots have the time and whether it is late.
+  /// Registers a schedule whose notes contain the time and whether it is late.
   private static func register(
     _ fixture: TaskFixture, _ expression: String = "*/10 * * * *", _ rules: ScheduleRules = ScheduleRules()
   ) throws {
@@ -59,19 +59,19 @@ import VarveTesting
     try Self.register(fixture)
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
-    // 0:25, two were missed.
+    // At 0:25, two times were missed.
     fixture = try await Self.restart(fixture, after: .seconds(1_500), ScheduleRules(missed: .latest))
     #expect(fixture.lines.take() == ["0:20 late"])
-    // 0:55, three were missed.
+    // At 0:55, three times were missed.
     fixture = try await Self.restart(fixture, after: .seconds(1_800), ScheduleRules(missed: .all(max: 2)))
     #expect(fixture.lines.take() == ["0:40 late", "0:50 late"])
-    // 1:25.
+    // At 1:25.
     fixture = try await Self.restart(fixture, after: .seconds(1_800), ScheduleRules(missed: .skip))
     #expect(fixture.lines.take().isEmpty)
     let events = try fixture.read { tx in try tx.taskEvents() }
     #expect(events.map(\.event.kind) == [.slotMissed, .slotMissed, .slotMissed])
     #expect(events.last?.event.detail == "3 times of the schedule were left out")
-    // 1:55, and only what is at most 10 minutes old.
+    // At 1:55, where only times that are at most 10 minutes old are enqueued.
     let rules = ScheduleRules(missed: .all(max: 10), grace: .seconds(600))
     fixture = try await Self.restart(fixture, after: .seconds(1_800), rules)
     #expect(fixture.lines.take() == ["1:50 late"])

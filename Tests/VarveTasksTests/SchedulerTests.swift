@@ -6,7 +6,7 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// What a scheduler does with tasks.
+/// Tests of the work of a scheduler.
 struct SchedulerTests {
   @Test func `1 and 9 a task that was enqueued runs after the commit, and is gone when it is done`() async throws {
     let fixture = try TaskFixture()
@@ -83,7 +83,7 @@ struct SchedulerTests {
     #expect(fixture.lines.take() == [])
     await fixture.scheduler.advance(fixture.clock, by: .milliseconds(1))
     #expect(fixture.lines.take() == ["at"])
-    // A delay does not follow the clock of the wall.
+    // A delay does not depend on the wall clock.
     fixture.clock.setWall(fixture.clock.wallNow - 100_000)
     await fixture.scheduler.advance(fixture.clock, by: .seconds(30))
     #expect(fixture.lines.take() == ["after"])
@@ -121,13 +121,13 @@ struct SchedulerTests {
     try fixture.enqueue("fails")
     try fixture.enqueue("other")
     await fixture.scheduler.runUntilIdle()
-    // One that sorts before it comes after it all the same.
+    // A task that sorts before the waiting one still comes after it.
     try fixture.enqueue("before") { $0.priority = 0 }
     await fixture.scheduler.runUntilIdle()
     #expect(fixture.lines.take() == ["fails"])
     await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
     #expect(fixture.lines.take() == ["fails"])
-    // Its position survives a restart.
+    // The task's position survives a restart.
     await fixture.scheduler.stop()
     let again = try TaskFixture(
       fixture.database, rules: [.all: QueueRules(order: .serial())], workers: 8, clock: fixture.clock,
@@ -310,7 +310,7 @@ struct SchedulerTests {
         }
       } catch is Broken {}
       try await context.complete { tx in try tx.set(1, key: note.text, in: "effects") }
-      // A second time there is nothing left to complete.
+      // After the first call, there is nothing left to complete.
       await #expect(throws: TaskError.self) { try await context.complete { _ in } }
       throw Broken()
     }

@@ -3,9 +3,9 @@ import Testing
 
 @testable import VarveTasks
 
-/// The state machine of a task, as a value.
+/// Tests of the state machine of a task, as a value.
 struct StateTests {
-  /// A task in a state, in its first attempt where it runs.
+  /// Returns a task in a state; if it is running, in its first attempt.
   private static func task(_ state: TaskState, isCancelling: Bool = false) -> TaskProgress {
     var progress = TaskProgress(state)
     if state == .running {
@@ -24,7 +24,8 @@ struct StateTests {
     var testDescription: String { "\(number)" }
   }
 
-  /// Those of the specification; 1 to 4 begin a task, 24 to 26 end the row, and are no changes of this value.
+  /// The transitions of the specification. Numbers 1 to 4 begin a task, and 24 to 26 end its row, so these are no
+  /// changes of this value.
   static let transitions: [Transition] = [
     Transition(number: 5, change: .due, from: [.scheduled, .retryWait], to: .ready),
     Transition(number: 6, change: .parentsDone(isDue: true), from: [.blocked], to: .ready),

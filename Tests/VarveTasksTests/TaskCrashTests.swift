@@ -9,11 +9,12 @@ import VarveTesting
 @testable import Varve
 @testable import VarveTasks
 
-/// The power goes, or the process dies, at any operation of the disk while tasks are enqueued, claimed and settled beside the
-/// writer.
+/// Tests of a power loss, or the death of the process, at any operation of the disk while tasks are enqueued, claimed
+/// and settled concurrently with the writer.
 ///
-/// Each transaction writes an order and enqueues its task, whose effect is counted by `complete`. On each image a scheduler runs
-/// what is there: then every order has been counted exactly once, and nothing of any task is left.
+/// Each transaction writes an order and enqueues its task, whose effect is counted by `complete`. On each image, a
+/// scheduler runs the tasks that are there: then every order has been counted exactly once, and no state of any task
+/// is left.
 ///
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter TaskCrashTests
 struct TaskCrashTests {
@@ -23,14 +24,15 @@ struct TaskCrashTests {
 
   private struct Point: Sendable {
     let crash: CrashPoint
-    /// How many orders were acknowledged: for the death of the process, and for a loss of power.
+    /// The number of orders that were acknowledged such that they survive the death of the process; below, a loss of
+    /// power.
     let process: Int
     let power: Int
-    /// The time of day.
+    /// The wall-clock time.
     let wall: Date
   }
 
-  /// What a schedule enqueues each minute.
+  /// The task that a schedule enqueues each minute.
   private struct Slot: TaskPayload {
     static let kind = "slot"
     var minute: Int
@@ -53,7 +55,7 @@ struct TaskCrashTests {
       })
   }
 
-  /// Counts the order of each note; some fail first, or are put off.
+  /// Returns a scheduler whose handler counts the order of each note; some fail first, or are postponed.
   private static func scheduler(_ database: Database, _ clock: ManualSchedulerClock = ManualSchedulerClock()) throws
     -> TaskFixture
   {
@@ -119,7 +121,7 @@ struct TaskCrashTests {
     return (points.withLock { $0 }, count)
   }
 
-  /// Some depend on the order before, some share a limit key, and some are unique.
+  /// Enqueues an order. Some depend on the previous order, some share a limit key, and some are unique.
   private static func order(
     _ number: Int, after last: TaskID?, in database: Database, _ durability: StorageDurability
   ) throws -> TaskID {
@@ -201,7 +203,7 @@ struct TaskCrashTests {
     let disk = point.crash.image(seed: seed, policy: policy)
     let database = try open(disk, seed: seed)
     let clock = ManualSchedulerClock()
-    // The time of day continues, or begins again: nothing waits longer than its delay, and no slot comes twice.
+    // The wall clock continues, or begins again: no task waits longer than its delay, and no slot is enqueued twice.
     let continues = !seed.isMultiple(of: 2)
     if continues { clock.setWall(point.wall) }
     let fixture = try scheduler(database, clock)
@@ -209,7 +211,7 @@ struct TaskCrashTests {
     try await fixture.scheduler.start()
     for _ in 0..<12 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
     try check(database, atLeast: policy == .processKill ? point.process : point.power)
-    // Ids are not given again, and tasks run on.
+    // Identifiers must not be reused, and tasks continue to run.
     _ = try order(1_000, after: nil, in: database, .process)
     for _ in 0..<3 { await fixture.scheduler.advance(fixture.clock, by: .seconds(10)) }
     await fixture.scheduler.stop()

@@ -6,7 +6,7 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// A task that a test gives a text.
+/// A task with a text that a test chooses.
 struct Note: TaskPayload, Hashable {
   static let kind = "note"
   var text: String
@@ -14,7 +14,7 @@ struct Note: TaskPayload, Hashable {
   init(_ text: String) { self.text = text }
 }
 
-/// A database, a scheduler by a clock that stands still, and what its handlers did.
+/// A database, a scheduler with a clock that advances only on request, and a record of what its handlers did.
 final class TaskFixture: Sendable {
   let database: Database
   let clock: ManualSchedulerClock
@@ -44,13 +44,13 @@ final class TaskFixture: Sendable {
     configuration.workers = workers
     configuration.queues = rules
     configuration.maxCrashes = maxCrashes
-    // Tests that let tasks die would fill the log.
+    // Tests in which tasks die would fill the log.
     var logger = Logger(label: "varve.tasks")
     logger.logLevel = .critical
     scheduler = try TaskScheduler(self.database, configuration: configuration, clock: clock, logger: logger)
   }
 
-  /// Runs notes: each adds its text, and ends as `outcome` says.
+  /// Registers a handler that runs notes: each adds its text to the record, and ends with the result of `outcome`.
   func handle(
     _ outcome: @escaping @Sendable (Note, TaskContext) async throws -> TaskOutcome = { _, _ in .done }
   ) throws {
@@ -63,7 +63,7 @@ final class TaskFixture: Sendable {
     }
   }
 
-  /// The blocking forms, for where the others are meant.
+  /// Calls the blocking forms, in contexts in which these names mean the asynchronous forms.
   @discardableResult
   func write<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result { try database.write(body) }
   func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try database.read(body) }

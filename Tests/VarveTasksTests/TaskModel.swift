@@ -1,11 +1,11 @@
 import VarveTasks
 
-/// Tasks as a dictionary, and what a scheduler does with them by definition: whenever a task of a queue may run it runs, until
-/// none may.
+/// A model of tasks as a dictionary, and of a scheduler by definition: whenever a task of a queue may run, it runs,
+/// until none may.
 struct TaskModel {
   struct Task: Hashable {
     let number: Int
-    /// The number that its handler is given: another one after it was replaced.
+    /// The number that the task's handler receives, which differs after the task was replaced.
     var text: Int
     /// The queue, and the limit key after a "#".
     let queue: String
@@ -15,19 +15,19 @@ struct TaskModel {
     var attempt = 0
     var failures = 0
     var snoozes = 0
-    /// In milliseconds.
+    /// The time at which the task is due, in milliseconds.
     var due = 0
     var maxAttempts: Int
-    /// Whether it is the head of a serial queue, which it has kept.
+    /// Whether the task is the head of a serial queue, which it has kept.
     var isFront = false
     var isKept = false
-    /// Tasks that it waits for.
+    /// The tasks that this one waits for.
     var parents: Set<Int> = []
     var rule = ParentFailure.stayBlocked
     var key: String?
   }
 
-  /// How a task ends in an attempt: the same in the model and in the handler.
+  /// The way in which a task ends in an attempt: the same in the model and in the handler.
   enum End: Int, CaseIterable { case done, fail, again, park, snooze, discard }
 
   static func end(_ number: Int, attempt: Int, failures: Int, snoozes: Int) -> End {
@@ -43,17 +43,18 @@ struct TaskModel {
   private(set) var now = 0
   /// The last task that was committed.
   var committed = 0
-  /// What ran, by queue.
+  /// The numbers of the tasks that ran, by queue.
   private(set) var log: [String: [Int]] = [:]
   private(set) var runs = 0
-  /// Where the tasks of a queue run one after the other; whether a dead one blocks it.
+  /// The name of the queue. The functions below return whether its tasks run one after the other, and whether a dead
+  /// one blocks it.
   static func base(_ queue: String) -> String { String(queue.split(separator: "#")[0]) }
   static func isSerial(_ queue: String) -> Bool { queue.hasPrefix("s") }
   static func blocksOnDead(_ queue: String) -> Bool { queue.hasPrefix("s-block") }
 
   mutating func add(_ task: Task) { tasks[task.number] = task }
 
-  /// One that its own transaction cancels leaves nothing.
+  /// Cancels a task. One that its own transaction cancels is removed.
   mutating func cancel(_ number: Int) -> Int {
     guard let task = tasks[number], task.state.isWaiting else { return 0 }
     if number > committed, !blocks(number) {
@@ -75,7 +76,7 @@ struct TaskModel {
 
   mutating func revive(_ number: Int) -> Int {
     guard var task = tasks[number], task.state == .dead || task.state == .cancelled else { return 0 }
-    // Only the dead head that blocks its queue still stands there.
+    // Only a dead head that blocks its queue is still at its head.
     if task.state == .cancelled || !Self.blocksOnDead(task.queue) { task.isFront = false }
     task.state = .ready
     if task.maxAttempts > 0 { task.maxAttempts = max(task.maxAttempts, task.attempt + 1) }
@@ -89,10 +90,10 @@ struct TaskModel {
     return 1
   }
 
-  /// The task that has a key, and has not ended.
+  /// Returns the task that has a key and has not ended.
   func live(_ key: String) -> Int? { tasks.values.first { $0.key == key && !$0.state.isSettled }?.number }
 
-  /// Whether a revival would give a key to two.
+  /// Returns whether a revival would give the same key to two tasks.
   func isTaken(_ number: Int) -> Bool {
     guard let task = tasks[number], let key = task.key, task.state == .dead || task.state == .cancelled else {
       return false
@@ -102,12 +103,12 @@ struct TaskModel {
 
   mutating func replace(_ number: Int, _ text: Int) { tasks[number]?.text = text }
 
-  /// Whether others stay blocked where a task fails: then it is kept.
+  /// Returns whether other tasks stay blocked if a task fails: then it is kept.
   private func blocks(_ number: Int) -> Bool {
     tasks.values.contains { $0.state == .blocked && $0.parents.contains(number) && $0.rule == .stayBlocked }
   }
 
-  /// Those that depend on a task receive that it has ended.
+  /// Updates the tasks that depend on a task which has ended.
   private mutating func settle(_ number: Int, _ state: TaskState) {
     for child in tasks.values.filter({ $0.parents.contains(number) }).map(\.number).sorted() {
       guard var task = tasks[child], task.state == .blocked else { continue }
@@ -115,7 +116,7 @@ struct TaskModel {
       if state != .done, task.rule == .cancel {
         task.parents = []
         if child > committed, !blocks(child) {
-          // Its own transaction cancels it: see `cancel`.
+          // The task's own transaction cancels it: see `cancel`.
           tasks[child] = nil
           settle(child, .cancelled)
         } else {
@@ -129,7 +130,7 @@ struct TaskModel {
     }
   }
 
-  /// Parents that had failed before their children were enqueued.
+  /// Handles parents that had failed before their children were enqueued.
   private mutating func settleEarlier() {
     for task in tasks.values.sorted(by: { $0.number < $1.number }) where task.state == .blocked {
       for parent in task.parents.sorted() {
@@ -141,7 +142,7 @@ struct TaskModel {
 
   mutating func advance(by milliseconds: Int) {
     now += milliseconds
-    // The head of a serial queue whose time has come is taken as it stands.
+    // The head of a serial queue whose time has come is not changed here: it is taken in its present state.
     for (number, task) in tasks
     where !task.isFront && (task.state == .scheduled || task.state == .retryWait) && task.due <= now {
       tasks[number]?.state = .ready
@@ -154,7 +155,7 @@ struct TaskModel {
     return log
   }
 
-  /// Runs whatever may run.
+  /// Runs every task that may run.
   mutating func run() {
     settleEarlier()
     var hasRun = true

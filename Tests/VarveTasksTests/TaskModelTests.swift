@@ -7,7 +7,7 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// Random tasks, and what is done with them, by a scheduler and by a model that follows the rules one step after the other.
+/// Tests of random tasks and changes of them, by a scheduler and by a model that follows the rules step by step.
 ///
 ///     VARVE_TEST_SCALE=10 ./tools/test --filter TaskModelTests   # ten times as many runs
 struct TaskModelTests {
@@ -37,7 +37,7 @@ struct TaskModelTests {
   }
 }
 
-/// One run of the model beside a scheduler.
+/// A run of the model and a scheduler.
 final class TaskModelRun {
   private var random: SeededRandom
   private var fixture: TaskFixture
@@ -88,7 +88,8 @@ final class TaskModelRun {
       model.committed = self.number
       model.run()
       try compareRuns()
-      // What differs stays different, mostly: every state is compared after each reopening, and else a few steps later.
+      // A difference usually persists: so every state is compared after each reopening, and otherwise only every few
+      // steps.
       if isReopened || number % 8 == 7 || number == count - 1 { try compareStates() }
     }
     await fixture.scheduler.stop()
@@ -99,7 +100,7 @@ final class TaskModelRun {
     trace.append(text)
   }
 
-  /// Returns whether a scheduler was started on what another one has left.
+  /// Makes one step. Returns whether a scheduler was started on the state that another one has left.
   private func step() async throws -> Bool {
     switch random.below(20) {
     case 0..<2:
@@ -217,8 +218,10 @@ final class TaskModelRun {
     model.add(task)
   }
 
-  /// In a serial queue those of the same line, whose order is known. That one has failed before its child was enqueued is
-  /// noticed a moment after the commit, when another task may have begun: only where the order does not matter.
+  /// Adds parents. In a serial queue, they are of the same line, whose order is known.
+  ///
+  /// That a parent failed before its child was enqueued is detected a moment after the commit, when another task may
+  /// have begun; so this is done only if the order does not matter.
   private func addParents(_ task: inout TaskModel.Task, _ options: inout TaskOptions) {
     let known = model.tasks.values.filter {
       !TaskModel.isSerial(task.queue) || $0.queue == task.queue && $0.state != .dead && $0.state != .cancelled
@@ -275,7 +278,7 @@ final class TaskModelRun {
         guard let progress = task?.progress else {
           throw Difference(description: "task \(number) is gone: \(expected)")
         }
-        // The head of a serial queue whose time has come is taken as it stands.
+        // The head of a serial queue whose time has come is taken in its present state.
         try require(
           progress.state == expected.state && Int(progress.attempt) == expected.attempt
             && Int(progress.failures) == expected.failures && Int(progress.snoozes) == expected.snoozes,
@@ -289,7 +292,7 @@ final class TaskModelRun {
         }
       }
     }
-    // Forgotten tasks are not looked for again.
+    // Tasks that the model has removed are not checked again.
     for number in ids.keys where model.tasks[number] == nil { ids[number] = nil }
   }
 }

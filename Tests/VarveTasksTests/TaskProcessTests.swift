@@ -5,7 +5,7 @@ import Varve
 
 @testable import VarveTasks
 
-/// Processes that die while tasks run: killed, or by a task of their own.
+/// Tests of processes that die while tasks run: they are killed, or a task ends its own process.
 ///
 ///     VARVE_TEST_SCALE=10 ./tools/test --filter TaskProcessTests   # 200 kills
 @Suite(.serialized, .timeLimit(.minutes(20)))
@@ -15,8 +15,8 @@ struct TaskProcessTests {
 
   init() throws { directory = try TemporaryDirectory() }
 
-  /// Runs the target, which is killed when it has printed so many lines; nil: not at all. Returns its lines, and whether it ended by
-  /// itself with status 0.
+  /// Runs the target, which is killed when it has printed `lines` lines, or not at all if that is `nil`. Returns its
+  /// lines, and whether it ended by itself with status 0.
   private func run(_ first: Int, _ count: Int, crashes: Int = 0, killedAfter lines: Int?) throws -> (
     lines: [String], isGood: Bool
   ) {
@@ -43,7 +43,7 @@ struct TaskProcessTests {
     }
     process.waitUntilExit()
     let isGood = process.terminationReason == .exit && process.terminationStatus == 0
-    // The last line may be torn.
+    // The last line may be incomplete.
     return (String(decoding: text, as: UTF8.self).split(separator: "\n").map(String.init), isGood)
   }
 

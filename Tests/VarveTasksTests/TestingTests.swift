@@ -6,7 +6,7 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// What programs have for the tests of their tasks.
+/// Tests of the support for tests of a program's tasks.
 struct TestingTests {
   private struct Charge: TaskPayload, Hashable {
     static let kind = "charge"
@@ -39,7 +39,8 @@ struct TestingTests {
         "before handler", "before checkpoint", "after checkpoint", "before complete", "after complete", "after handler",
         "nowhere",
       ])
-    // The three before the effect, and the one before it, run twice; the first never began its handler.
+    // With a crash at the three points within the handler and before the effect, the handler runs twice; at each of
+    // the others, and without a crash, it runs once.
     #expect(attempts.withLock { $0 } == 10)
   }
 

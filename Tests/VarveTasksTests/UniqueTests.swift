@@ -5,7 +5,7 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// Tasks of which only one is to be there.
+/// Tests of tasks of which only one may exist.
 struct UniqueTests {
   private static func options(
     _ onConflict: Uniqueness.OnConflict, _ window: Uniqueness.Window = .whileLive, key: String? = "k"
@@ -34,7 +34,7 @@ struct UniqueTests {
     }
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["e"])
-    // Nothing of a key is left.
+    // No record of a key is left.
     #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
     #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x55])) } == 0)
     await fixture.scheduler.stop()
@@ -146,7 +146,7 @@ struct UniqueTests {
     try fixture.write { tx in try tx.pause("default") }
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
-    // The first one has ended, and the key is that of the second.
+    // The first task has ended, and the key belongs to the second one.
     #expect(try fixture.write { tx in try tx.enqueue(Note("x"), Self.options(.skip)) } == .duplicate(of: second.id))
     try fixture.write { tx in try tx.resume("default") }
     await fixture.scheduler.waitUntilIdle()
@@ -165,7 +165,7 @@ struct UniqueTests {
       await fixture.scheduler.waitUntilIdle()
       return result == .inserted(result.id)
     }
-    // The clock begins at a midnight of UTC.
+    // The clock begins at a midnight in UTC.
     let (bucket, sliding, forever) = (
       Uniqueness.Window.bucket(.seconds(100)), Uniqueness.Window.sliding(.seconds(100)), Uniqueness.Window.forever
     )
@@ -183,11 +183,11 @@ struct UniqueTests {
     #expect(try await !isNew(bucket, "b"))
     #expect(try await isNew(sliding, "s"))
     #expect(try await !isNew(forever, "f"))
-    // A key without a task is taken back by its name.
+    // A key without a task is released by its name.
     #expect(try fixture.write { tx in try tx.delete(.unique("note", "f")) } == 1)
     #expect(try fixture.write { tx in try tx.delete(.unique("note", "f")) } == 0)
     #expect(try await isNew(forever, "f"))
-    // Keys that are not taken any more go.
+    // Keys that are no longer used are removed.
     await fixture.scheduler.advance(fixture.clock, by: .seconds(1_000))
     await fixture.scheduler.waitUntilIdle()
     try await fixture.scheduler.prune()

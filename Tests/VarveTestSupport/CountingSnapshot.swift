@@ -1,34 +1,34 @@
 internal import Synchronization
 public import Varve
 
-/// A snapshot that counts the entries and rows that are read of it. Safe from any thread.
+/// A snapshot that counts the entries and rows that are read from it. Safe from any thread.
 public final class CountingSnapshot: StorageSnapshot {
   private let snapshot: any StorageSnapshot
   private let counter = Mutex(0)
 
-  /// Counts what is read of `snapshot`.
+  /// Creates a snapshot that counts the reads of `snapshot`.
   public init(_ snapshot: any StorageSnapshot) { self.snapshot = snapshot }
 
-  /// As the snapshot below.
+  /// The version of the wrapped snapshot.
   public var version: CommitVersion { snapshot.version }
-  /// How many entries and rows were read since the last `reset`.
+  /// The number of entries and rows that were read since the last `reset`.
   public var count: Int { counter.withLock { $0 } }
-  /// Begins to count again.
+  /// Sets the count to 0.
   public func reset() { counter.withLock { $0 = 0 } }
 
-  /// As the snapshot below.
+  /// Reads from the wrapped snapshot, and counts each key.
   public func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?] {
     counter.withLock { $0 += keys.count }
     return try snapshot.values(of: keys, in: family)
   }
 
-  /// As the snapshot below.
+  /// Reads from the wrapped snapshot, and counts one entry.
   public func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
     counter.withLock { $0 += 1 }
     try snapshot.visit(key, in: family, body)
   }
 
-  /// As the snapshot below.
+  /// Reads from the wrapped snapshot, and counts each row of the page.
   public func page(
     _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
   ) throws -> StoragePage {

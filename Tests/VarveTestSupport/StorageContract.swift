@@ -1,18 +1,18 @@
 public import Varve
 
-/// Helpers shared by the suites of the storage contract.
+/// Functions that are shared by the suites of the storage contract.
 public enum Contract {
-  /// Bytes of a text.
+  /// Returns the UTF-8 bytes of a text.
   public static func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
-  /// A storage of a kind with one family, which is called "f".
+  /// Opens a new storage of a kind, with one family that is named "f".
   public static func open(_ kind: StorageKind) throws -> (StorageSite, any StorageBackend, StorageFamily) {
     let site = try StorageSite(kind)
     let backend = try site.open()
     return (site, backend, try backend.createFamily("f", options: StorageFamilyOptions()))
   }
 
-  /// Commits what `body` puts into a batch.
+  /// Commits the batch that `body` fills, and waits for its ticket.
   @discardableResult
   public static func commit(
     _ backend: any StorageBackend, check: StorageCheck? = nil, durability: StorageDurability = .process,
@@ -25,7 +25,7 @@ public enum Contract {
     return ticket
   }
 
-  /// The rows of a range, page after page. Throws if a page violates the storage contract.
+  /// Returns the rows of a range, read page by page. Throws if a page violates the storage contract.
   public static func rows(
     _ snapshot: any StorageSnapshot, _ family: StorageFamily, _ range: StorageRange = StorageRange(),
     isReverse: Bool = false, keysOnly: Bool = false, byteLimit: Int = 1 << 20, rowLimit: Int = 1 << 20
@@ -56,12 +56,12 @@ public enum Contract {
     }
   }
 
-  /// All rows as they are now.
+  /// Returns all rows of the present state.
   public static func content(_ backend: any StorageBackend, _ family: StorageFamily) throws -> [Pair] {
     try rows(try backend.snapshot(), family)
   }
 
-  /// The class of the error that `body` throws; nil where it throws none.
+  /// Returns the code of the error that `body` throws, or `nil` if it throws none.
   public static func code(_ body: () throws -> Void) -> DatabaseError.Code? {
     do {
       try body()
@@ -72,30 +72,30 @@ public enum Contract {
   }
 }
 
-/// A row.
+/// A key and its value.
 public struct Pair: Hashable, CustomStringConvertible {
-  /// Its key.
+  /// The key.
   public let key: [UInt8]
-  /// Its value.
+  /// The value.
   public let value: [UInt8]
 
-  /// A row of bytes.
+  /// Creates a pair of bytes.
   public init(_ key: [UInt8], _ value: [UInt8]) {
     self.key = key
     self.value = value
   }
 
-  /// A row of texts.
+  /// Creates a pair from the UTF-8 bytes of two texts.
   public init(_ key: String, _ value: String) { self.init(Contract.bytes(key), Contract.bytes(value)) }
 
-  /// For messages.
+  /// A text for messages.
   public var description: String { "\(key): \(value.count > 40 ? "\(value.count) bytes" : "\(value)")" }
 }
 
-/// A storage violated its contract.
+/// An error that describes how a storage violated its contract.
 public struct ContractBroken: Error, CustomStringConvertible {
-  /// What it did instead.
+  /// The violation.
   public let description: String
-  /// With what it did instead.
+  /// Creates an error from a description of the violation.
   public init(_ description: String) { self.description = description }
 }

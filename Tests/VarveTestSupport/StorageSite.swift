@@ -13,14 +13,15 @@ public enum StorageKind: String, CaseIterable, Sendable {
   case toy
 }
 
-/// Where a storage of some kind lies: it can be opened, closed and opened again, and left as by the death of its
-/// process.
+/// The location of a storage of some kind, which can be opened, closed and opened again, and left in the state after
+/// the death of its process.
 ///
-/// Memtables and segments are small, so that a test which writes a little has tables, too. Belongs to one thread.
+/// Memtables and segments are small, so that a test which writes a little has tables, too. Not thread-safe: an
+/// instance is used by one thread.
 public final class StorageSite {
-  /// What kind of storage it is.
+  /// The kind of the storage.
   public let kind: StorageKind
-  /// What backends of the toy kind are opened with. Later changes are made through the backend.
+  /// The faults that backends of the toy kind are opened with. Later changes are made through the backend.
   public var faults = ToyFaults()
   /// The limits of the toy kind.
   public var limits = ToyBackend.smallLimits
@@ -30,7 +31,7 @@ public final class StorageSite {
   private var toy = ToyStorage()
   private static let count = Atomic<Int>(0)
 
-  /// A location of its own, removed with the value.
+  /// Creates a new location, which is removed when the instance is deallocated.
   public init(_ kind: StorageKind) throws {
     self.kind = kind
     directory = kind == .disk ? try TemporaryDirectory() : nil
@@ -50,7 +51,7 @@ public final class StorageSite {
 
   // MARK: - Opening
 
-  /// Opens it for writing.
+  /// Opens the storage for writing.
   public func open() throws -> any StorageBackend {
     if kind == .toy { return ToyBackend(toy, limits: limits, faults: faults) }
     return try EngineBackend(
@@ -65,7 +66,7 @@ public final class StorageSite {
     return try EngineBackend(try Engine.open(at: path, options: options, environment: environment))
   }
 
-  /// Opens it for reading while another writer has it open.
+  /// Opens the storage for reading while another backend has it open for writing.
   public func follow() throws -> any StorageBackend {
     if kind == .toy { return try openReadOnly() }
     return EngineBackend(try Engine.follow(at: path, options: Self.options, environment: environment))
@@ -87,14 +88,15 @@ public final class StorageSite {
     return environment
   }
 
-  /// Closes a backend. In many tests this is the last use of the site, which otherwise would be removed before.
+  /// Closes a backend. In many tests this is the last use of the site, which keeps the site alive until here.
   public func close(_ backend: any StorageBackend) throws { try backend.close() }
 
   // MARK: - Leaving
 
-  /// Simulates the death of the process before the next `open`. For the engine, that opens a copy of the files; what
-  /// is open continues with the originals and should be closed. For the toy kind, open backends end, and what
-  /// was not durable is gone.
+  /// Simulates the death of the process before the next `open`.
+  ///
+  /// For the engine, the next `open` opens a copy of the files; backends that are open continue with the original
+  /// files and should be closed. For the toy kind, open backends end, and what was not durable is lost.
   public func abandon() throws {
     if kind == .toy { return toy.restart() }
     let target = makePath()
@@ -102,12 +104,12 @@ public final class StorageSite {
     path = target
   }
 
-  /// A path for a checkpoint beside it.
+  /// Returns a new path for a checkpoint, next to the storage.
   public func makePath() -> String {
     (directory?.path ?? "") + "/copy\(Self.count.add(1, ordering: .relaxed).newValue)"
   }
 
-  /// The checkpoint that a backend made at a path.
+  /// Returns the location of the checkpoint that a backend made at a path.
   public func checkpoint(at path: String) throws -> StorageSite {
     guard kind == .toy else { return StorageSite(self, path: path, toy: toy) }
     guard let copy = toy.copy(at: path) else { throw DatabaseError(.notFound, "no checkpoint at \(path)") }
@@ -116,7 +118,7 @@ public final class StorageSite {
 }
 
 extension FileSystem {
-  /// Copies the files of a directory as they are at one moment: again, where they were changed meanwhile.
+  /// Copies the files of a directory as they are at one moment; starts again if the files changed meanwhile.
   fileprivate func copyDirectory(_ source: String, to target: String) throws(EngineError) {
     try createDirectory(target)
     while true {
@@ -125,7 +127,7 @@ extension FileSystem {
       do throws(EngineError) {
         for name in before.keys { try copyFile("\(source)/\(name)", to: "\(target)/\(name)") }
       } catch {
-        // Removed between the listing and the copy: what is there now is looked at again.
+        // The file was removed between the listing and the copy, so the directory is listed again.
         guard error.code == .notFound else { throw error }
         continue
       }

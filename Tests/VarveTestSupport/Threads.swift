@@ -1,16 +1,16 @@
 import Foundation
 import Synchronization
 
-/// Threads of a test, each of which runs the same body with a number of its own.
+/// Threads of a test, each of which runs the same body with its own index.
 public enum Threads {
-  /// Begins to run `body` on so many threads at once.
+  /// Starts `count` threads that run `body` concurrently.
   public static func start(_ count: Int = 1, _ body: @escaping @Sendable (Int) throws -> Void) -> Started {
     let started = Started()
     for index in 0..<count { started.add("thread \(index)") { try body(index) } }
     return started
   }
 
-  /// Runs `body` on a thread of its own, which it may block for as long as it wants, and waits suspended.
+  /// Runs `body` on a new thread, which it may block for any time, and suspends the caller's task until it ends.
   public static func alone<Result: Sendable>(
     _ body: @escaping @Sendable () throws -> Result
   ) async throws -> Result {
@@ -21,7 +21,7 @@ public enum Threads {
     }
   }
 
-  /// Threads that run. To be waited for.
+  /// Threads that were started; `errorsAtEnd` must be called.
   public final class Started: Sendable {
     private let group = DispatchGroup()
     private let errors = Mutex<[String]>([])
@@ -38,7 +38,7 @@ public enum Threads {
       thread.start()
     }
 
-    /// Waits until all have ended, and returns what they threw.
+    /// Waits until all threads have ended, and returns descriptions of the errors that they threw.
     public func errorsAtEnd() -> [String] {
       group.wait()
       return errors.withLock { $0 }

@@ -10,8 +10,8 @@ public import Varve
   internal import Musl
 #endif
 
-/// A second storage backend, as unlike the engine as the backend contract allows: sorted arrays, small limits,
-/// answers that take their time, and faults by seed.
+/// A second storage backend that is as different from the engine as the backend contract allows: sorted arrays, small
+/// limits, slow results, and faults drawn from a seed.
 ///
 /// ```swift
 /// let storage = ToyStorage()
@@ -20,36 +20,36 @@ public import Varve
 /// backend.faults.lateOneIn = 3
 /// ```
 ///
-/// # What it is strict about
-/// Use after `close` throws `.closed`; a family that was dropped throws `.notFound`, through older snapshots too; a
-/// single delete of a key that was not put exactly once throws `.invalidArgument`; an addition that meets a value
-/// of another size than eight bytes throws `.corruption`. Names of families mean nothing to it.
+/// # Strict checks
+/// A use after `close` throws `.closed`; a family that was dropped throws `.notFound`, through older snapshots too; a
+/// single delete of a key that was not put exactly once throws `.invalidArgument`; an addition to a value that does
+/// not have eight bytes throws `.corruption`. The names of families have no meaning.
 ///
 /// # Time
-/// Each call lets a manual clock go by `callNanoseconds`, and lets other threads go first as often as the plan
-/// says. Snapshots grow old by that clock. Nothing sleeps.
+/// Each call advances a manual clock by `callNanoseconds`, and yields to other threads as often as the faults
+/// specify. Snapshots expire by that clock. No call sleeps.
 ///
 /// Safe from any thread.
 public final class ToyBackend: StorageBackend {
-  /// What it holds.
+  /// The content that the backend opens.
   public let storage: ToyStorage
   /// The clock of the backend.
   public let clock: ManualClock
   /// The size limits.
   public let limits: StorageLimits
-  /// Whether commits are refused: another backend of the same storage writes.
+  /// Whether commits are refused, because another backend of the same storage is the writer.
   public let isReadOnly: Bool
   private let life: Int
   private let chances: Mutex<ToyChances>
   private let isClosed = Atomic<Bool>(false)
 
-  /// How long a call takes by the clock.
+  /// The number of nanoseconds by which a call advances the clock.
   public static let callNanoseconds: UInt64 = 1_000_000
 
-  /// Limits that tests reach.
+  /// Limits that are small enough for tests to reach.
   public static let smallLimits = StorageLimits(keySize: 300, valueSize: 16 << 10, batchSize: 1 << 20)
 
-  /// Opens a storage. Volatile families are emptied, unless it is read-only.
+  /// Opens a storage. Volatile families are emptied, unless the backend is read-only.
   public init(
     _ storage: ToyStorage = ToyStorage(), limits: StorageLimits = ToyBackend.smallLimits, isReadOnly: Bool = false,
     faults: ToyFaults = ToyFaults(), clock: ManualClock = ManualClock()
@@ -71,16 +71,16 @@ public final class ToyBackend: StorageBackend {
     }
   }
 
-  /// It is far away: calls may wait.
+  /// Always false: calls may wait, as for a remote storage.
   public var isInMemory: Bool { false }
-  /// What it says of itself; it never does.
+  /// Whether the backend reports that it may delay commits. It never does; tests set the value.
   public var mayDelayCommits: Bool {
     get { saysItMayDelay.load(ordering: .relaxed) }
     set { saysItMayDelay.store(newValue, ordering: .relaxed) }
   }
   private let saysItMayDelay = Atomic<Bool>(false)
 
-  /// Draws whether it would have had to wait.
+  /// Runs `body`, and draws whether its result counts as available without waiting.
   public func withoutWaiting(_ body: () throws -> Void) throws -> Bool {
     guard faults.atOnceOneIn > 0 else { return false }
     let isAtOnce = chances.withLock { $0.meets($0.faults.atOnceOneIn) }
@@ -92,41 +92,42 @@ public final class ToyBackend: StorageBackend {
 
   // MARK: - Faults
 
-  /// What goes wrong from now on.
+  /// The faults that occur from now on.
   public var faults: ToyFaults {
     get { chances.withLock { $0.faults } }
     set { chances.withLock { $0.faults = newValue } }
   }
 
-  /// Lets the next commit that can meet a fault meet this one; several are met in their order.
+  /// Makes the next commit that can meet this fault meet it. Several faults are met in their order.
   public func inject(_ fault: ToyFaults.OneCommit) { chances.withLock { $0.injected.append(fault) } }
 
-  /// Lets the read that comes after so many others throw `.snapshotTooOld`; nil: none.
+  /// Makes the read that follows `count` others throw `.snapshotTooOld`; `nil` cancels that.
   public func failRead(after count: Int?) { chances.withLock { $0.readsUntilTooOld = count } }
 
-  /// A call whose answer is known, and which is about to return it.
+  /// A call that is complete and about to return its result.
   public enum Answered: Sendable {
-    /// Of `snapshot()`.
+    /// A call of `snapshot()`.
     case snapshot
-    /// Of `commit`, applied.
+    /// A call of `commit` whose batch was applied.
     case commit
   }
 
-  /// Is called on the thread of the call, without a lock of the storage: lets a test do something between two steps.
+  /// Sets a function that is called on the thread of the call, outside of the storage's lock, so that a test can act
+  /// between two steps.
   public func onAnswer(_ body: (@Sendable (Answered) -> Void)?) {
     answered.withLock { $0 = body.map { Answer(call: $0) } }
   }
   private let answered = Mutex<Answer?>(nil)
 
-  /// A structure, because a function in a mutex is wrapped once more at each look.
+  /// A structure, because a function in a mutex would be wrapped once more at each access.
   private struct Answer {
     let call: @Sendable (Answered) -> Void
   }
 
-  /// Whether that read is still to come.
+  /// Whether the read that `failRead` chose has not happened yet.
   public var isReadToFail: Bool { chances.withLock { $0.readsUntilTooOld != nil } }
 
-  /// The beginning of every call. Throws `.closed`.
+  /// Begins every call: advances the clock, and throws `.closed` if the backend is closed.
   func begin() throws {
     delay()
     let isOver = isClosed.load(ordering: .acquiring) || storage.state.withLock { $0.life } != life
@@ -143,7 +144,7 @@ public final class ToyBackend: StorageBackend {
 
   // MARK: - Families
 
-  /// All families.
+  /// Returns all families.
   public func families() throws -> [StorageFamily] {
     try begin()
     return storage.state.withLock { state in
@@ -151,7 +152,7 @@ public final class ToyBackend: StorageBackend {
     }
   }
 
-  /// Makes a family, at once and durably.
+  /// Creates a family, immediately and durably.
   public func createFamily(_ name: String, options: StorageFamilyOptions) throws -> StorageFamily {
     try begin()
     try requireWritable()
@@ -166,7 +167,7 @@ public final class ToyBackend: StorageBackend {
     }
   }
 
-  /// Drops a family, at once and durably.
+  /// Drops a family, immediately and durably.
   public func dropFamily(_ family: StorageFamily) throws {
     try begin()
     try requireWritable()
@@ -186,7 +187,7 @@ public final class ToyBackend: StorageBackend {
 
   // MARK: - Reading and writing
 
-  /// A snapshot of the present state.
+  /// Returns a snapshot of the present state.
   public func snapshot() throws -> any StorageSnapshot {
     try begin()
     let content = storage.state.withLock { state in
@@ -197,13 +198,13 @@ public final class ToyBackend: StorageBackend {
     return ToySnapshot(content, self)
   }
 
-  /// The oldest snapshot that is alive.
+  /// Returns the version of the oldest live snapshot, or of the last commit if there is none.
   public func oldestVersion() throws -> CommitVersion? {
     try begin()
     return storage.state.withLock { CommitVersion($0.snapshots.keys.min() ?? $0.applied.version) }
   }
 
-  /// Commits, or meets a fault.
+  /// Commits a batch, or meets a fault.
   public func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
@@ -239,7 +240,7 @@ public final class ToyBackend: StorageBackend {
     var content = state.applied
     content.version = state.lastVersion + 1
     var changes: [ToyChange] = []
-    // Whatever throws here has changed the copy alone.
+    // Only the copy has changed if an operation throws.
     try batch.forEach { operation, family, key, value in
       try ToyWriter(version: content.version, family: family)
         .apply(operation, key.bytes, value.bytes, to: &content, &changes)
@@ -282,7 +283,7 @@ public final class ToyBackend: StorageBackend {
 
   // MARK: - Others
 
-  /// Returns when there is a commit after a version, by any backend of the storage.
+  /// Waits for a commit after a version by any backend of the storage, and returns its version.
   public func changes(since version: CommitVersion) async throws -> CommitVersion {
     try begin()
     let number = storage.state.withLock { $0.watchers.makeNumber() }
@@ -291,7 +292,8 @@ public final class ToyBackend: StorageBackend {
         let known: Result<CommitVersion, any Error>? = storage.state.withLock { state in
           let last = state.applied.version
           if last > version.number { return .success(CommitVersion(last)) }
-          // Closed since the beginning of the call: nothing would wake it.
+          // The backend was closed since the beginning of the call, so no commit or `close` would resume the
+          // continuation.
           if isClosed.load(ordering: .acquiring) || state.life != life { return .failure(CancellationError()) }
           return state.watchers.add(number, self, version.number, continuation) ? nil : .failure(CancellationError())
         }
@@ -302,7 +304,8 @@ public final class ToyBackend: StorageBackend {
     }
   }
 
-  /// Settles what waits.
+  /// Makes the waiting commits up to a version durable. Throws `.outcomeUnknown` if one of them cannot be made
+  /// durable.
   public func sync(through version: CommitVersion) throws {
     try begin()
     let hasFailed = storage.state.withLock { state in
@@ -312,7 +315,7 @@ public final class ToyBackend: StorageBackend {
     if hasFailed { throw Self.unknown }
   }
 
-  /// Copies the content, for `ToyStorage.copy(at:)`.
+  /// Copies the content, which `ToyStorage.copy(at:)` returns.
   public func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws {
     try begin()
     progress?(0)
@@ -323,9 +326,10 @@ public final class ToyBackend: StorageBackend {
     progress?(1)
   }
 
-  /// Makes pending commits durable if possible, and closes. Callers that wait for commits
-  /// receive `CancellationError`.
-  /// Throws `.outcomeUnknown` where a commit could not be made durable; it is closed then all the same.
+  /// Makes pending commits durable if possible, and closes the backend.
+  ///
+  /// Callers that wait for commits receive `CancellationError`. Throws `.outcomeUnknown` if a commit could not be
+  /// made durable; the backend is closed in that case too.
   public func close() throws {
     guard !isClosed.exchange(true, ordering: .acquiringAndReleasing) else { return }
     let isWriter = !isReadOnly

@@ -1,10 +1,10 @@
 import Varve
 
-/// What a `ToyStorage` holds at one version: a value, so that a snapshot is a copy.
+/// The content of a `ToyStorage` at one version: a value type, so that a snapshot is a copy.
 struct ToyContent: Sendable {
-  /// The last commit that is in it.
+  /// The version of the last commit that is included.
   var version: UInt64 = 0
-  /// By number.
+  /// The families by their number.
   var families: [UInt32: ToyFamily] = [:]
 }
 
@@ -22,13 +22,13 @@ struct ToyRows: Sendable {
   struct Row: Sendable {
     let key: [UInt8]
     var value: [UInt8]
-    /// Puts and additions since the key was removed last: a single delete may follow one put only.
+    /// The number of puts and additions since the key was last removed: a single delete may follow one put only.
     var writeCount = 1
   }
 
   private(set) var rows: [Row] = []
 
-  /// The index of the first row that is not before a key.
+  /// Returns the index of the first row that is not before a key.
   func index(of key: [UInt8]) -> Int {
     var low = 0
     var high = rows.count
@@ -39,7 +39,7 @@ struct ToyRows: Sendable {
     return low
   }
 
-  /// The indexes of the rows in a range.
+  /// Returns the indexes of the rows in a range.
   func indices(in range: StorageRange) -> Range<Int> {
     let lower = index(of: range.lower)
     let upper = range.upper.map { index(of: $0) } ?? rows.count

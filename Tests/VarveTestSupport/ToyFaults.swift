@@ -1,51 +1,57 @@
 import EngineTestSupport
 
-/// What goes wrong with a `ToyBackend`, drawn from a seed: the same seed and the same calls meet the same faults.
+/// The faults of a `ToyBackend`, drawn from a seed: the same seed and the same calls meet the same faults.
 ///
-/// Every chance is "one in so many", and 0 means never. Nothing goes wrong by default.
+/// Every chance is "one in so many", and 0 means never. By default there are no faults.
 public struct ToyFaults: Sendable {
-  /// What the chances are drawn from.
+  /// The seed that the chances are drawn from.
   public var seed: UInt64
-  /// Commits with a check that come to `.conflict` although nothing was changed.
+  /// The chance that a commit with a check throws `.conflict` although no key was changed.
   public var conflictOneIn = 0
-  /// Commits that throw `.outcomeUnknown`; half of them have happened.
+  /// The chance that a commit throws `.outcomeUnknown`; half of these commits are applied.
   public var unknownOneIn = 0
-  /// Commits that are not durable when they are applied, but once a caller waits for them or for a later one.
+  /// The chance that a commit is not durable when it is applied, but only once a caller waits for it or for a later
+  /// one.
   public var lateOneIn = 0
-  /// Commits that are late and that then can't be made durable: their tickets and all later ones throw
-  /// `.outcomeUnknown`, and no commit follows. Half of them are there after a restart.
+  /// The chance that a commit is late and then cannot be made durable: its ticket and all later ones throw
+  /// `.outcomeUnknown`, and no commit follows.
+  ///
+  /// Half of these commits are there after a restart.
   public var failingOneIn = 0
-  /// Reads through a snapshot older than the last commit that throw `.snapshotTooOld`.
+  /// The chance that a read through a snapshot older than the last commit throws `.snapshotTooOld`.
   public var tooOldOneIn = 0
-  /// Reads of `withoutWaiting` whose answers were there at once, which the others find out when they have them. Not a
-  /// fault. 0: not known, so the test doesn't run them.
+  /// The chance that the result of a read in `withoutWaiting` was available at once; for the other reads this is
+  /// known only after they ran.
+  ///
+  /// Not a fault. If 0, `withoutWaiting` does not run the read.
   public var atOnceOneIn = 0
-  /// How often a call lets other threads go first, at most. Not a fault: a delay, without a clock.
+  /// The greatest number of times that a call yields to other threads. Not a fault: a delay that does not depend on a
+  /// clock.
   public var yieldMaximum = 0
 
-  /// No faults.
+  /// Creates a plan without faults.
   public init(seed: UInt64 = 0) { self.seed = seed }
 
-  /// One fault that the next commit that can meet it meets, whatever the chances are.
+  /// A fault that is met by the next commit that can meet it, independent of the chances.
   public enum OneCommit: Hashable, Sendable {
-    /// A commit with a check: `.conflict`.
+    /// A commit with a check throws `.conflict`.
     case conflict
-    /// `.outcomeUnknown`.
+    /// The commit throws `.outcomeUnknown`.
     case unknown(isApplied: Bool)
-    /// Durable when a caller waits.
+    /// The commit is durable only once a caller waits.
     case late
-    /// Never acknowledged.
+    /// The commit is never acknowledged.
     case failing(isDurable: Bool)
   }
 }
 
-/// The chances of a plan, as they are drawn.
+/// The state from which the chances of a plan are drawn.
 struct ToyChances: Sendable {
   var faults: ToyFaults {
     didSet { if faults.seed != oldValue.seed { random = SeededRandom(seed: faults.seed) } }
   }
   var injected: [ToyFaults.OneCommit] = []
-  /// How many reads come until one throws.
+  /// The number of reads before the one that throws, or `nil` if none throws.
   var readsUntilTooOld: Int?
   private var random: SeededRandom
 
@@ -56,7 +62,7 @@ struct ToyChances: Sendable {
 
   mutating func meets(_ oneIn: Int) -> Bool { oneIn > 0 && random.oneIn(oneIn) }
 
-  /// Whether a read finds its snapshot too old; `isOld` if there are later commits.
+  /// Returns whether a read finds its snapshot too old; `isOld` is whether there are later commits.
   mutating func drawTooOld(isOld: Bool) -> Bool {
     if let left = readsUntilTooOld {
       readsUntilTooOld = left > 0 ? left - 1 : nil
@@ -65,7 +71,7 @@ struct ToyChances: Sendable {
     return isOld && meets(faults.tooOldOneIn)
   }
 
-  /// What the next commit meets.
+  /// Returns the fault that the next commit meets, if any.
   mutating func drawCommit(isChecked: Bool) -> ToyFaults.OneCommit? {
     if let index = injected.firstIndex(where: { isChecked || $0 != .conflict }) { return injected.remove(at: index) }
     if isChecked, meets(faults.conflictOneIn) { return .conflict }

@@ -2,13 +2,13 @@ internal import EngineTestSupport
 internal import Synchronization
 internal import Varve
 
-/// A snapshot of a `ToyBackend`. Expires by the backend's clock.
+/// A snapshot of a `ToyBackend`, which expires by the backend's clock.
 final class ToySnapshot: StorageSnapshot {
   let content: ToyContent
   let backend: ToyBackend
   private let begin: UInt64
 
-  /// The state counts the snapshot already.
+  /// Creates a snapshot, which the caller has already counted in the state.
   init(_ content: ToyContent, _ backend: ToyBackend) {
     self.content = content
     self.backend = backend
@@ -27,7 +27,7 @@ final class ToySnapshot: StorageSnapshot {
 
   func isOlder(than family: StorageFamily) -> Bool { content.families[family.number] == nil }
 
-  /// Throws `.snapshotTooOld`.
+  /// Throws `.snapshotTooOld` if the snapshot has expired.
   func requireYoung() throws {
     guard let limit = backend.limits.snapshotAgeNanoseconds, backend.clock.now() - begin > limit else { return }
     throw DatabaseError(.snapshotTooOld, "the snapshot is older than \(limit) ns")
@@ -43,7 +43,7 @@ final class ToySnapshot: StorageSnapshot {
       throw DatabaseError(.snapshotTooOld, "the toy storage forgot version \(content.version)")
     }
     guard isThere else { throw ToyBackend.dropped(family.number) }
-    // A family that was made since holds nothing here.
+    // A family that was created after the snapshot is empty in it.
     return content.families[family.number]?.rows ?? ToyRows()
   }
 

@@ -1,7 +1,7 @@
 internal import Synchronization
 public import Varve
 
-/// The persistent state of a `ToyBackend`: its disk. Several backends can have it open, one of which writes.
+/// The persistent state of `ToyBackend`s, as their disk. Several backends can have it open, one of which writes.
 ///
 /// ```
 ///  applied ─▶ the last commit; the next one builds on it
@@ -15,29 +15,29 @@ public final class ToyStorage: Sendable {
     var applied = ToyContent()
     var waiting: [ToyContent] = []
     var durable = ToyContent()
-    /// The commits in `waiting` that can't be made durable, and whether a restart finds them all the same.
+    /// The commits in `waiting` that cannot be made durable, and for each whether a restart finds it nevertheless.
     var failing: [UInt64: Bool] = [:]
-    /// The first commit that was found to be so: tickets from here on throw, and no commit follows.
+    /// The first commit that was found not to be durable: tickets from this version on throw, and no commit follows.
     var failure: UInt64?
     /// Commits that were applied and then lost.
     var lost: Set<UInt64> = []
     var lastVersion: UInt64 = 0
     var lastFamily: UInt32 = 0
     var changes: [ToyChange] = []
-    /// How many snapshots of each version there are: changes after the oldest are kept.
+    /// The number of snapshots of each version. Changes after the oldest one are kept.
     var snapshots: [UInt64: Int] = [:]
     var copies: [String: ToyContent] = [:]
     var watchers = ToyWatchers()
-    /// Counts restarts: a backend of an earlier life is closed.
+    /// The number of restarts: a backend from before the last restart is closed.
     var life = 0
   }
 
   let state = Mutex(State())
 
-  /// An empty disk.
+  /// Creates an empty storage.
   public init() {}
 
-  /// The content of a copy that `checkpoint` made; nil where there is none.
+  /// Returns the content of a copy that `checkpoint` made, or `nil` if there is none at the path.
   public func copy(at path: String) -> ToyStorage? {
     guard let content = state.withLock({ $0.copies[path] }) else { return nil }
     let copy = ToyStorage()
@@ -50,7 +50,7 @@ public final class ToyStorage: Sendable {
     return copy
   }
 
-  /// Simulates the death of the process and a loss of power: all backends end, and what was not durable is gone.
+  /// Simulates the death of the process and a loss of power: all backends end, and what was not durable is lost.
   public func restart() {
     let ended = state.withLock { state in
       state.forgetUndurable()
@@ -60,11 +60,11 @@ public final class ToyStorage: Sendable {
     for continuation in ended { continuation.resume(throwing: CancellationError()) }
   }
 
-  /// The last commit that a restart would find.
+  /// The version of the last commit that a restart would find.
   public var durableVersion: CommitVersion { CommitVersion(state.withLock { $0.durable.version }) }
 }
 
-/// Keys that a commit changed: from `lower` (included) to `upper` (excluded; nil: to the end).
+/// The range of keys that a commit changed: from `lower` (included) to `upper` (excluded, or `nil` for the end).
 struct ToyChange: Sendable {
   let version: UInt64
   let family: UInt32
@@ -80,7 +80,7 @@ struct ToyChange: Sendable {
 extension ToyStorage.State {
   // MARK: Commits
 
-  /// Records a version: durable at once where nothing before it waits and it is not late.
+  /// Records a version. It is durable at once if no earlier version waits and it is not late.
   mutating func apply(_ content: ToyContent, _ changes: [ToyChange], isLate: Bool) {
     applied = content
     if isLate || !waiting.isEmpty { waiting.append(content) } else { durable = content }
@@ -89,7 +89,7 @@ extension ToyStorage.State {
     if self.changes.first.map({ $0.version <= oldest }) ?? false { self.changes.removeAll { $0.version <= oldest } }
   }
 
-  /// Makes everything up to a version durable, or finds out that something of it can't be.
+  /// Makes every version up to `version` durable, up to the first that cannot be.
   mutating func settle(through version: UInt64) {
     while failure == nil, let next = waiting.first, next.version <= version {
       waiting.removeFirst()
@@ -103,7 +103,7 @@ extension ToyStorage.State {
     }
   }
 
-  /// The state that a restart finds.
+  /// Resets the state to what a restart finds.
   mutating func forgetUndurable() {
     lose(waiting)
     applied = durable
@@ -116,17 +116,17 @@ extension ToyStorage.State {
     waiting = []
   }
 
-  /// Whether a commit can't be acknowledged any more.
+  /// Returns whether a commit can no longer be acknowledged.
   func hasFailed(_ version: UInt64) -> Bool { lost.contains(version) || failure.map { version >= $0 } ?? false }
 
-  /// Whether any key of a range was changed after a version.
+  /// Returns whether any key of a range was changed after a version.
   func hasChanged(_ range: StorageRange, in family: UInt32, since version: UInt64) -> Bool {
     changes.contains { $0.version > version && $0.family == family && $0.touches(range) }
   }
 
   // MARK: Families
 
-  /// Changes the families of all versions alike: they are made and dropped at once, and durably.
+  /// Changes the families of all versions: families are created and dropped immediately and durably.
   mutating func changeFamilies(_ body: (inout ToyContent) -> Void) {
     body(&applied)
     body(&durable)

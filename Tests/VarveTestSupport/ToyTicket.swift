@@ -1,7 +1,7 @@
 internal import Synchronization
 internal import Varve
 
-/// A commit of a `ToyBackend`, which is durable at once, or when a caller waits for it.
+/// The ticket of a commit of a `ToyBackend`, which is durable at once or when a caller waits for it.
 struct ToyTicket: StorageTicket {
   let version: CommitVersion
   let backend: ToyBackend

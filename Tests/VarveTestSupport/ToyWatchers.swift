@@ -1,6 +1,6 @@
 internal import Varve
 
-/// Tasks that wait for another writer's commit.
+/// The tasks that wait for another writer's commit.
 struct ToyWatchers: Sendable {
   typealias Continuation = CheckedContinuation<CommitVersion, any Error>
 
@@ -11,7 +11,7 @@ struct ToyWatchers: Sendable {
   }
 
   private var waiting: [Int: Watcher] = [:]
-  /// Those that were cancelled before they began to wait.
+  /// The numbers of tasks that were canceled before they began to wait.
   private var canceled: Set<Int> = []
   private var lastNumber = 0
 
@@ -20,7 +20,7 @@ struct ToyWatchers: Sendable {
     return lastNumber
   }
 
-  /// Begins to wait; false where it was cancelled already.
+  /// Begins to wait. Returns false if the task was canceled already.
   mutating func add(
     _ number: Int, _ backend: ToyBackend, _ version: UInt64, _ continuation: Continuation
   ) -> Bool {
@@ -29,7 +29,7 @@ struct ToyWatchers: Sendable {
     return true
   }
 
-  /// Those who wait for this commit.
+  /// Removes and returns the continuations that wait for this commit.
   mutating func take(upTo version: UInt64) -> [Continuation] {
     let woken = waiting.filter { $0.value.version < version }
     for number in woken.keys { waiting[number] = nil }

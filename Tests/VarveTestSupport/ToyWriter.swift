@@ -1,6 +1,6 @@
 internal import Varve
 
-/// Writes the changes of a batch into a content.
+/// Applies the changes of a batch to a content.
 struct ToyWriter {
   let version: UInt64
   let family: UInt32
@@ -63,6 +63,6 @@ struct ToyWriter {
 }
 
 extension RawSpan {
-  /// The bytes, copied.
+  /// A copy of the bytes.
   var bytes: [UInt8] { unsafe withUnsafeBytes { bytes in unsafe [UInt8](bytes) } }
 }

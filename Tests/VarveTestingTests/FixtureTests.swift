@@ -3,7 +3,7 @@ import Testing
 import Varve
 import VarveTesting
 
-/// Rows that a test finds in its database.
+/// Tests of fixtures: rows that a test finds in its database.
 struct FixtureTests {
   private static func database() throws -> Database {
     try Database.inMemory(

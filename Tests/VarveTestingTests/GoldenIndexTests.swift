@@ -5,7 +5,7 @@ import Varve
 
 @testable import VarveTesting
 
-/// Indexes of databases that older versions wrote.
+/// Tests of indexes of databases that older versions wrote.
 @Suite(.timeLimit(.minutes(2))) struct GoldenIndexTests {
   fileprivate struct Track: Codable, Identifiable, Hashable, Sendable {
     var id: Int
@@ -17,7 +17,7 @@ import Varve
   fileprivate enum One: Int, CaseIterable { case first = 1 }
   fileprivate enum Two: Int, CaseIterable { case first = 1, second }
 
-  /// What shipped.
+  /// The format that was shipped.
   fileprivate struct Shipped: StoreFormat {
     typealias Instance = Track
     static let collection = "tracks"
@@ -28,7 +28,7 @@ import Varve
     let unique = OneToOneIndex(\.title, name: "uniqueTitle")
   }
 
-  /// Reads a title in another way, and says nothing of it.
+  /// A format that reads a title in another way, without declaring it.
   fileprivate struct Trimmed: StoreFormat {
     typealias Instance = Track
     static let collection = "tracks"
@@ -43,7 +43,7 @@ import Varve
     let unique = OneToOneIndex(\.title, name: "uniqueTitle")
   }
 
-  /// The same with a version.
+  /// The same format as `Trimmed`, with a new version.
   fileprivate struct TrimmedVersion: StoreFormat {
     typealias Instance = Track
     static let collection = "tracks"
@@ -58,7 +58,7 @@ import Varve
     let unique = OneToOneIndex(\.title, name: "uniqueTitle")
   }
 
-  /// Says that its conversion changes no value of an index, and does.
+  /// A format that declares that its conversion changes no value of an index, and changes one.
   fileprivate struct Surviving: StoreFormat {
     typealias Instance = Track
     static let collection = "tracks"
@@ -72,7 +72,7 @@ import Varve
     let unique = OneToOneIndex(\.title, name: "uniqueTitle")
   }
 
-  /// Computes an indexed value in another way.
+  /// A format that computes an indexed value in another way.
   fileprivate struct Rounded: StoreFormat {
     typealias Instance = Track
     static let collection = "tracks"
@@ -83,7 +83,7 @@ import Varve
     let unique = OneToOneIndex(\.title, name: "uniqueTitle")
   }
 
-  /// Says so.
+  /// The same format as `Rounded`, with a new version.
   fileprivate struct RoundedVersion: StoreFormat {
     typealias Instance = Track
     static let collection = "tracks"
@@ -94,7 +94,7 @@ import Varve
     let unique = OneToOneIndex(\.title, name: "uniqueTitle")
   }
 
-  /// By another name, with indexes that have changed.
+  /// A format with another name for the collection, and with indexes that have changed.
   fileprivate struct Moved: StoreFormat {
     typealias Instance = Track
     static let collection = "songs"
@@ -141,7 +141,7 @@ import Varve
 
   @Test func `a conversion that changes a key without a version is found, with the row`() throws {
     let golden = try Self.golden()
-    // The definitions are the same: their hashes don't differ.
+    // The definitions do not differ: their hashes are equal.
     #expect(try changes(golden, Trimmed.self) == [])
     let error = error(golden, Trimmed.self)
     #expect(error?.code == .definitionDiffers && error?.collection == "tracks" && error?.key == "3", "\(error as Any)")

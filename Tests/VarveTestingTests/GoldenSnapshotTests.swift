@@ -4,7 +4,7 @@ import Varve
 
 @testable import VarveTesting
 
-/// Databases of older versions, opened by the present one.
+/// Tests of databases of older versions that the present version opens.
 @Suite(.timeLimit(.minutes(2))) struct GoldenSnapshotTests {
   private static func old(_ id: Int, author: String = "Jane Austen") -> OldBook {
     OldBook(id: id, title: "book \(id)", author: author)
@@ -232,7 +232,7 @@ import Varve
     let files = try golden.files()
     #expect(files.values.reduce(0) { $0 + $1.count } < 100_000, "\(files.mapValues(\.count))")
     #expect(golden.leftovers.isEmpty)
-    // It is a database as any other.
+    // The snapshot is a database like any other.
     let database = try Database.open(at: golden.path, definition: DatabaseDefinition { OldBookFormat.self })
     #expect(try database.read { tx in try tx.count(in: "books") } == 1_000)
     try database.close()

@@ -4,7 +4,7 @@ import Varve
 
 @testable import VarveTesting
 
-/// A snapshot of the first version of a program, in a directory of a test's own.
+/// A snapshot of the first version of a program, in its own directory.
 final class Golden: Sendable {
   private let directory: TemporaryDirectory
   let snapshot: GoldenSnapshot
@@ -16,7 +16,7 @@ final class Golden: Sendable {
     snapshot = GoldenSnapshot(path: directory.path + "/golden", scratch: scratch)
   }
 
-  /// A snapshot with what `rows` describes.
+  /// Creates a snapshot with the rows that `rows` describes.
   convenience init(
     _ definition: DatabaseDefinition? = nil, @FixtureBuilder _ rows: () throws -> Fixture
   ) throws {
@@ -27,12 +27,12 @@ final class Golden: Sendable {
 
   var path: String { snapshot.path }
 
-  /// What lies where copies are made.
+  /// The names of the files in the directory for copies.
   var leftovers: [String] {
     (try? FileManager.default.contentsOfDirectory(atPath: directory.path + "/scratch")) ?? ["?"]
   }
 
-  /// The files of the snapshot.
+  /// Returns the files of the snapshot.
   func files() throws -> [String: Data] {
     var files: [String: Data] = [:]
     for name in try FileManager.default.subpathsOfDirectory(atPath: path) {
@@ -41,7 +41,7 @@ final class Golden: Sendable {
     return files
   }
 
-  /// Changes a byte in the middle of each file with such an ending. Returns how many.
+  /// Changes a byte in the middle of each file whose name has the suffix. Returns the number of files.
   func damage(_ suffix: String) throws -> Int {
     let names = try files().filter { $0.key.hasSuffix(suffix) && !$0.value.isEmpty }
     for (name, data) in names {

@@ -3,7 +3,7 @@ import Testing
 import Varve
 import VarveTesting
 
-/// Stores for tests, made by one call.
+/// Tests of stores for tests, which are created by one call.
 struct InMemoryTests {
   @Test func `one call gives a store that works as any other, and has the instances that it was given`() async throws {
     let emma = Book(id: 1, title: "Emma", authors: ["Jane Austen"])

@@ -4,11 +4,11 @@ import Testing
 import Varve
 import VarveTesting
 
-/// A clock that advances only on request.
+/// Tests of a clock that advances only on request.
 @Suite(.timeLimit(.minutes(1))) struct ManualClockTests {
   private let clock = ManualClock()
 
-  /// Sleeps by the clock. Through the protocol, as code under test does.
+  /// Sleeps by the clock, through the protocol, as code under test does.
   private func pause<C: Clock>(_ clock: C, _ duration: C.Duration) async throws {
     let wait: (C.Instant, C.Duration?) async throws -> Void = clock.sleep
     try await wait(clock.now.advanced(by: duration), nil)
@@ -36,7 +36,7 @@ import VarveTesting
     }
     try await clock.sleepers()
     clock.advance(by: .seconds(4))
-    // Had it been woken, there would be none.
+    // If the task had been woken, there would be no sleeper.
     try await clock.sleepers()
     #expect(isAwake.withLock { !$0 })
     clock.advance(by: .seconds(1))
@@ -75,7 +75,7 @@ import VarveTesting
     await #expect(throws: CancellationError.self) { try await late.value }
     clock.advance(by: .seconds(2))
     try await other.value
-    // After its end it does not matter.
+    // A cancellation after its end has no effect.
     other.cancel()
   }
 
@@ -102,7 +102,7 @@ import VarveTesting
         }
       }
       group.addTask {
-        // The last task to sleep sleeps until now and 400 ms, at most.
+        // The last task to sleep waits at most until 400 ms from now.
         while !Task.isCancelled {
           clock.advance(by: .milliseconds(50))
           await Task.yield()

@@ -2,7 +2,7 @@ import Foundation
 import Varve
 import VarveTesting
 
-/// A book as the first version of a program had it.
+/// The format of books in the first version of a program.
 struct OldBookFormat: StoreFormat {
   static let collection = "books"
   static let currentVersion = Version.first
@@ -19,7 +19,7 @@ struct OldBookFormat: StoreFormat {
   static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> Int { try stored.decode() }
 }
 
-/// The same in the version that a program has now: several authors, and other metadata.
+/// The format of books in the present version of the program: several authors, and other metadata.
 struct BookFormat: StoreFormat {
   static let collection = "books"
   static let currentVersion = Version.authors
@@ -67,7 +67,7 @@ struct ShelfFormat: StoreFormat {
 
 typealias Shelf = ShelfFormat.Instance
 
-/// A type with a collection, and metadata kept apart.
+/// A persistable type with a collection, and with metadata that is stored separately.
 struct Photo: Persistable, Hashable {
   struct Size: Codable, Hashable, Sendable { var width: Int }
   static let collection = "photos"
@@ -76,19 +76,19 @@ struct Photo: Persistable, Hashable {
   @KeptApart var metadata: Size? = nil
 }
 
-/// What a body throws, if it is an error of a database.
+/// Returns the error that a body throws, if it is a `DatabaseError`.
 func databaseError(_ body: () throws -> Void) -> DatabaseError? {
   do { try body() } catch { return error as? DatabaseError }
   return nil
 }
 
-/// The same of an asynchronous body.
+/// Returns the error that an asynchronous body throws, if it is a `DatabaseError`.
 func databaseError(_ body: () async throws -> Void) async -> DatabaseError? {
   do { try await body() } catch { return error as? DatabaseError }
   return nil
 }
 
-/// Reads, in a task too, on this thread.
+/// Calls the blocking `read` on this thread, also from a task.
 func reading<Result>(_ database: Database, _ body: (ReadTransaction) throws -> Result) throws -> Result {
   try database.read(body)
 }

@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Commits of independent parts, concurrent with the writer.
+/// Tests of commits of independent parts, concurrent with the writer.
 struct AsideTests {
   private struct Stop: Error {}
 
@@ -28,7 +28,7 @@ struct AsideTests {
 
   private static func number(_ bytes: [UInt8]?) -> UInt64 { bytes.flatMap { BigEndian.number($0) } ?? 0 }
 
-  /// Reads a number, and writes the next.
+  /// Reads a number, and writes the next one.
   private static func increase(_ part: Part, _ key: [UInt8]) throws {
     try part.put(key, BigEndian.bytes(number(try part.get(key)) + 1))
   }
@@ -50,7 +50,7 @@ struct AsideTests {
         }
         #expect(count == number)
       }
-      // Outside of the transaction readers see them already, but not the row.
+      // Outside of the transaction, readers already see the commits aside, but not the row.
       let seen = try database.core.read { tx in (try tx[handle].part("values").count(), try tx.count(in: "rows")) }
       #expect(seen == (3, 0))
     }
@@ -161,7 +161,7 @@ struct AsideTests {
           version >= last && now >= sum,
           "\(kind): a reader went back, from version \(last) with \(sum) to \(version) with \(now)")
         (last, sum) = (version, now)
-        // The tasks need the processors, and three of these readers run at once.
+        // The tasks need the processor, and three of these readers run at once.
         sched_yield()
       }
     }
@@ -180,7 +180,7 @@ struct AsideTests {
     try await database.close()
   }
 
-  /// What threads observed around one commit.
+  /// The observations of threads around one commit.
   private final class Seen: Sendable {
     let isArmed = Mutex(true)
     let early = Mutex<CommitVersion?>(nil)
@@ -188,7 +188,7 @@ struct AsideTests {
     let reader = Mutex<Threads.Started?>(nil)
   }
 
-  /// The catalog commits definitions by itself: here another program's commit takes that role.
+  /// The catalog commits definitions by itself: here, another program's commit takes that role.
   @Test func `readers never go back where the catalog commits between an aside commit's two steps`() async throws {
     let site = try StorageSite(.toy)
     let backend = try #require(try site.open() as? ToyBackend)
@@ -199,7 +199,7 @@ struct AsideTests {
     let seen = Seen()
     try await database.commitAside { parts in
       try parts.part("values", of: handle).put([1], [1])
-      // From here on the next snapshot is the one before the commit.
+      // From here on, the next snapshot is the one before the commit.
       backend.onAnswer { call in
         switch call {
         case .snapshot:
@@ -216,7 +216,8 @@ struct AsideTests {
             seen.early.withLock { $0 = version }
           }
           seen.reader.withLock { $0 = reader }
-          // Long enough for a reader that waits for nothing; one that waits for the commit comes after it.
+          // The loop takes enough time for a reader that does not wait; a reader that waits for the commit comes
+          // after it.
           for _ in 0..<20_000 where seen.early.withLock({ $0 }) == nil { sched_yield() }
         case .commit:
           if seen.isArmed.withLock({ $0 }) || seen.late.withLock({ $0 }) != nil { return }
@@ -235,7 +236,7 @@ struct AsideTests {
     try await database.close()
   }
 
-  /// Four tasks of aside commits and two of writes, with both durabilities.
+  /// Runs four tasks of aside commits and two of writes, with both durabilities.
   private static func mix(_ database: Database, _ handle: ExtensionHandle<Scripted>, _ count: Int) async throws {
     try await withThrowingTaskGroup(of: Void.self) { group in
       for task in 0..<4 {
@@ -269,7 +270,7 @@ struct AsideTests {
     }
   }
 
-  /// Retries until there is no conflict.
+  /// Calls `body` until there is no conflict.
   private static func again(_ body: @Sendable () async throws -> Void) async throws {
     while true {
       do { return try await body() } catch let error as DatabaseError where error.code == .conflict {}

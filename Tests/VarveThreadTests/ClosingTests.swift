@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Concurrent closes of one database.
+/// Tests of concurrent closes of one database.
 @Suite(.timeLimit(.minutes(5))) struct ClosingTests {
   private let called = Called()
   /// The gate at which closing the storage waits.
@@ -21,7 +21,7 @@ import VarveTestSupport
 
   private enum Form: CaseIterable { case sync, async }
 
-  /// Starts to close on a separate thread, and records when that has returned.
+  /// Starts to close the database on a separate thread, and records when the call has returned.
   private func close(_ database: Database, _ form: Form, _ name: String) -> Threads.Started {
     Threads.start { _ in
       called.add("\(name) begins")
@@ -33,7 +33,7 @@ import VarveTestSupport
     }
   }
 
-  /// Gives a call that does not wait the time to return.
+  /// Waits until the call has begun, which gives a call that does not wait the time to return.
   private func waitUntilBegun(_ name: String) {
     while !called.all.contains("\(name) begins") { sched_yield() }
     for _ in 0..<2_000 where !called.all.contains("\(name) is back") { sched_yield() }
@@ -54,7 +54,7 @@ import VarveTestSupport
     let closed = try #require(order.firstIndex(of: "the storage is closed"))
     #expect(try #require(order.firstIndex(of: "the second is back")) > closed)
     #expect(order.count { $0 == "the storage is closed" } == 1)
-    // And once more, long after the end.
+    // A later close must return, too.
     close(database, second, "the third").join()
   }
 
@@ -148,7 +148,7 @@ import VarveTestSupport
   }
 }
 
-/// Runs a task from a thread that may block, and not on the threads of tests: those may all be waiting.
+/// Runs a task from a thread that may block. The threads of tests are not used, because all of them may be waiting.
 private enum Blocked {
   private static let executor = DatabaseExecutor()
 

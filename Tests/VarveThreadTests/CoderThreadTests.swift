@@ -6,7 +6,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Many threads with one coder. Run these under ThreadSanitizer as well.
+/// Tests of many threads with one coder. Run these under ThreadSanitizer as well.
 struct CoderThreadTests {
   private final class Seen: Sendable {
     let faults = Mutex<[String]>([])
@@ -41,7 +41,7 @@ struct CoderThreadTests {
       }
     }
     #expect(seen.faults.withLock { $0 } == [])
-    // Whichever thread learned the shapes, equal values have equal bytes.
+    // Whichever thread created the shapes, equal values have equal bytes.
     #expect(seen.bytes.withLock { $0.count } == 1)
     let texts = try shapes.texts
     #expect(Set(texts).count == texts.count)
@@ -86,7 +86,7 @@ struct CoderThreadTests {
     #expect(decoder == nil)
   }
 
-  /// Writes to two containers in turn, so that each needs a separate buffer, and then throws.
+  /// A type that writes to two containers in turn, so that each needs a separate buffer, and then throws.
   private struct Interleaved: Encodable {
     static let cores = Mutex<[@Sendable () -> EncodingCore?]>([])
     let fails: Bool
@@ -124,7 +124,7 @@ struct CoderThreadTests {
     encoding.destroy()
   }
 
-  /// Requests a container for each element.
+  /// A type that requests a container for each element.
   private struct Containers: Codable {
     var count: Int
 

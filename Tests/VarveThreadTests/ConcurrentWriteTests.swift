@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Concurrent writes are serializable: a write whose reads another has changed meanwhile runs again.
+/// Tests that concurrent writes are serializable: a write runs again if another one has changed what it read.
 struct ConcurrentWriteTests {
   private struct Note: Codable, Hashable, Sendable { var text: String }
 
@@ -17,7 +17,7 @@ struct ConcurrentWriteTests {
     /// Whether the closure has to run again.
     let isConflict: Bool
     let body: Body
-    /// What another writer does between the closure and its commit.
+    /// The changes of another writer between the closure and its commit.
     let other: Body
   }
 
@@ -77,7 +77,7 @@ struct ConcurrentWriteTests {
     Meeting(
       name: "a collection removed, and a row changed", isConflict: true, body: { _ = try $0.removeAll(in: "rows") },
       other: { try $0.set("new", key: 1, in: "rows") }),
-    // The collection did not exist: that, too, was read.
+    // The collection did not exist, which is a read, too.
     Meeting(
       name: "a row of a collection that is made", isConflict: true, body: { _ = try $0.contains(key: 1, in: "late") },
       other: insert(1, in: "late")),

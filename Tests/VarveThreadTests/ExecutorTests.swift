@@ -5,7 +5,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The database's threads, on which tasks wait for the disk.
+/// Tests of the database's threads, on which tasks wait for the disk.
 @Suite(.timeLimit(.minutes(5))) struct ExecutorTests {
   @Test func `there are as many threads as concurrent jobs, up to the limit, and the others follow in order`()
     async throws
@@ -73,12 +73,12 @@ import Testing
     gate.open()
     try await first.value
     for task in waiting {
-      // Not awaited before: awaiting a task raises its priority.
+      // The tasks are not awaited before, because awaiting a task raises its priority.
       try await task.value
     }
     let order = called.all.map { String($0.prefix { $0 != " " }) }
     #expect(order.prefix(8).allSatisfy { $0 == "urgent" }, "\(order)")
-    // Two of the others have their turn among the urgent ones.
+    // Two of the other jobs must have their turn among the urgent ones.
     #expect(order.prefix(20).filter { $0 == "urgent" }.count == 18, "\(order)")
     #expect(order.prefix(22).filter { $0 == "urgent" }.count == 20, "\(order)")
     #expect(called.all.filter { $0.hasPrefix("urgent") } == (0..<20).map { "urgent \($0)" })
@@ -168,7 +168,7 @@ import Testing
     var waiting: [Task<Void, any Error>] = []
     try await database.perform {
       for number in 0..<count {
-        // None belongs to this `perform`: they are separate writers.
+        // None of the tasks belongs to this `perform`: they are separate writers.
         waiting.append(Task.detached { try await Self.write(kind, number, database) })
       }
       await Self.yield { database.core.writer.waiterCount == count }

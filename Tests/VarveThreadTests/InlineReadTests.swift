@@ -39,7 +39,8 @@ private struct WitnessFormat: StoreFormat {
   typealias Instance = Witness
 }
 
-/// Where the typed asynchronous calls look up one row: a hop costs ten times what the lookup does.
+/// Tests of where the typed asynchronous calls look up one row: a change of the executor costs ten times what the
+/// lookup does.
 struct InlineReadTests {
   private static func definition() throws -> DatabaseDefinition {
     let definition = DatabaseDefinition {
@@ -63,7 +64,7 @@ struct InlineReadTests {
       try await witnesses.persist(Witness(8))
       #expect(try await witnesses.load(8)?.isHere == true)
       #expect(try await witnesses.count == 2)
-      // A program's closure runs once, and so never where it may have to wait.
+      // A program's closure runs only once, and therefore never where it may have to wait.
       #expect(try await database.read { tx in try witnesses.load(7, in: tx)?.isHere } == false)
     }
     try await database.close()
@@ -120,7 +121,7 @@ struct InlineReadTests {
     unreadable.text = Witness.unreadable
     try Self.fill(path, unreadable)
     let database = try await Database.open(at: path, definition: Self.definition())
-    // The first from the table, the second from the cache.
+    // The first row is read from the table, and the second one from the cache.
     let witnesses = Store<WitnessFormat>(in: database)
     for _ in 0..<2 {
       #expect(await errorCode { () async throws in _ = try await witnesses.load(7) } == .decodingFailed)

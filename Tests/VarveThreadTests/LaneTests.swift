@@ -6,7 +6,9 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Writers that block the threads of tasks, beside suspended writers: none waits for a thread that another one keeps.
+/// Tests of writers that block the threads of tasks, together with suspended writers: none may wait for a thread that
+/// another one keeps.
+///
 /// Each of these cases stalled until the writer timeout when a suspended writer needed one of those threads.
 @Suite(.timeLimit(.minutes(5)), .serialized) struct LaneTests {
   private static func with(_ isInMemory: Bool, _ body: (Database) async throws -> Void) async throws {
@@ -104,9 +106,9 @@ import Testing
     }
     isDone.withLock { $0 = true }
     #expect(!wasOnMain)
-    // The actor was free meanwhile.
+    // The actor must have been free meanwhile.
     #expect(await ticking.value > 10)
-    // The calls of stores are no exceptions, nor is a `perform`.
+    // The same holds for the calls of stores, and for a `perform`.
     let locations = try await database.perform {
       let inside = try await database.write { _ in Thread.isMainThread }
       return [inside, try await database.read { _ in Thread.isMainThread }]

@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Collections that are renamed while threads write to them and read them.
+/// Tests of collections that are renamed while threads write to them and read them.
 @Suite(.timeLimit(.minutes(5))) struct RenamingThreadTests {
   private static let roundCount = TestScale.count(40)
 
@@ -34,7 +34,7 @@ import VarveTestSupport
     let readers = Threads.start(2) { _ in
       while !isDone.load(ordering: .relaxed) {
         try database.look { tx in
-          // One snapshot has each row once, whatever the collections are called.
+          // One snapshot has each row once, whatever the names of the collections are.
           let listed = try tx.collections().reduce(0) { try $0 + tx.count(in: $1) }
           guard try listed == tx.count() else { throw Unexpected(what: "\(listed) rows by name") }
         }

@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Keeps only the number of each row of its collections, and finds the rows by it.
+/// An extension that keeps only the number of each row of its collections, and finds the rows by it.
 private struct Numbers: DatabaseExtension {
   static let kind = "test.numbers"
   var asks = true
@@ -57,7 +57,7 @@ private final class NumbersTransaction: ExtensionTransaction {
   func key(of id: RowID) throws -> RowKey? { try context.key(of: id) }
   func row(of id: RowID) throws -> Row? { try context.row(of: id) }
 
-  /// The rows, in the order of their insertion.
+  /// Returns the rows in the order of their insertion.
   func rows() throws -> [RowKey] {
     var rows: [RowKey] = []
     var cursor = try numbers.cursor()
@@ -71,13 +71,13 @@ private final class NumbersTransaction: ExtensionTransaction {
 
 private struct Refusal: Error {}
 
-/// The map from row numbers to rows, which is maintained while an extension uses it.
+/// Tests of the map from row numbers to rows, which is maintained while an extension uses it.
 struct RowIDMapTests {
   private static func familyCount(_ database: Database) throws -> Int {
     try database.core.backend.families().count { $0.name.hasSuffix(".rows") }
   }
 
-  /// The entries of the map, by collection and key.
+  /// Returns the entries of the map, by collection and key.
   private static func entries(_ database: Database) throws -> [UInt64: [UInt8]] {
     let family = try #require(try database.core.backend.families().first { $0.name.hasSuffix(".rows") })
     let page = try database.core.backend.snapshot().page(
@@ -89,7 +89,7 @@ struct RowIDMapTests {
     return entries
   }
 
-  /// The entries it should have: those of the collections of the extensions that use it.
+  /// Returns the expected entries: those of the collections of the extensions that use the map.
   private static func expected(_ database: Database, _ names: [String]) throws -> [UInt64: [UInt8]] {
     try database.read { tx in
       var entries: [UInt64: [UInt8]] = [:]
@@ -211,7 +211,7 @@ struct RowIDMapTests {
     let same = try database.registerReady(Numbers(collections: ["deep", "notes"]), as: "same")
     #expect(try Self.familyCount(database) == 2)
     try open.writing { tx throws in
-      // One entry for each row would be 10,000 bytes and more.
+      // One entry for each row would take at least 10,000 bytes.
       let before = tx.pending.byteCount
       try tx.removeAll(in: "others")
       #expect(tx.pending.byteCount - before < 1_000)
@@ -242,7 +242,7 @@ struct RowIDMapTests {
       try database.write { tx in for number in 0..<2_500 { try tx.set("note", key: number, in: "notes") } }
       try database.registerReady(Numbers(), as: "numbers")
     }
-    // Nothing was missed.
+    // The extension has missed no change.
     try with { database in
       let handle = try database.registerReady(Numbers(), as: "numbers")
       #expect(try database.read { tx in try tx[handle].rows() }.count == 2_500)
@@ -259,7 +259,7 @@ struct RowIDMapTests {
       let last = try database.read { tx in try tx[handle].rows() }.last
       #expect(try last?.key(as: Int.self) == 9_000)
     }
-    // Read by a read-only program.
+    // A read-only program reads the map.
     var options = DatabaseOptions()
     options.isReadOnly = true
     let database = try Database.open(at: path, options: options)

@@ -6,7 +6,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Nested values on threads with small stacks: an error, and not a crash of the process.
+/// Tests of nested values on threads with small stacks: they give an error, and do not crash the process.
 struct StackTests {
   /// A value that encodes and decodes itself at each level.
   private final class Nested: Codable, Sendable {
@@ -48,7 +48,7 @@ struct StackTests {
     kibibytes: Int, levels: Int
   ) throws {
     let shapes = MemoryShapes()
-    // On a large stack, so that there is something to decode.
+    // The value is encoded on a large stack, so that there is a row to decode.
     let encoded = Self.onThread(stack: 8 << 20) { [shapes] in
       Swift.Result { try ValueCoder(.binary, shapes).encode(Nested.deep(levels)) }
     }

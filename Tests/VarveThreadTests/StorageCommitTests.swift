@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Every storage backend: the effects of a batch.
+/// Tests of all storage backends: the effects of a batch.
 struct StorageCommitTests {
   private static let kinds = StorageKind.allCases
 
@@ -49,7 +49,7 @@ struct StorageCommitTests {
     try site.close(backend)
   }
 
-  /// Including keys past every key that existed before the batch.
+  /// The range includes keys past every key that existed before the batch.
   @Test(arguments: kinds)
   func `an unbounded range removes what its batch put before, and not what it puts after`(
     kind: StorageKind
@@ -231,7 +231,7 @@ struct StorageCommitTests {
     try site.close(backend)
   }
 
-  /// Writers move an amount between two families; the sum is the same in every snapshot.
+  /// Writers move an amount between two families; the sum must be the same in every snapshot.
   @Test(arguments: kinds)
   func `readers during commits see batches completely, over all families`(kind: StorageKind) throws {
     let (site, backend, first) = try Contract.open(kind)
@@ -279,7 +279,7 @@ struct StorageCommitTests {
     let first = try backend.commit(batch, check: nil, durability: .power)
     let second = try backend.commit(batch, check: nil, durability: .process)
     #expect(first.version < second.version)
-    // The second survives nothing that the first does not survive.
+    // The second commit must not survive if the first one does not.
     #expect(!second.isDurable || first.isDurable)
     try second.wait()
     #expect(first.isDurable)

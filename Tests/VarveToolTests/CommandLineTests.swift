@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// The tool as a script sees it: what it prints, and what it ends with.
+/// Tests of the tool as a script sees it: its output, and its exit status.
 struct CommandLineTests {
   private let directory = TemporaryDirectory()
   private var database: String { directory.path + "/db" }
@@ -97,7 +97,7 @@ struct CommandLineTests {
       #expect(try Tool.good(["scan", path, "--family", "f"]) == "b\t2\n")
       try Tool.good(["verify", path])
     }
-    // A table cut to half its size: something is lost, and the status says so.
+    // A table is truncated to half its size: data is lost, and the status shows it.
     let name = try FileManager.default.contentsOfDirectory(atPath: database).first { $0.hasSuffix(".sst") } ?? ""
     let bytes = try Data(contentsOf: URL(fileURLWithPath: database + "/" + name))
     try bytes.prefix(20).write(to: URL(fileURLWithPath: database + "/" + name))
@@ -170,7 +170,7 @@ struct CommandLineTests {
 
     let file = directory.path + "/resumed"
     for size in stride(from: 0, through: bytes.count, by: max(1, bytes.count / 12)) {
-      // An export that can't finish, since a directory has its name, leaves what an interruption leaves.
+      // An export that cannot finish, because a directory has its name, leaves the same files as an interrupted one.
       try FileManager.default.createDirectory(atPath: file, withIntermediateDirectories: false)
       #expect(try Tool.run(["export", database, file] + form).status == 3)
       try FileManager.default.removeItem(atPath: file)
@@ -229,7 +229,7 @@ struct CommandLineTests {
   }
 }
 
-/// The tool's process, from the directory where the test bundle was built.
+/// The tool's process, started from the directory in which the test bundle was built.
 enum Tool {
   struct Result {
     let status: Int32
@@ -237,7 +237,7 @@ enum Tool {
     let errors: String
   }
 
-  /// Runs it where it must end with 0, and returns what it printed.
+  /// Runs the tool, which must exit with 0, and returns its output.
   @discardableResult
   static func good(_ arguments: [String], sourceLocation: SourceLocation = #_sourceLocation) throws -> String {
     let result = try run(arguments)
@@ -245,7 +245,7 @@ enum Tool {
     return result.output
   }
 
-  /// A program that was built beside the running tests.
+  /// Returns the URL of a program that was built next to the running tests.
   static func built(_ name: String) -> URL {
     let folder = URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath().deletingLastPathComponent()
     return folder.appending(path: name)
@@ -256,7 +256,7 @@ enum Tool {
     process.executableURL = built("varve")
     process.arguments = arguments
     process.standardInput = FileHandle.nullDevice
-    // Files and not pipes: neither stream can fill up while the other is read.
+    // The streams are files instead of pipes, so that neither can fill up while the other is read.
     let streams = TemporaryDirectory()
     let output = try streams.handle("output")
     let errors = try streams.handle("errors")
@@ -270,7 +270,7 @@ enum Tool {
   }
 }
 
-/// A directory that goes with its last reference.
+/// A temporary directory that is removed when the last reference is released.
 final class TemporaryDirectory: Sendable {
   let path = NSTemporaryDirectory() + "varve-tool-\(UUID().uuidString)"
 

@@ -3,7 +3,7 @@ import Testing
 import Varve
 import VarveRelationships
 
-/// `varve edges` as a script sees it.
+/// Tests of `varve edges` as a script sees it.
 struct EdgesCommandTests {
   private struct Page: Persistable, RelationshipNode {
     static let collection = "pages/all"

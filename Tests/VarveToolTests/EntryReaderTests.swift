@@ -3,7 +3,7 @@ import Testing
 
 @testable import VarveTool
 
-/// Both forms of a bulk file, there and back, and what happens to a broken one.
+/// Tests of both forms of a bulk file, written and read back, and of broken files.
 struct EntryReaderTests {
   private static let entries = [
     InputEntry(family: nil, key: [], value: []),
@@ -99,7 +99,7 @@ struct EntryReaderTests {
   }
 }
 
-/// A file that goes with its last reference.
+/// A temporary file that is removed when the last reference is released.
 final class TemporaryFile {
   let path: String
 

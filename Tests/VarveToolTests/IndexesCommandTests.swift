@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import Varve
 
-/// `varve indexes` as a script sees it.
+/// Tests of `varve indexes` as a script sees it.
 struct IndexesCommandTests {
   private struct Film: Codable, Identifiable, Sendable {
     var id: Int
@@ -171,7 +171,7 @@ struct IndexesCommandTests {
     let path = directory.path + "/failed"
     try ObjectFixture.with(path, DatabaseDefinition { PlainPersonFormat.self }) { database in
       let persons = Store<PlainPersonFormat>(in: database)
-      // Too long for a key.
+      // The text is too long for a key.
       let long = String(repeating: "x", count: 70_000)
       try database.write { tx in try persons.persist(Person(id: 7, title: long), in: tx) }
     }
@@ -216,11 +216,11 @@ struct IndexesCommandTests {
       }
       #expect(try Tool.run(["indexes", copy, "--collection", "films", "--rebuild", "code"]).status >= 0)
     }
-    // Five indexes, the rows of both collections, and what they have emitted: each in a table of its own.
+    // There are five indexes, the rows of both collections, and the emitted values: each in its own table.
     #expect((found[1] ?? 0) >= 8, "\(found)")
   }
 
-  /// The family of an index of films.
+  /// Returns the name of the family of an index of films.
   private func family(_ index: String) throws -> String {
     let catalog = try Tool.good(["dump", "catalog", database])
     let line = try #require(Tool.lines(catalog).first { $0.contains("indexes.films") })

@@ -3,7 +3,7 @@ import Testing
 
 @testable import VarveTool
 
-/// The reader of JSON: as strict as Foundation's, and nothing is lost.
+/// Tests of the JSON reader: it is as strict as Foundation's, and loses no information.
 struct JSONValueTests {
   private static let texts = [
     "null", "true", "[]", "{}", "[1,-0,0.5,1e9,1E+9,1.5e-3]", "{\"a\":{\"b\":[null]},\"\":\"\"}", " [ 1 , 2 ]\t\r\n",

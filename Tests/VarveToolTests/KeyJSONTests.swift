@@ -4,7 +4,7 @@ import Varve
 
 @testable import VarveTool
 
-/// Keys as JSON: drawn text, and the same bytes again.
+/// Tests of keys as JSON: the expected text, and the same bytes when it is read.
 struct KeyJSONTests {
   private func expect(_ key: some KeyCodable, _ json: String) throws {
     let bytes = try key.encoded()

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import Varve
 
-/// `collections`, `objects` and `dump catalog` as a script sees them.
+/// Tests of `collections`, `objects` and `dump catalog` as a script sees them.
 struct ObjectCommandTests {
   private let directory = TemporaryDirectory()
   private var database: String { directory.path + "/db" }
@@ -268,7 +268,7 @@ struct ObjectCommandTests {
   }
 }
 
-/// An extension that counts the rows that it heard of, in a setting.
+/// An extension that counts, in a setting, the rows that it received.
 struct Counter: DatabaseExtension {
   static let kind = "test.counter"
   var dependencies: [String] = []
@@ -296,7 +296,7 @@ final class CounterTransaction: ExtensionTransaction {
     keysPart = try context.part("keys")
   }
 
-  /// How many rows it was given since it was made.
+  /// Returns the number of rows that the extension received since it was created.
   func count() throws -> Int {
     guard case .integer(let count) = try context.setting("rows") else { return 0 }
     return count
@@ -308,7 +308,7 @@ final class CounterTransaction: ExtensionTransaction {
     try keysPart.put(change.key.bytes, [])
   }
 
-  /// The keys of all rows that it knows.
+  /// Returns the keys of all rows that the extension knows.
   func keys() throws -> [String] {
     var cursor = try keysPart.cursor()
     var keys: [String] = []

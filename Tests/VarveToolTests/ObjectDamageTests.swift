@@ -2,18 +2,18 @@ import Foundation
 import Testing
 import Varve
 
-/// Rows that are not what was written: a line for each, status 1, and the rows beside them.
+/// Tests of rows that are damaged: the tool prints a line for each, the other rows, and exits with status 1.
 struct ObjectDamageTests {
   private let directory = TemporaryDirectory()
   private var database: String { directory.path + "/db" }
 
-  /// What is wrong with a row, and what the tool says of it.
+  /// A damage of a row, and what the tool prints about it.
   struct Damage: Sendable, CustomTestStringConvertible {
     let name: String
     let coder: CoderKind
     let family: String
     let reason: String
-    /// Makes of a row what is there instead.
+    /// Returns the damaged bytes of a row.
     let change: @Sendable ([UInt8]) -> [UInt8]
 
     init(
@@ -30,7 +30,8 @@ struct ObjectDamageTests {
     var testDescription: String { name }
   }
 
-  /// A row begins with flags, version, shape and row id, each a byte here; metadata with version and shape.
+  /// A row begins with flags, version, shape and row number, each one byte here; metadata begins with version and
+  /// shape.
   static let damages = [
     Damage("nothing", says: "it is empty") { _ in [] },
     Damage("flags", says: "its flags are 8") { [8] + $0.dropFirst() },

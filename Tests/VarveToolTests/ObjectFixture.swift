@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import Varve
 
-/// A database of objects that a program made, for the tool to look into.
+/// A database of objects that a program made, which the tool inspects.
 struct ObjectFixture {
   /// A value of each kind that the coders distinguish, including nested records.
   struct Book: Codable, Hashable, Sendable {
@@ -45,7 +45,7 @@ struct ObjectFixture {
 
   static let coders: [CoderKind] = [.binary, .json, .propertyList]
 
-  /// Opens for the time of `body`, and closes.
+  /// Opens the database while `body` runs, and closes it.
   static func with<Result>(
     _ path: String, _ definition: DatabaseDefinition = DatabaseDefinition(), coder: CoderKind = .binary,
     _ body: (Database) throws -> Result
@@ -64,7 +64,7 @@ struct ObjectFixture {
     return result
   }
 
-  /// Two books, one of them with metadata.
+  /// Stores two books, one of them with metadata.
   static func makeBooks(_ path: String, coder: CoderKind = .binary) throws {
     try with(path, coder: coder) { database in
       try database.write { tx in
@@ -74,7 +74,7 @@ struct ObjectFixture {
     }
   }
 
-  /// Keys of many types, each in a collection of its own.
+  /// Stores keys of many types, each in its own collection.
   static func makeKeys(_ path: String) throws {
     try with(path) { database in
       try database.write { tx in
@@ -115,7 +115,7 @@ struct ObjectFixture {
 }
 
 extension Tool {
-  /// Lines that a command printed, each a JSON object.
+  /// Returns the lines that a command printed, each of which is a JSON object.
   static func objects(_ arguments: [String], sourceLocation: SourceLocation = #_sourceLocation) throws -> [[String:
     Any]]
   {
@@ -125,19 +125,19 @@ extension Tool {
     }
   }
 
-  /// Only a line feed ends a line: other characters that may are part of strings.
+  /// Splits the output at line feeds only, because other characters that may end a line are parts of strings.
   static func lines(_ output: String) -> [String] {
     output.utf8.split(separator: 0x0a).map { String(decoding: $0, as: UTF8.self) }
   }
 }
 
-/// What a row in the family `objects` of the shared ones begins with, and its key.
+/// The raw bytes of rows: the beginning of a row in the shared family `objects`, and its key.
 enum RawBytes {
   static func hex(_ bytes: [UInt8]) -> String {
     bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
   }
 
-  /// The key of a row with a string for a key.
+  /// Returns the key of a row whose key is a string.
   static func key(_ text: String, collection: UInt8 = 1) -> String {
     hex([0, 0, 0, collection, 0x11] + Array(text.utf8) + [0])
   }
@@ -147,7 +147,7 @@ enum RawBytes {
     try Tool.good(["put", database, key, hex(value), "--hex", "--raw", "--family", family])
   }
 
-  /// The value of a key.
+  /// Returns the value of a key.
   static func get(_ database: String, _ family: String, _ key: String) throws -> [UInt8] {
     let text = Array(try Tool.good(["get", database, key, "--hex", "--family", family]).utf8.dropLast())
     return try stride(from: 0, to: text.count, by: 2).map {

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import Varve
 
-/// `export --collection` and `load --collection`: what comes out of the second database is what was in the first.
+/// Tests of `export --collection` and `load --collection`: the second database must have the content of the first.
 struct ObjectRoundTripTests {
   private let directory = TemporaryDirectory()
   private var database: String { directory.path + "/db" }
@@ -19,7 +19,7 @@ struct ObjectRoundTripTests {
     return Tool.lines(lines)
   }
 
-  /// The bytes of all rows of a collection, after their headers, and of their metadata.
+  /// Returns the bytes of all rows of a collection, after their headers, and of their metadata.
   private func bytes(_ path: String, _ collection: String) throws -> [[[UInt8]]] {
     try ObjectFixture.with(path) { database in
       try database.read { tx in
@@ -32,7 +32,7 @@ struct ObjectRoundTripTests {
   @Test(arguments: ObjectFixture.coders)
   func `objects and metadata of every coder are equal, and decode as their types`(coder: CoderKind) throws {
     try ObjectFixture.makeBooks(database, coder: coder)
-    // The copy has shapes of its own already, so that those of the file get other numbers.
+    // The copy already has other shapes, so that those of the file get other numbers.
     try ObjectFixture.with(copy) { copy in
       try copy.write { tx in try tx.set(["x": ["y": ObjectFixture.Size(pages: 1)]], key: 1, in: "others") }
     }
@@ -172,7 +172,7 @@ struct ObjectRoundTripTests {
       "{\"key\":[2,\"\"],\"object\":{},\"version\":\"1\",\"metadata\":[],\"metadataVersion\":\"2024-04-09\"}",
       "{\"key\":[3,\"\"],\"object\":0}",
     ]
-    // Another order of first appearance: the numbers of the versions differ between the two databases.
+    // The versions first appear in another order, so their numbers differ between the two databases.
     let first = try directory.file("first", lines.joined(separator: "\n"))
     try Tool.good(["load", database, first, "--collection", "v", "--create"])
     let other = try directory.file("other", lines[0].replacing("[1,", with: "[0,").replacing("2024-04-09", with: "1"))
@@ -241,7 +241,7 @@ struct ObjectRoundTripTests {
     }
     let changed = try load(line.replacing("\"Emma\"", with: "\"Anna\""))
     #expect(changed.status == 3 && changed.errors.contains("object says something else than objectHex"), "\(changed)")
-    // Written otherwise, by a tool that sorts and spaces, it says the same.
+    // Another spelling of the same JSON, with sorted keys and spaces, has the same meaning.
     let object = try #require(JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
     let pretty = try JSONSerialization.data(withJSONObject: object, options: .sortedKeys)
     #expect(try load(String(decoding: pretty, as: UTF8.self)).status == 0)

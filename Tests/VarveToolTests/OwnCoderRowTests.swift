@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import Varve
 
-/// A coder of a program's own, which the tool does not have.
+/// A coder that a program defines, and that the tool does not have.
 private struct MaskedCoder: ObjectCoder {
   static let storedName = "org.example.masked"
 
@@ -17,7 +17,7 @@ private struct MaskedCoder: ObjectCoder {
   }
 }
 
-/// What the tool shows of rows that a program's own coder wrote, and how it moves them.
+/// Tests of how the tool shows and moves rows that a program's own coder wrote.
 struct OwnCoderRowTests {
   private struct Note: Codable, Hashable, Sendable { var text: String }
 

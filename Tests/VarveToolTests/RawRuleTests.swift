@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import Varve
 
-/// What keeps hands off the families of the object floor, and what becomes of extensions.
+/// Tests of the rules that protect the families of the object layer, and of their effect on extensions.
 struct RawRuleTests {
   private let directory = TemporaryDirectory()
   private var database: String { directory.path + "/db" }
@@ -53,7 +53,7 @@ struct RawRuleTests {
     try ObjectFixture.with(database + "0") { database in try database.write { tx in try tx.set(1, key: "a", in: "c") } }
     let all = try directory.file("all", try Tool.good(["export", database + "0", "-"]))
     try Tool.good(["load", database, all, "--create", "--raw"])
-    // A counter that was made without its operator could not be added to.
+    // A counter that was created without its operator could not be added to.
     try ObjectFixture.with(database) { database in
       try database.write { tx in try tx.set(2, key: "b", in: "c") }
       #expect(try database.read { tx in try tx.count(in: "c") } == 2)
@@ -68,7 +68,7 @@ struct RawRuleTests {
     Tool.lines(try Tool.good(["dump", "catalog", path])).first { $0.hasPrefix("extension \"counter\"") }
   }
 
-  /// What the extension knows when the program opens the database again.
+  /// Returns the keys that the extension knows when the program opens the database again.
   private func keysKnown() throws -> [String] {
     try ObjectFixture.with(database) { database in
       let counter = try database.register(Counter(), as: "counter")
@@ -102,7 +102,8 @@ struct RawRuleTests {
       try database.write { tx in for key in ["m", "z"] { try tx.set(1, key: key, in: "numbers") } }
       try database.ready(try database.register(Counter(), as: "counter"))
     }
-    // As if the process had ended after the first row: its record says so, the next row is not known.
+    // Simulates a process that ended after the first row: the record of the extension says so, and the next row is
+    // unknown.
     let watermark: [UInt8] = [0, 0, 0, 1, 0x11, 0x6d, 0]
     let kind = Array(Counter.kind.utf8)
     let location: [UInt8] = [0, 0, 0, UInt8(watermark.count)] + watermark

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// `varve stats` beside a process that writes, and after it.
+/// Tests of `varve stats` while a process writes, and after it has ended.
 @Suite(.timeLimit(.minutes(2)))
 struct StatsCommandTests {
   private let directory = TemporaryDirectory()
@@ -41,7 +41,7 @@ struct StatsCommandTests {
     let pipe = Pipe()
     process.standardOutput = pipe
     try process.run()
-    // Its numbers are read, or it would stop writing when the pipe is full.
+    // The process's output is read, because it would stop writing if the pipe were full.
     pipe.fileHandleForReading.readabilityHandler = { _ = $0.availableData }
     defer {
       kill(process.processIdentifier, SIGKILL)
@@ -59,7 +59,7 @@ struct StatsCommandTests {
       try #require(process.isRunning)
     }
     #expect(try number(live, "process") == UInt64(process.processIdentifier))
-    // Seconds apart: something is written in each.
+    // The lines are seconds apart, and the process writes in each of them.
     let lines = try Tool.good(["stats", database, "--watch", "--json", "--interval", "1.5", "--count", "3"])
       .split(separator: "\n")
     #expect(lines.count == 3)
@@ -77,7 +77,7 @@ struct StatsCommandTests {
     #expect(dead["isLive"] as? Bool == false)
     #expect(try number(dead, "diedProcess") == UInt64(process.processIdentifier))
     #expect(try number(dead, "statistics", "log", "visibleSequence") >= sequences[2], "nothing acknowledged is lost")
-    // The next open for writing clears it away.
+    // The next open for writing removes the statistics.
     try Tool.good(["put", database, "a", "1"])
     #expect(try Tool.run(["stats", database]).errors.isEmpty)
     #expect(!FileManager.default.fileExists(atPath: database + "/STATS"))

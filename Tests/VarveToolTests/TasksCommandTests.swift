@@ -3,7 +3,7 @@ import Testing
 import Varve
 import VarveTasks
 
-/// `varve tasks` as a script sees it.
+/// Tests of `varve tasks` as a script sees it.
 struct TasksCommandTests {
   private struct Mail: TaskPayload {
     static let kind = "mail"
@@ -96,7 +96,7 @@ struct TasksCommandTests {
     #expect((schedules.first?["next"] as? [String])?.allSatisfy { $0.contains("T03:00:00") } == true)
     await scheduler.stop()
     try await open.close()
-    // The directory of the inbox is one of the database's.
+    // The directory of the inbox belongs to the database.
     #expect(try Tool.run(["verify", database]).status == 0)
   }
 

@@ -4,11 +4,11 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Types that use their containers in every way that `Codable` lets them.
+/// Tests of types that use their containers in every way that `Codable` permits.
 struct BinaryContainerTests {
   private let coder = ValueCoder(.binary)
 
-  /// Encodes with a closure.
+  /// A type that encodes with a closure.
   private struct Writer: Encodable {
     let body: (any Encoder) throws -> Void
     init(_ body: @escaping (any Encoder) throws -> Void) { self.body = body }
@@ -17,7 +17,7 @@ struct BinaryContainerTests {
 
   private enum Key: CodingKey { case a, b, c, d }
 
-  /// What JSON makes of a value, its keys sorted.
+  /// Returns the JSON encoding of a value, with its keys sorted.
   private func foundation(_ value: Writer) throws -> UntypedValue {
     let coder = ValueCoder(.json)
     return try coder.untyped(try coder.encode(value)).sorted
@@ -26,7 +26,7 @@ struct BinaryContainerTests {
   private func expectAsJSON(_ value: Writer, _ comment: Comment) throws {
     let expected = try foundation(value)
     for _ in 0..<3 { #expect(try coder.untyped(try coder.encode(value)).sorted == expected, comment) }
-    // Inside of others, and among others.
+    // The value is also encoded inside other values and next to them.
     #expect(try coder.untyped(try coder.encode([value, value])).sorted == .array([expected, expected]), comment)
     let inMap = try coder.untyped(try coder.encode(["k": value])).sorted
     #expect(inMap == .record([.init("k", expected)]), comment)
@@ -205,7 +205,7 @@ struct BinaryContainerTests {
 }
 
 extension UntypedValue {
-  /// With the fields of records sorted by name, and floating-point numbers as JSON has them.
+  /// A copy with the fields of records sorted by name, and floating-point numbers as JSON represents them.
   var sorted: UntypedValue {
     switch self {
     case .array(let values): .array(values.map(\.sorted))

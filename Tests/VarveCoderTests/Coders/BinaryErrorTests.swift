@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Errors name the coding path and leave no state.
+/// Tests that errors name the coding path and leave no state.
 struct BinaryErrorTests {
   private let coder = ValueCoder(.binary)
 
@@ -63,7 +63,7 @@ struct BinaryErrorTests {
     #expect(Spy.paths.take() == [first, first, second, second])
   }
 
-  /// Records the paths passed to it.
+  /// A type that records the paths passed to it.
   private struct Spy: Codable {
     static let paths = Paths()
     var inner: Inner
@@ -90,7 +90,7 @@ struct BinaryErrorTests {
     }
   }
 
-  /// Coding paths, as text.
+  /// The coding paths as text.
   private final class Paths: @unchecked Sendable {
     // Sendable: used by one test, on one thread.
     private var texts: [String] = []
@@ -126,7 +126,7 @@ struct BinaryErrorTests {
     }
   }
 
-  /// Leaves out what can't be encoded, and writes something else instead.
+  /// A type that skips values that cannot be encoded, and writes another value instead.
   private struct Tolerant: Encodable {
     var values: [Int]
     enum Key: CodingKey { case first, list, map, last }
@@ -170,7 +170,7 @@ struct BinaryErrorTests {
         var container = encoder.container(keyedBy: Key.self)
         try container.encode(1, forKey: .a)
         if between { try container.encode(2, forKey: .b) }
-        // The error reaches the caller even so.
+        // The error reaches the caller even if the type ignores it.
         try? container.encode(3, forKey: .a)
       }
     }
@@ -219,7 +219,7 @@ struct BinaryErrorTests {
     }
   }
 
-  /// Arrays and dictionaries, and nothing else.
+  /// A type that decodes arrays and dictionaries only.
   private struct Nest: Decodable {
     init(from decoder: any Decoder) throws {
       if var list = try? decoder.unkeyedContainer() {
@@ -232,7 +232,7 @@ struct BinaryErrorTests {
   }
 
   @Test func `values may be nested as deep as the limit, and no deeper`() throws {
-    // A tree is two levels a node; so is an expression: the case, and what it holds.
+    // A tree takes two levels for each node, and so does an expression: the case, and its payload.
     let limit = CoderLimits.depth
     let deepest = Zoo.Tree.chain(limit / 2)
     #expect(try coder.copy(deepest) == deepest)
@@ -240,7 +240,7 @@ struct BinaryErrorTests {
     let expression = Zoo.Expression.nested(limit / 2 - 1)
     #expect(try coder.copy(expression) == expression)
     #expect(coderFault { _ = try coder.encode(Zoo.Expression.nested(limit)) }?.kind == .invalidValue)
-    // Deeper bytes, which no encoder writes.
+    // Bytes that are nested deeper, which no encoder writes.
     for opening in [hex("a1"), hex("d0 01"), hex("d301 40")] {
       let bytes = Array(repeating: opening, count: 2_000).flatMap(\.self) + [0]
       #expect(coderFault { _ = try coder.decode(Zoo.Payload.self, (0, bytes)) }?.kind == .dataCorrupted)

@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Rows that one version of a type wrote, and another reads.
+/// Tests of rows that one version of a type wrote, and another version reads.
 struct BinaryEvolutionTests {
   private let coder = ValueCoder(.binary)
 

@@ -4,7 +4,8 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The bytes of rows and shapes. They are on disks: a test that fails here means that old rows can't be read.
+/// Tests of the bytes of rows and shapes. They are on disks: a test that fails here means that old rows cannot be
+/// read.
 struct BinaryFormatTests {
   private func bytes<T: Encodable>(_ value: T) throws -> [UInt8] { try ValueCoder(.binary).encode(value).bytes }
 
@@ -67,7 +68,7 @@ struct BinaryFormatTests {
     let point = Zoo.Point(x: 1, y: 2)
     #expect(try coder.encode([point, point, point]) == (0, hex("d10301 0102 0102 0102")))
     let events = [Zoo.Event.moved(point), .moved(point), .ping, .moved(point)]
-    // Shapes: 2 {_0}, 3 {moved}, 4 {ping}.
+    // The shapes: 2 is {_0}, 3 is {moved}, 4 is {ping}.
     #expect(
       try coder.encode(events) == (0, hex("a4 d203d202d2010102 d203d202d2010102 d204d300 d203d202d2010102")))
     #expect(try shapes.texts == ["{x, y}", "{_0}", "{moved}", "{ping}"])
@@ -91,7 +92,7 @@ struct BinaryFormatTests {
     let shapes = try MemoryShapes((0..<20_000).map { ["filler \($0)"] })
     let coder = ValueCoder(.binary, shapes)
     let value = Zoo.Library.sample
-    // The first time the shapes are unknown, the second time they are expected.
+    // The first time the shapes are unknown; the second time they are expected.
     for _ in 0..<2 { #expect(try coder.copy(value) == value) }
     let wrapped = try coder.encode(Zoo.Wrapper(value: Zoo.Point(x: 1, y: 2)))
     #expect(wrapped.bytes.count == 1 + 3 + 2)

@@ -5,15 +5,16 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Types that read their containers in every way that `Codable` lets them.
+/// Tests of types that read their containers in every way that `Codable` permits.
 struct BinaryReadingTests {
   private let coder = ValueCoder(.binary)
 
   private enum Key: CodingKey { case a, b, c, d, missing }
 
-  /// Decodes with a closure, which is set for the time of a test on its thread.
+  /// A type that decodes with a closure, which is set on the thread for the duration of a test.
   private struct Reader: Decodable {
-    /// In a type of its own: a task-local that is a closure itself, the optimiser of Swift 6.3 calls wrongly.
+    /// A separate structure, because the optimizer of Swift 6.3 miscompiles the call of a task-local that is itself a
+    /// closure.
     struct Body: Sendable {
       let read: @Sendable (any Decoder) throws -> Void
     }
@@ -30,7 +31,7 @@ struct BinaryReadingTests {
     var n: Int?
   }
 
-  /// Reads a record and the same as a dictionary, at the top and inside of an array.
+  /// Reads a record, and the same values as a dictionary, at the top level and inside an array.
   private func read(_ body: @escaping @Sendable (any Decoder) throws -> Void) throws {
     let bare = try coder.encode(Record())
     let inArray = try coder.encode([Record(), Record()])
@@ -151,7 +152,7 @@ struct BinaryReadingTests {
     }
   }
 
-  /// Keeps its decoder, and decodes when it is asked.
+  /// A type that keeps its decoder, and decodes later.
   private struct Lazy: Decodable {
     let decoder: any Decoder
     let keyed: KeyedDecodingContainer<Key>?
@@ -169,7 +170,7 @@ struct BinaryReadingTests {
         let container = try decoder.container(keyedBy: Key.self)
         let whole = try container.decode(Lazy.self, forKey: .a)
         let list = try container.decode([Lazy].self, forKey: .b)
-        // Something else in between.
+        // Another value is decoded in between.
         _ = try container.decode([Zoo.Point].self, forKey: .c)
         let keyed = try #require(whole.keyed)
         _ = try keyed.decode(String.self, forKey: .d)
@@ -202,7 +203,7 @@ struct BinaryReadingTests {
       var list = single.list
       #expect(list.count == nil && !list.isAtEnd)
       #expect(throws: DecodingError.self) { try list.decode(Int.self) }
-      // The decoder is used for others meanwhile, whose frames are no frames of these.
+      // The decoder is used for other values meanwhile; their frames must not be confused with these.
       #expect(try coder.decode(Record.self, row).a == 1)
     }
   }
@@ -244,7 +245,7 @@ struct BinaryReadingTests {
         try Zoo.Point(x: 1, y: 2).encode(to: encoder)
       }
     }
-    // Within the same value it is an error of the value.
+    // Within the same value, it is an error of the value.
     struct Late: Encodable {
       let thief = Thief()
       func encode(to encoder: any Encoder) throws {

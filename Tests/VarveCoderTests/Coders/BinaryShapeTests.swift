@@ -4,12 +4,12 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// How many shapes types need that leave fields out, or have them in changing orders.
+/// Tests of how many shapes are needed for types that omit fields, or encode them in changing orders.
 struct BinaryShapeTests {
   @Test func `fields that are left out now and then cost one shape in the end`() throws {
     let shapes = MemoryShapes()
     let coder = ValueCoder(.binary, shapes)
-    // All subsets that begin with a.
+    // The subsets are all those that contain `a`.
     for _ in 0..<3 {
       for subset in 0..<32 {
         let chosen = (0..<5).filter { subset >> $0 & 1 == 1 }
@@ -80,7 +80,7 @@ struct BinaryShapeTests {
     for number in 0..<3 {
       let dog = Zoo.Dog(name: "Rex", owner: number == 1 ? nil : "Ann", tricks: ["sit"])
       #expect(try coder.copy(dog) == dog)
-      // The superclass alone is another shape.
+      // The superclass alone has another shape.
       #expect(try coder.copy(Zoo.Animal(name: "a", legs: number)).legs == number)
     }
     #expect(try shapes.texts == ["{owner, name, legs, tricks}", "{name, legs}"])

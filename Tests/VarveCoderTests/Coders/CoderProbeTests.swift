@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @_spi(Measurement) @testable import Varve
 
-/// What is measured is what collections do.
+/// Tests that the probe, which is measured, encodes as collections do.
 struct CoderProbeTests {
   @Test(arguments: [CoderKind.binary, .json, .propertyList])
   func `a probe gives the bytes of a collection, and reads them`(kind: CoderKind) throws {

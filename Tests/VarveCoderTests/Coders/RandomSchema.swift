@@ -3,7 +3,7 @@ import Foundation
 
 @testable import Varve
 
-/// A random value, and by which of the doors of `Codable` each part of it goes.
+/// A random value, and the API of `Codable` through which each part of it is encoded.
 indirect enum RandomNode: Sendable {
   enum EncodingRoute: CaseIterable { case value, nested, superEncoder }
 
@@ -13,17 +13,18 @@ indirect enum RandomNode: Sendable {
   case double(Double)
   case string(String)
   case list([(route: EncodingRoute, node: RandomNode)])
-  /// Fields by keys of an enum; nil: `encodeIfPresent` without a value. `isLate`: the containers are filled when all of
-  /// them were made, from the last to the first.
+  /// A record of fields with keys of an enum; a `nil` node stands for `encodeIfPresent` without a value.
+  ///
+  /// If `isLate` is true, the containers are filled after all of them were made, from the last to the first.
   case record([(key: RandomKey, route: EncodingRoute, node: RandomNode?)], isLate: Bool)
   case map([(key: String, route: EncodingRoute, node: RandomNode)])
-  /// A value that stands for another.
+  /// A value whose encoding is that of another value.
   case wrapped(RandomNode)
 }
 
 enum RandomKey: String, CodingKey, CaseIterable, Sendable {
   case a, b, c, d, name, aLongNameOfAField, x1, x2
-  // The keys of a dictionary, too: a field may be named as one.
+  // Dictionaries use this key too, so that a field may have the name of a dictionary's key.
   case key
 }
 
@@ -64,7 +65,7 @@ extension RandomNode {
     return keys.sorted().map { ($0, route(&random), self.random(&random, depth: depth - 1)) }
   }
 
-  /// Many records of the same fields.
+  /// Returns many records of the same fields.
   private static func uniform(_ random: inout SeededRandom, _ depth: Int) -> [(route: EncodingRoute, node: RandomNode)]
   {
     let pattern = record(&random, depth)
@@ -82,7 +83,7 @@ extension RandomNode {
     return .record(fields, isLate: random.oneIn(6))
   }
 
-  /// The same fields with other leaves, some of them without a value, some left out.
+  /// Returns a record with the same fields and other leaves, some of them without a value, some omitted.
   private func varied(_ random: inout SeededRandom) -> RandomNode {
     guard case .record(let fields, let isLate) = self else { return self }
     let varied = fields.filter { _ in !random.oneIn(12) }.map {
@@ -139,7 +140,7 @@ extension RandomNode: Encodable {
     for rest in late.reversed() { try rest() }
   }
 
-  /// Encodes a field, or gives what fills the container that was made for it.
+  /// Encodes a field, or returns the function that fills the container that was made for it.
   private static func add<Key: CodingKey>(
     _ node: RandomNode, _ route: EncodingRoute, _ key: Key, to container: inout KeyedEncodingContainer<Key>
   ) throws -> (() throws -> Void)? {

@@ -3,14 +3,14 @@ import Foundation
 
 @testable import Varve
 
-/// What is left of a random value when it was encoded, and read by the type that wrote it: by the same keys, the fields
-/// in a random order, some of them not at all.
+/// Checks that decode a random value by the type that encoded it: by the same keys, with the fields in a random
+/// order, and some of them not read at all.
 enum RandomReading {
   struct Difference: Error, CustomStringConvertible {
     let description: String
   }
 
-  /// Checks that a decoder gives the expected value.
+  /// Checks that a decoder returns the expected value.
   static func check(_ expected: RandomNode, _ decoder: any Decoder, _ random: RandomSource) throws {
     switch expected {
     case .list(let elements):
@@ -94,7 +94,7 @@ enum RandomReading {
 }
 
 extension RandomKey {
-  /// A key that a record does not have, or `key` where it has all.
+  /// Returns a key that a record does not have, or `key` if it has all of them.
   fileprivate static func unused(in fields: [(key: RandomKey, route: RandomNode.EncodingRoute, node: RandomNode?)])
     -> RandomKey
   {
@@ -103,7 +103,7 @@ extension RandomKey {
   }
 }
 
-/// Reads what is expected of it.
+/// A type that reads the expected value.
 struct RandomReader: Decodable {
   struct Expectation: Sendable {
     let node: RandomNode
@@ -118,7 +118,7 @@ struct RandomReader: Decodable {
   }
 }
 
-/// Random numbers for a test on one thread.
+/// A random number generator for a test on one thread.
 final class RandomSource: RandomNumberGenerator, @unchecked Sendable {
   // Sendable: used by one thread.
   private var random: SeededRandom

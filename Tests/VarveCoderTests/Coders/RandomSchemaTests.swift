@@ -5,7 +5,8 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Random values, by random doors: what comes back is what JSON gives back, and what their own type expects.
+/// Tests of random values, encoded through random APIs: the decoded value must be that of JSON, and that which their
+/// own type expects.
 struct RandomSchemaTests {
   @Test(arguments: (1...8).map { UInt64($0) })
   func `the binary coder gives what JSON gives`(seed: UInt64) throws {
@@ -13,20 +14,21 @@ struct RandomSchemaTests {
     var binary = ValueCoder(.binary)
     let json = ValueCoder(.json)
     for round in 0..<TestScale.count(100) {
-      // All records have one type of keys: after some values, their fields came in too many orders for shapes.
+      // All records have the same type of keys: after some values, their fields occurred in too many orders for
+      // shapes.
       if round % 5 == 0 { binary = ValueCoder(.binary) }
       let node = RandomNode.random(&random)
       let expected = try json.untyped(try json.encode(node)).sorted
       let row = try binary.encode(node)
       let location: Comment = "seed \(seed), round \(round)"
       #expect(try binary.untyped(row).sorted == expected, location)
-      // Decoded by kinds, as a program does that knows none of the types.
+      // The row is decoded by the kinds of its values, as by a program that knows none of the types.
       #expect(try binary.decode(UntypedValue.self, row).sorted == expected, location)
       let reader = RandomReader.Expectation(node: node, random: RandomSource(seed: seed &+ UInt64(round)))
       RandomReader.$expectation.withValue(reader) {
         #expect(throws: Never.self, location) { try binary.decode(RandomReader.self, row) }
       }
-      // The same reading of the JSON, so that the reading itself is known to be right.
+      // The JSON is read in the same way, so that the check itself is known to be right.
       if round % 10 == 0 {
         RandomReader.$expectation.withValue(reader) {
           #expect(throws: Never.self, location) { try json.decode(RandomReader.self, try json.encode(node)) }
@@ -48,7 +50,7 @@ struct RandomSchemaTests {
         do { _ = try binary.decode(RandomReader.self, row) } catch { found += 1 }
       }
     }
-    // Parts are left out now and then.
+    // Some of the values have omitted parts.
     #expect(found > 10)
   }
 }

@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What a tool prints of rows whose types it does not know.
+/// Tests of what a tool prints for rows whose types it does not know.
 struct UntypedValueTests {
   private let coder = ValueCoder(.binary)
 
@@ -52,7 +52,7 @@ struct UntypedValueTests {
     }
     #expect(try text(-63_113_904_000) == #""0001-01-01T00:00:00.000Z""#)
     #expect(try text(252_423_993_599.5) == #""9999-12-31T23:59:59.500Z""#)
-    // The same as Foundation's, from where its calendar is the Gregorian one.
+    // The text must equal Foundation's, from the year on in which its calendar is the Gregorian one.
     let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
     for step in 0..<3_700 {
       let interval = -13_000_000_000.0 + Double(step) * 70_000_003.25

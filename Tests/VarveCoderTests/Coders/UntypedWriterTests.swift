@@ -5,7 +5,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Values that are written without their types: read without them again, and by types.
+/// Tests of values that are written without their types, and read without types and with them.
 struct UntypedWriterTests {
   @Test(arguments: 0..<8)
   func `whatever is written is read again`(round: Int) throws {
@@ -83,7 +83,7 @@ struct UntypedWriterTests {
     }
   }
 
-  /// With the fields in the order of their names.
+  /// Returns a copy with the fields in the order of their names.
   private static func sorted(_ value: UntypedValue) -> UntypedValue {
     switch value {
     case .array(let values): .array(values.map(sorted))

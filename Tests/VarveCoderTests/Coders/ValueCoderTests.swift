@@ -4,11 +4,11 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// All coders, by the same values.
+/// Tests of all coders with the same values.
 struct ValueCoderTests {
   static let kinds: [CoderKind] = [.binary, .json, .propertyList]
 
-  /// A value of the zoo that every coder takes. `prepared` is false for coders that refuse the value.
+  /// Checks a value of the zoo with a coder. `prepared` is false for coders that refuse the value.
   private func check<T: Codable & Equatable>(_ value: T, _ coder: ValueCoder) throws {
     let row = try coder.encode(value)
     #expect(try coder.decode(T.self, row) == value, "\(coder.kind): \(T.self)")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Varve
 
-/// What conditions say of instances, and the branches that they become.
+/// Tests of whether conditions match instances, and of the branches that they are converted to.
 struct ConditionTests {
   fileprivate struct Address: Hashable, Sendable {
     var city: String
@@ -28,7 +28,7 @@ struct ConditionTests {
 
   private typealias PersonCondition = Condition<Person>
 
-  /// A condition, and the same asked by hand.
+  /// A condition, and the same condition as a Swift function.
   private struct Asked {
     let condition: PersonCondition
     let holds: (Person) -> Bool
@@ -50,7 +50,7 @@ struct ConditionTests {
       colour: Colour(red: random.below(3)))
   }
 
-  /// Strings compare as their keys do: by scalars in normal form C.
+  /// Returns the scalars of normal form C. Strings compare as their keys do: by these.
   private static func scalars(_ text: String) -> [UInt32] {
     text.precomposedStringWithCanonicalMapping.unicodeScalars.map(\.value)
   }
@@ -131,7 +131,7 @@ struct ConditionTests {
   private static func holds(_ branch: ConditionBranches<Person>.Branch, _ person: Person) -> Bool {
     for (path, set) in branch.sets {
       guard let key = keys[path] else {
-        // The one field of a field of the tests.
+        // The only path without an entry in `keys` leads through two fields: `home` and `city`.
         guard let city = try? person.home?.city.encoded() else {
           if set.contains([KeyTag.null]) { continue }
           return false

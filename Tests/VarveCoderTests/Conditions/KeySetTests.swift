@@ -3,9 +3,9 @@ import Testing
 
 @testable import Varve
 
-/// Sets of keys against sets of numbers.
+/// Tests of sets of keys against sets of numbers.
 struct KeySetTests {
-  /// All keys that the sets of these tests have bounds at, and some between them.
+  /// The keys at which the sets of these tests have bounds, and some between them.
   private static let keys: [[UInt8]] =
     [[]] + (0..<6).map { [$0] } + (0..<6).flatMap { first in [[first, 0xff], [first, 0xff, 1]] }
 
@@ -24,7 +24,7 @@ struct KeySetTests {
 
   private static func members(_ set: KeySet) -> [Bool] { keys.map(set.contains) + [set.hasUnkeyed] }
 
-  /// Ascending, apart, and none empty.
+  /// Returns whether the ranges are ascending and disjoint, and none is empty.
   private static func isNormal(_ set: KeySet) -> Bool {
     var end: [UInt8]? = nil
     for (index, range) in set.ranges.enumerated() {

@@ -6,9 +6,9 @@ import VarveInspection
 
 @testable import ObjectFixtures
 
-/// Keys that people write: what `KeyText` prints comes back as the key that it was.
+/// Tests of keys that are entered as text: a key that `KeyText` prints is parsed to the same key.
 struct KeyTextReaderTests {
-  /// The text of a key, read again.
+  /// Prints a key, and parses the text.
   private func read<Key: KeyCodable>(_ key: Key) throws -> (text: String, isSame: Bool) {
     let bytes = try key.encoded()
     let text = KeyText.text(of: bytes)

@@ -6,7 +6,7 @@ import VarveInspection
 
 @testable import ObjectFixtures
 
-/// Imports rows of another database through the rows API.
+/// Tests of importing rows of another database through the rows API.
 struct RowImportTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }
@@ -52,7 +52,7 @@ struct RowImportTests {
   }
 
   @Test func `shapes get the numbers of the database that they come to`() throws {
-    // Other shapes take the first numbers here.
+    // Other shapes take the first numbers in this database.
     try database.write { tx in try tx.set(["x": Person(name: "y")], key: "z", in: "others") }
     let rowImport = try RowImport(into: "books", of: database, as: Self.binary)
     let book = try rowImport.prepare(row("a", Self.book, metadata: Self.people))

@@ -5,7 +5,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Keys of several parts: sorted by the first that differs, whatever the parts are.
+/// Tests of keys of several parts: they sort by the first part that differs, whatever the parts are.
 struct CompoundTests {
   private func compounds<each Value: KeyCodable>(
     _ seed: UInt64, _ count: Int, _ value: (inout SeededRandom) -> Compound<repeat each Value>
@@ -14,7 +14,7 @@ struct CompoundTests {
     return (0..<count).map { _ in value(&random) }
   }
 
-  /// Strings of which many are beginnings of each other, also up to a zero.
+  /// Returns strings of which many are prefixes of others, also up to a zero.
   private func string(_ random: inout SeededRandom) -> String {
     ["", "a", "a\0", "a\0a", "a\0\u{1}", "ab", "\u{e9}", "e", "ex", "\0", "\u{7f}", "\u{10ffff}"][random.below(12)]
   }

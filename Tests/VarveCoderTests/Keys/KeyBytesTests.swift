@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The bytes of keys as they are on disk. None of these may ever change.
+/// Tests of the bytes of keys as they are on disk. None of these may ever change.
 struct KeyBytesTests {
   private func bytes(_ text: String) -> [UInt8] { text.split(separator: " ").compactMap { UInt8($0, radix: 16) } }
 

@@ -5,7 +5,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Keys of a program's own types, the names of types, and the errors.
+/// Tests of keys of a program's own types, the names of types, and the errors.
 struct KeyCodableTests {
   @Test func `a type with a raw value is a key like its raw value`() throws {
     for shelf in Shelf.allCases {
@@ -26,7 +26,7 @@ struct KeyCodableTests {
     #expect(other?.code == .invalidKey && other?.key == "\"de\"")
   }
 
-  /// Its initialiser changes what it is given.
+  /// A type whose initializer changes its argument.
   private struct Folded: RawRepresentable, KeyCodable {
     let rawValue: String
     init(rawValue: String) { self.rawValue = rawValue.lowercased() }
@@ -50,7 +50,7 @@ struct KeyCodableTests {
     #expect(try KeyCheck.firstMisorder(pairs) == nil, "seed \(seed)")
   }
 
-  /// All parts by the methods of the encoder and the decoder.
+  /// All kinds of parts, by the methods of the encoder and the decoder.
   @Test func `what the encoder appends the decoder reads`() throws {
     var encoder = KeyEncoder()
     encoder.append(bool: true)
@@ -66,7 +66,7 @@ struct KeyCodableTests {
     try encoder.encode(Language.swedish)
 
     let bytes = encoder.bytes
-    // A decoder does not escape, so it cannot stand inside of an expectation.
+    // A decoder is not escapable, so it cannot be used inside an expectation.
     var decoder = KeyDecoder(unsafe bytes.span.bytes)
     let bool = try decoder.decodeBool()
     let integer = try decoder.decodeInteger(as: Int32.self)

@@ -5,7 +5,8 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Encodings sort as the values do, equal values have equal encodings, and each value comes back.
+/// Tests that encodings sort as the values do, that equal values have equal encodings, and that each value is decoded
+/// to itself.
 struct KeyOrderTests {
   static let seeds: [UInt64] = [1, 2, 3]
 
@@ -51,7 +52,7 @@ struct KeyOrderTests {
     #expect(last == [0x32, 0x7f, 0xff])
   }
 
-  /// What one number is at another width: the same bytes where it fits, an error where it does not.
+  /// Checks a number at another width: it has the same bytes if it fits, and throws an error if it does not.
   private func checkWidth<Value: FixedWidthInteger & KeyCodable>(
     _ type: Value.Type, _ number: some FixedWidthInteger, _ bytes: [UInt8]
   ) throws {
@@ -131,7 +132,7 @@ struct KeyOrderTests {
   @Test(arguments: seeds)
   func `descending parts sort the other way, alone and among others`(seed: UInt64) throws {
     let strings = values(KeySamples.pieces, 200, seed, KeySamples.string)
-    // Strings sort by their normal form, which is what their keys are.
+    // Strings sort by their normal form, which their keys contain.
     let misplaced = try KeyCheck.firstMisorder(strings.map { Descending($0) }) { left, right in
       guard let first = try? left.value.encoded(), let second = try? right.value.encoded() else { return false }
       return KeyCheck.compare(second, first) < 0
@@ -147,7 +148,7 @@ struct KeyOrderTests {
     }
     func rank(_ value: Int?) -> (Int, Int) { value.map { (1, $0) } ?? (0, 0) }
     #expect(try KeyCheck.firstMisorder(optionals.map { Descending($0) }) { rank($1.value) < rank($0.value) } == nil)
-    // Few first and second parts, so that the parts after them decide.
+    // The first and second parts take few values, so that the parts after them decide the order.
     let keys = values([], 300, seed) { random in
       Compound(
         random.below(2), Descending(Data(KeySamples.data(&random).prefix(2))), KeySamples.integer(&random) as Int)

@@ -5,7 +5,7 @@ import Testing
 @testable import UnicodeNormalForm
 @testable import Varve
 
-/// Bounds of ranges: exactly what begins with a prefix lies between them.
+/// Tests of the bounds of ranges: exactly the keys that begin with a prefix lie between them.
 struct KeyRangeTests {
   private func contains(_ bytes: [UInt8], _ lower: [UInt8], _ upper: [UInt8]?) -> Bool {
     KeyCheck.compare(bytes, lower) >= 0 && (upper.map { KeyCheck.compare(bytes, $0) < 0 } ?? true)

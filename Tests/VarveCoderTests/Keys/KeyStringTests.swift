@@ -6,10 +6,10 @@ import Testing
 @testable import UnicodeNormalForm
 @testable import Varve
 
-/// Strings as keys: the order and the equality of Swift, whatever a string is composed of.
+/// Tests of strings as keys: they have the order and the equality of Swift, however a string is composed.
 struct KeyStringTests {
-  /// In normal form C: of other strings the standard library's operator is not an order (Swift 6.3 finds neither of
-  /// "e\u{301}" and "\u{e9}z" less than the other).
+  /// The strings are in normal form C, because the standard library's operator does not order others (Swift 6.3 finds
+  /// neither of "e\u{301}" and "\u{e9}z" less than the other).
   @Test(arguments: [1, 2, 3, 4] as [UInt64])
   func `strings in normal form C sort as by the operator`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
@@ -35,7 +35,7 @@ struct KeyStringTests {
       }
     }
     #expect(try "Α".encoded().lexicographicallyPrecedes("Β".encoded()))
-    // The composed character has the lower scalar: it sorts before its base, in whatever form it comes.
+    // The composed character has the lower scalar: it sorts before its base in either form.
     #expect(try "\u{391}\u{301}".encoded().lexicographicallyPrecedes("\u{391}".encoded()))
     #expect(try "\u{386}".encoded().lexicographicallyPrecedes("\u{391}".encoded()))
   }
@@ -45,7 +45,7 @@ struct KeyStringTests {
     var random = SeededRandom(seed: seed)
     for _ in 0..<2_000 {
       let string = KeySamples.string(&random)
-      // Foundation knows fewer decompositions than the keys: what it does not know stays as it is.
+      // Foundation knows fewer decompositions than the keys: it leaves characters that it does not know unchanged.
       let other =
         random.oneIn(2) ? string.decomposedStringWithCanonicalMapping : string.precomposedStringWithCanonicalMapping
       try #require(string == other, "seed \(seed)")

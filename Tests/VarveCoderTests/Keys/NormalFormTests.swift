@@ -4,10 +4,10 @@ import Testing
 @testable import UnicodeNormalForm
 @testable import Varve
 
-/// Normal form C against the standard library: a form is right if the library finds it in normal form C and equal
-/// to what it was made of.
+/// Tests of normal form C against the standard library: a form is right if the library considers it to be in normal
+/// form C, and equal to the original.
 struct NormalFormTests {
-  /// Whether this library finds a form of `string` wrong, or the quick answer contradicts it.
+  /// Returns whether the standard library finds a form of `string` wrong, or whether the quick check contradicts it.
   private func isWrong(_ string: String) -> Bool {
     let bytes = Array(string.utf8)
     let form = NormalForm.composed(bytes.rawSpan)
@@ -17,14 +17,14 @@ struct NormalFormTests {
       || NormalForm.isEqual(bytes.rawSpan) != isForm || (NormalForm.isComposed(bytes.rawSpan) && !isForm)
   }
 
-  /// The standard library's answer; `expected` where it is too old to have one.
+  /// Returns the standard library's answer, or `expected` if the library is too old to have one.
   private static func isNormalFormC(_ string: String, _ expected: Bool) -> Bool {
     guard #available(macOS 26.0, iOS 26.0, watchOS 26.0, tvOS 26.0, visionOS 26.0, *) else { return expected }
     var span = string.utf8Span
     return span.checkForNFC(quickCheck: false)
   }
 
-  /// Characters that came after Unicode 17 are as they are; the library may know more.
+  /// Returns whether a character is known to Unicode 17. Later ones are left unchanged; the library may know more.
   private static func isKnown(_ scalar: Unicode.Scalar) -> Bool {
     guard let age = scalar.properties.age else { return true }
     return age.major <= 17
@@ -32,14 +32,16 @@ struct NormalFormTests {
 
   private static let scalars = (UInt32(0)...0x10_ffff).compactMap(Unicode.Scalar.init).filter(isKnown)
 
-  /// Scalars that a form may change or reorder: with a decomposition, a class, or something to compose with.
+  /// The scalars that a form may change or reorder: those with a decomposition, a class, or a composition.
   private static let special = scalars.filter { scalar in
     let entry = NormalFormTable.shared.entry(of: scalar.value)
     return (entry.count > 0 || entry.combiningClass > 0 || !entry.isStable) && !misunderstood.contains(scalar)
   }
 
-  /// Vowel signs of class 0 that decompose to marks of other classes. The standard library (Swift 6.3) does not sort
-  /// those marks among the ones before the sign, so it finds strings unequal that Unicode says are equivalent.
+  /// Vowel signs of class 0 that decompose to marks of other classes.
+  ///
+  /// The standard library (Swift 6.3) does not sort those marks among the ones before the sign, so it finds strings
+  /// unequal that are equivalent according to Unicode.
   private static let misunderstood: [Unicode.Scalar] = ["\u{f73}", "\u{f75}", "\u{f81}"]
 
   @Test func `each scalar alone has the form that the standard library finds`() {
@@ -47,7 +49,7 @@ struct NormalFormTests {
     let wrong = Self.scalars.filter { scalar in
       let string = String(scalar)
       if special.contains(scalar) { return isWrong(string) }
-      // Of the others nothing is known but that nothing changes them.
+      // For all other scalars, only the absence of changes is checked.
       let isComposed = NormalForm.isComposed(Array(string.utf8).rawSpan)
       return !Self.misunderstood.contains(scalar) && (!isComposed || !Self.isNormalFormC(string, true))
     }

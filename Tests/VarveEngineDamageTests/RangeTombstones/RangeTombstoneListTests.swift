@@ -104,7 +104,7 @@ struct RangeTombstoneListTests {
     }
   }
 
-  /// Whether reading throws; what it returns else must keep the order.
+  /// Returns whether reading throws. If it does not, the list must be in order.
   private static func isDamage(_ bytes: [UInt8]) -> Bool {
     let copy = OwnedBytes(bytes)
     defer { withExtendedLifetime(copy) {} }

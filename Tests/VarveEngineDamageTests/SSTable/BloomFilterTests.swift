@@ -27,13 +27,13 @@ struct BloomFilterTests {
 
   @Test func `the bytes are the documented ones`() throws {
     let hash: UInt64 = 0x8000_0000_0123_4567
-    // Two lines: 60 keys of 10 bits are 600 bits. All keys are the same one but for the lower half.
+    // There are two lines: 60 keys of 10 bits are 600 bits. The keys differ only in the lower half.
     var hashes = (0..<59).map { _ in UInt64(0) }
     for index in hashes.indices { hashes[index] = UInt64(index) * 0x0000_0001_0000_0001 }
     let bytes = filter(hashes + [hash])
     #expect(bytes.count == 2 * 64 + 8)
     #expect(Array(bytes.suffix(8)) == [2, 0, 0, 0, 6, 1, 0, 0])
-    // The upper half is 2^31 of 2^32: the second line of two.
+    // The upper half is 2^31 of 2^32, which selects the second of two lines.
     var mixed: UInt32 = 0x0123_4567
     for probe in 0..<6 {
       let bit = Int(mixed >> 23)
@@ -111,8 +111,8 @@ struct BloomFilterTests {
     }
   }
 
-  /// The filter lies at the end of a heap block of its own, so that the address sanitizer sees a read
-  /// past it; without it the test shows that nothing traps.
+  /// The filter is at the end of a separate heap block, so that the address sanitizer detects a read past it; without
+  /// the sanitizer, the test shows that no query traps.
   @Test(arguments: 0..<4 as Range<UInt64>)
   func `no damage makes a query trap`(seed: UInt64) {
     var random = SeededRandom(seed: seed)

@@ -4,12 +4,12 @@ import Testing
 @testable import VarveEngine
 
 struct CompressionTests {
-  /// Bytes of which about half can be packed away.
+  /// Returns bytes that can be compressed to about half of their size.
   private func text(_ count: Int, _ random: inout SeededRandom) -> [UInt8] {
     var bytes: [UInt8] = []
     while bytes.count < count {
       if random.oneIn(3), bytes.count > 20 {
-        // From close by, so that a piece of the text packs as well as the whole.
+        // Repeats recent bytes, so that a part of the text compresses as well as the whole.
         let start = bytes.count - 16 - random.below(min(bytes.count - 16, 500))
         bytes += bytes[start..<(start + 16)]
       } else {
@@ -142,7 +142,7 @@ struct CompressionTests {
       if random.oneIn(4) { bytes.removeLast(random.below(bytes.count)) }
       if random.oneIn(8) { bytes += noise(random.below(40), &random) }
       do throws(EngineError) {
-        // Damage that happens to unpack to the right size is found by the block's checksum, not here.
+        // Damage that happens to decompress to the right size is found by the block's checksum instead.
         #expect(try unpacked(codec, bytes, count).count == count)
       } catch {
         #expect(error.code == .corruption, "seed \(seed)")

@@ -5,7 +5,7 @@ import Testing
 @testable import VarveEngine
 
 struct TableDamageTests {
-  /// A table of a few KB that has every section: two index levels, filter, versions, tombstones.
+  /// Returns a table of a few KB that has every section: two index levels, filter, versions, tombstones.
   static func table(_ compression: Compression) throws -> TestTable {
     var random = SeededRandom(seed: 5)
     var options = TableOptions.small
@@ -17,8 +17,7 @@ struct TableDamageTests {
     return try TestTable(entries.sorted(by: Entry.isBefore), options)
   }
 
-  /// Reads everything in every way. What is read must be right; whether something was not readable is
-  /// returned.
+  /// Reads all entries in every way. Returns whether a read failed, and a description of the first wrong result.
   static func read(_ table: TestTable, _ file: ArrayFile, size: UInt64) -> (failed: Bool, wrong: String?) {
     var failed = false
     let cache = BlockCache(capacity: 1 << 20)
@@ -84,7 +83,7 @@ struct TableDamageTests {
     let bytes = table.file.bytes
     for size in 0..<bytes.count {
       let file = ArrayFile(Array(bytes[..<size]))
-      // Opened by the size that it has, and by the size that it should have.
+      // The file is opened with its actual size, and with the size that it should have.
       let cut = Self.read(table, file, size: UInt64(size))
       #expect(cut.failed && cut.wrong == nil, "cut to \(size)")
       let short = Self.read(table, file, size: UInt64(bytes.count))
@@ -106,7 +105,7 @@ struct TableDamageTests {
   }
 
   @Test func `damage of every byte of a block's content never leads outside it`() throws {
-    // Contents with wrong bytes but right checksums don't come from disks, but from other programs.
+    // Content with wrong bytes but a right checksum is not caused by disks, but by other programs.
     let seed: UInt64 = 21
     var random = SeededRandom(seed: seed)
     for shape in KeyShape.allCases {
@@ -117,7 +116,7 @@ struct TableDamageTests {
           var bytes = builder
           bytes[index] = UInt8(random.below(256))
           if random.oneIn(3) { bytes[random.below(bytes.count)] = UInt8(random.below(256)) }
-          // In an allocation of exactly the content's size, so that a sanitizer sees a step outside.
+          // The allocation has exactly the content's size, so that a sanitizer detects an access outside of it.
           let memory = try BlockMemory.allocate(bytes.count)
           unsafe memory.buffer.copyBytes(from: bytes)
           do throws(EngineError) { try Block.validate(memory.view) } catch {
@@ -172,7 +171,7 @@ struct TableDamageTests {
     }
     #expect(code { _ in } == nil)
     #expect(code { $0.requiredFeatures = 2 } == .unsupportedFormat)
-    // Announced, and not there; there, and not announced.
+    // A section that is announced and missing, and one that exists and is not announced.
     #expect(code { $0.requiredFeatures = TableFormat.rangeTombstoneFeature } == .corruption)
     #expect(code { $0.rangeTombstones = BlockHandle(offset: 0, storedSize: 1, contentSize: 1) } == .corruption)
     #expect(code { $0.transformID = 1 } == .unsupportedFormat)

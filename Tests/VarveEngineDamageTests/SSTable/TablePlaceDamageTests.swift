@@ -4,10 +4,11 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Tables whose checksums are right, and whose indexes name blocks in places that are not theirs: nothing
-/// but a crafted file has that, and it must not be read outside its memory.
+/// Tests of tables whose checksums are right, and whose indexes name blocks at wrong positions: only a crafted file
+/// can be so, and it must not be read outside its memory.
 struct TablePlaceDamageTests {
-  /// Two index levels, nothing packed, so that bytes of contents can be changed where they lie.
+  /// Returns a table with two index levels and no compression, so that bytes of its content can be changed in the
+  /// file.
   private static func table() throws -> TestTable {
     var random = SeededRandom(seed: 8)
     var options = TableOptions.small
@@ -15,7 +16,7 @@ struct TablePlaceDamageTests {
     return try TestTable(KeyShape.decimal.entries(400, &random), options)
   }
 
-  /// The file with another first offset in an index block, whose checksum is right.
+  /// Returns the file with another first offset in an index block, whose checksum is right.
   private static func bytes(_ table: TestTable, _ index: BlockHandle, firstOffset: UInt64) -> ArrayFile {
     var bytes = table.file.bytes
     let start = Int(index.offset)
@@ -39,7 +40,7 @@ struct TablePlaceDamageTests {
     #expect(root.rowCount >= 3)
     var differs = false
     for row in 1..<root.rowCount {
-      // The partition's first block is said to lie where the table's first block does.
+      // The partition claims that its first block is at the position of the table's first block.
       let partition = root.entries.handle(row)
       let memory = try table.reader.read(partition, .index)
       let index = IndexBlock(validated: memory.view.slice(0, Int(partition.contentSize)))
@@ -48,7 +49,7 @@ struct TablePlaceDamageTests {
         .entries.handle(0).contentSize
       differs = differs || firstSize != index.entries.handle(0).contentSize
       let reader = try Self.open(table, Self.bytes(table, partition, firstOffset: 0))
-      // The first block is in the cache now.
+      // The first block is in the cache from here on.
       #expect(try reader.entry(table.entries[0].key) == table.entries[0])
       for entry in table.entries {
         let found = try? reader.entry(entry.key)
@@ -64,7 +65,7 @@ struct TablePlaceDamageTests {
     let footer = table.reader.footer
     let root = try table.reader.root()
     let index = isRoot ? footer.rootIndex : root.entries.handle(1)
-    // Data blocks among the filter's pages; partitions among the data.
+    // Data blocks would be among the filter's pages, or partitions among the data.
     for offset in isRoot ? [0, footer.filterOffset] : [footer.filterOffset, footer.rootIndex.offset, 1 << 62] {
       let file = Self.bytes(table, index, firstOffset: offset)
       let error = #expect(throws: EngineError.self, "first offset \(offset)") {

@@ -7,7 +7,7 @@ import Testing
 struct ManifestTests {
   static let directory = "/database"
 
-  /// A database in memory with its manifest.
+  /// Creates an in-memory database with its MANIFEST.
   static func make(_ fileSystem: FaultyFileSystem = FaultyFileSystem()) throws -> (FaultyFileSystem, Manifest) {
     try fileSystem.createDirectory(directory)
     let manifest = try Manifest.create(
@@ -21,7 +21,7 @@ struct ManifestTests {
 
   static func dump(_ state: ManifestState) -> [String] { ManifestDump.lines(state.snapshotEdit()) }
 
-  /// The i-th edit of a long life: families, flushes, compactions, log segments.
+  /// Returns edit number `index` of a long sequence: families, flushes, compactions, log segments.
   static func edit(_ index: Int, _ manifest: Manifest) -> VersionEdit {
     var edit = VersionEdit()
     let number = manifest.allocateFileNumber()
@@ -101,7 +101,8 @@ struct ManifestTests {
     #expect(try fileSystem.list(Self.directory).filter { $0.hasPrefix("MANIFEST") }.count == 1)
   }
 
-  /// Twelve edits, the state after each, and the file.
+  /// Appends twelve edits, and returns the file system, the MANIFEST, the state after each edit, and the ends of the
+  /// records.
   static func life() throws -> (FaultyFileSystem, Manifest, states: [[String]], ends: [Int]) {
     let (fileSystem, manifest) = try make()
     var states = [dump(manifest.state)]
@@ -164,7 +165,7 @@ struct ManifestTests {
     let (fileSystem, manifest, states, ends) = try Self.life()
     try manifest.append(Self.edit(12, manifest))
     let whole = try Self.bytes(Self.path(manifest), fileSystem)
-    // The first 16 bytes are still the old mark, as if their sector had not been written.
+    // The first 16 bytes are still those of the old mark, as if their sector had not been written.
     var mark = ByteWriter()
     ManifestFormat.encode(.mark, payload: ByteView(), at: UInt64(ends[12]), fileID: 0x1234_5678, appendingTo: &mark)
     let torn = Array(whole[..<ends[12]]) + mark.bytes + Array(whole[(ends[12] + 16)..<(whole.count - 16)])
@@ -181,7 +182,7 @@ struct ManifestTests {
     try other.createDirectory(Self.directory)
     let second = try Manifest.create(
       directory: Self.directory, fileSystem: other, state: ManifestState(databaseID: 77), random: { 99 })
-    // The same records at the same offsets, from a file with another id.
+    // The file has the same records at the same offsets, and another file's identifier.
     let foreign = Array(try Self.bytes(Self.path(second), other).dropLast(16)) + Array(whole[ends[0]...])
     try Self.replace(Self.path(second), foreign, other)
     #expect(Self.dump(try Self.recover(other).state) == states[0])
@@ -228,7 +229,7 @@ struct ManifestTests {
           #expect(appended == before, "operation \(failure)")
           #expect(crashed == before || manifest.isInDoubt, "operation \(failure)")
         }
-        // The next edit settles it, in a new file if the old one can't be trusted.
+        // The next edit resolves the doubt, in a new file if the old one cannot be trusted.
         try manifest.append(Self.edit(6, manifest))
         #expect(!manifest.isInDoubt)
         #expect(Self.dump(try Self.recover(fileSystem).state) == Self.dump(manifest.state), "operation \(failure)")

@@ -3,7 +3,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Edits that contradict the version that they change.
+/// Tests of edits that contradict the version that they change.
 struct VersionDamageTests {
   @Test func `nonsense in an edit is corruption`() throws {
     let base = try Make.version([

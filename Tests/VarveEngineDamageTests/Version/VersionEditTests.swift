@@ -5,7 +5,7 @@ import Testing
 @testable import VarveEngine
 
 struct VersionEditTests {
-  /// An edit with a random choice of everything that an edit can hold.
+  /// Returns an edit with a random selection of everything that an edit can contain.
   static func randomEdit(_ random: inout SeededRandom) -> VersionEdit {
     var edit = VersionEdit()
     if random.oneIn(2) { edit.databaseID = random.next() }
@@ -97,7 +97,7 @@ struct VersionEditTests {
   }
 
   @Test func `a field with bytes left over is damage`() {
-    // Tag 4 (next file number), two bytes, of which the number takes one.
+    // The field has tag 4 (next file number) and two bytes, of which the number takes one.
     let bytes: [UInt8] = [4 << 1, 2, 7, 0]
     #expect(
       errorCode { _ = try bytes.withByteView { view throws(EngineError) in try VersionEdit(decoding: view) } }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// Records of kind *entries*, byte by byte.
+/// Tests of records of the kind *entries*, byte by byte.
 struct LogEntriesTests {
   private static func record(_ payload: ByteView, first: UInt64, kind: LogFormat.RecordKind = .entries)
     -> LogReader.Record

@@ -4,11 +4,11 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The log by itself: what is appended is read back, a torn tail is cut, damage is named.
+/// Tests of the log alone: appended records are read back, a torn tail is cut, and damage is reported.
 struct LogTests {
   private let first = FileNumber(1)
 
-  /// All bytes of one file.
+  /// Returns all bytes of one file.
   private func content(_ fileSystem: any FileSystem, _ number: FileNumber) throws -> [UInt8] {
     let file = try fileSystem.openFile(path(number), writable: false)
     defer { file.close() }
@@ -90,9 +90,10 @@ struct LogTests {
     let promised = log.writer.current(.beforeOpen).tail
     for _ in 0..<5 { try append() }
     let whole = try content(fileSystem, first)
-    // The sixth record carries the durable mark: without it the damage can't be detected.
+    // The sixth record contains the durable mark: without it, the damage could not be detected.
     for bit in 0..<((ends.last ?? 0) * 8) {
-      // Of the header block one bit a byte: the whole takes eight times as long and shows no more.
+      // Of the header block, only one bit of each byte is flipped: all bits would take eight times as long, and find
+      // no more.
       if bit < LogFormat.headerBlockSize * 8, bit % 8 != (bit / 8) % 8 { continue }
       var damaged = whole
       damaged[bit / 8] ^= 1 << UInt8(bit % 8)
@@ -112,7 +113,7 @@ struct LogTests {
     let log = try LogHarness(on: fileSystem)
     for _ in 0..<5 { try log.append() }
     try log.close()
-    // What the MANIFEST says after a clean close.
+    // The state that the MANIFEST has after a clean close.
     let link = try #require(try LogHarness.recover(fileSystem, oldest: first).outcome.chain.last)
     let cuts = [first: LogRecovery.Cut(lifeID: link.lifeID, end: UInt64(link.end))]
     let whole = try content(fileSystem, first)
@@ -134,7 +135,7 @@ struct LogTests {
     for round in 0..<300 {
       for _ in 0..<20 { try log.append() }
       log.executor.runAll()
-      // Everything before the current segment is in tables now: its files are used again.
+      // Everything before the current segment is in tables now: its files are reused.
       oldest = log.writer.currentNumber
       log.writer.release(before: oldest)
       let found = try LogHarness.recover(fileSystem, oldest: oldest).sequences
@@ -151,7 +152,7 @@ struct LogTests {
     let log = try LogHarness(on: fileSystem)
     for _ in 0..<10 { try log.append() }
     let cut = log.writer.current(.beforeOpen).tail
-    // Torn: the eleventh record is damaged, the twelfth would be readable.
+    // A torn tail: the eleventh record is damaged, and the twelfth would be readable.
     try log.append()
     let whole = try content(fileSystem, first)
     var torn = whole
@@ -162,7 +163,7 @@ struct LogTests {
     let next = try LogHarness(on: fileSystem, recovered: recovered)
     try next.append()
     try next.close()
-    // Even where the torn record is whole again (the device was slow to show it), it stays cut.
+    // The torn record stays cut even if it is complete again (because the device returned it late).
     try overwrite(fileSystem, first, whole)
     let link = try #require(recovered.outcome.chain.last)
     let cuts = [first: LogRecovery.Cut(lifeID: link.lifeID, end: UInt64(link.end))]

@@ -37,7 +37,7 @@ struct CallbackTests {
     callback()
     let first = location.address
     for _ in 0..<1_000 { callback() }
-    // The address of a stack variable shows how many frames there are.
+    // The address of a stack variable shows how many frames are on the stack.
     #expect(first != 0 && location.address == first)
   }
 

@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The watch over what background work does to the content, and that it sees it.
+/// Tests that the check of the content detects changes that background work makes.
 struct ContentWatchTests {
   private static func open(_ watch: ContentWatch) throws -> (Engine, SteppedExecutor) {
     let clock = ManualClock()
@@ -56,7 +56,7 @@ struct ContentWatchTests {
       try engine.put([1], [1])
       let snapshot = engine.snapshot()
       watch.setSnapshots([snapshot])
-      // With a newer delete only the snapshot sees what is in the table.
+      // With a newer delete, only the snapshot sees the entry in the table.
       try engine.flush()
       if keepsNewest { try engine.delete([1]) }
       executor.runAll()

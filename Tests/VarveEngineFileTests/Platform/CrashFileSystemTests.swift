@@ -13,7 +13,7 @@ import Testing
 
   private func block(_ byte: UInt8, _ count: Int = 512) -> [UInt8] { [UInt8](repeating: byte, count: count) }
 
-  /// A file "a" of four synced sectors of ones.
+  /// Returns a disk with a file "a" of four synced sectors of ones.
   private func diskWithFile() throws -> (CrashFileSystem, any File) {
     let disk = CrashFileSystem(seed: 1)
     let file = try disk.createFile("a")
@@ -141,7 +141,7 @@ import Testing
         met.insert(names + ["\(current ?? [])"])
       }
     }
-    // Before, created, renamed, each with and without the other file.
+    // The states are: before, created, renamed, each with and without the other file.
     #expect(met.count == 6)
     try disk.syncDirectory("/")
     for policy in CrashPolicy.allCases {
@@ -176,7 +176,7 @@ import Testing
       let found = try #require(try read(disk.crashImage(seed: seed, policy: .processKill), "a"))
       #expect(Array(found[..<68]) == block(2, 64) + block(1, 4), "seed \(seed)")
       #expect(found[128...].allSatisfy { $0 == 1 })
-      // 68 to 72, then words.
+      // The pieces are the bytes 68 to 72, and then words of eight bytes.
       let pieces = [68..<72] + stride(from: 72, to: 128, by: 8).map { $0..<$0 + 8 }
       for piece in pieces { #expect(Set(found[piece]).count == 1, "seed \(seed): a word is whole") }
       met.insert(pieces.map { found[$0.lowerBound] })
@@ -223,7 +223,7 @@ import Testing
     #expect(found == block(1) + block(3) + block(1, 1_024))
   }
 
-  /// A little program with a commit protocol: data synced, then a name changed and synced.
+  /// Runs a small program with a commit protocol: data is synced, and then a name is changed and synced.
   private func runProgram(_ disk: CrashFileSystem, committed: (Int) -> Void) throws {
     try disk.createDirectory("db")
     try disk.syncDirectory("/")

@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// A file system under test, with a directory of its own.
+/// A file system under test, with its own directory.
 struct FileSystemUnderTest {
   enum Kind: String, CaseIterable, Sendable {
     case posix, posixOnTmpfs, memory, crash, faultInjecting
@@ -20,7 +20,7 @@ struct FileSystemUnderTest {
       temporary = try TemporaryDirectory()
       fileSystem = PosixFileSystem()
     case .posixOnTmpfs:
-      // Where the machine has none, the ordinary directory stands in.
+      // If the machine has no shared memory, the ordinary directory is used instead.
       let hasSharedMemory = try PosixFileSystem().attributes("/dev/shm") != nil
       temporary = try TemporaryDirectory(below: hasSharedMemory ? "/dev/shm" : "/tmp")
       fileSystem = PosixFileSystem()
@@ -40,7 +40,7 @@ struct FileSystemUnderTest {
   func path(_ name: String) -> String { "\(directory)/\(name)" }
 }
 
-/// The code of the error that `body` throws; nil if it throws none.
+/// Returns the code of the error that `body` throws, or `nil` if it throws none.
 func errorCode(_ body: () throws(EngineError) -> Void) -> EngineError.Code? {
   do throws(EngineError) { try body() } catch { return error.code }
   return nil
@@ -54,7 +54,7 @@ extension File {
   }
 }
 
-/// What every file system has to do, over all of them.
+/// Tests of the contract of file systems, over all of them.
 @Suite struct FileSystemContractTests {
   typealias Kind = FileSystemUnderTest.Kind
 
@@ -265,12 +265,12 @@ extension File {
   @Test(arguments: Kind.allCases)
   func `a mapping and the file are the same bytes`(kind: Kind) throws {
     let test = try FileSystemUnderTest(kind)
-    // The disk of the machine that runs this may be of any kind; memory always supports it.
+    // The disk of the machine may not support mapping; files in memory always do.
     let isSupported = test.fileSystem.supportsMapping(test.directory)
     #expect(isSupported || kind == .posix || kind == .posixOnTmpfs)
     #expect(try test.fileSystem.list(test.directory).isEmpty, "the probe leaves nothing")
     let file = try test.fileSystem.createFile(test.path("000001.log"))
-    // In pieces, so that a file in memory is made of several.
+    // The file is written in pieces, so that a file in memory consists of several.
     for piece in 0..<20 { try file.write([UInt8](repeating: 0, count: 4_000), at: UInt64(piece * 4_000)) }
     var model = [UInt8](repeating: 0, count: 80_000)
     let mapping = try file.map(size: 80_000)

@@ -12,7 +12,7 @@ import Testing
 #endif
 
 @Suite struct PosixFileTests {
-  /// System calls that transfer at most `limit` bytes and are interrupted every other time.
+  /// Returns system calls that transfer at most `limit` bytes, and of which every other one is interrupted.
   private func hampered(limit: Int, interruptions: Interruptions) -> SystemCalls {
     var calls = SystemCalls.system
     unsafe calls.read = { descriptor, target, count, offset in
@@ -172,7 +172,7 @@ import Testing
     let directory = try TemporaryDirectory()
     let path = directory.path + "/LOCK"
     try PosixFileSystem().createFile(path).close()
-    // What another process does: its lock is not in this process's registry.
+    // Simulates another process: its lock is not in the registry of this process.
     let descriptor = unsafe open(path, O_RDWR)
     #expect(flock(descriptor, LOCK_EX | LOCK_NB) == 0)
     #expect(errorCode { () throws(EngineError) in _ = try PosixFileSystem().lock(path) } == .locked)
@@ -210,7 +210,7 @@ import Testing
     while shared.started.load() == 0 { shared.started.wait(while: 0) }
     file.close()
     #expect(errorCode { () throws(EngineError) in _ = try file.size() } == .inputOutput)
-    // This would take over the descriptor's number if it had been given back.
+    // The new file would get the descriptor's number if that had been released.
     let other = try PosixFileSystem().createFile(directory.path + "/b")
     try other.write([9, 9, 9], at: 0)
     shared.goOn.store(1)

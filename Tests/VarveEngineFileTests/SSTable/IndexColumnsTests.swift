@@ -5,9 +5,9 @@ import Testing
 @testable import VarveEngine
 
 struct IndexColumnsTests {
-  /// Entries of consecutive blocks, starting at `offset`.
+  /// Returns entries of consecutive blocks that begin at `offset`.
   private static func entries(_ random: inout SeededRandom, _ count: Int, offset: UInt64) -> [IndexEntry] {
-    // Columns that are the same everywhere, or differ by up to so much.
+    // The values of a column are all the same, or differ by up to its spread.
     let spread = (0..<7).map { _ in [0, 1, 200, 40_000, 3_000_000][random.below(5)] }
     func value(_ column: Int, _ least: Int) -> Int { least + (spread[column] == 0 ? 0 : random.below(spread[column])) }
     var offset = offset
@@ -23,7 +23,7 @@ struct IndexColumnsTests {
     }
   }
 
-  /// The columns followed by optional trailing data.
+  /// Returns the encoded columns of the entries, followed by as many bytes as a block header has.
   private static func content(_ entries: [IndexEntry], firstOffset: UInt64) -> ByteWriter {
     var builder = IndexColumnsBuilder()
     for entry in entries { builder.add(entry) }
@@ -70,7 +70,7 @@ struct IndexColumnsTests {
       content.truncate(to: content.count - (random.below(2) == 0 ? 0 : random.below(content.count)))
       do throws(EngineError) {
         try IndexColumns.validate(content.view, rowCount: entries.count)
-        // What passes can be read to the last row without a look outside.
+        // Content that passes the validation can be read up to the last row without an access outside of it.
         let columns = IndexColumns(content.view, rowCount: entries.count)
         for row in 0..<entries.count { #expect(columns.entry(row).handle.offset >= columns.handle(0).offset) }
       } catch {

@@ -4,12 +4,12 @@ import Testing
 @testable import VarveEngine
 
 struct KeyHashTests {
-  /// The bytes 1, 8, 15, ... of a given count.
+  /// Returns the bytes 1, 8, 15, … of the given count.
   private static func pattern(_ count: Int) -> [UInt8] { (0..<count).map { UInt8(truncatingIfNeeded: $0 * 7 + 1) } }
   private func hash(_ key: [UInt8]) -> UInt64 { key.withByteView { KeyHash.hash($0) } }
 
-  /// On disk: these numbers never change. They were computed from the header comment by a program in
-  /// another language.
+  /// The hashes are on disk, so these numbers must never change. They were computed from the header comment by a
+  /// program in another language.
   @Test(
     arguments: [
       (0, 0xe173_3d87_a258_503e), (1, 0x8a9e_336b_a51c_1b8f), (2, 0x59f0_6807_ae90_75de),
@@ -33,7 +33,7 @@ struct KeyHashTests {
     }
   }
 
-  /// The header comment of `KeyHash`, in the slowest words.
+  /// A direct and slow implementation of the header comment of `KeyHash`.
   private func plainHash(_ key: [UInt8]) -> UInt64 {
     func load(_ offset: Int, _ size: Int) -> UInt64 {
       (0..<size).reduce(0) { $0 | UInt64(key[offset + $1]) << UInt64(8 * $1) }
@@ -97,7 +97,7 @@ struct KeyHashTests {
         }
       }
     }
-    // Of 400 fair throws the standard deviation is 10: 64 is above six of them.
+    // For 400 fair throws, the standard deviation is 10: 64 is more than six of them.
     for bit in 0..<(count * 8) {
       for (output, flipped) in flips[bit].enumerated() where abs(flipped - trials / 2) > 64 {
         Issue.record(

@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Filter pages of small tables, which stay in the cache as long as the table is open.
+/// Tests of the filter pages of small tables, which stay in the cache as long as the table is open.
 struct PinnedFilterTests {
   private static func entries(_ count: Int) -> [Entry] {
     (0..<count).map { number in
@@ -20,7 +20,7 @@ struct PinnedFilterTests {
     return options
   }
 
-  /// What filters say of keys that no table has.
+  /// Returns how many keys that are in no table the filters let pass.
   private static func askInVain(_ reader: TableReader, _ count: Int = 3_000) throws -> Int {
     try (0..<count).count { number in
       try Array("none \(number)".utf8).withByteView { (key) throws(EngineError) in
@@ -59,7 +59,7 @@ struct PinnedFilterTests {
     #expect(try Self.askInVain(table.reader) == Self.askInVain(whole.reader))
     #expect(table.cache.pinnedBytes > 0 && table.cache.pinnedBytes <= (40 << 10) / BlockCache.pinnedShare)
     for entry in entries { #expect(try table.get(entry.key) == entry) }
-    // Pages that are pinned are those of a filter that others can still be evicted for.
+    // Even with pinned pages, other pages can still be evicted, so the cache stays within its size.
     #expect(table.cache.usedBytes <= 40 << 10)
   }
 

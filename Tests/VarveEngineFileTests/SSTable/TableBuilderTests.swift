@@ -78,7 +78,7 @@ struct TableBuilderTests {
       }
     }
     #expect(error?.code == .limitExceeded)
-    // Only its size is looked at.
+    // Only the size of the value is read.
     let error2 = #expect(throws: EngineError.self) {
       try key.withByteView { view throws(EngineError) in
         let value = unsafe ByteView(base: view.base, count: Limits.valueSizeMaximum + 1)

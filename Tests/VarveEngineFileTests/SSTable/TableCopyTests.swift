@@ -5,8 +5,8 @@ import Testing
 @testable import VarveEngine
 
 struct TableCopyTests {
-  /// Merges two tables; copies blocks whole where that is allowed. Returns the table and the count of
-  /// copied blocks.
+  /// Merges two tables, and copies whole blocks if that is allowed. Returns the merged table and the number of copied
+  /// blocks.
   static func merge(
     _ left: TestTable, _ right: TestTable, copies: Bool, _ options: TableOptions
   ) throws -> (ArrayFile, TableSummary) {
@@ -45,7 +45,7 @@ struct TableCopyTests {
     var options = TableOptions.small
     options.compression = compression
     let all = shape.entries(600, &random)
-    // Runs of entries go to one table or the other, so that some blocks stay alone.
+    // Runs of entries go to one of the two tables, so that some blocks do not overlap others.
     var parts: [[Entry]] = [[], []]
     var side = 0
     for entry in all {

@@ -57,7 +57,7 @@ struct TableTests {
     }
   }
 
-  /// Every entry, its neighbours in sequence, and keys that are not there.
+  /// Returns every entry, its neighbors by sequence, and keys that are not in the table.
   static func targets(_ entries: [Entry], _ shape: KeyShape, _ random: inout SeededRandom) -> [Entry] {
     var targets = entries
     for entry in entries {
@@ -125,7 +125,7 @@ struct TableTests {
     }
     #expect(count == table.entries.count)
     try table.reader.verify()
-    // The root alone, which every read of the table keeps pinned.
+    // Only the root index block is cached, which the reader keeps pinned.
     #expect(table.cache.contents.blockCount == 1)
   }
 
@@ -141,7 +141,7 @@ struct TableTests {
     }
   }
 
-  /// A table with blocks of some thirty rows, large enough for an iteration to read ahead.
+  /// Returns a table with blocks of about thirty rows, which is large enough for an iteration to read ahead.
   private func tableOfLongBlocks(cacheSize: Int) throws -> TestTable {
     var options = TableOptions.small
     options.blockSize = 1024
@@ -170,9 +170,9 @@ struct TableTests {
     #expect(blockCount < 150 && blockCount > 50)
     #expect(statistics.insertedCount > blockCount)
     #expect(statistics.missCount == statistics.insertedCount)
-    // All but the root, which is pinned.
+    // All blocks except for the root, which is pinned.
     #expect(hits[1] == statistics.insertedCount - 1)
-    // No pin is left over.
+    // No other pin may remain.
     table.cache.setCapacity(0)
     #expect(table.cache.contents.blockCount == 1)
   }
@@ -207,7 +207,7 @@ struct TableTests {
   }
 
   @Test func `blocks of which nothing is visible are left out, in both directions`() throws {
-    // Sequences ascend with the keys: of the blocks in the middle none is visible.
+    // Sequences ascend with the keys and descend again: of the blocks in the middle, no entry is visible.
     let entries = (0..<200).map { number in
       Entry(key: Array("key\(1000 + number)".utf8), sequence: UInt64(min(number, 199 - number)), value: [1, 2, 3])
     }
@@ -228,7 +228,7 @@ struct TableTests {
       try iterator.previous()
     }
     #expect(backward == forward.reversed())
-    // A seek into what is left out ends after it.
+    // A seek into the skipped blocks ends after them.
     try entries[100].key.withByteView { key throws(EngineError) in
       try iterator.seek(InternalKey(key, Trailer(seek: .maximum)))
     }

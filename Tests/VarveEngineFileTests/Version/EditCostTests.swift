@@ -12,9 +12,9 @@ import Testing
   import Musl
 #endif
 
-/// What an edit costs under the lock of the MANIFEST, by the number of tables.
+/// Tests of the time that an edit takes under the lock of the MANIFEST, by the number of tables.
 struct EditCostTests {
-  /// Times mean something in optimised code alone, and not beside a sanitizer.
+  /// Times are meaningful only in optimized code without a sanitizer.
   private static let isOptimised: Bool = {
     #if DEBUG
       return false
@@ -23,7 +23,7 @@ struct EditCostTests {
     #endif
   }()
 
-  /// Of the calling thread, whatever else runs.
+  /// Returns the processor time of the calling thread, which does not depend on other threads.
   private static func processorNanoseconds() -> UInt64 {
     var time = timespec()
     unsafe clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
@@ -40,7 +40,7 @@ struct EditCostTests {
     var random = SeededRandom(seed: 3)
     var edits: [VersionEdit] = []
     var taken: Set<Int> = []
-    // What compactions of four tables into four do, and flushes.
+    // The edits are those of compactions of four tables into four, and of flushes.
     for step in 0..<500 {
       var edit = VersionEdit()
       let index = random.below(count / 4) * 4
@@ -56,7 +56,7 @@ struct EditCostTests {
         level: 0)
       edits.append(edit)
     }
-    // A reader holds a copy of the state, as a checkpoint does.
+    // A reader keeps a copy of the state, as a checkpoint does.
     let copy = manifest.state
     var most: UInt64 = 0
     let start = Self.processorNanoseconds()

@@ -4,11 +4,11 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Random edits of a state against a naive one, edit by edit and all at once.
+/// Tests of random edits of a state against a naive one, applied one by one and all at once.
 struct VersionModelTests {
   private static let stepCount = TestScale.count(2_500)
 
-  /// One long life: flushes, moves, merges and deletions, with levels of some hundreds of tables.
+  /// A long random history: flushes, moves, merges and deletions, with some hundreds of tables on a level.
   private struct Life {
     var random: SeededRandom
     var naive = NaiveVersion()
@@ -53,11 +53,11 @@ struct VersionModelTests {
       }
     }
 
-    /// The next edit, which is right.
+    /// Returns the next edit, which is valid.
     mutating func nextEdit() -> VersionEdit {
       var edit = VersionEdit()
       if random.oneIn(3) {
-        // A flush of some tables, which may overlap those before; now and then over a wide range.
+        // A flush of some tables, which may overlap earlier ones; sometimes over a wide range.
         let first = sequence + 1
         for _ in 0...random.below(3) {
           sequence += UInt64(1 + random.below(5))
@@ -65,7 +65,7 @@ struct VersionModelTests {
           if naive.hasRoom(for: table, level: 0) { add(table, 0, &edit) }
         }
       }
-      // What a compaction does: some go, some move, some come.
+      // The changes of a compaction: some tables are removed, some are moved, and some are added.
       for _ in 0..<random.below(8) {
         let level = random.below(Limits.levelCount)
         let members = naive.levels[level]
@@ -97,7 +97,7 @@ struct VersionModelTests {
     var folded = try ManifestState(folding: life.state.snapshotEdit())
     for step in 0..<Self.stepCount {
       let edit = life.nextEdit()
-      // A reader holds a copy of the state now and then.
+      // In some steps, a reader keeps a copy of the state.
       let copy = step % 7 == 0 ? life.state : nil
       let countBefore = copy?.tableCount
       try life.state.apply(edit)
@@ -126,7 +126,8 @@ struct VersionModelTests {
     #expect(!TestScale.isWhole || widest > 1, "a level has several chunks, or the edits across them were not met")
   }
 
-  /// A level of many tables, the i-th over the keys `2 i` and `2 i + 1`.
+  /// Returns a state with a level of many tables, of which number `index` covers the keys `2 * index` and `2 * index
+  /// + 1`.
   static func wideVersion(count: Int) throws -> ManifestState {
     var edit = VersionEdit()
     edit.databaseID = 1
@@ -215,7 +216,7 @@ struct VersionModelTests {
       ]) == .corruption)
     #expect(folded([{ $0.addTable(Make.table(1, "x", "y"), family: 0, level: 5) }]) == .corruption)
     #expect(folded([{ $0.addTable(Make.table(2, "b", "y"), family: 0, level: 5) }]) == .corruption)
-    // The table that is in the way is gone before: only the sum of the edits is looked at.
+    // The overlapping table is removed by an earlier edit: only the sum of the edits is checked.
     #expect(
       folded([
         { $0.deleteTable(FileNumber(1), family: 0, level: 5) },

@@ -47,7 +47,7 @@ struct VersionTests {
     #expect(try emptying.build() === Version.empty)
   }
 
-  /// Random levels against a scan of every table.
+  /// Compares lookups in random levels with a scan of every table.
   @Test(arguments: [0, 3, 9]) func `lookups and overlaps find what a scan finds`(prefixSize: Int) throws {
     for seed in UInt64(0)..<60 {
       var random = SeededRandom(seed: seed)
@@ -81,7 +81,8 @@ struct VersionTests {
   }
 
   static func key(_ index: Int, _ prefix: [UInt8]) -> [UInt8] {
-    // Two bytes and, for some, a tail: so keys tie in their heads after a long prefix and don't elsewhere.
+    // Keys have two bytes and, for some, a tail: so the heads of keys are equal after a long prefix, and differ
+    // otherwise.
     prefix + [UInt8(index >> 6), UInt8(index & 63)] + (index % 3 == 0 ? [0, 0, 0, 0, 0, 0, 0, UInt8(index & 255)] : [])
   }
 
@@ -97,7 +98,7 @@ struct VersionTests {
           number, key(cuts[index], prefix), key(cuts[index + 1], prefix),
           sequences: UInt64(random.below(100))...100, size: 1_000)
       }.sorted { KeyBytes.compare($0.smallestKey, $1.smallestKey) < 0 }
-      // Keys of the model are not monotone in the index everywhere: keep a disjoint subset.
+      // The keys do not ascend everywhere with the index, so only a disjoint subset is kept.
       var kept: [TableMetadata] = []
       for table in levels[level] ?? [] {
         guard KeyBytes.compare(table.smallestKey, table.largestKey) <= 0 else { continue }

@@ -5,15 +5,15 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The log by itself on a disk that loses power at every store and every file-system operation.
+/// Tests of the log alone, on a disk that loses power at every store and every file-system operation.
 struct LogCrashTests {
-  /// What the log has guaranteed, and what a MANIFEST would say.
+  /// The guarantees of the log, and the state that a MANIFEST would contain.
   private struct Progress: Sendable {
-    /// Batches up to this one were begun, are appended, are synced.
+    /// The last batch that was begun; below, the last that was appended, and the last that was synced.
     var begun: UInt64 = 0
     var appended: UInt64 = 0
     var synced: UInt64 = 0
-    /// Nil until the log's first segment is durable.
+    /// The oldest segment, or `nil` until the log's first segment is durable.
     var oldest: FileNumber?
     /// The first batch in the oldest segment.
     var first: UInt64 = 1
@@ -26,7 +26,7 @@ struct LogCrashTests {
 
   private static let segmentSize = 8 << 10
 
-  /// Appends, syncs, end records, segments that fill, and segments that are used again.
+  /// Records a run of appends, syncs, end records, segments that fill, and segments that are reused.
   private func record(seed: UInt64, mapping: Bool, stepCount: Int) throws -> [Point] {
     let disk = CrashFileSystem(seed: seed)
     let shared = Mutex((progress: Progress(), points: [Point]()))
@@ -56,8 +56,8 @@ struct LogCrashTests {
           nextSequence: SequenceNumber(shared.withLock { $0.progress.appended } + 1), .beforeOpen)
       case 85..<95: log.executor.step()
       default:
-        // As a flush does it: the log is durable before an edit names its oldest segment, or where tables have all
-        // that lies before that, its header.
+        // Simulates a flush: the log must be durable before an edit names its oldest segment, or only the segment's
+        // header if tables contain everything before it.
         let numbers = log.writer.segmentEnds.map(\.number)
         let oldest = random.oneIn(2) ? log.writer.currentNumber : numbers[random.below(numbers.count)]
         guard let first = firsts[oldest] else { break }
@@ -79,7 +79,7 @@ struct LogCrashTests {
     return shared.withLock { $0.points }
   }
 
-  /// Checks what was recovered, and returns the last batch that is there.
+  /// Checks the recovered batches, and returns the last one.
   private func check(_ found: [UInt64], _ progress: Progress, required: UInt64, _ location: String) -> UInt64 {
     let last = found.last ?? progress.first - 1
     let isRun = found.elementsEqual(progress.first..<(last + 1))
@@ -111,7 +111,7 @@ struct LogCrashTests {
     #expect(recoveries > 2_000)
   }
 
-  /// The log continues after what was recovered, and the power fails again.
+  /// Continues the log after the recovered records, and crashes again.
   private func crashAgain(
     _ disk: CrashFileSystem, _ before: Progress, _ oldest: FileNumber, _ recovered: LogHarness.Recovered, last: UInt64,
     _ mapping: Bool, _ random: inout SeededRandom, _ location: String
@@ -122,7 +122,7 @@ struct LogCrashTests {
     progress.synced = last
     var cuts: [FileNumber: LogRecovery.Cut] = [:]
     do {
-      // As in the engine: what is past the cut is removed before a new segment follows the chain.
+      // As in the engine, segments past the cut are removed before a new segment extends the chain.
       for number in recovered.outcome.dropped {
         try disk.remove(LogHarness.directory + "/" + FileName.log(number).name)
       }
@@ -130,7 +130,7 @@ struct LogCrashTests {
       let log = try LogHarness(
         on: disk, seed: random.next(), mapping: mapping, segmentSize: Self.segmentSize, recovered: recovered,
         firstSequence: last + 1)
-      // Here the engine makes the cut durable.
+      // At this point, the engine makes the cut durable.
       for link in recovered.outcome.chain.suffix(1) {
         cuts[link.number] = LogRecovery.Cut(lifeID: link.lifeID, end: UInt64(link.end))
       }

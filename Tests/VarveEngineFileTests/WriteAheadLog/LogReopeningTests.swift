@@ -4,14 +4,14 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// A log that is reopened again and again in segments that were used before.
+/// Tests of a log that is reopened repeatedly in segments that were used before.
 struct LogReopeningTests {
-  /// Records of one size, so that those of an earlier life stand just where the next would.
+  /// All records have the same size, so that those of an earlier life are exactly at the positions of later ones.
   @Test func `records of earlier lives are never replayed, reopening after reopening`() throws {
     let count = TestScale.value >= 20 ? 100_000 : 2_000
     let fileSystem = MemoryFileSystem()
     var random = SeededRandom(seed: 77)
-    // All of one size: a segment that is smaller than the next ones will be is not used again.
+    // All segments have the same size: a segment that is smaller than the next ones will be is not reused.
     var log = try LogHarness(on: fileSystem, segmentSize: 8 << 10, segmentSizeMaximum: 8 << 10)
     var oldest = log.writer.currentNumber
     var expected: [(segment: FileNumber, sequence: UInt64)] = []
@@ -24,8 +24,8 @@ struct LogReopeningTests {
         expected.append((log.writer.currentNumber, sequence))
         sequence += 1
         if random.oneIn(50) {
-          // Everything before the current segment is in tables now: those segments are used again, with their records
-          // in them.
+          // Everything before the current segment is in tables now: those segments are reused, with their records in
+          // them.
           oldest = log.writer.currentNumber
           log.writer.release(before: oldest)
           expected.removeAll { $0.segment < oldest }
@@ -35,13 +35,13 @@ struct LogReopeningTests {
       }
       if random.oneIn(2) { log.executor.runAll() }
       if !kept.isSubset(of: try Self.pooled(fileSystem)) { reused += 1 }
-      // The process dies here: nothing is closed.
+      // Simulates the death of the process: the log is not closed.
       let recovered = try LogHarness.recover(fileSystem, oldest: oldest)
       #expect(recovered.sequences == expected.map(\.sequence), "reopening \(round)")
       for number in recovered.outcome.dropped {
         try fileSystem.remove(LogHarness.directory + "/" + FileName.log(number).name)
       }
-      // As an opening does: segments that another process prepared are not used.
+      // As in an opening, segments that another process prepared are not used.
       for name in try Self.pooled(fileSystem) { try fileSystem.remove(LogHarness.directory + "/" + name) }
       log = try LogHarness(
         on: fileSystem, seed: UInt64(round + 2), segmentSize: 8 << 10, segmentSizeMaximum: 8 << 10,

@@ -5,19 +5,19 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The log by itself after a failed sync: whatever step of the restart the power goes at, recovery finds
+/// Tests of the log alone after a failed sync: at whatever step of the restart the power is lost, recovery finds
 /// either the old chain or the new one.
 struct LogRestartTests {
   private let first = FileNumber(1)
 
-  /// What was appended before the sync failed, and what is logged again of it.
+  /// The batches that were appended before the sync failed, and those that are logged again.
   private struct Plan {
     let synced: Int
     let lost: Int
     let entriesSizeMaximum: Int
   }
 
-  /// A log whose next sync fails.
+  /// Creates a log whose next sync fails.
   private func makeLog(on disk: CrashFileSystem, _ plan: Plan) throws -> LogHarness {
     let log = try LogHarness(on: disk)
     for _ in 0..<plan.synced { try log.append(valueSize: 300) }
@@ -28,7 +28,7 @@ struct LogRestartTests {
     return log
   }
 
-  /// Continues in a new segment. `cuts` is the MANIFEST: what is in it is durable.
+  /// Continues the log in a new segment. `cuts` stands for the MANIFEST: its content is durable.
   private func restart(
     _ log: LogHarness, _ plan: Plan, cuts: inout [FileNumber: LogRecovery.Cut]
   ) throws {
@@ -79,7 +79,7 @@ struct LogRestartTests {
     let last = UInt64(plan.synced + plan.lost)
     let disk = CrashFileSystem(seed: 5)
     let log = try makeLog(on: disk, plan)
-    // Each point with what the MANIFEST holds then.
+    // The crash points; each is recovered with the cuts that the MANIFEST contains at that time.
     let points = Mutex<[CrashPoint]>([])
     disk.observe { _, capture in points.withLock { $0.append(capture()) } }
     var cuts: [FileNumber: LogRecovery.Cut] = [:]
@@ -90,7 +90,7 @@ struct LogRestartTests {
     for (index, point) in points.withLock({ $0 }).enumerated() {
       for policy in CrashPolicy.allCases {
         let image = point.image(seed: UInt64(index), policy: policy)
-        // Before the directory was synced the MANIFEST has no cut; afterwards it may, or must.
+        // Before the directory was synced, the MANIFEST has no cut; after that, it may or must have one.
         let old = try recover(image, [:]).sequences
         if index <= cutOperation {
           #expect(old == Array(1..<UInt64(old.count + 1)), "operation \(index), \(policy)")
@@ -102,13 +102,13 @@ struct LogRestartTests {
       }
     }
     #expect(images > 20)
-    // The log continues, also over a later failure.
+    // The log continues, also after a later failure.
     #expect(log.writer.durableSequence.value == last && !log.writer.isBroken)
     for _ in 0..<50 { try log.append(valueSize: 300) }
     try log.sync()
     let found = try recover(disk.crashImage(seed: 1, policy: .loseAllUnsynced), cuts)
     #expect(found.sequences == Array(1..<(last + 51)))
-    // Several records, and more than a segment of them.
+    // Several records were logged again, which take more than a segment.
     if plan.lost == 600 && sizeMaximum == 4_000 { #expect(found.outcome.chain.count > 3) }
   }
 
@@ -127,7 +127,7 @@ struct LogRestartTests {
     let before = disk.crashPoint
     var cuts: [FileNumber: LogRecovery.Cut] = [:]
     try restart(log, plan, cuts: &cuts)
-    // The dead segments as they were, beside the new one: a crash before they were removed.
+    // The dead segments still exist next to the new one, as after a crash before they were removed.
     let image = disk.crashImage(seed: 1, policy: .processKill)
     let old = before.image(seed: 1, policy: .processKill)
     var dead = 0

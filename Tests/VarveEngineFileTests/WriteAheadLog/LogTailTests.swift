@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// What the cursor of a follower says of the segment under it.
+/// Tests of what the cursor of a follower reports about the segment that it reads.
 struct LogTailTests {
   @Test func `a segment whose file is used again is another, though records are read from it by the same name`() throws
   {
@@ -21,7 +21,7 @@ struct LogTailTests {
     let isItself = try !tail.isOverwritten()
     #expect(isItself)
 
-    // The same file, in its next life.
+    // The same file in its next life.
     let file = try fileSystem.openFile(path, writable: true)
     defer { file.close() }
     let noted = tail.lifeID
@@ -33,7 +33,7 @@ struct LogTailTests {
     let isAnother = try tail.isOverwritten()
     #expect(isAnother)
 
-    // While it is being created again.
+    // The file while it is being created again.
     try file.write([UInt8](repeating: 0, count: LogFormat.headerBlockSize), at: 0)
     let isNone = try tail.isOverwritten()
     #expect(isNone)

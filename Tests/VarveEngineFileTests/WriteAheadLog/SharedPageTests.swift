@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The page that an engine shares with followers.
+/// Tests of the page that an engine shares with followers.
 struct SharedPageTests {
   private static let session = MachineSession(high: 0x0102_0304_0506_0708, low: 9)
   private let directory: TemporaryDirectory
@@ -94,7 +94,7 @@ struct SharedPageTests {
     let rounds = 2_000
     let passed = Atomic<Int>(0)
     let threads = WatchedThreads()
-    // Only a wake-up ends its sleep in time.
+    // With a timeout of an hour, only a wake-up can end the wait in time.
     let hour: UInt64 = 3_600_000_000_000
     threads.start("sleeper") {
       for round in 1...rounds {
@@ -108,7 +108,7 @@ struct SharedPageTests {
         while unsafe page.waitersWord.pointee.load(ordering: .sequentiallyConsistent) == 0 {
           CurrentProcess.yieldThread()
         }
-        // As a commit: store, a full barrier, look.
+        // The order is that of a commit: a store, a full barrier, and a load.
         unsafe page.toldWord.pointee.store(0x33 + UInt64(round), ordering: .sequentiallyConsistent)
         if unsafe page.waitersWord.pointee.load(ordering: .sequentiallyConsistent) != 0 { page.wake() }
         while passed.load(ordering: .acquiring) < round { CurrentProcess.yieldThread() }

@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Random bytes over a small alphabet, so that prefixes are shared and ties happen.
+/// Returns random bytes over a small alphabet, so that prefixes are shared and comparisons tie.
 private func randomBytes(_ random: inout SeededRandom, upTo count: Int) -> [UInt8] {
   (0..<random.below(count + 1)).map { _ in [0, 1, 0x7f, 0x80, 0xff][random.below(5)] }
 }

@@ -9,7 +9,7 @@ import Testing
     unsafe cvarve_crc32c_extend_portable(crc, view.base, view.count)
   }
 
-  /// One bit at a time, from the definition.
+  /// Computes the checksum bit by bit, from the definition.
   private func trivial(_ bytes: [UInt8]) -> UInt32 {
     var crc: UInt32 = .max
     for byte in bytes {
@@ -19,7 +19,7 @@ import Testing
     return ~crc
   }
 
-  /// RFC 3720, B.4, and the check value of the catalogue.
+  /// The vectors of RFC 3720, B.4, and the check value of the CRC catalogue.
   static let vectors: [(bytes: [UInt8], expected: UInt32)] = [
     ([UInt8](repeating: 0, count: 32), 0x8a91_36aa),
     ([UInt8](repeating: 0xff, count: 32), 0x62a8_ab43),

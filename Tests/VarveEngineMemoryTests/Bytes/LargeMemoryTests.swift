@@ -16,7 +16,7 @@ struct LargeMemoryTests {
         default: UInt32(random.below(1 << 30))
         }
       }
-      // The position says whether equal values stay in order.
+      // The position shows whether equal values stay in order.
       var array = try ScratchArray(repeating: UInt64(0), count: count)
       for index in 0..<count { array[index] = UInt64(values[index]) << 32 | UInt64(index) }
       var comparisons = 0

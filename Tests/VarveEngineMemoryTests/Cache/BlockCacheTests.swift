@@ -9,7 +9,7 @@ struct BlockCacheTests {
     BlockKey(tableID: table, offset: UInt64(number) * 4_096)
   }
 
-  /// Looks up; inserts on a miss. True on a hit.
+  /// Looks a block up, and inserts it on a miss. Returns true on a hit.
   @discardableResult
   private func touch(_ cache: BlockCache, _ key: BlockKey, size: Int, priority: BlockPriority = .normal) -> Bool {
     if let pin = cache.lookup(key) {
@@ -21,7 +21,7 @@ struct BlockCacheTests {
     return false
   }
 
-  /// `#expect` can't take a noncopyable value apart.
+  /// Checks a pin, because `#expect` cannot decompose an expression of a noncopyable value.
   private func expect(_ pin: borrowing BlockPin, isCached: Bool, at location: SourceLocation = #_sourceLocation) {
     let found = pin.isCached
     #expect(found == isCached, sourceLocation: location)
@@ -86,7 +86,7 @@ struct BlockCacheTests {
     do {
       let index = cache.insert(key(1), TestBlock.memory(key(1), 9_000), priority: .high)
       expect(index, isCached: true)
-      // And while it is pinned nothing else has room.
+      // While it is pinned, there is no room for any other block.
       let other = cache.insert(key(2), TestBlock.memory(key(2), 3_000))
       expect(other, isCached: false)
       #expect(TestBlock.isIntact(other.view, key(2)))
@@ -136,7 +136,7 @@ struct BlockCacheTests {
     let count = reader.pin?.view.count
     #expect(count == 30)
     reader.pin = nil
-    // Only the holder's second block is pinned still.
+    // Only the second block is still pinned, by the holder.
     cache.setCapacity(0)
     #expect(cache.contents.blockCount == 1)
     #expect(contains(cache, key(2)))
@@ -194,7 +194,7 @@ struct BlockCacheTests {
       #expect(view.map { TestBlock.isIntact($0, key(50, table: 1)) } == true)
       #expect(!contains(cache, key(50, table: 1)))
       #expect(cache.contents.blockCount == 101)
-      // The key is free for a new block while the old one is still pinned.
+      // The key can be used for a new block while the old one is still pinned.
       touch(cache, key(50, table: 1), size: 10)
       #expect(contains(cache, key(50, table: 1)))
     }
@@ -220,7 +220,8 @@ struct BlockCacheTests {
   }
 
   @Test func `random reads of far more data than fits leave index and filter where they are`() {
-    // What a database of 120,000 blocks of 4 KB with an index and filters of 5 MB does to a cache of 6 MB.
+    // The sizes are those of a database of 120,000 blocks of 4 KB, with an index and filters of 5 MB, and a cache of
+    // 6 MB.
     var random = SeededRandom(seed: 11)
     let cache = BlockCache(capacity: 6_000_000)
     var lookups = 0
@@ -239,13 +240,13 @@ struct BlockCacheTests {
   @Test func `a part of the cache that was late catches up`() {
     let blockCount = 4_000
     let cache = BlockCache(capacity: blockCount * (1_000 + CacheSlot.overhead))
-    // All the bytes are taken by blocks of the other shards.
+    // Blocks of the other shards take all the bytes.
     let later = BlockCache.shardNumber(key(0).cacheHash)
     func isBehind(_ key: BlockKey) -> Bool { BlockCache.shardNumber(key.cacheHash) == later }
     for number in 0..<2 * blockCount where !isBehind(key(number, table: 1)) {
       touch(cache, key(number, table: 1), size: 1_000)
     }
-    // Then every shard is asked for as much as any other.
+    // From here on, every shard is accessed equally often.
     var random = SeededRandom(seed: 13)
     for _ in 0..<40 * blockCount { touch(cache, key(random.below(20 * blockCount), table: 2), size: 1_000) }
     let kept = (0..<20 * blockCount).count { isBehind(key($0, table: 2)) && contains(cache, key($0, table: 2)) }
@@ -265,7 +266,7 @@ struct BlockCacheTests {
   @Test func `what no one asks for any more makes room for what they do`() {
     let cache = BlockCache(capacity: 1_000 * (1_000 + CacheSlot.overhead))
     for _ in 0..<3 { for number in 0..<1_000 { touch(cache, key(number), size: 1_000) } }
-    // A new working set of the same size.
+    // A new working set of nearly the same size follows.
     for _ in 0..<8 { for number in 10_000..<10_900 { touch(cache, key(number), size: 1_000) } }
     let kept = (10_000..<10_900).count { contains(cache, key($0)) }
     #expect(kept > 850, "\(kept) of 900")
@@ -280,7 +281,7 @@ struct BlockCacheTests {
       var hits = 0
       var modelHits = 0
       for _ in 0..<60_000 {
-        // The product of two uniform numbers: small ones far more often.
+        // The product of two uniform numbers: small numbers are much more frequent.
         let number = random.below(blocks) * random.below(blocks) / blocks
         if touch(cache, key(number), size: 1_000) { hits += 1 }
         if model.touch(number) { modelHits += 1 }
@@ -310,7 +311,7 @@ struct BlockCacheTests {
     }
   }
 
-  /// The model is a dictionary that may forget: what is found must be what was inserted last.
+  /// The model is a dictionary that may lose entries: a block that is found must be the one that was inserted last.
   @Test(arguments: 0..<6 as Range<UInt64>)
   func `like a dictionary that may forget`(seed: UInt64) {
     var random = SeededRandom(seed: seed)
@@ -335,7 +336,7 @@ struct BlockCacheTests {
       default:
         let size = random.oneIn(50) ? random.below(20_000) : random.below(600)
         let pin = cache.insert(key, TestBlock.memory(key, size), priority: random.oneIn(10) ? .high : .normal)
-        // Another size is that of a block that was there: only a size that was inserted before.
+        // A different size must be that of the block that was there, which is the size inserted last.
         #expect(pin.view.count == size || pin.view.count == sizes[key], "seed \(seed), step \(step)")
         if pin.isCached { sizes[key] = pin.view.count }
         if random.oneIn(4) { pins.append(PinBox(key, pin)) }

@@ -37,7 +37,7 @@ struct MemoryBudgetTests {
     budget.charge(.memTables, -64 * mebibyte)
     #expect(cache.capacity == 56 * mebibyte)
     #expect(requests.number.load(ordering: .relaxed) == 1)
-    // What the others had lately they may have again.
+    // The cache does not take the bytes that the other users needed recently: they may need them again.
     for _ in 0..<16 {
       #expect(budget.growCache())
       #expect(cache.capacity == 56 * mebibyte)
@@ -53,7 +53,7 @@ struct MemoryBudgetTests {
     while budget.growCache() { steps += 1 }
     #expect(cache.capacity == 140 * mebibyte)
     #expect((31..<56).contains(steps), "\(steps)")
-    // A new limit is obeyed at once.
+    // A new limit takes effect at once.
     budget.charge(.memTables, 80 * mebibyte)
     budget.charge(.memTables, -80 * mebibyte)
     #expect(cache.capacity == 70 * mebibyte)

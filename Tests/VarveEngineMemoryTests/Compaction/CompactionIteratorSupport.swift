@@ -3,11 +3,11 @@ import EngineTestSupport
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Blocks of four entries, as far as a merge is concerned.
+/// Makes array iterators sources of blocks of four entries for a merge.
 extension ArrayIterator: BlockSource {
   static let blockSize = 4
 
-  /// The indices of the block that the iterator stands in.
+  /// The indexes of the entries in the block that the iterator is in.
   var blockIndices: Range<Int> {
     let start = location / Self.blockSize * Self.blockSize
     return start..<min(start + Self.blockSize, array.entries.count)
@@ -31,16 +31,16 @@ extension ArrayIterator: BlockSource {
   mutating func nextBlock() throws(EngineError) { try move(to: blockIndices.upperBound) }
 }
 
-/// One compaction over arrays.
+/// A compaction over arrays.
 struct ArrayCompaction {
   var sources: [[TextEntry]]
   var snapshots: [UInt64]
-  /// Bounds of deeper tables, each run on its own.
+  /// The bounds of deeper tables, as separate runs.
   var deeper: [[ClosedRange<String>]] = []
   var zeroes = false
   var lower: [UInt8]?
   var upper: [UInt8]?
-  /// Copies whole blocks where it may: all of them, or as the random numbers say.
+  /// The random choice of blocks that are copied whole, or `nil` if none are copied.
   var copiesBlocks: SeededRandom?
 
   var run: Result {
@@ -89,7 +89,7 @@ struct ArrayCompaction {
     result.tombstones = tombstones.kept
   }
 
-  /// Of the entries that are range tombstones.
+  /// Returns the tombstones of the entries that are range tombstones.
   private func tombstones(_ intervals: SnapshotIntervals, _ deeper: [SortedRun]) -> CompactionTombstones {
     var merge = RangeTombstoneMerge()
     for entry in sources.joined() where entry.kind == .rangeDelete {
@@ -113,7 +113,7 @@ struct ArrayCompaction {
 }
 
 extension OwnedBytes {
-  /// Keeps the bytes alive while `body` uses them.
+  /// Runs `body` with a view of the bytes, and keeps them alive meanwhile.
   func withView<R, E: Error>(_ body: (ByteView) throws(E) -> R) throws(E) -> R {
     defer { withExtendedLifetime(self) {} }
     return try body(view)

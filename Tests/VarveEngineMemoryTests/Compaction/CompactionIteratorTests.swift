@@ -32,7 +32,7 @@ struct CompactionIteratorTests {
   }
 
   @Test(arguments: [
-    // One reader, nothing below: only newest puts stay.
+    // One reader and no deeper entries: only the newest puts are kept.
     """
     compact
     a#9,put=new b#8,del c#7,put=c
@@ -41,7 +41,7 @@ struct CompactionIteratorTests {
     a#9,put=new
     c#7,put=c
     """,
-    // The same, and sequences vanish where the only reader is above them.
+    // The same case, in which sequences are zeroed because the only reader is above them.
     """
     compact zero at=8
     a#9,put=new b#8,del c#7,put=c
@@ -51,7 +51,7 @@ struct CompactionIteratorTests {
     a#0,put=old
     c#0,put=c
     """,
-    // A delete stays where an older entry may lie below, and only there.
+    // A delete is kept only where an older entry may be deeper.
     """
     compact deeper=b-d,m-n/f-g
     a#1,del b#2,del c#3,del d#4,del e#5,del f#6,del h#7,del m#8,del z#9,del
@@ -62,7 +62,7 @@ struct CompactionIteratorTests {
     f#6,del
     m#8,del
     """,
-    // Each snapshot keeps what it sees.
+    // Each snapshot keeps the entries that it sees.
     """
     compact at=3,5,100
     a#9,put=9 a#6,put=6 a#5,put=5 a#4,put=4 a#3,put=3 a#2,put=2
@@ -71,7 +71,7 @@ struct CompactionIteratorTests {
     a#5,put=5
     a#3,put=3
     """,
-    // What is newer than the visible sequence stays whole: a snapshot may come between.
+    // Entries newer than the visible sequence are all kept, because a snapshot may be taken between them.
     """
     compact at=3
     a#9,put=9 a#8,del a#6,put=6 a#3,put=3 a#2,put=2
@@ -81,7 +81,7 @@ struct CompactionIteratorTests {
     a#6,put=6
     a#3,put=3
     """,
-    // A delete that only an older snapshot's value justifies.
+    // A delete that is needed only because of an older snapshot's value.
     """
     compact at=3,100
     a#9,del a#7,put=7 a#3,put=3
@@ -91,7 +91,7 @@ struct CompactionIteratorTests {
     a#9,del
     a#3,put=3
     """,
-    // Of deletes above each other the oldest is enough.
+    // Of several deletes of a key, the oldest is sufficient.
     """
     compact at=3,5,7,100
     a#9,del a#6,del a#4,del a#3,put=3
@@ -105,7 +105,7 @@ struct CompactionIteratorTests {
   }
 
   @Test(arguments: [
-    // With its put, in one interval.
+    // A single delete and its put, in one interval.
     """
     compact deeper=a-z
     a#5,sdel a#4,put=4
@@ -114,7 +114,7 @@ struct CompactionIteratorTests {
     ----
     b#5,put=5
     """,
-    // One put, and not an older one, which a range tombstone hides, and a snapshot sees.
+    // It removes one put, and not an older one that a range tombstone hides and a snapshot sees.
     """
     compact at=2,100
     a#9,sdel a#8,put=8 a#2,put=2 a#5,rdel=b
@@ -122,7 +122,7 @@ struct CompactionIteratorTests {
     a#2,put=2
     a#5,rdel=b
     """,
-    // Its put lies below: it continues to look for it, also below a newer put.
+    // Its put is deeper: it is kept to remove it, also below a newer put.
     """
     compact deeper=a-z
     a#5,sdel
@@ -132,7 +132,7 @@ struct CompactionIteratorTests {
     b#6,put=6
     b#5,sdel
     """,
-    // Nothing can lie below.
+    // No entry can be deeper.
     """
     compact
     a#5,sdel b#6,put=6 b#5,sdel
@@ -151,7 +151,7 @@ struct CompactionIteratorTests {
     b#5,sdel
     b#4,put=4
     """,
-    // Both are newer than the visible sequence.
+    // Both entries are newer than the visible sequence.
     """
     compact at=3
     a#5,sdel a#4,put=4
@@ -159,7 +159,7 @@ struct CompactionIteratorTests {
     a#5,sdel
     a#4,put=4
     """,
-    // Over another tombstone.
+    // A single delete over another tombstone.
     """
     compact deeper=a-z
     a#5,sdel a#4,del a#3,put=3
@@ -186,7 +186,7 @@ struct CompactionIteratorTests {
   }
 
   @Test(arguments: [
-    // All that it covers goes, and so does it where nothing lies below.
+    // All covered entries are dropped, and the tombstone too, as no entry is deeper.
     """
     compact
     a#1,put=1 b#2,put=2 c#3,del d#4,put=4
@@ -196,14 +196,14 @@ struct CompactionIteratorTests {
     c#10,put=10
     d#4,put=4
     """,
-    // It stays where a table below could hold what it covers, and only there.
+    // The tombstone is kept only where a deeper table could contain covered entries.
     """
     compact deeper=b-c
     a#1,put=1 b#2,put=2 a#8,rdel=f x#9,rdel=y
     ----
     a#8,rdel=f
     """,
-    // A snapshot between keeps what it sees, and the tombstone for the others.
+    // A snapshot in between keeps the entries that it sees, and the tombstone for the other readers.
     """
     compact at=5,100
     a#3,put=3 b#6,put=6 a#8,rdel=c
@@ -211,7 +211,7 @@ struct CompactionIteratorTests {
     a#3,put=3
     a#8,rdel=c
     """,
-    // Of an interval the newest is enough; of each one.
+    // Within an interval, the newest tombstone is sufficient; each interval keeps one.
     """
     compact at=5,100 deeper=a-z
     a#3,rdel=m c#4,rdel=e b#8,rdel=d b#9,rdel=c
@@ -222,7 +222,7 @@ struct CompactionIteratorTests {
     d#4,rdel=e
     e#3,rdel=m
     """,
-    // Nothing is hidden by what a snapshot may yet come before.
+    // No entry is dropped because of a tombstone if a snapshot may still be taken between the two.
     """
     compact at=5
     a#3,put=3 a#7,put=7 a#8,rdel=c
@@ -231,7 +231,7 @@ struct CompactionIteratorTests {
     a#3,put=3
     a#8,rdel=c
     """,
-    // A delete that is held back does not outlive what a range tombstone took from below it.
+    // A deferred delete must not outlive the older entries that a range tombstone removed.
     """
     compact at=3,6,100
     a#2,put=2 a#8,del a#5,put=5 a#6,rdel=b
@@ -246,14 +246,14 @@ struct CompactionIteratorTests {
   }
 
   @Test(arguments: [
-    // Over a put they become a put.
+    // Operands over a put become a put.
     """
     compact deeper=a-z
     a#9,merge=c a#8,merge=b a#5,put=a a#3,put=old
     ----
     a#9,put=abc
     """,
-    // Over a tombstone of either kind, or over nothing, too.
+    // Operands over a tombstone of either kind, or over no entry, become a put too.
     """
     compact
     a#9,merge=c a#8,merge=b a#5,del
@@ -264,14 +264,14 @@ struct CompactionIteratorTests {
     b#9,put=bc
     c#9,put=c
     """,
-    // Where what lies below is not known they become one operand.
+    // If the deeper entries are not known, the operands become one operand.
     """
     compact deeper=a-z
     a#9,merge=c a#8,merge=b
     ----
     a#9,merge=bc
     """,
-    // What snapshots distinguish stays separate.
+    // Operands that snapshots distinguish are kept apart.
     """
     compact at=5,100 deeper=a-z
     a#9,merge=d a#8,merge=c a#5,merge=b a#4,put=a
@@ -279,7 +279,7 @@ struct CompactionIteratorTests {
     a#9,merge=cd
     a#5,put=ab
     """,
-    // Nothing is folded where a snapshot may yet come between.
+    // Operands are not folded if a snapshot may still be taken between them.
     """
     compact at=3
     a#9,merge=d a#8,merge=c a#5,put=b a#3,put=a
@@ -289,7 +289,7 @@ struct CompactionIteratorTests {
     a#5,put=b
     a#3,put=a
     """,
-    // A newer put or delete hides them.
+    // A newer put or delete hides the operands.
     """
     compact deeper=b-b
     a#9,put=x a#8,merge=c a#5,put=b
@@ -298,7 +298,7 @@ struct CompactionIteratorTests {
     a#9,put=x
     b#9,del
     """,
-    // The oldest interval's put has no sequence left.
+    // The put of the oldest interval has its sequence zeroed.
     """
     compact zero at=9
     a#9,merge=b a#8,put=a
@@ -314,7 +314,8 @@ struct CompactionIteratorTests {
     func puts(_ keys: [String], _ sequence: UInt64) -> [TextEntry] {
       keys.map { TextEntry(key: Array($0.utf8), sequence: sequence, kind: .put, value: [1]) }
     }
-    // Blocks of four: (a b c d) and (e f g h) are free, i falls into (i j k l), m ... has a delete.
+    // The blocks have four entries: (a b c d) and (e f g h) can be copied; i overlaps (i j k l), and the block of m
+    // has a delete.
     var compaction = ArrayCompaction(
       sources: [
         puts(["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o"], 3)

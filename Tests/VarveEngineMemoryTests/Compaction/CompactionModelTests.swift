@@ -4,15 +4,15 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Compactions of a random tree, again and again, against what each reader saw before.
+/// Tests of repeated compactions of a random tree, against what each reader saw before.
 struct CompactionModelTests {
-  /// A tree of levels of entries, newest level first, and its readers.
+  /// A tree of levels of entries, from the newest level to the oldest, and its readers.
   private struct ModelTree {
     var random: SeededRandom
     var levels: [[TextEntry]]
     var snapshots: Set<UInt64> = []
     var sequence: UInt64 = 0
-    /// The newest kind of each key that is single-deleted, so that the contract is kept.
+    /// For each key that is single-deleted, whether its newest entry is a put, so that the contract is kept.
     var singles: [[UInt8]: Bool] = [:]
 
     init(seed: UInt64, levelCount: Int) {
@@ -26,7 +26,7 @@ struct CompactionModelTests {
       let key = Array("k\(number)".utf8)
       let value = Array("v\(sequence)".utf8)
       if number % 3 == 0 {
-        // Put once, single-deleted once, put once ...
+        // The key is put once, single-deleted once, put once, and so on.
         let isThere = singles[key] ?? false
         singles[key] = !isThere
         levels[0].append(
@@ -38,7 +38,7 @@ struct CompactionModelTests {
       }
     }
 
-    /// The bounds of a level's tables: a few entries each, cut between keys.
+    /// Returns the bounds of a level's tables, which have a few entries each and are cut between keys.
     mutating func tables(_ level: Int) -> [ClosedRange<String>] {
       let keys = Set(levels[level].map(\.key)).sorted { $0.lexicographicallyPrecedes($1) }
       var result: [ClosedRange<String>] = []
@@ -64,7 +64,7 @@ struct CompactionModelTests {
     for step in 0..<60 {
       let jobStart = tree.sequence
       for _ in 0..<tree.random.below(12) { tree.write() }
-      // The job may have started before the last writes, which it then meets in the memtable.
+      // The job may have started before the last writes, so that it contains entries newer than its start.
       let visible = tree.random.oneIn(3) ? jobStart : tree.sequence
       if tree.random.oneIn(2) { tree.snapshots.insert(UInt64(tree.random.below(Int(visible) + 1))) }
       tree.snapshots = tree.snapshots.filter { $0 <= visible }
@@ -98,7 +98,7 @@ struct CompactionModelTests {
     var tree = ModelTree(seed: seed, levelCount: 2)
     for _ in 0..<150 { tree.write() }
     for entry in tree.levels[0] where tree.random.oneIn(2) && entry.sequence < 100 { tree.levels[1].append(entry) }
-    // A level is newer than the one below it, key by key.
+    // For each key, a level is newer than the one below it.
     let oldest = Dictionary(tree.levels[1].map { ($0.key, $0.sequence) }, uniquingKeysWith: max)
     let (below, above) = (tree.levels[0].filter { $0.sequence <= oldest[$0.key] ?? 0 }, tree.levels[0])
     let upper = above.filter { $0.sequence > oldest[$0.key] ?? 0 }
@@ -110,7 +110,7 @@ struct CompactionModelTests {
 
   @Test(arguments: 0..<40 as Range<UInt64>)
   func `no entry of a delete-only history is kept in vain`(seed: UInt64) throws {
-    // Whatever entry of the output is taken away, some reader notices.
+    // If any entry of the output is removed, a reader's result changes.
     var random = SeededRandom(seed: seed)
     let entries = (1...60).map { sequence in
       let isDelete = random.oneIn(2)

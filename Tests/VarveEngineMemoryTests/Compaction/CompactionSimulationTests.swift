@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The picker under whole workloads, with real keys and imagined bytes at a 250th of the size.
+/// Tests of the picker under whole workloads, with real keys and simulated bytes, at a 250th of the real size.
 struct CompactionSimulationTests {
   static let scale = 250
 
@@ -15,7 +15,7 @@ struct CompactionSimulationTests {
     return options
   }
 
-  /// Entries of 116 bytes with some overhead in 64 MiB.
+  /// The number of entries of 116 bytes, with some overhead, in a memtable of 64 MiB.
   static let memtableCount = (64 << 20) / 134 / scale
 
   static func fill(_ simulator: inout CompactionSimulator, from start: Int, count: Int, _ key: (Int) -> UInt32) throws {
@@ -30,12 +30,13 @@ struct CompactionSimulationTests {
     if !memtable.isEmpty { try simulator.flush(memtable) }
   }
 
-  /// What every workload must keep: reads find the newest entry of every key.
+  /// Checks the condition that every workload must keep: reads find the newest entry of every key.
   static func check(_ simulator: CompactionSimulator, _ expected: [UInt32: UInt64], _ comment: Comment) throws {
     for (key, sequence) in expected { #expect(try simulator.newestSequence(of: key) == sequence, comment) }
   }
 
-  /// Random keys, then as many overwrites. Returns the bytes written for each byte flushed, after both.
+  /// Writes random keys, and then as many overwrites. Returns the bytes written for each byte flushed: after the keys,
+  /// and after both.
   static func randomLoad(
     entries: Int, bytesPerMemtable: UInt64? = nil, checks: Bool = true
   ) throws -> (fill: Double, all: Double, CompactionSimulator) {
@@ -57,7 +58,7 @@ struct CompactionSimulationTests {
     return (first, simulator.writeAmplification, simulator)
   }
 
-  /// Wide tables, and narrow ones between them, which draw each other in.
+  /// The tables are wide, with narrow ones between them, so that each makes a merge include others.
   @Test(arguments: [4, 16]) func `a level 0 that is deeper than one merge may be becomes shallow in few passes`(
     runs: Int
   ) throws {
@@ -160,7 +161,7 @@ struct CompactionSimulationTests {
       #expect(simulator.version.levelZero.depth <= options.levelZeroDepthTrigger, "seed \(seed)")
       reasons.formUnion(simulator.reasons)
     }
-    // The seeds reach every kind of work that needs no tombstones and no request.
+    // The seeds must cover every reason for a compaction that needs no tombstones and no request.
     #expect(reasons == [.levelZero, .intraLevelZero, .levelSize])
   }
 }

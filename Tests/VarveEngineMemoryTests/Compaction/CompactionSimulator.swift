@@ -4,16 +4,16 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// A tree of real keys and imagined bytes: flushes and compactions as the picker says, without files.
+/// A tree of real keys and simulated bytes: flushes and the compactions that the picker chooses, without files.
 ///
-/// An entry is one word, key and sequence; each counts as `entrySize` bytes on disk. Time passes in
-/// memtables: while one fills, each compaction thread writes `bytesPerMemtable`. Everything is a
-/// thousandth part or so of the real sizes, which changes no ratio.
+/// An entry is one word, with key and sequence; each counts as `entrySize` bytes on disk. Time is measured in
+/// memtables: while one fills, each compaction thread writes `bytesPerMemtable`. All sizes are a fraction of the real
+/// ones, which changes no ratio.
 struct CompactionSimulator {
   let picker: LeveledCompactionPicker
   let entrySize: UInt64
   let threadCount: Int
-  /// What one thread writes while a memtable fills; nil: all that is due is done at once.
+  /// The bytes that one thread writes while a memtable fills, or `nil` if all due work is done at once.
   let bytesPerMemtable: UInt64?
   /// Whether flushes are cut at the base level's bounds.
   var splitsFlushes = true
@@ -31,7 +31,7 @@ struct CompactionSimulator {
   private var nextNumber: UInt64 = 1
   private var running: [(ticket: CompactionsInProgress.Ticket, compaction: Compaction, rest: UInt64)] = []
   private var inProgress = CompactionsInProgress()
-  /// The runs of level 0 in any one compaction.
+  /// The greatest number of runs of level 0 in any compaction.
   private(set) var runCountMaximum = 0
   private var seeds = LevelSeeds()
 
@@ -51,7 +51,7 @@ struct CompactionSimulator {
 
   // MARK: - Writing
 
-  /// Flushes one memtable and lets the compactions of its time run.
+  /// Flushes one memtable, and runs the compactions of the time in which it filled.
   mutating func flush(_ entries: [UInt64]) throws {
     let sorted = Self.newest(entries.sorted())
     let base = picker.targets(.init(family: 0, version: version)).baseLevel
@@ -71,7 +71,7 @@ struct CompactionSimulator {
     for entry in sorted {
       let bytes = Self.keyBytes(Self.key(entry))
       if next < keys.count, KeyBytes.compare(bytes, keys[next]) >= 0 {
-        // A piece below an eighth of a table is not worth a file.
+        // A piece smaller than an eighth of a table is not worth a file.
         if UInt64(piece.count) * entrySize >= picker.options.targetFileSize / 8 { try finish(&self) }
         while next < keys.count, KeyBytes.compare(bytes, keys[next]) >= 0 { next += 1 }
       }
@@ -102,7 +102,7 @@ struct CompactionSimulator {
       entries: UInt64(entries.count))
   }
 
-  /// The first entry of each key: the newest.
+  /// Returns the first entry of each key, which is the newest.
   static func newest(_ sorted: [UInt64]) -> [UInt64] {
     var result: [UInt64] = []
     result.reserveCapacity(sorted.count)
@@ -112,7 +112,7 @@ struct CompactionSimulator {
 
   // MARK: - Compacting
 
-  /// Runs compactions until nothing is due, as they run when writes have paused.
+  /// Runs compactions until none is due, as after a pause of writes.
   mutating func settle() throws {
     isSettling = true
     try work(nil)
@@ -194,7 +194,7 @@ struct CompactionSimulator {
 
   // MARK: - Reading
 
-  /// The sequence of the newest entry of a key, as a read finds it.
+  /// Returns the sequence of the newest entry of a key, as a read finds it.
   func newestSequence(of key: UInt32) throws -> UInt64? {
     var found: UInt64?
     try Self.keyBytes(key).withByteView { view throws(EngineError) in
@@ -224,6 +224,6 @@ struct CompactionSimulator {
       + "debt \(debtMaximum / 1024), tables \(version.tableCount), levels in KiB \(levels)"
   }
 
-  /// Bytes written to tables for each byte flushed.
+  /// The bytes written to tables for each byte flushed.
   var writeAmplification: Double { Double(flushedBytes + compactedBytes) / Double(max(flushedBytes, 1)) }
 }

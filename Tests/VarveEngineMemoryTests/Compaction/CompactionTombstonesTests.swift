@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Which range tombstones the outputs of a job get.
+/// Tests of which range tombstones the outputs of a job get.
 struct CompactionTombstonesTests {
   private static func merge(_ naive: NaiveTombstones) -> RangeTombstoneMerge {
     var merge = RangeTombstoneMerge()
@@ -17,7 +17,7 @@ struct CompactionTombstonesTests {
     return merge
   }
 
-  /// The tombstones that a table of keys from `lower` to before `upper` gets, read back.
+  /// Returns the tombstones that a table of keys from `lower` to before `upper` gets, read back.
   private static func written(
     _ tombstones: CompactionTombstones, from lower: [UInt8]?, to upper: [UInt8]?
   ) throws -> RangeTombstoneList {

@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Covered tables are found by what changed; a naive search compares all tables with all.
+/// Tests that covered tables are found incrementally; a naive search compares all tables with all others.
 struct CoveredTablesModelTests {
   private static let stepCount = TestScale.count(400)
 
@@ -21,7 +21,7 @@ struct CoveredTablesModelTests {
 
     static func key(_ index: Int) -> [UInt8] { [UInt8(index >> 16), UInt8(index >> 8 & 255), UInt8(index & 255)] }
 
-    /// A table with some range tombstones within its bounds, of the newest sequences.
+    /// Returns a table with some range tombstones within its bounds, of the newest sequences.
     mutating func table(width: Int, hasTombstones: Bool, newest: Bool) -> TableMetadata {
       lastNumber += 1
       let first = random.below(1_000)
@@ -100,7 +100,7 @@ struct CoveredTablesModelTests {
     var coveredCount = 0
     for step in 0..<Self.stepCount {
       try life.change()
-      // Some looks fail to read a table, and the next one makes up for it.
+      // Some updates fail to read a table, and the next update compensates for that.
       let fails = life.random.oneIn(5)
       let lists = life.lists
       known.update(to: life.version, oldestSnapshot: SequenceNumber(life.oldest)) { fails ? nil : lists[$0.number] }
@@ -147,7 +147,7 @@ extension CoveredTablesModelTests.Life {
     return RangeTombstoneList(builder)
   }
 
-  /// The i-th of ascending tables that overlap no other.
+  /// Returns table number `index` of an ascending sequence of tables that do not overlap.
   fileprivate static func ownTombstones(_ index: Int) -> TableMetadata {
     let first = key(index * 20)
     let last = key(index * 20 + 19)

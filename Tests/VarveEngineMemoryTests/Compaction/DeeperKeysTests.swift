@@ -28,7 +28,7 @@ struct DeeperKeysTests {
         let key = OwnedBytes(Array(name(number).utf8))
         let answer = key.withView { deeper.mayHold($0) }
         #expect(answer == runs.contains { $0.contains { $0.contains(name(number)) } }, "seed \(seed), key \(number)")
-        // Small steps and leaps.
+        // The keys advance in small steps and in large ones.
         number += random.oneIn(10) ? random.below(400) + 1 : random.below(5) + 1
       }
     }

@@ -5,7 +5,7 @@ import Testing
 @testable import VarveEngine
 
 struct FlushMergeTests {
-  /// The table that `body` filled.
+  /// Returns the table that `body` filled.
   private static func build(
     _ body: (TableBuilder) throws -> Void
   ) throws -> (entries: [TextEntry], summary: TableSummary) {
@@ -41,13 +41,13 @@ struct FlushMergeTests {
         VisibleIteratorTests.visible(result.entries, at: reader, .all)
           == VisibleIteratorTests.visible(entries, at: reader, .all), "seed \(seed), reader \(reader)")
     }
-    // Nothing is known of what lies below: of each key and interval the newest entry stays, deletes too.
+    // The deeper entries are not known: for each key and interval, the newest entry is kept, including deletes.
     let kept = Set(
       entries.filter { $0.sequence <= 380 }.map { entry in
         entry.key + [UInt8(snapshots.firstIndex { entry.sequence <= $0 } ?? 9)]
       })
     #expect(result.entries.count == kept.count + entries.filter { $0.sequence > 380 }.count, "seed \(seed)")
-    // With nothing below no tombstone is the oldest entry of its key.
+    // If there are no deeper entries, no tombstone is the oldest entry of its key.
     let bottom = try Self.build { builder in
       var merge = MergingIterator<MergeSource>(capacity: memtables.count)
       for memtable in memtables { merge.append(memtable) }
@@ -65,7 +65,7 @@ struct FlushMergeTests {
   func `a compaction copies blocks and drops rows, and every reader sees the same`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     func key(_ number: Int) -> [UInt8] { Array("key/\(100_000 + number)".utf8) }
-    // Below: ascending puts. Above: clusters of overwrites and deletes.
+    // The lower table has ascending puts, and the upper one has clusters of overwrites and deletes.
     let lower = (1...2000).map {
       TextEntry(key: key($0), sequence: UInt64($0), kind: .put, value: [UInt8](repeating: UInt8($0 & 0xff), count: 20))
     }

@@ -4,9 +4,10 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The remembered order of a level's tables is that of a sort of all of them, and costs what changed.
+/// Tests of the remembered order of a level's tables: it must be that of a sort of all of them, and its cost must be
+/// in proportion to the changes.
 struct LevelSeedsTests {
-  /// Two levels of tables side by side: each slot of level 5 has the keys of four slots of level 6.
+  /// Two levels of tables: each slot of level 5 has the keys of four slots of level 6.
   private struct Levels {
     var version = Version.empty
     var random: SeededRandom
@@ -28,7 +29,7 @@ struct LevelSeedsTests {
     private mutating func table(_ level: Int, _ slot: Int) -> TableMetadata {
       lastNumber += 1
       let width = level == 5 ? 40 : 10
-      // Few sizes, so that ratios tie.
+      // There are few sizes, so that ratios tie.
       let table = Make.table(
         lastNumber, Self.key(slot * width), Self.key(slot * width + random.below(width)), sequences: 1...1,
         size: UInt64(1 + random.below(3)) * 100, tombstones: random.oneIn(8) ? 900 : 0)
@@ -36,7 +37,7 @@ struct LevelSeedsTests {
       return table
     }
 
-    /// Takes the table of a slot out, or puts one in.
+    /// Removes the table of a slot, or adds one.
     mutating func change(_ level: Int, _ slot: Int) throws {
       var builder = VersionBuilder(version)
       if let old = tables[level]?.removeValue(forKey: slot) {
@@ -52,7 +53,7 @@ struct LevelSeedsTests {
       try change(level, random.below(level == 5 ? count : 4 * count))
     }
 
-    /// Bytes of level 6 under each table of level 5, by a look at all.
+    /// The bytes of level 6 under each table of level 5, computed from all tables.
     var overlaps: [UInt64] {
       let lower = Array(version.run(6).tables)
       return version.run(5).tables.map { upper in
@@ -114,7 +115,8 @@ struct LevelSeedsTests {
       let before = seeds.examinedCount
       try levels.change(step % 2 == 0 ? 5 : 6, 7_000 - step * 130)
       #expect(seeds.first(level: 5, of: levels.version) { $0 } != nil)
-      // The chunk that changed or those above one that did; with a neighbour that it was joined with.
+      // Only the chunk that changed, or those above one that did, may be examined, with a neighbor that it was merged
+      // with.
       #expect(seeds.examinedCount - before <= 2 * TableChunk.countMaximum, "step \(step)")
       #expect(seeds.examinedCount > before, "step \(step)")
     }

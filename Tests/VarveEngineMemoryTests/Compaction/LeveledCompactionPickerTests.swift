@@ -4,15 +4,15 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Text cases: levels in, the pick out.
+/// Tests written as text: each case has levels, and the pick that is expected for them.
 ///
-/// A line of a case is `level: table table ...`, a table `number[first,last]` with options after it:
-/// `s` size in bytes (100), `q` its sequences as `low-high` (on level 0; by default by number), `t`
-/// share of tombstones in percent, `!` for one that is being compacted.
+/// A line of a case is `level: table table ...`, and a table is `number[first,last]` with options after it: `s` for
+/// the size in bytes (default 100), `q` for its sequences as `low-high` (on level 0; by default by number), `t` for
+/// the share of tombstones in percent, `!` for a table that is being compacted.
 struct LeveledCompactionPickerTests {
   static var options: CompactionPickerOptions {
     var options = CompactionPickerOptions()
-    // A flush makes 100 bytes, level 0 gives 400 at once, tables are 100 bytes.
+    // A flush writes 100 bytes, level 0 compacts at most 400 at once, and tables have 100 bytes.
     options.memtableSize = 200
     options.levelZeroDepthTrigger = 4
     options.targetFileSize = 100
@@ -43,7 +43,7 @@ struct LeveledCompactionPickerTests {
     let version = try Make.version(levels)
     var inProgress = CompactionsInProgress()
     for (level, tables) in busy {
-      // As if those of a level were rewritten where they are: only their being busy matters here.
+      // The tables of a level are treated as if they were rewritten in their level: only that they are busy matters.
       let range = try #require(UserKeyRange(around: tables))
       _ = inProgress.begin(
         Compaction(
@@ -89,10 +89,10 @@ struct LeveledCompactionPickerTests {
     }
     #expect(try settled("0: 9[a,z]\n6: 1[a,m] 2[n,z]") == "levelZero 0: 9, 6: 1 2 -> 6 bottommost")
     #expect(try settled("0: 9[a,z]s99\n6: 1[a,m] 2[n,z]") == "nothing")
-    // The oldest goes down unread where nothing lies below, the next one is merged with it.
+    // The oldest table moves down unread if no table overlaps it below, and the next one is merged with it.
     #expect(try settled("0: 9[a,z] 8[a,z]") == "move 0: 8 -> 6 unread bottommost")
     #expect(try settled("0: 9[a,z]\n6: 8[a,z]") == "levelZero 0: 9, 6: 8 -> 6 bottommost")
-    // What is on its way down already is not counted.
+    // A table that is already being moved down is not counted.
     #expect(try settled("0: 9[a,c]! 8[p,q]s99\n6: 1[a,m]! 2[n,z]") == "nothing")
     #expect(try settled("6: 1[a,m] 2[n,z]") == "nothing")
   }
@@ -111,7 +111,7 @@ struct LeveledCompactionPickerTests {
     #expect(try picked(small) == "nothing", "three are few")
     #expect(try picked("\(small) 6[a,z]s40", isSettling: false) == "nothing", "writes go on")
     #expect(try picked("\(small) 6[a,z]s40") == "intraLevelZero 0: 9 8 7 6 -> 0")
-    // What an earlier pause has merged is not written again for a few small ones.
+    // The output of a merge in an earlier pause is not written again for a few small tables.
     #expect(try picked("\(small) 6[a,z]s400") == "nothing")
     #expect(try picked("\(small) 6[a,z]s40 5[a,z]s400") == "intraLevelZero 0: 9 8 7 6 -> 0")
     #expect(try picked("\(small) 6[a,z]s200") == "intraLevelZero 0: 9 8 7 6 -> 0")
@@ -171,16 +171,16 @@ struct LeveledCompactionPickerTests {
     }
     let deep = "0: 9[a,z]s50 8[a,z]s50 7[a,z]s10 6[a,z]s10 5[a,z]s10\n6: 1[a,m]"
     #expect(try picked(deep) == ["intraLevelZero 0: 7 6 5 -> 0", "intraLevelZero 0: 7 6 5 -> 0"])
-    // What lies side by side is one run.
+    // Tables that do not overlap are one run.
     let wide = "0: 9[a,b] 8[c,d] 7[e,f] 6[g,z] 5[a,z] 4[a,z]\n6: 1[a,m]"
     #expect(try picked(wide)[1] == "manual 0: 9 8 7 6 5 4, 6: 1 -> 6 bottommost")
-    // A table that is being compacted is in the way.
+    // A table that is being compacted blocks the pick.
     let busy = "0: 9[a,z]s50 8[a,z]s50 7[a,z]s10! 6[a,z]s10 5[a,z]s10 4[a,z]\n6: 1[a,m]"
     #expect(try picked(busy).isEmpty, "a manual compaction waits")
   }
 
   @Test func `a merge within level 0 takes what lies between its inputs in age`() throws {
-    // 15 overlaps only 12, but the output of 12 with newer ones would hide what is newer in 15.
+    // 15 overlaps only 12, but the output of 12 with newer tables would hide newer entries in 15.
     let tables = (16...22).reversed().map { "\($0)[a,f]s50" }.joined(separator: " ")
     let pick = try Self.pick("0: \(tables) 15[e,m]s50 12[a,f]s50\n6: 1[a,f]! 2[g,z]!")
     #expect(pick == "intraLevelZero 0: 22 21 20 19 18 17 16 15 12 -> 0")
@@ -293,7 +293,7 @@ struct LeveledCompactionPickerTests {
   @Test func `debt grows with what is due and is zero where nothing is`() throws {
     func debt(_ text: String) throws -> UInt64 { Self.picker.debtBytes(try Self.parse(text).version) }
     #expect(try debt("0: 9[a,z] 8[a,z] 7[a,z] 6[a,z]\n6: 1[a,m] 2[n,z]") == 0)
-    // One of five tables is too deep: 100 bytes, and 40 of the base level's 200 for them.
+    // One of five tables exceeds the depth: that is 100 bytes, and 40 of the base level's 200 for them.
     #expect(try debt("0: 9[a,z] 8[a,z] 7[a,z] 6[a,z] 5[a,z]\n6: 1[a,m] 2[n,z]") == 140)
   }
 

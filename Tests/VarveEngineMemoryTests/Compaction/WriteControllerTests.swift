@@ -3,13 +3,14 @@ import Testing
 @testable import VarveEngine
 
 struct WriteControllerTests {
-  /// A machine of fluid and lumps: a writer, a flush thread and a compaction thread on simulated time.
+  /// A simulated machine with continuous and discrete work: a writer, a flush thread and a compaction thread on
+  /// simulated time.
   struct Machine {
     var controller: WriteController
     let memoryBudget: UInt64
-    /// Bytes a second of the writer alone, of the flush, and of the compaction's writing.
+    /// The bytes per second of the writer alone, of the flush, and of the compaction's writes.
     let writer, flush, compaction: Double
-    /// What compactions write for each byte flushed.
+    /// The bytes that compactions write for each byte flushed.
     let amplification: Double
     let commitSize = 16 << 10
     let memtableSize: UInt64 = 64 << 20
@@ -21,8 +22,7 @@ struct WriteControllerTests {
     private(set) var debt = 0.0
     private(set) var levelZeroCount = 0
     private(set) var job: (rest: Double, whole: Double, count: Int)?
-    /// Bytes accepted in each 100 ms.
-    /// What the running job wrote of the debt.
+    /// The part of the debt that the running job has written.
     private var done: Double { debt > 0 ? (job.map { min($0.whole - $0.rest, debt) } ?? 0) : 0 }
     private var lastUpdate: UInt64 = 0
     private(set) var tenths: [Double] = []
@@ -73,7 +73,7 @@ struct WriteControllerTests {
       }
     }
 
-    /// The background's work of a time. Flushed tables and finished compactions come in lumps.
+    /// Performs the background work of an interval. Flushed tables and finished compactions arrive as discrete steps.
     private mutating func advance(_ nanoseconds: UInt64) {
       now += nanoseconds
       let seconds = Double(nanoseconds) / 1e9

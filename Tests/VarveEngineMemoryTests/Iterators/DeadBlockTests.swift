@@ -4,9 +4,10 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// A scan passes blocks of nothing but tombstones without reading them, where no other source has keys there.
+/// Tests that a scan passes blocks that contain only tombstones without reading them, if no other source has keys
+/// there.
 struct DeadBlockTests {
-  /// A database whose tables lie as they were flushed, with small blocks.
+  /// Opens a database whose tables stay as they were flushed, with small blocks.
   private static func engine() throws -> Engine {
     var options = SmallEngine.options(memtableSize: 1 << 20)
     options.blockSize = 1 << 10
@@ -15,7 +16,7 @@ struct DeadBlockTests {
     return try Engine.open(at: "/db", options: options, environment: .inMemory())
   }
 
-  /// The keys from the first on, and how many blocks were looked up for that.
+  /// Scans from the first key, and returns the keys and how many blocks were looked up.
   private static func scan(_ engine: Engine, snapshot: EngineSnapshot? = nil) throws -> (
     keys: [[UInt8]], blocks: UInt64
   ) {
@@ -38,14 +39,14 @@ struct DeadBlockTests {
     for index in 0..<5_000 { try engine.put(Self.key(index), [1]) }
     try engine.flush()
     let live = engine.snapshot()
-    // A table of its own, above: 5,000 tombstones, and a live key after them.
+    // The 5,000 tombstones are in a separate, newer table, with a live key after them.
     for index in 0..<5_000 { try engine.delete(Self.key(index)) }
     try engine.put(Self.key(6_000), [1])
     try engine.flush()
     let both = try Self.scan(engine)
     #expect(both.keys == [Self.key(6_000)])
     #expect(try Self.scan(engine, snapshot: live).keys.count == 5_000)
-    // Below lie keys between the tombstones, so each block has to be scanned.
+    // The older table has keys between the tombstones, so each block has to be scanned.
     #expect(both.blocks > 100)
     try engine.close()
 
@@ -64,14 +65,14 @@ struct DeadBlockTests {
     for index in 0..<1_000 { try engine.put(Self.key(index), [1]) }
     let early = engine.snapshot()
     for index in 0..<1_000 { try engine.delete(Self.key(index)) }
-    // One flush, both versions: for each key a tombstone above its put.
+    // One flush writes both versions: for each key, a tombstone above its put.
     try engine.flush()
     #expect(try Self.scan(engine, snapshot: early).keys.count == 1_000)
     #expect(try Self.scan(engine).keys.isEmpty)
     try engine.close()
   }
 
-  /// Keys with many versions that snapshots keep, so that a key continues from block to block.
+  /// Keys have many versions that snapshots keep, so that a key continues from one block to the next.
   @Test(arguments: 1...20 as ClosedRange<UInt64>)
   func `any mixture of tombstones, versions and tables reads as its model`(seed: UInt64) throws {
     let engine = try Self.engine()

@@ -5,13 +5,13 @@ import Testing
 @testable import VarveEngine
 
 struct LevelIteratorTests {
-  /// A run of tables, cut between keys, and the entries of each.
+  /// A run of tables that are cut between keys, and the entries of each.
   private struct Level {
     var run = SortedRun.empty
     var arrays: [FileNumber: EntryArray] = [:]
     var sorted: [TextEntry] = []
 
-    /// Without `emptyTables` every table has entries; with them some have bounds alone.
+    /// Creates a level. If `emptyTables` is true, some tables have bounds but no entries.
     init(_ entries: [TextEntry], _ random: inout SeededRandom, emptyTables: Bool) {
       sorted = entries.sorted(by: TextEntry.isInOrder)
       var tables: [TableMetadata] = []

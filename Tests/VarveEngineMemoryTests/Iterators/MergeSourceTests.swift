@@ -5,7 +5,7 @@ import Testing
 @testable import VarveEngine
 
 struct MergeSourceTests {
-  /// A tree whose levels hold ever older entries: a memtable, two sublevels, levels 1 and 3.
+  /// A tree whose levels have increasingly old entries: a memtable, two sublevels, and levels 1 and 3.
   private struct Tree {
     let runs = TableRuns()
     var memtables: [MemTable] = []

@@ -74,7 +74,7 @@ struct MergingIteratorTests {
         try merge.skip(to: location)
         index = sorted.indices.first { model.internalKey($0).compare(location) >= 0 }
       default:
-        // Long scans one way, so that runs and the regions of heads come into play.
+        // Long scans in one direction exercise runs and the regions of heads.
         let isForward = (step / 150) % 2 == 0 ? !entries.random.oneIn(40) : entries.random.oneIn(40)
         if isForward { try merge.next() } else { try merge.previous() }
         index = index.map { $0 + (isForward ? 1 : -1) }

@@ -4,14 +4,14 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The range tombstones of a run of many tables.
+/// Tests of the range tombstones of a run of many tables.
 struct TombstoneRunTests {
-  /// Tables of ten keys each, of which some have range tombstones over the middle of theirs.
+  /// Tables of ten keys each, of which some have a range tombstone over the keys in the middle.
   private final class WideRun: TableReaders, @unchecked Sendable {
-    // Sendable: one test's.
+    // Sendable: one test uses it.
     private var readers: [FileNumber: TableReader] = [:]
     private(set) var run = SortedRun.empty
-    /// Which tables were asked for.
+    /// The numbers of the tables whose readers were requested.
     var asked: [Int] = []
 
     static func key(_ number: Int) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) } }
@@ -54,7 +54,7 @@ struct TombstoneRunTests {
       return reader
     }
 
-    /// The newest tombstone over a key.
+    /// Returns the sequence of the newest tombstone over a key.
     func covering(_ number: Int, _ tombstones: Set<Int>) -> UInt64 {
       tombstones.contains(number / 10) && (3..<7).contains(number % 10) ? 9 : 0
     }
@@ -72,7 +72,7 @@ struct TombstoneRunTests {
     let run = TombstoneRun(wide.run, opener)
     #expect(wide.asked.isEmpty)
     var random = SeededRandom(seed: 4)
-    // Tables around the edges of chunks: what follows the last of one chunk stands in another.
+    // The tables are around the edges of chunks: the table after the last of one chunk is in another chunk.
     let edges = wide.run.tombstoneChunks.flatMap { chunk in
       [chunk.tombstoneTables.first, chunk.tombstoneTables.last].compactMap { $0.map { Int($0.number.value) } }
     }
@@ -82,12 +82,12 @@ struct TombstoneRunTests {
         try run.segment(around: key, at: .maximum)
       }
       #expect(segment.sequence.value == wide.covering(number, tombstones), "key \(number)")
-      // All of the range is as the key is.
+      // All keys of the range have the same tombstone as the key.
       for other in max(number - 60, 0)..<min(number + 60, 30_000)
       where WideRun.key(other).withByteView({ segment.contains($0) }) {
         #expect(segment.sequence.value == wide.covering(other, tombstones), "key \(other), in the range of \(number)")
       }
-      // And the nearest tables with range tombstones, however far away, are not in it.
+      // The nearest tables with range tombstones, however far away, are not in the range.
       for table in [list.last { 10 * $0 + 6 < number }, list.first { 10 * $0 + 3 > number }] {
         guard let table else { continue }
         #expect(

@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// What a cursor shows.
+/// A row that a cursor returns.
 private struct Shown: Equatable {
   let key: [UInt8]
   let value: [UInt8]
@@ -15,7 +15,7 @@ private func shown(_ cursor: borrowing VisibleIterator<ArrayIterator>) -> Shown?
 }
 
 struct VisibleIteratorTests {
-  /// What a reader at `sequence` sees, found by looking at every version of every key.
+  /// Returns what a reader at `sequence` sees, found by a search of every version of every key.
   static func visible(_ entries: [TextEntry], at sequence: UInt64, _ bounds: CursorBounds) -> [TextEntry] {
     var newest: [[UInt8]: TextEntry] = [:]
     for entry in entries where entry.sequence <= sequence {
@@ -44,7 +44,7 @@ struct VisibleIteratorTests {
   ) throws {
     for round in 0..<18 {
       let seed = UInt64(round * 100 + sourceCount)
-      // Few keys in some rounds, so that keys have more versions than a scan steps over.
+      // Some rounds have few keys, so that keys have more versions than a scan steps over.
       var entries = RandomEntries(seed: seed, shape: shape, keyCount: [6, 40, 200][round % 3])
       let sources = entries.sources(sourceCount, entries: 300, deletes: [1, 5, 9][round / 3 % 3])
       let sequence = UInt64(entries.random.below(310))
@@ -106,7 +106,7 @@ struct VisibleIteratorTests {
     #expect(shown(cursor)?.key == [0x61])
     try cursor.previous()
     #expect(shown(cursor) == nil)
-    // A reader in the past has thousands of versions that are too new before it.
+    // A reader at an old sequence meets thousands of versions that are too new.
     var past = MergingIterator<ArrayIterator>(capacity: 1)
     past.append(ArrayIterator(array))
     var old = VisibleIterator(past, at: SequenceNumber(3))
@@ -147,7 +147,7 @@ struct VisibleIteratorTests {
     var cursor = VisibleIterator(MergingIterator(sources), at: .maximum)
     #expect(throws: EngineError.self) { try cursor.seekToFirst() }
     #expect(shown(cursor) == nil)
-    // A reader from before it is not concerned.
+    // A reader at an older sequence is not affected.
     var older = VisibleIterator(MergingIterator(sources), at: SequenceNumber(2))
     try older.seekToFirst()
     #expect(shown(older)?.key == Array("b".utf8))

@@ -79,7 +79,7 @@ struct MemTableTests {
       expect(iterator, after)
       iterator.seekBefore(entry.key, entry.trailer)
       expect(iterator, before)
-      // Between this entry and the next: the trailer just below this one's.
+      // The seek is to a position between this entry and the next: the trailer just below this entry's.
       if after?.key != entry.key || after?.trailer != entry.trailer - 1 {
         iterator.seek(entry.key, entry.trailer - 1)
         expect(iterator, after)
@@ -91,7 +91,7 @@ struct MemTableTests {
     }
   }
 
-  /// A comparison that costs little where it holds: `#expect` in these loops would be most of the run.
+  /// Compares with little cost if the result is right: `#expect` would take most of the time of these loops.
   private func expect(
     _ iterator: MemTableIterator, _ entry: Entry?, sourceLocation: SourceLocation = #_sourceLocation
   ) {
@@ -223,13 +223,13 @@ struct MemTableTests {
     }
     memTable.checkInvariants()
     #expect(memTable.usedBytes >= 200_000 && memTable.usedBytes < 250_000)
-    // Whole batches of a quarter are promised room as well.
+    // Whole batches of up to a quarter are guaranteed room as well.
     let second = MemTable(capacity: 200_000)
     #expect(second.hasRoom(for: MemTableNeed(entryCount: 1_000, byteCount: 2_000)))
     #expect(!second.hasRoom(for: MemTableNeed(entryCount: 4_000, byteCount: 8_000)))
   }
 
-  /// Runs that start at any position of a full leaf must not leave nearly empty leaves.
+  /// Runs that begin at any position of a full leaf must not leave nearly empty leaves.
   @Test(arguments: [0, 1, 3, 30, 61, 62, 63], [true, false])
   func `a run of keys beside others leaves no sparse leaves`(older: Int, ascending: Bool) {
     let memTable = MemTable(capacity: 4 << 20)

@@ -4,9 +4,10 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Range deletes of one batch, inserted as one edit or put together before.
+/// Tests of the range deletes of one batch, inserted as one edit or prepared before the commit.
 struct PreparedTombstonesTests {
-  /// A batch of range deletes with other entries between them, and the same as a list, the first at `first`.
+  /// Returns a batch of range deletes with other entries between them, and adds the same to a list, the first at
+  /// `first`.
   private static func batch(
     _ random: inout SeededRandom, count: Int, first: UInt64, into naive: inout NaiveTombstones
   ) throws -> WriteBatch {
@@ -60,7 +61,7 @@ struct PreparedTombstonesTests {
       let bound = naive.tombstones[count / 2].sequence
       tree.forEachChange(above: SequenceNumber(bound)) { _, _, sequence in listed.append(sequence.value) }
       #expect(listed == naive.tombstones.map(\.sequence).filter { $0 > bound }, "seed \(seed)")
-      // The leader meets each of them again as an entry of the batch.
+      // The leader encounters each of them again as an entry of the batch.
       for tombstone in naive.tombstones {
         let isNew = tombstone.start.withByteView { start in
           tombstone.end.withByteView { tree.insert(start, $0, SequenceNumber(tombstone.sequence)) }
@@ -104,7 +105,7 @@ struct PreparedTombstonesTests {
           sequence += 1
           Self.expectEqual(tree, naive, at: ends[ends.count - 1], seed: seed)
         }
-        // Not yet: readers see the edits before.
+        // The prepared edit is not yet visible: readers see the earlier edits.
         let visible = NaiveTombstones(tombstones: naive.tombstones.filter { $0.sequence <= ends[ends.count - 1] })
         for key in NaiveTombstones.allKeys {
           let found = key.withByteView { tree.sequence(covering: $0, at: .maximum) }
@@ -129,7 +130,7 @@ struct PreparedTombstonesTests {
     }
     try engine.put(Self.key(40), [0])
     try engine.write(batch)
-    // Each put is covered by the tombstone after it.
+    // Each earlier put is covered by a tombstone after it.
     try engine.put(Self.key(2_000), [2])
     #expect(try Self.keys(engine) == [Self.key(2_000)])
     var second = WriteBatch()
@@ -148,7 +149,8 @@ struct PreparedTombstonesTests {
     let environment = EngineEnvironment.inMemory()
     var options = Self.options(1 << 20)
     options.compactsInBackground = false
-    // A range delete instead of the dead run would join, or not, with those of the batch: it depends on the flushes.
+    // Without this setting, a cursor's range delete might be merged with those of the batch, depending on the
+    // flushes.
     options.deadRunMinimum = 0
     var engine = try Engine.open(at: "/db", options: options, environment: environment)
     for index in 0..<50 { try engine.put(Self.key(10 * index + 1), [1]) }
@@ -161,7 +163,7 @@ struct PreparedTombstonesTests {
     let table = engine.defaultFamily.state.active(.beforeOpen)
     #expect(table.entryCount == 20_000 && table.largestSequence == last)
     #expect(table.smallestSequence.value == last.value - 19_999)
-    // This one gets another memtable, and the tombstones are on their way into a table.
+    // This put goes to another memtable, while the tombstones are being flushed to a table.
     try engine.put(Self.key(7), [7])
     #expect(try Self.keys(engine) == [Self.key(5), Self.key(7)])
     try engine.flush()
@@ -202,7 +204,7 @@ struct PreparedTombstonesTests {
     try engine.write(batch)
     for family in 0..<2 {
       #expect(families[family].state.active(.beforeOpen).rangeTombstones.count >= PreparedTombstones.countMinimum)
-      // One version for all of them: they were prepared.
+      // All of them have one edit, so they were prepared.
       var edits = 0
       families[family].state.active(.beforeOpen).rangeTombstones.forEachEdit(above: .zero) { _ in edits += 1 }
       #expect(edits == 1)
@@ -300,7 +302,7 @@ struct PreparedTombstonesTests {
     #expect(tree.tombstoneBytes <= 20_000 * 128, "\(tree.tombstoneBytes) bytes")
     #expect(tree.chargedBytes >= tree.tombstoneBytes)
     #expect(engine.statistics.memory.memTables >= tree.tombstoneBytes)
-    // It has no room for anything else: what comes is not put beside four megabytes of tombstones.
+    // The memtable has no room for other entries: later writes are not added next to four megabytes of tombstones.
     try engine.put(Self.key(2), [2])
     let next = engine.defaultFamily.state.active(.beforeOpen)
     #expect(next !== tree && next.entryCount == 1)

@@ -126,7 +126,7 @@ struct RangeTombstoneTreeTests {
           let later = points.contains { point in
             point.sequence > segment.sequence.value && point.key.withByteView { segment.contains($0) }
           }
-          // A mark may be left over from a wider range; it may never be missing.
+          // A mark may remain from a wider range, but must never be missing.
           if later { #expect(!segment.coversAll, "seed \(seed): a later point is passed around \(key)") }
         }
       }
@@ -165,7 +165,7 @@ struct RangeTombstoneTreeTests {
           let sequence = visible - min(visible, UInt64(random.below(40)))
           let key = NaiveTombstones.key(&random)
           let found = key.withByteView { tree.tree.sequence(covering: $0, at: SequenceNumber(sequence)).value }
-          // The newest of the tombstones up to there, found by going back.
+          // The expected tombstone is the newest one up to the sequence, found by a search backward.
           var expected = sequence
           while expected > 0 {
             let range = ranges[Int(expected - 1)]
@@ -182,7 +182,7 @@ struct RangeTombstoneTreeTests {
   }
 }
 
-/// Sendable: one thread writes, as the tree wants it.
+/// A box for the tree. Sendable: one thread writes, as the tree requires.
 private final class SharedTree: @unchecked Sendable {
   let tree = RangeTombstoneTree()
 }

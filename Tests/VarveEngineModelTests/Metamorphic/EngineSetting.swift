@@ -1,9 +1,10 @@
 import EngineTestSupport
 import VarveEngine
 
-/// What must not change any answer: the options of an engine, and how its background work runs.
+/// The configuration that must not change any answer: the options of an engine, and the way in which its background
+/// work runs.
 struct EngineSetting: Hashable, Sendable, Codable {
-  /// nil: the default, here as below.
+  /// `nil` means the default, here and for the options below.
   var memoryBudget: Int?
   var memtableSize: Int?
   var cacheSize: Int?
@@ -16,14 +17,14 @@ struct EngineSetting: Hashable, Sendable, Codable {
   var lastLevelCompression: String?
   var durability = "process"
   var usesMapping = true
-  /// One job of the background runs before one operation in so many; 0: only where the engine waits.
+  /// One background job runs before one operation in so many; if 0, jobs run only when the engine waits.
   var stepInterval = 1
-  /// The order of the background work.
+  /// The seed of the order of the background work.
   var seed: UInt64 = 1
   /// Whether each reopening changes block size, compression and filter.
   var changesAtReopen = false
 
-  /// The options after so many reopenings.
+  /// Returns the options after `count` reopenings.
   func options(reopened count: Int) -> EngineOptions {
     var options = EngineOptions()
     options.memoryBudget = memoryBudget
@@ -43,7 +44,8 @@ struct EngineSetting: Hashable, Sendable, Codable {
     default: options.durability = .process
     }
     options.mergeOperators = [ChainOperator()]
-    // What a cursor has the engine cover takes a sequence, and when it does is not an answer of the sequence's.
+    // A range tombstone that a cursor lets the engine write takes a sequence number at a time that is not an answer
+    // of the operation sequence.
     options.deadRunMinimum = 0
     options.defaultFamilyOptions.mergeOperator = Self.mergeOperator(familySlot: 0)
     if changesAtReopen, count > 0 {
@@ -56,12 +58,13 @@ struct EngineSetting: Hashable, Sendable, Codable {
 }
 
 extension EngineSetting {
-  /// The operators are no option that may differ: they give the answers. One family has none.
+  /// Returns the merge operator of a family. Operators may not vary because they determine answers. One family has
+  /// none.
   static func mergeOperator(familySlot: Int) -> String? {
     [MergeRule.chain.rawValue, "varve.append", MergeRule.chain.rawValue, nil][familySlot]
   }
 
-  /// The default, then every other value of each option alone, then mixtures.
+  /// All settings: the default, then every other value of each option alone, then mixtures.
   static let all: [EngineSetting] = {
     var settings = [EngineSetting()] + single
     var random = SeededRandom(seed: 60)
@@ -89,7 +92,7 @@ extension EngineSetting {
       + vary(\.stepInterval, [0, 7]) + vary(\.seed, [2]) + vary(\.changesAtReopen, [true])
   }
 
-  /// Everything small, so that everything happens often.
+  /// Returns a setting with small limits, so that flushes and compactions are frequent.
   private static func mixture(_ random: inout SeededRandom) -> EngineSetting {
     func draw<V>(_ values: [V]) -> V { values[random.below(values.count)] }
     var setting = EngineSetting()

@@ -1,33 +1,33 @@
 import VarveEngine
 
-/// A transaction of a sequence, and what says beforehand whether its commit meets a conflict.
+/// A transaction of a sequence, and the prediction of whether its commit meets a conflict.
 ///
-/// The engine may report more conflicts than there are: what came and went since the transaction began is seen
-/// where it is still stored, and that depends on when a compaction comes. Such commits are *unclear*, and are not
-/// tried. Of all others it is known whether they are refused, whatever the settings.
+/// The engine may report more conflicts than there are: it sees a value that was written and removed since the
+/// transaction began only while that is still stored, which depends on the time of a compaction. Such commits are
+/// *unclear*, and are not tried. For all others it is known whether they are refused, whatever the settings.
 final class HeldTransaction {
-  /// What someone did to keys. A merge counts as a put.
+  /// A change of keys by another commit. A merge counts as a put.
   enum Change {
     case put([UInt8])
     case removal([UInt8])
     case range([UInt8], [UInt8])
   }
 
-  /// What the end of a transaction comes to.
+  /// The outcome of the end of a transaction.
   enum Outcome: CaseIterable {
     case committed, conflict, unclear
 
-    /// How often it must have happened in a run of the suite.
+    /// The number of times that the outcome must have occurred in a run of the suite.
     var leastCount: Int { self == .committed ? 30 : 2 }
   }
 
-  /// Keys that must not have changed: from `lower` (nil: the first) up to `upper` (nil: the end).
+  /// The keys that must not have changed: from `lower` (`nil`: the first) up to `upper` (`nil`: the end).
   struct Footprint {
     let family: FamilyID
     let lower: [UInt8]?
     let upper: [UInt8]?
     var includesUpper = false
-    /// Whether the engine looks at all of it, and not perhaps.
+    /// Whether the engine certainly checks all of the range.
     var isCertain = true
 
     func contains(_ key: [UInt8]) -> Bool {
@@ -36,7 +36,8 @@ final class HeldTransaction {
       return key.lexicographicallyPrecedes(upper) || (includesUpper && key == upper)
     }
 
-    /// As `contains`, and where the engine looks at a key too many.
+    /// Returns whether the range contains the key, or is followed by it: the engine may check one key more than the
+    /// range.
     func mayContain(_ key: [UInt8]) -> Bool { contains(key) || key == upper }
 
     func mayOverlap(_ from: [UInt8], _ to: [UInt8]) -> Bool {
@@ -48,14 +49,14 @@ final class HeldTransaction {
 
   var transaction: OptimisticTransaction?
   let isSerializable: Bool
-  /// Of the same snapshot.
+  /// A snapshot of the same sequence as the transaction's.
   let snapshot: EngineSnapshot
-  /// What a serializable transaction has read.
+  /// The ranges that a serializable transaction has read.
   private var reads: [Footprint] = []
-  /// What it has written, by family.
+  /// The changes that the transaction has written, by family.
   private(set) var own: [(family: FamilyID, change: Change)] = []
   private var savepoints: [Int] = []
-  /// The last change of each key since it began, by family.
+  /// The last change of each key since the transaction began, by family.
   private var changed: [FamilyID: [[UInt8]: Change]] = [:]
   private var ranges: [FamilyID: [([UInt8], [UInt8])]] = [:]
 
@@ -70,7 +71,7 @@ final class HeldTransaction {
   func noteRead(_ footprint: Footprint) {
     guard isSerializable else { return }
     var footprint = footprint
-    // What its own writes decide is not read.
+    // A key whose value the transaction's own writes determine is not read.
     if own.contains(where: { $0.family == footprint.family }) { footprint.isCertain = false }
     reads.append(footprint)
   }
@@ -112,16 +113,17 @@ final class HeldTransaction {
     Footprint(family: family, lower: key, upper: key, includesUpper: true)
   }
 
-  /// The families that it has to do with.
+  /// The families that the transaction has read or written.
   var families: Set<FamilyID> { Set(own.map(\.family)).union(reads.map(\.family)) }
 
-  /// What its commit must come to. `wasThere` says whether a key had a value when it began.
+  /// Returns the outcome that the commit must have. `wasThere` returns whether a key had a value when the transaction
+  /// began.
   func expectedOutcome(wasThere: (FamilyID, [UInt8]) throws(EngineError) -> Bool) throws(EngineError) -> Outcome {
     if own.isEmpty { return .committed }
     var outcome = Outcome.committed
     for footprint in footprints {
       for (key, change) in changed[footprint.family] ?? [:] where footprint.mayContain(key) {
-        // A removal of nothing need not be stored anywhere.
+        // The removal of a key that did not exist need not be stored anywhere.
         var isStored = true
         if case .removal = change { isStored = try wasThere(footprint.family, key) }
         if isStored && footprint.isCertain && footprint.contains(key) { return .conflict }

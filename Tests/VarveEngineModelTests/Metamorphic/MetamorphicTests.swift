@@ -2,17 +2,17 @@ import EngineTestSupport
 import Foundation
 import Testing
 
-/// One sequence of operations gives one history, whatever the options are.
+/// Tests that a sequence of operations gives the same history with any options.
 ///
 ///     VARVE_TEST_SCALE=500 ./tools/test --filter MetamorphicTests     # 10,000 sequences under 60 settings
 ///     VARVE_TEST_SEED=17 ./tools/test --filter MetamorphicTests       # the sequence of one seed
 ///     VARVE_TEST_SEQUENCE=file ./tools/test --filter MetamorphicTests # a case that was printed
 ///
-/// Where two settings disagree, the sequence is made as small as it goes, and printed with both settings: the
-/// text of a case, which is kept in `Sequences` and run for ever.
+/// If two settings disagree, the sequence is made as small as possible, and printed with both settings as the text of
+/// a case. Such cases are kept in `Sequences`, and always run.
 struct MetamorphicTests {
   private static let sequenceCount = 40
-  /// Run side by side.
+  /// The number of parts that run concurrently.
   private static let partCount = 2
 
   @Test(arguments: 0..<partCount)
@@ -87,8 +87,8 @@ struct MetamorphicTests {
   // MARK: - The shrinker
 
   @Test func `a planted lie is found, and shrunk to the operations that it needs`() throws {
-    // After the second flush the second setting forgets what a get of a key with a zero byte finds in the
-    // family that is always there.
+    // After the second flush, the second setting forgets the result of a get of a key with a zero byte in the family
+    // that always exists.
     let lie: SequenceRun.Lie = { operation, flushCount in
       guard case .get(0, let key, _) = operation else { return false }
       return flushCount >= 2 && key.bytes.contains(0)
@@ -101,7 +101,7 @@ struct MetamorphicTests {
       shownCount += 1
       let small = made.shrunk(lie: lie)
       let text = try small.text()
-      // A write that is found, two flushes and the get.
+      // The remaining operations are a write that is found, two flushes and the get.
       #expect(small.operations.count == 4, "seed \(seed): \(text)")
       #expect(small.operations.filter { $0.kind == .flush }.count == 2, "seed \(seed)")
       #expect(small.operations.last?.kind == .get, "seed \(seed)")

@@ -3,11 +3,10 @@ import VarveEngine
 
 @testable import EngineModel
 
-/// A sequence and two settings under which it was run: what is printed where they disagree, and what is
-/// read to run it again.
+/// A sequence and two settings under which it was run: it is printed if they disagree, and read to run it again.
 ///
 /// # Format
-/// Lines of JSON: the two settings, then an operation a line. Lines that begin with `#` are remarks.
+/// Lines of JSON: the two settings, then one operation for each line. Lines that begin with `#` are comments.
 struct SequenceCase: Equatable {
   var left: EngineSetting
   var right: EngineSetting
@@ -36,7 +35,7 @@ struct SequenceCase: Equatable {
     return lines.joined(separator: "\n") + "\n"
   }
 
-  /// What is wrong, in words; nil where both settings give one history.
+  /// Returns a description of the disagreement, or `nil` if both settings give the same history.
   func disagreement(lie: SequenceRun.Lie? = nil) -> String? {
     let first = SequenceRun.history(of: operations, left, isVerbose: true)
     let second = SequenceRun.history(of: operations, right, isVerbose: true, lie: lie)
@@ -47,7 +46,7 @@ struct SequenceCase: Equatable {
     return "\(name): the first setting answers\(first.texts[index]), the second\(second.texts[index])"
   }
 
-  /// The same disagreement in as few operations as can be found.
+  /// Returns a case with the same disagreement, in as few operations as can be found.
   func shrunk(lie: SequenceRun.Lie? = nil) -> SequenceCase {
     let (left, right) = (left, right)
     var shrinker = SequenceShrinker { operations in

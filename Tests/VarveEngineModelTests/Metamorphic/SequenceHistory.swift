@@ -1,25 +1,25 @@
 @testable import EngineModel
 
-/// What an engine answered to a sequence: a number for each operation and one for the state at the end.
+/// The answers of an engine to a sequence: a number for each operation, and one for the state at the end.
 struct SequenceHistory: Sendable {
   var answers: [UInt64] = []
-  /// The answers in words, where they were asked for.
+  /// The answers as text, if they were requested.
   var texts: [String] = []
-  /// Something that must not happen with any options; it is not an answer.
+  /// A description of an event that must not happen with any options; it is not an answer.
   var fault: String?
-  /// How many changes of tables the content was compared around.
+  /// The number of changes of tables before and after which the content was compared.
   var installCount = 0
-  /// How many transactions came to what.
+  /// The number of transactions with each outcome.
   var outcomes: [HeldTransaction.Outcome: Int] = [:]
 
-  /// The first operation that two histories differ in.
+  /// Returns the index of the first operation in which two histories differ.
   func firstDifference(from other: SequenceHistory) -> Int? {
     if let index = zip(answers, other.answers).enumerated().first(where: { $1.0 != $1.1 })?.offset { return index }
     return answers.count == other.answers.count ? nil : min(answers.count, other.answers.count)
   }
 }
 
-/// The answer to one operation, put together from its parts.
+/// The answer to one operation, composed of its parts.
 struct SequenceAnswer {
   private(set) var hash: UInt64 = 0x9e37_79b9_7f4a_7c15
   private(set) var text = ""

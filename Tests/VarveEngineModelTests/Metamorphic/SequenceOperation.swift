@@ -1,26 +1,26 @@
-/// One operation on an engine, as data: a sequence of them can be printed, read, cut and run again.
+/// An operation on an engine as data: a sequence of operations can be printed, read, cut and run again.
 ///
-/// Families, cursors and snapshots are named by slots. Every operation has a meaning in every state (one on
-/// an empty slot does nothing, and says so), so every part of a sequence is a sequence: a failing one can be
-/// made smaller by leaving operations out.
+/// Families, cursors and snapshots are named by slots. Every operation is defined in every state (one on an empty
+/// slot does nothing, and its answer says so), so every part of a sequence is a sequence: a failing one can be made
+/// smaller by leaving operations out.
 enum SequenceOperation: Hashable, Sendable, Codable {
   case put(family: Int, key: Key, value: Value)
   case delete(family: Int, key: Key)
   case deleteRange(family: Int, from: Key, to: Key)
   case merge(family: Int, key: Key, operand: Value)
-  /// A put whose commit's sequence is written into its key, or else its value.
+  /// A put whose commit's sequence number is written into its key, or otherwise into its value.
   case putStamped(family: Int, value: Value, isInKey: Bool)
-  /// A put of a key that is put again only after it was removed: what a single delete needs.
+  /// A put of a key that is put again only after it was removed, as single deletes require.
   case putOnce(family: Int, Int)
-  /// A single delete of such a key, if it is there.
+  /// A single delete of such a key, if it exists.
   case removeOnce(family: Int, Int)
   case batch([Change])
-  /// A batch of puts to keys that ascend.
+  /// A batch of puts to ascending keys.
   case fill(family: Int, first: Int, count: Int, value: Value)
   case get(family: Int, key: Key, snapshot: Int?)
   case contains(family: Int, key: Key, snapshot: Int?)
   case multiGet(family: Int, keys: [Key], snapshot: Int?)
-  /// A cursor over bounds, from one end, so many steps.
+  /// A cursor over bounds that is moved `steps` times from one end.
   case scan(family: Int, bounds: Bounds, isForward: Bool, steps: Int, snapshot: Int?)
   case openCursor(Int, family: Int, bounds: Bounds, snapshot: Int?)
   case moveCursor(Int, Move)
@@ -33,31 +33,31 @@ enum SequenceOperation: Hashable, Sendable, Codable {
   case createFamily(Int)
   case dropFamily(Int)
   case reopen
-  /// A write that is over a limit.
+  /// A write that exceeds a limit.
   case refusal(family: Int)
   case beginTransaction(Int, isSerializable: Bool)
   case readTransaction(Int, family: Int, key: Key)
   case scanTransaction(Int, family: Int, bounds: Bounds, isForward: Bool, steps: Int)
   case writeTransaction(Int, [Change])
-  /// Sets a savepoint, or goes back to the last one.
+  /// Sets a savepoint, or rolls back to the last one.
   case savepoint(Int, isSet: Bool)
   case commitTransaction(Int)
   case rollBackTransaction(Int)
 
-  /// An entry of a batch: a put of its value, or a delete of a range up to its end, or a delete.
+  /// An entry of a batch: a put of its value, a delete of a range up to its end, or a delete.
   struct Change: Hashable, Sendable, Codable {
     var family: Int
     var key: Key
     var value: Value?
     var end: Key?
-    /// Whether the value is an operand for the family's operator.
+    /// Whether the value is an operand for the family's merge operator.
     var isOperand: Bool?
   }
 
   struct Bounds: Hashable, Sendable, Codable {
     var lower: Key?
     var upper: Key?
-    /// The keys with a prefix; the other two don't count then.
+    /// The prefix of the keys. If it is set, the other two properties are not used.
     var prefix: Key?
   }
 
@@ -69,7 +69,7 @@ enum SequenceOperation: Hashable, Sendable, Codable {
     case previous(Int)
   }
 
-  /// Bytes, in hexadecimal digits as text.
+  /// The bytes of a key, which are encoded as hexadecimal digits.
   struct Key: Hashable, Sendable, Codable {
     var bytes: [UInt8]
 
@@ -94,14 +94,14 @@ enum SequenceOperation: Hashable, Sendable, Codable {
     }
   }
 
-  /// The bytes of a value by their count and a number that they are made of.
+  /// The bytes of a value, stored as their count and the seed that they are computed from.
   struct Value: Hashable, Sendable, Codable {
     var size: Int
     var seed: UInt64
 
     var bytes: [UInt8] {
       let word = (seed &+ 1) &* 0x9e37_79b9_7f4a_7c15
-      // Compressible in parts: a word again and again, and sometimes another.
+      // Partly compressible: a word is repeated, and replaced from time to time.
       return (0..<size).map { index in
         UInt8(truncatingIfNeeded: (word &+ UInt64(index >> 6)) >> (UInt64(index & 7) * 8))
       }
@@ -110,7 +110,7 @@ enum SequenceOperation: Hashable, Sendable, Codable {
 }
 
 extension SequenceOperation {
-  /// What an operation is, for the mix.
+  /// The kind of an operation, for the mix.
   enum Kind: Int, CaseIterable {
     case put, delete, deleteRange, merge, putStamped, putOnce, removeOnce, batch, fill, get, contains, multiGet, scan,
       openCursor, moveCursor, closeCursor
@@ -118,7 +118,7 @@ extension SequenceOperation {
     case beginTransaction, readTransaction, scanTransaction, writeTransaction, savepoint, commitTransaction
     case rollBackTransaction
 
-    /// How often the kind is drawn, relative to the others.
+    /// The weight with which the kind is drawn, relative to the others.
     var weight: Int {
       switch self {
       case .put: 180
@@ -181,7 +181,7 @@ extension SequenceOperation {
     }
   }
 
-  /// Operations that do less of the same: what a shrinker tries instead of it.
+  /// Operations with a smaller effect of the same kind, which a shrinker tries as replacements.
   var simpler: [SequenceOperation] {
     switch self {
     case .put(let family, let key, let value) where value.size > 0:

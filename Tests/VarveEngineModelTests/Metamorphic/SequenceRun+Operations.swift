@@ -2,7 +2,7 @@ import VarveEngine
 
 @testable import EngineModel
 
-/// A cursor in a slot, which a cursor itself can't be: it is not copyable.
+/// A box for a cursor in a slot, because cursors are not copyable.
 final class HeldSequenceCursor {
   var cursor: EngineCursor
   init(_ cursor: consuming EngineCursor) { self.cursor = cursor }
@@ -81,7 +81,7 @@ extension SequenceRun {
     }
   }
 
-  /// A range delete removes keys of `putOnce`, too.
+  /// Removes the keys of `putOnce` that a range delete removes.
   func noteRange(_ from: [UInt8], _ to: [UInt8], _ family: FamilyID) {
     guard let keys = once[family] else { return }
     once[family] = keys.filter { $0.lexicographicallyPrecedes(from) || !$0.lexicographicallyPrecedes(to) }
@@ -112,7 +112,7 @@ extension SequenceRun {
 
   // MARK: - Reads
 
-  /// The snapshot of a slot; an empty slot, like none, is the newest state.
+  /// Returns the snapshot of a slot. An empty slot, or none, stands for the newest state.
   private func snapshot(_ slot: Int?) -> EngineSnapshot? { slot.flatMap { snapshots[$0] } }
 
   func read(_ operation: SequenceOperation, _ answer: inout SequenceAnswer) throws(EngineError) {
@@ -180,7 +180,7 @@ extension SequenceRun {
     }
   }
 
-  /// Where a cursor stands.
+  /// Adds the position of a cursor to the answer.
   private func add(_ cursor: borrowing EngineCursor, _ answer: inout SequenceAnswer) {
     guard cursor.isValid else { return answer.add(word: "no-row") }
     answer.add(cursor.keyBytes)

@@ -1,7 +1,7 @@
 import VarveEngine
 
 extension SequenceRun {
-  /// Tells the transactions of what was committed.
+  /// Notes the committed changes in all open transactions.
   func noteCommitted(_ changes: [(FamilyID, HeldTransaction.Change)]) {
     for held in transactions {
       for (family, change) in changes { held?.noteCommitted(family, change) }
@@ -38,7 +38,7 @@ extension SequenceRun {
     }
   }
 
-  /// The transaction of a slot; nil, and said so, where there is none.
+  /// Returns the transaction of a slot. If there is none, returns `nil` and adds that to the answer.
   private func transaction(_ location: Int, _ answer: inout SequenceAnswer) -> HeldTransaction? {
     if transactions[location] == nil { answer.add(word: "no-transaction") }
     return transactions[location]
@@ -65,7 +65,8 @@ extension SequenceRun {
     }
   }
 
-  /// From one end so many steps; what lies in between, and to the end where the cursor came there, is read.
+  /// Moves a cursor `steps` times from one end. The keys up to its last position, or all if it came to the end, count
+  /// as read.
   private func scan(
     _ held: HeldTransaction, _ family: ColumnFamily, _ bounds: CursorBounds, _ isForward: Bool, _ steps: Int,
     _ answer: inout SequenceAnswer
@@ -93,7 +94,7 @@ extension SequenceRun {
   private func commit(_ location: Int, _ answer: inout SequenceAnswer) throws(EngineError) {
     guard let held = transaction(location, &answer) else { return }
     transactions[location] = nil
-    // A family that is gone is reported in any case.
+    // A dropped family is always reported.
     let isFamilyGone = !held.families.isSubset(of: engine.families.map(\.id))
     let engine = engine
     let expected =

@@ -3,16 +3,16 @@ import VarveEngine
 
 @testable import EngineModel
 
-/// Runs a sequence on an engine with one setting and writes down what it answers.
+/// Runs a sequence on an engine with one setting, and records its answers.
 ///
-/// Everything comes from sequence and setting: files in memory, a clock that is stepped, background work in
-/// the order of the setting's seed.
+/// The run depends on the sequence and the setting only: files are in memory, the clock is stepped, and background
+/// work runs in the order of the setting's seed.
 final class SequenceRun {
-  /// Changes what is written down: how a test plants a difference. It receives the operation and how many
-  /// flushes there were, and returns whether the answer is to be forgotten.
+  /// A function that changes the recorded answers, with which a test plants a difference. It receives the operation
+  /// and the number of flushes so far, and returns whether the answer is discarded.
   typealias Lie = @Sendable (_ operation: SequenceOperation, _ flushCount: Int) -> Bool
 
-  /// Of the background's jobs, one in so many is looked at.
+  /// The content is compared before and after one background job in so many.
   private static let watchOneIn = 2
 
   let setting: EngineSetting
@@ -27,7 +27,7 @@ final class SequenceRun {
     didSet { world.watch.setSnapshots(snapshots.compactMap(\.self)) }
   }
   var cursors: [HeldSequenceCursor?] = Array(repeating: nil, count: SequenceSource.cursorSlots)
-  /// The keys of `putOnce` that are there, by the family's id.
+  /// The keys of `putOnce` that exist, by the family's identifier.
   var once: [FamilyID: Set<[UInt8]>] = [:]
   var transactions: [HeldTransaction?] = Array(repeating: nil, count: SequenceSource.transactionSlots)
   private var history = SequenceHistory()
@@ -46,7 +46,7 @@ final class SequenceRun {
     world.watch.attach(engine)
   }
 
-  /// The history of a sequence. `isVerbose`: with the answers in words.
+  /// Returns the history of a sequence; if `isVerbose`, with the answers as text.
   static func history(
     of operations: [SequenceOperation], _ setting: EngineSetting, isVerbose: Bool = false, lie: Lie? = nil
   ) -> SequenceHistory {
@@ -72,7 +72,7 @@ final class SequenceRun {
     return history
   }
 
-  /// Errors are answers by their code, where they are of those that a sequence may lead to.
+  /// Records an answer. An error is an answer by its code, if it is one of those that a sequence may cause.
   private func answer(
     _ operation: SequenceOperation?, _ body: (inout SequenceAnswer) throws(EngineError) -> Void
   ) {
@@ -127,10 +127,11 @@ final class SequenceRun {
   /// Something that must not be, whatever the settings are.
   func note(fault: String) { history.fault = history.fault ?? fault }
 
-  /// What became of a transaction.
+  /// Counts the outcome of a transaction.
   func note(_ outcome: HeldTransaction.Outcome) { history.outcomes[outcome, default: 0] += 1 }
 
-  /// The family of a slot, which may be one that was dropped; nil, and said so, where there never was one.
+  /// Returns the family of a slot, which may be dropped. If there never was one, returns `nil` and adds that to the
+  /// answer.
   func family(_ slot: Int, _ answer: inout SequenceAnswer) -> ColumnFamily? {
     if families[slot] == nil { answer.add(word: "no-family") }
     return families[slot]
@@ -159,7 +160,7 @@ final class SequenceRun {
     answer.add(engine.visibleSequence.value)
   }
 
-  /// All that is there at the end, both ways; a verified database; a clean close.
+  /// Adds the final content, read in both directions, to the answer; verifies the database, and closes it.
   private func finish(_ answer: inout SequenceAnswer) throws(EngineError) {
     for family in engine.families.sorted(by: { $0.id < $1.id }) {
       answer.add(name: family.name)

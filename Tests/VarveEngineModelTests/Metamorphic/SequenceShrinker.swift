@@ -1,9 +1,10 @@
-/// Makes a failing sequence small (delta debugging): leaves out halves, quarters, down to single
-/// operations, then puts simpler operations instead of others, as long as it still fails.
+/// Makes a failing sequence small (delta debugging).
 ///
-/// The result is 1-minimal unless the tries are used up: leaving any one operation out, it fails no more.
+/// It leaves out halves, quarters, down to single operations, and then replaces operations by simpler ones, as long
+/// as the sequence still fails. The result is 1-minimal unless the tries are used up: without any one of its
+/// operations, it no longer fails.
 struct SequenceShrinker {
-  /// Whether a sequence fails.
+  /// Returns whether a sequence fails.
   let fails: ([SequenceOperation]) -> Bool
   private var triesLeft: Int
 
@@ -12,7 +13,7 @@ struct SequenceShrinker {
     triesLeft = tryCountMaximum
   }
 
-  /// Requires: `operations` fails.
+  /// Returns a smaller failing sequence. Requires: `operations` fails.
   mutating func shrink(_ operations: [SequenceOperation]) -> [SequenceOperation] {
     var best = operations
     var before = 0

@@ -2,7 +2,7 @@ import EngineTestSupport
 
 @testable import EngineModel
 
-/// Sequences of operations: the same seed gives the same sequence.
+/// A generator of sequences of operations: the same seed gives the same sequence.
 struct SequenceSource {
   static let familySlots = 4
   static let cursorSlots = 3
@@ -11,23 +11,23 @@ struct SequenceSource {
 
   private var random: SeededRandom
   private let keys: KeySource
-  /// Kinds below the sums of their weights.
+  /// The running sums of the weights, from which a kind is drawn.
   private let sums: [Int]
   private let fillSize: Int
-  /// Whether a slot's transaction has begun and not ended.
+  /// For each slot, whether its transaction has begun and not ended.
   private var isBegun = Array(repeating: false, count: transactionSlots)
-  /// What a slot's transaction has read, or written where that is what counts.
+  /// For each slot, the keys that its transaction has read, or written if only writes can conflict.
   private var touched: [[(family: Int, key: SequenceOperation.Key)]] = Array(repeating: [], count: transactionSlots)
   private var isSerializable = Array(repeating: false, count: transactionSlots)
-  /// What comes next.
+  /// The operations that follow next.
   private var queued: [SequenceOperation] = []
-  /// What was touched last: while a transaction continues, it and the others like the same.
+  /// The keys that were touched last: while a transaction is open, it and other operations prefer these.
   private var recent: [(family: Int, key: SequenceOperation.Key)] = []
 
   private init(seed: UInt64) {
     random = SeededRandom(seed: seed)
     keys = KeySource(&random)
-    // Some sequences keep what is in memory small, and some pass the smallest memtables several times.
+    // Some sequences keep little in memory, and some fill the smallest memtables several times.
     fillSize = [40, 200, 900][random.below(3)]
     var total = 0
     var sums: [Int] = []
@@ -115,7 +115,7 @@ struct SequenceSource {
   }
 
   private mutating func transactionOperation(_ kind: SequenceOperation.Kind) -> SequenceOperation {
-    // Few are of a slot where nothing has begun.
+    // Most operations use a slot whose transaction has begun.
     let begun = isBegun.indices.filter { isBegun[$0] }
     let slot =
       begun.isEmpty || kind == .beginTransaction
@@ -136,7 +136,7 @@ struct SequenceSource {
     case .writeTransaction: return .writeTransaction(slot, (0...random.below(3)).map { _ in transactionChange() })
     case .savepoint: return .savepoint(slot, isSet: random.oneIn(2))
     case .commitTransaction:
-      // Now and then someone comes between.
+      // In one of three cases, another write precedes the commit.
       guard !touched[slot].isEmpty, random.oneIn(3) else { return .commitTransaction(slot) }
       queued = [.commitTransaction(slot)]
       let (family, key) = touched[slot][random.below(touched[slot].count)]
@@ -148,7 +148,7 @@ struct SequenceSource {
 
   // MARK: - Parts
 
-  /// Half of everything is in the family that is always there.
+  /// Returns a family; in half of the cases it is the one that always exists.
   private mutating func family() -> Int { random.oneIn(2) ? 0 : random.below(Self.familySlots) }
 
   private mutating func snapshot() -> Int? { random.oneIn(3) ? random.below(Self.snapshotSlots) : nil }
@@ -157,19 +157,19 @@ struct SequenceSource {
     random.oneIn(6) ? Self.fillKey(random.below(450)) : SequenceOperation.Key(keys.key(&random))
   }
 
-  /// The keys of `fill`.
+  /// Returns the key of a number for `fill`.
   static func fillKey(_ number: Int) -> SequenceOperation.Key {
     SequenceOperation.Key(Array("user/\(1_000 + number)".utf8))
   }
 
   private static let onceCount = 6
 
-  /// The keys of `putOnce`.
+  /// Returns the key of a number for `putOnce`.
   static func onceKey(_ number: Int) -> SequenceOperation.Key {
     SequenceOperation.Key(Array("user/once/\(number)".utf8))
   }
 
-  /// Few have bounds in the wrong order, which is refused.
+  /// Returns a range delete. Few have bounds in the wrong order, which are refused.
   private mutating func deleteRange() -> SequenceOperation {
     let bounds = [key(), key()]
     let isOrdered = !bounds[1].bytes.lexicographicallyPrecedes(bounds[0].bytes)
@@ -191,7 +191,7 @@ struct SequenceSource {
     }
   }
 
-  /// While a transaction continues often where something was touched a moment ago.
+  /// Returns a family and a key. While a transaction is open, it is often one that was touched recently.
   private mutating func location() -> (Int, SequenceOperation.Key) {
     recent.isEmpty || !isBegun.contains(true) || random.oneIn(4)
       ? (family(), key()) : recent[random.below(recent.count)]

@@ -5,10 +5,10 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The engine's calls as tasks make them.
+/// Tests of the engine's asynchronous calls.
 @Suite(.timeLimit(.minutes(2)))
 struct AsyncEngineTests {
-  /// An engine whose syncs stop at a gate.
+  /// An engine whose syncs wait at a gate.
   private struct World {
     let engine: Engine
     let gate: Gate
@@ -24,14 +24,14 @@ struct AsyncEngineTests {
       engine = try Engine.open(at: "/db", options: SmallEngine.options(), environment: environment)
     }
 
-    /// Shuts the gate when what the engine syncs once it is open is done.
+    /// Waits until the syncs after the opening are done, and shuts the gate.
     func shutAfterOpening() async throws {
       try await engine.async.put([100], [1], durability: .power)
       try await engine.async.flush()
       gate.shut()
     }
 
-    /// Commits a key, and returns what waits for its sync.
+    /// Commits a key, and returns a task that waits for its sync.
     func waiter(_ number: UInt8) throws -> Task<Void, any Error> {
       var batch = WriteBatch()
       try batch.put([number], [1])
@@ -39,7 +39,7 @@ struct AsyncEngineTests {
       return Task { try await ticket.wait() }
     }
 
-    /// Shuts the gate, and has commits wait there on every thread that the engine may have for calls.
+    /// Shuts the gate, and starts commits that wait there on every thread that the engine may use for calls.
     func occupyAllThreads() async -> [Task<SequenceNumber, any Error>] {
       gate.shut()
       let tasks = (0..<Limits.callThreadCountMaximum).map { number in
@@ -139,7 +139,7 @@ struct AsyncEngineTests {
       let engine = try await AsyncEngine.open(at: "/db", options: SmallEngine.options(), environment: environment)
       try await engine.async.put([1], [2])
     }
-    // Its lock is given back with the last reference, which a thread of its own may have.
+    // The lock is released with the last reference, which another thread may hold.
     var again: Engine?
     while again == nil { again = try? await AsyncEngine.open(at: "/db", environment: environment) }
     #expect(try await again?.async.get([1]) == [2])
@@ -150,7 +150,7 @@ struct AsyncEngineTests {
     let world = try World()
     let engine = world.engine
     world.gate.shut()
-    // Far more than there are processors: were they blocked here, nothing else would run.
+    // Far more tasks than processors: if they blocked threads here, no other task could run.
     let count = 64 * ProcessorCount.current
     let blocked = (0..<count).map { number in
       Task { try await engine.async.put(ObservedEngine.key(number), [1], durability: .power) }

@@ -4,8 +4,10 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Random work of a writer, its background jobs stepped in an order drawn from the seed, and followers that catch
-/// up now and then: each state that they see is the writer's at that moment, and snapshots keep theirs.
+/// Tests of random work of a writer, whose background jobs are stepped in an order drawn from the seed, and of
+/// followers that catch up at random times.
+///
+/// Each state that they see is the writer's at that moment, and snapshots keep theirs.
 struct FollowModelTests {
   private struct Held {
     let snapshot: EngineSnapshot
@@ -63,7 +65,7 @@ struct FollowModelTests {
         let end = Array("key\(10 + random.below(40))".utf8)
         let isUp = key.lexicographicallyPrecedes(end)
         try batch.deleteRange(from: isUp ? key : end, to: isUp ? end : key, in: family)
-      // An operand that a reader met twice would be seen.
+      // An operand that a reader applied twice would be detected.
       case 4..<9 where family.id != 0: try batch.merge(key, [UInt8(truncatingIfNeeded: serial)], in: family)
       default:
         let size = random.below(50) == 0 ? 9_000 : 8 + random.below(300)
@@ -86,10 +88,10 @@ struct FollowModelTests {
     func checkHeld() throws {
       for (held, follower) in zip(held, heldOf) {
         var content = try FollowFixture.content(follower.engine, held.snapshot)
-        // Families that came later are empty at that time; those that went can't be read.
+        // Families that were created later are empty at that time; those that were dropped cannot be read.
         content = content.filter { held.content[$0.key] != nil }
         let expected = held.content.filter { content[$0.key] != nil }
-        // A family that came again under the name of one that went is another.
+        // A family that was created again under the name of a dropped one is another family.
         let same = follower.engine.families.filter { $0.name == "default" }.map(\.name)
         for name in same { #expect(content[name] == expected[name], "seed \(seed), after \(serial) batches") }
       }

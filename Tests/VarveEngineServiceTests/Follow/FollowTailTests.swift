@@ -4,18 +4,18 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// What a follower makes of bytes at the end of the log that are not a whole record, or not yet.
+/// Tests of how a follower handles bytes at the end of the log that are not a complete record, or not yet.
 struct FollowTailTests {
   private static let key: [UInt8] = Array("key".utf8)
 
-  /// The log before and after one commit more, and the bytes that it stored.
+  /// The log before and after one more commit, and the bytes that the commit stored.
   private struct Step {
     let before: DirectoryImage
     let log: String
     let start: Int
     let stored: [UInt8]
 
-    /// The commit is of `value`; `durability` is that of the commit before.
+    /// Creates the step of a commit of `value`; `durability` is that of the previous commit.
     init(value: [UInt8], durability: Durability = .process) throws {
       let fixture = try FollowFixture()
       let other = try fixture.writer.createFamily("other")
@@ -40,7 +40,7 @@ struct FollowTailTests {
       try fixture.writer.close()
     }
 
-    /// A follower of the state before, and the file system that it is on.
+    /// Returns a follower of the state before the step, and the file system that it is on.
     func follow() throws -> (Follower, MemoryFileSystem) {
       let fileSystem = try before.makeFileSystem()
       let environment = DirectoryImage.environment(fileSystem)
@@ -62,10 +62,10 @@ struct FollowTailTests {
   @Test func `a record that is stored word by word is not yet there before the last word`() throws {
     let step = try Step(value: [UInt8](repeating: 7, count: 100))
     #expect(step.stored.count > 200)
-    // From the front, and as the engine stores: the checksum last.
+    // The bytes are stored forward, and in the order of the engine, with the checksum last.
     for storesForward in [true, false] {
       let (follower, fileSystem) = try step.follow()
-      // What an earlier life of the file left there is no record either.
+      // The bytes that an earlier life of the file left there are not a record either.
       try step.store([UInt8](repeating: 0xaa, count: step.stored.count), at: 0, on: fileSystem)
       let words = Array(stride(from: 0, to: step.stored.count, by: 8))
       for (index, word) in (storesForward ? words : words.reversed()).enumerated() {
@@ -105,7 +105,7 @@ struct FollowTailTests {
     let fileSystem = try before.makeFileSystem()
     var tail = try ManifestTail(directory: DirectoryImage.directory, fileSystem: fileSystem)
     let file = try fileSystem.openFile(DirectoryImage.path(name), writable: true)
-    // The edit replaced the mark before; its own mark is the last that was written.
+    // The edit replaced the previous mark; its own mark was written last.
     for size in stride(from: old.count - 16, to: new.count, by: 4) {
       try file.write(Array(new[..<size]), at: 0)
       #expect(try !tail.poll(), "\(size) of \(new.count) bytes")

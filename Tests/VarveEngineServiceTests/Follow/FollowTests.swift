@@ -5,11 +5,12 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// What a follower sees while a writer does everything that a writer does.
+/// Tests of what a follower sees while a writer performs every kind of work.
 struct FollowTests {
   private static let key: [UInt8] = Array("key".utf8)
 
-  /// On files in memory, where followers read the log alone, and on the machine's, where they are notified.
+  /// Runs `body` on in-memory files, where followers only read the log, and on the real disk, where they are
+  /// notified.
   private static func onEach(_ body: (FollowFixture) throws -> Void) throws {
     try body(FollowFixture())
     let directory = try TemporaryDirectory()
@@ -77,7 +78,7 @@ struct FollowTests {
       let follower = try fixture.follow()
       for round in 0..<8 {
         try fixture.fill(round)
-        // A part of it is flushed by now, and the boundary lies within a memtable of the follower.
+        // A part of the entries is flushed by now, and the boundary lies within a memtable of the follower.
         fixture.executor.runAll()
         try follower.catchUp()
         for family in follower.engine.families {
@@ -153,7 +154,7 @@ struct FollowTests {
         try fixture.writer.waitForCompaction()
         #expect(try fixture.isSame(follower))
       }
-      // None of the tables was touched before its file was removed.
+      // None of the tables was read before its file was removed.
       #expect(try FollowFixture.content(follower.engine, snapshot) == expected)
       #expect(
         try follower.engine.get(Array("key1000".utf8), snapshot: snapshot)
@@ -186,7 +187,7 @@ struct FollowTests {
         for index in 0..<100 { try tables.put(Array("key\(1_000 + index)".utf8), [2]) }
         try writer.ingest(try tables.finish(), into: family)
       }
-      // A compaction into the last level takes the sequences away.
+      // A compaction into the last level sets the sequences to zero.
       try fixture.fill(3, in: merged)
       try writer.compact()
       #expect(try fixture.isSame(follower))
@@ -244,7 +245,7 @@ struct FollowTests {
     try ticket.wait()
     #expect(try follower.catchUp() == later)
     #expect(try follower.engine.get(Self.key) == [3])
-    // From here on commits are announced at once again.
+    // From here on, commits are announced at once again.
     let next = try fixture.writer.put(Self.key, [4])
     #expect(try follower.catchUp() == next)
     try follower.close()
@@ -257,7 +258,7 @@ struct FollowTests {
     let other = try fixture.writer.createFamily("other")
     let fileSystem = FaultInjectingFileSystem(PosixFileSystem())
     let follower = try fixture.follow(fileSystem)
-    // Between the look at the page and the one at the MANIFEST the default family is flushed, up to the first of
+    // Between the follower's reads of the page and of the MANIFEST, the default family is flushed, up to the first of
     // a batch's two entries.
     fileSystem.interrupt(afterCalls: 0) {
       for round in UInt8(1)...60 {
@@ -349,7 +350,7 @@ struct FollowTests {
     try fixture.writer.put(Self.key, [2])
     #expect(try fixture.isSame(follower))
     try fixture.writer.close()
-    // As after a loss of power: what was not synced is gone. The page stays, because it is mapped.
+    // Simulates a loss of power: what was not synced is lost. The page stays, because it is mapped.
     for name in try fileSystem.list(path) where name != "SHARED" { try fileSystem.remove(path + "/" + name) }
     for (name, bytes) in before.files where name != "SHARED" {
       try DirectoryImage.write(bytes, to: path + "/" + name, on: fileSystem)

@@ -5,12 +5,13 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// How followers wait, with real threads and the machine's clock.
+/// Tests of how followers wait, with real threads and the machine's clock.
 struct FollowerWaitTests {
   private static let key: [UInt8] = Array("key".utf8)
   private static let minute: UInt64 = 60_000_000_000
 
-  /// A writer and a follower: with a page that the follower may write, that it may only read, and without.
+  /// Runs `body` with a writer and a follower: with a page that the follower may write, with one that it may only
+  /// read, and without a page.
   private static func onEach(_ body: (Engine, Follower) throws -> Void) throws {
     let directory = try TemporaryDirectory()
     for (name, mapsFiles, isWritable) in [("a", true, true), ("b", true, false), ("c", false, true)] {

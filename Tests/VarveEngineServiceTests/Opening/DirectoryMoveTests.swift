@@ -3,7 +3,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// A database whose directory is renamed while it is open.
+/// Tests of a database whose directory is renamed while it is open.
 struct DirectoryMoveTests {
   private static func key(_ number: Int) -> [UInt8] { Array("key \(number)".utf8) }
 

@@ -10,20 +10,22 @@ import Testing
   import Glibc
 #endif
 
-/// A database that an earlier build wrote, kept in the repository as `Tests/Golden/format-N`, and the script
-/// that wrote it: the same seed gives the same content in every build, so what a later build reads of the
-/// old files is compared with what its own script says.
+/// A database that an earlier build wrote, kept in the repository as `Tests/Golden/format-N`, and the script that
+/// wrote it.
+///
+/// The same seed gives the same content in every build, so the content that a later build reads from the old files is
+/// compared with the result of its own script.
 ///
 /// # To add a format
-/// 1. Add a case to `Format`, and, at the end of `run`, what only that format can hold (new kinds of
-///    entries, say), after a comparison with the format. What an older format does never changes.
+/// 1. Add a case to `Format`, and, at the end of `run`, the operations that only that format supports (new kinds of
+///   entries, for example), after a comparison with the format. The operations of an older format must never change.
 /// 2. Write its directory once, and commit it:
 ///
 ///        VARVE_WRITE_GOLDEN=2 swift test --filter GoldenDatabaseTests
 ///
 /// A directory that was committed is never written again: it stands for the build that wrote it.
 struct GoldenDatabase {
-  /// A rung of the formats' ladder that has a directory.
+  /// A format that has a directory.
   enum Format: Int, CaseIterable, Comparable, CustomStringConvertible {
     /// Tables of version 2, a log of version 2, VersionEdits of version 1: puts and deletes.
     case first = 1
@@ -36,14 +38,14 @@ struct GoldenDatabase {
 
   let format: Format
 
-  /// Where the directory of the format is in the repository.
+  /// The path of the format's directory in the repository.
   var path: String {
     let file: String = #filePath
     let tests = file.split(separator: "/").dropLast(3).joined(separator: "/")
     return "/\(tests)/Golden/\(format)"
   }
 
-  /// The format whose directory this run is asked to write.
+  /// The format whose directory this run is to write, or `nil` if none.
   static var formatToWrite: Format? {
     // Safety: the environment is not changed while tests run.
     guard let text = unsafe getenv("VARVE_WRITE_GOLDEN"), let number = Int(unsafe String(cString: text)) else {
@@ -54,7 +56,7 @@ struct GoldenDatabase {
 
   // MARK: - The script
 
-  /// What the script does to an engine, or only to the model.
+  /// An execution of the script on an engine, or only on the model.
   final class Run {
     fileprivate(set) var model = ModelDatabase()
     fileprivate var random: SeededRandom
@@ -105,21 +107,21 @@ struct GoldenDatabase {
     }
 
     fileprivate func bytes(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8(random.below(256)) } }
-    /// Bytes that a codec makes smaller.
+    /// Returns bytes that a codec can compress.
     fileprivate func text(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8(97 + random.below(4)) } }
   }
 
   private static func key(_ index: Int) -> [UInt8] { Array("golden/\(10_000 + index)".utf8) }
 
-  /// What a database of this format holds.
+  /// Returns the expected content of a database of this format.
   func expected() throws -> ModelDatabase.State {
     let run = try Run(seed: 20_260, reopen: nil)
     try perform(run)
     return run.model.state
   }
 
-  /// Families with every codec, a dropped one, tables on level 0 and on the last one, overwritten and deleted
-  /// keys, long and short ones, records that are in the log alone.
+  /// Performs the operations of the first format: families with every codec, a dropped one, tables on level 0 and on
+  /// the last one, overwritten and deleted keys, long and short ones, and records that are only in the log.
   private func perform(_ run: Run) throws {
     try run.createFamily("plain", CompressionKind.none)
     try run.createFamily("packed", .zstd)
@@ -134,14 +136,14 @@ struct GoldenDatabase {
     try run.engine?.waitForCompaction()
     try run.dropFamily("dropped")
     try run.write([.put("default", Self.key(900), run.text(40)), .put("plain", Self.key(900), run.bytes(40))])
-    // The one after the cut of a recovery, and the one after that.
+    // This record is in the segment after the cut of a recovery, and the next ones are in the segment after that.
     try run.closeAndReopen()
     try addLogged(run)
     if format >= .second { try addKinds(run) }
   }
 
-  /// What the second format added: ranges over tables and memtables, operands with and without a value below,
-  /// a put and its single delete.
+  /// Performs the operations that the second format added: range deletes over tables and memtables, operands with and
+  /// without a value below, and a put and its single delete.
   private func addKinds(_ run: Run) throws {
     let first = run.random.below(300)
     try run.write([.deleteRange("default", Self.key(first), Self.key(first + 20))])
@@ -195,7 +197,7 @@ struct GoldenDatabase {
     return options
   }
 
-  /// The files that this build makes of the script, as the death of a process leaves them.
+  /// Returns the files that this build writes for the script, in the state after the death of a process.
   func make() throws -> DirectoryImage {
     let fileSystem = MemoryFileSystem()
     let environment = DirectoryImage.environment(fileSystem, seed: 11)
@@ -208,7 +210,7 @@ struct GoldenDatabase {
     return image
   }
 
-  /// The files in the repository.
+  /// Returns the files in the repository.
   func read() throws -> DirectoryImage { try DirectoryImage(PosixFileSystem(), at: path) }
 
   /// Writes files to the repository, once.

@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Databases of every format that was ever released open, verify and read in this build.
+/// Tests that databases of every format that was ever released can be opened, verified and read by this build.
 struct GoldenDatabaseTests {
   @Test(.enabled(if: GoldenDatabase.formatToWrite != nil))
   func `a golden database is written where the environment asks for one`() throws {

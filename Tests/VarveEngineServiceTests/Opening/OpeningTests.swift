@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// What opening a database reads, takes and refuses.
+/// Tests of what opening a database reads, accepts and refuses.
 struct OpeningTests {
   private static func key(_ index: Int) -> [UInt8] { Array("key\(10_000 + index)".utf8) }
 
@@ -72,7 +72,7 @@ struct OpeningTests {
       try engine.close()
       return sizes.max() ?? 0
     }
-    // A segment of 256 KiB holds 250 of the puts: 7 seconds at 30 ms each.
+    // A segment of 256 KiB has room for 250 of the puts: 7 seconds at 30 ms each.
     #expect(try largest(nanosecondsBetween: 30_000_000) == 256 << 10)
     #expect(try largest(nanosecondsBetween: 0) >= 1 << 20)
   }

@@ -3,8 +3,9 @@ import Testing
 
 @testable import VarveEngine
 
-/// Files of log segments that another engine made are not written through a mapping: a copy that was restored may have
-/// left holes in them, and a store to a hole ends the process where the disk is full.
+/// Tests that files of log segments that another engine made are not written through a mapping.
+///
+/// A restored copy may have holes in them, and a store to a hole ends the process if the disk is full.
 struct PoolFileTests {
   private static func options() -> EngineOptions {
     var options = EngineOptions()
@@ -47,7 +48,7 @@ struct PoolFileTests {
     let again = try Self.open(files)
     #expect(again.core.pipeline.log.oldestNumber.value <= last, "a segment was replayed")
     try again.flush()
-    // The segments go after the flush has returned.
+    // The segments are removed after the flush has returned.
     try again.core.background.waitUntilIdle()
     #expect(again.core.pipeline.log.oldestNumber.value > last)
     #expect(try Self.pooled(files).allSatisfy { $0 > last })

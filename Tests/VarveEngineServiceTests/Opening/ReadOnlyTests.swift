@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Engines and followers that may not write, beside one that does.
+/// Tests of engines and followers that may not write, while another engine writes.
 struct ReadOnlyTests {
   private static let key: [UInt8] = Array("key".utf8)
 
@@ -57,7 +57,7 @@ struct ReadOnlyTests {
     let names = try fixture.fileSystem.list("/db").sorted()
     let old = try #require(engine.core.registry.all.first).state.retainView().version
     #expect(old.tableCount > 0 && fixture.writer.statistics.levels.map(\.fileCount).reduce(0, +) > 0)
-    // Now one that is still named is gone.
+    // A table that is still named is removed.
     let table = try #require(names.last { $0.hasSuffix(".sst") })
     let later = try Self.readOnly("/db", fixture.fileSystem)
     try fixture.fileSystem.remove("/db/" + table)
@@ -107,7 +107,8 @@ struct ReadOnlyTests {
     try fixture.writer.close()
   }
 
-  /// A prefix of the writer's commits: the keys up to one have the value of a round, the others of the one before.
+  /// Returns whether the content is that of a prefix of the writer's commits: the keys up to one have the value of a
+  /// round, and the others that of the round before.
   private static func isPrefix(_ content: [String: [[UInt8]: [UInt8]]]) -> Bool {
     let rows = content["default"] ?? [:]
     let rounds = (0..<300).compactMap { index in
@@ -117,8 +118,8 @@ struct ReadOnlyTests {
     return first - last <= 1 && zip(rounds, rounds.dropFirst()).allSatisfy { $0 >= $1 }
   }
 
-  /// Runs `body`, and at the moment of its call with number `index` the writer flushes, compacts and uses
-  /// segments again. Returns how many calls there were.
+  /// Runs `body`; at its call with number `index`, the writer flushes, compacts and reuses segments. Returns the
+  /// number of calls.
   private static func interrupt(
     atCall index: Int, prepare: (FollowFixture, any FileSystem) throws -> Follower?,
     _ body: (FollowFixture, any FileSystem, Follower?) throws -> Follower

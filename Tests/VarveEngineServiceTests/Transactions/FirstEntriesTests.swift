@@ -3,7 +3,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// The first entries of a batch, which have no trees, and what moves them into trees.
+/// Tests of the first entries of a batch, which are stored without trees, and of what moves them into trees.
 struct FirstEntriesTests {
   private static func makeEngine() throws -> Engine { try IndexedWriteBatchTests.makeEngine() }
 
@@ -136,7 +136,7 @@ struct FirstEntriesTests {
     try batch.rollbackToSavepoint()
     #expect(batch.count == 0)
     #expect(try batch.get([1]) == nil)
-    // A savepoint that ends before the next entry costs the list nothing.
+    // A savepoint that ends before the next entry does not turn the list into trees.
     var second = IndexedWriteBatch(engine)
     try second.put([1], [1])
     second.setSavepoint()

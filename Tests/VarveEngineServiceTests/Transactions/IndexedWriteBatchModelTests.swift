@@ -3,11 +3,11 @@ import Testing
 
 @testable import VarveEngine
 
-/// Marks, undoing, puts, deletes, single deletes, ranges, counters and cursors against arrays.
+/// Tests of savepoints, rollbacks, puts, deletes, single deletes, ranges, counters and cursors against arrays.
 struct IndexedWriteBatchModelTests {
   private static let families = ["default", "counters", "once", "scratch"]
 
-  /// A cursor, and what it must show. The savepoint that it was made after ends it when it is undone.
+  /// A cursor and the rows that it must return. A rollback to a savepoint from before the cursor ends it.
   private final class OpenCursor {
     var cursor: EngineCursor
     let family: String
@@ -30,8 +30,8 @@ struct IndexedWriteBatchModelTests {
     var remade = 0
     var cursorSteps = 0
     var cancelled = 0
-    /// Looks at what the batch counts: with operands that the commit folds, with entries that it leaves out, and after a
-    /// tree was remade below a savepoint that was then undone.
+    /// The number of checks of the batch's counts: with operands that the commit folds, with entries that it leaves
+    /// out, and after a tree was rebuilt within a savepoint that was then rolled back.
     var counted = 0
     var countedOperands = 0
     var countedLeftOut = 0
@@ -45,7 +45,7 @@ struct IndexedWriteBatchModelTests {
     var batch: IndexedWriteBatch
     var model: ModelDatabase
     var savepoints: [ModelDatabase] = []
-    /// For each savepoint whether a tree was remade since.
+    /// For each savepoint, whether a tree was rebuilt since it was set.
     var isRemade: [Bool] = []
     var cursors: [OpenCursor] = []
     var mix = Mix()
@@ -77,7 +77,7 @@ struct IndexedWriteBatchModelTests {
       random.oneIn(3) ? [UInt8(random.below(12))] : [UInt8(random.below(12)), UInt8(random.below(4))]
     }
 
-    /// A change that the contract of its family allows in a state.
+    /// Returns a change that the contract of its family allows in a state.
     mutating func change(_ state: ModelDatabase.State, large: Bool) -> ModelDatabase.Change {
       let key = key()
       let value = [UInt8](repeating: UInt8(random.below(256)), count: large ? 2_000 : random.below(40))
@@ -120,7 +120,7 @@ struct IndexedWriteBatchModelTests {
       }
     }
 
-    /// What is there before the batch. The scratch family stays empty.
+    /// Writes the content from before the batch. The scratch family stays empty.
     mutating func commitSome() throws {
       for _ in 0..<random.below(120) {
         let change = change(model.state, large: false)
@@ -194,7 +194,7 @@ struct IndexedWriteBatchModelTests {
       }
     }
 
-    /// Mostly a put or a delete, and then what the batch says of a key and of its size.
+    /// Usually makes a put or a delete, and then checks what the batch returns for a key, and its size.
     mutating func shortStep() throws {
       if random.oneIn(24) { return try step(large: false) }
       let name = IndexedWriteBatchModelTests.families[3 * random.below(2)]
@@ -210,7 +210,7 @@ struct IndexedWriteBatchModelTests {
       #expect(written.count == batch.count && written.byteCount == batch.byteCount, "\(location)")
     }
 
-    /// What the batch counts is what the commit would write if it folded no operands.
+    /// Checks that the batch's counts are those that the commit would write if it folded no operands.
     mutating func count() throws {
       let unfolded = try batch.makeBatch(folding: .none)
       let written = try batch.makeBatch()
@@ -223,7 +223,7 @@ struct IndexedWriteBatchModelTests {
       if cursor.isValid { mix.countedLeftOut += 1 }
     }
 
-    /// A few moves of a cursor, from a seek on, in both directions.
+    /// Moves a cursor a few times in both directions, beginning with a seek.
     mutating func move(_ open: OpenCursor) throws {
       let target = key()
       if open.isEnded {
@@ -254,7 +254,7 @@ struct IndexedWriteBatchModelTests {
       }
     }
 
-    /// Everything that the batch shows, and then what its commit leaves.
+    /// Checks everything that the batch returns, and then the result of its commit.
     mutating func finish(_ committed: ModelDatabase) throws {
       for name in IndexedWriteBatchModelTests.families {
         var cursor = try batch.cursor(in: column(name))

@@ -3,12 +3,13 @@ import Testing
 
 @testable import VarveEngine
 
-/// What an indexed batch says that it holds, and the room that it makes for it.
+/// Tests of the sizes that an indexed batch reports, and of the room that it reserves.
 struct IndexedWriteBatchSizeTests {
-  /// Adds up operands of eight bytes. What it makes has 4 KiB: larger than all that it is made of.
+  /// A merge operator that adds operands of eight bytes. Its results have 4 KiB, which is more than all of their
+  /// operands together.
   private struct WideCounter: MergeOperator {
     let name = "test.wide"
-    /// Whether two operands become one, of 4 KiB too.
+    /// Whether two operands are combined to one, which has 4 KiB too.
     let combines: Bool
 
     func merge(_ input: borrowing MergeInput, into value: inout MergeValue) -> Bool {
@@ -52,7 +53,7 @@ struct IndexedWriteBatchSizeTests {
       try batch.merge(Self.key(index), CounterOperator.bytes(2))
       try batch.merge(Self.key(index), CounterOperator.bytes(3))
     }
-    // The tree is made again for more room, and again for what was undone.
+    // The tree is rebuilt for more room, and again because of the entries that were rolled back.
     for index in 0..<600 { try batch.put([9] + Self.key(index), [UInt8](repeating: 1, count: 100)) }
     for index in 0..<2_000 {
       batch.setSavepoint()
@@ -60,7 +61,7 @@ struct IndexedWriteBatchSizeTests {
       try batch.rollbackToSavepoint()
     }
     for index in 0..<250 { #expect(try batch.get(Self.key(index)) == WideCounter.wide(5)) }
-    // The commit folds.
+    // The commit folds the operands.
     let written = try batch.makeBatch()
     #expect(written.count == 850 && written.byteCount > 250 * 4_096)
     try engine.write(batch)
@@ -116,14 +117,14 @@ struct IndexedWriteBatchSizeTests {
       try batch.put([2] + Self.key(count), [UInt8](repeating: 1, count: 100))
       count += 1
     }
-    // The range delete, one operand over it, the delete, and the puts.
+    // The entries are the range delete, one operand over it, the delete, and the puts.
     #expect(batch.count == count + 4)
     #expect(try batch.get([0]) == CounterOperator.bytes(20))
     try batch.rollbackToSavepoint()
     #expect(batch.count == 3)
     #expect(try batch.get([0]) == nil)
     try batch.rollbackToSavepoint()
-    // An operand of each section.
+    // There is an operand of each section.
     #expect(batch.count == 4)
     #expect(try batch.get([0]) == CounterOperator.bytes(80))
     try batch.rollbackToSavepoint()
@@ -140,7 +141,7 @@ struct IndexedWriteBatchSizeTests {
     let family = engine.defaultFamily.state
     var batch = IndexedWriteBatch(engine)
     try batch.deleteRange(from: [0], to: [9])
-    // Too large to be folded at once.
+    // The value is too large to be folded at once.
     let value = [UInt8](repeating: 5, count: 100)
     try batch.put([1], value)
     batch.setSavepoint()
@@ -162,11 +163,12 @@ struct IndexedWriteBatchSizeTests {
   {
     let engine = try Self.makeEngine()
     let family = engine.defaultFamily.state
-    /// Boundaries that were made, copied or visited, for each of as many range deletes that were undone.
+    /// Returns the number of boundaries that were made, copied or visited for each of `count` range deletes that were
+    /// rolled back.
     func work(_ count: Int) throws -> Int {
       var batch = IndexedWriteBatch(engine)
       for index in 0..<count { try batch.deleteRange(from: Self.key(2 * index), to: Self.key(2 * index + 1)) }
-      // What is undone at last is of the time before the tree was made again, too.
+      // The entries that are rolled back last are from before the tree was rebuilt, too.
       batch.setSavepoint()
       try batch.deleteRange(from: [0], to: [0xff])
       let table = batch.own(family).table
@@ -192,7 +194,7 @@ struct IndexedWriteBatchSizeTests {
     }
     let few = try work(100)
     let many = try work(10_000)
-    // The logarithms are as one to two.
+    // The ratio of the logarithms is one to two.
     #expect(few > 5 && many < 5 * few, "\(few) of a hundred, \(many) of ten thousand")
   }
 
@@ -214,7 +216,7 @@ struct IndexedWriteBatchSizeTests {
     #expect(try batch.first(from: [0], to: [40]) == nil)
     try batch.rollbackToSavepoint()
     #expect(try batch.first(from: [0], to: [40])?.key == [15])
-    // A new one beside copies the boundaries.
+    // A new range delete next to these copies the boundaries.
     try batch.deleteRange(from: [3], to: [4])
     #expect(try batch.first(from: [0], to: [40])?.key == [15])
     try batch.deleteRange(from: [5], to: [35])
@@ -249,7 +251,7 @@ struct IndexedWriteBatchSizeTests {
     try batch.put([1], [1], in: families[1])
     try batch.leaveOut(families[0])
     try batch.leaveOut(families[2])
-    // Again: it is left out already.
+    // The second call must change nothing: the family is left out already.
     try batch.put([2], [2], in: families[0])
     try batch.leaveOut(families[0])
     var code: EngineError.Code?

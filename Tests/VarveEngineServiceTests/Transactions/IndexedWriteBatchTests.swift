@@ -44,7 +44,7 @@ struct IndexedWriteBatchTests {
       #expect(try batch.get([8, 232]) == nil)
       #expect(try batch.get([8, 1]) == nil)
     }
-    // Once at most, for more room.
+    // The tree is rebuilt at most once, for more room.
     #expect(remadeCount <= 1)
     #expect(batch.undone.count == 1)
     #expect(batch.count == 2_000)
@@ -89,7 +89,7 @@ struct IndexedWriteBatchTests {
       batch.setSavepoint()
       try batch.deleteRange(from: [0], to: [0xff])
       #expect(try batch.get([15]) == nil && batch.get([30]) == nil)
-      // The range deletes.
+      // The remaining entries are the range deletes.
       #expect(batch.count == 2)
       try batch.rollbackToSavepoint()
       #expect(try batch.get([15]) == [2] && batch.get([30]) == [1] && batch.get([11]) == nil)
@@ -142,7 +142,7 @@ struct IndexedWriteBatchTests {
     try batch.singleDelete([1])
     #expect(batch.count == 0)
     #expect(try batch.get([1]) == nil)
-    // One that removes what is committed stays, also below a new put.
+    // A single delete of a committed key is kept, also below a new put.
     try batch.singleDelete([3])
     try batch.put([3], [1])
     #expect(batch.count == 2)
@@ -288,7 +288,7 @@ struct IndexedWriteBatchTests {
       try batch.put([2], [2])
       return batch
     }
-    // The highest byte first.
+    // The stamp has the highest byte first.
     func stamp(_ sequence: SequenceNumber) -> [UInt8] {
       (0..<8).map { UInt8(truncatingIfNeeded: sequence.value >> (56 - 8 * UInt64($0))) } + [7]
     }

@@ -13,7 +13,8 @@ import Testing
   import Musl
 #endif
 
-/// Recorded histories of transactions on eight threads, checked against what they guarantee.
+/// Tests of recorded histories of transactions on eight threads, which are checked against the guarantees of the
+/// isolation levels.
 struct TransactionHistoryTests {
   private static let threadCount = 8
 
@@ -55,7 +56,7 @@ struct TransactionHistoryTests {
           try transaction.put([to], CounterOperator.bytes(there + amount))
         }
         guard step % 20 == thread else { continue }
-        // A caller that looks at one snapshot sees all of it.
+        // Reads at one snapshot must see all of it.
         let total = try engine.multiGet((0..<10).map { [UInt8($0)] }).reduce(0) { sum, value in
           sum + (value.flatMap(CounterOperator.number) ?? 0)
         }
@@ -72,7 +73,7 @@ struct TransactionHistoryTests {
     let pairCount = 40
     for pair in 0..<pairCount { for side in 0..<2 { try engine.put([UInt8(pair), UInt8(side)], [1]) } }
     Self.run { thread, random in
-      // One of a pair may go off duty while the other is on.
+      // One of a pair may go off duty only while the other is on.
       for _ in 0..<(150 * TestScale.value) {
         let pair = UInt8(random.below(pairCount))
         let side = UInt8(thread % 2)
@@ -117,7 +118,7 @@ struct TransactionHistoryTests {
 
   // MARK: - Any history
 
-  /// A transaction that committed: what it saw, and what it changed.
+  /// A committed transaction: what it read, and what it changed.
   private struct Record {
     let sequence: SequenceNumber
     var reads: [(key: [UInt8], value: [UInt8]?)] = []
@@ -141,10 +142,10 @@ struct TransactionHistoryTests {
         var record = Record(sequence: .zero)
         for _ in 0..<(1 + random.below(5)) {
           try Self.act(&transaction, &record, &random, value: [UInt8(thread), UInt8(step & 0xff), UInt8(step >> 8)])
-          // Others come between on two cores, too.
+          // Yielding lets other threads commit in between, even on two cores.
           if random.oneIn(2) { sched_yield() }
         }
-        // Nothing but what it saw at its snapshot counts for one that changed nothing.
+        // A transaction that changed nothing must only be consistent with its snapshot.
         if record.changes.isEmpty { continue }
         do throws(EngineError) {
           let sequence = try transaction.commit()
@@ -191,7 +192,7 @@ struct TransactionHistoryTests {
     return rows
   }
 
-  /// One read or change. What it reads of its own writes is not part of the history.
+  /// Makes one read or change. Reads of the transaction's own writes are not part of the history.
   private static func act(
     _ transaction: inout OptimisticTransaction, _ record: inout Record, _ random: inout SeededRandom, value: [UInt8]
   ) throws {

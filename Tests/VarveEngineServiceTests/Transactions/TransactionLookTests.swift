@@ -5,13 +5,13 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// A transaction reads tables before it takes its turn to commit, and none while it has it.
+/// Tests that a transaction reads tables before it takes its turn to commit, and none during its turn.
 struct TransactionLookTests {
   private static func key(_ index: Int) -> [UInt8] { ObservedEngine.key(index) }
 
   private static func engine(_ disk: any FileSystem) throws -> Engine {
     var options = SmallEngine.options(memtableSize: 256 << 10)
-    // Nothing is kept: each look reads the file.
+    // Cursors write no range tombstones, so that each check reads the file.
     options.deadRunMinimum = 0
     let executor = SteppedExecutor(seed: 7)
     let random = Mutex(SeededRandom(seed: 7))
@@ -34,11 +34,11 @@ struct TransactionLookTests {
     while cursor.isValid { try cursor.next() }
     try transaction.deleteRange(from: Self.key(700), to: Self.key(800))
     try transaction.put(Self.key(900), [2])
-    // What came since lies in tables, and is none of the transaction's.
+    // The later entries are in tables, and are not in the transaction's read set.
     for index in 400..<450 { try engine.put(Self.key(index), [3]) }
     for index in [50, 150, 750, 890] { try engine.put(Self.key(index) + [0], [4]) }
     if isolation == .serializable {
-      // Between the keys that were read, but in the range that was.
+      // This key is between the keys that were read, but in the range that was read.
       try engine.delete(Self.key(150) + [0])
     }
     try engine.flush()
@@ -59,7 +59,7 @@ struct TransactionLookTests {
     try engine.close()
   }
 
-  /// What a commit throws.
+  /// Returns the error that a commit throws.
   private static func commit(_ transaction: consuming OptimisticTransaction) -> EngineError? {
     do throws(EngineError) {
       try transaction.commit()
@@ -67,12 +67,12 @@ struct TransactionLookTests {
     } catch { return error }
   }
 
-  /// Has the leader check.
+  /// Runs the check as the leader.
   private static func lead(_ engine: Engine, _ check: TransactionCheck) throws(EngineError) {
     try engine.core.pipeline.lead { (lead) throws(EngineError) in try check.check(lead) }
   }
 
-  /// A check of one key.
+  /// Returns a check of one key.
   private static func check(_ engine: Engine, _ snapshot: EngineSnapshot, key index: Int) -> TransactionCheck {
     let reads = TransactionReads()
     reads.note(key(index), in: .default, named: "default")
@@ -89,7 +89,7 @@ struct TransactionLookTests {
     var error = #expect(throws: EngineError.self) { try Self.lead(engine, check) }
     #expect(error?.code == .conflict)
 
-    // In the memtable of the look, which is a table by now.
+    // The write is in the memtable that the check has seen, which is a table by now.
     check = Self.check(engine, engine.snapshot(), key: 1)
     try check.look()
     try engine.put(Self.key(1), [3])
@@ -97,7 +97,7 @@ struct TransactionLookTests {
     error = #expect(throws: EngineError.self) { try Self.lead(engine, check) }
     #expect(error?.code == .conflict)
 
-    // In a memtable after that one, which is a table, too: only another look shows it.
+    // The write is in a later memtable, which is a table by now, too: only another check finds it.
     try engine.put(Self.key(9), [0])
     check = Self.check(engine, engine.snapshot(), key: 1)
     try check.look()
@@ -119,7 +119,7 @@ struct TransactionLookTests {
     try check.look()
     try engine.put(Self.key(7), [1])
     try engine.flush()
-    // The family was empty: a table may have come in otherwise.
+    // The family was empty, so the table might have come from an ingestion.
     let error = #expect(throws: EngineError.self) { try Self.lead(engine, check) }
     #expect(error?.code == .canceled && check.needsAnotherLook)
     try check.look()

@@ -24,7 +24,7 @@ struct TransactionTests {
 
   private static func key(_ text: String) -> [UInt8] { Array(text.utf8) }
 
-  /// What kept a transaction from committing; nil: it committed.
+  /// Returns the conflict that prevented the commit of a transaction, or `nil` if it committed.
   private static func conflict(_ transaction: consuming OptimisticTransaction) -> TransactionConflict? {
     do throws(EngineError) { try transaction.commit() } catch {
       #expect(error.code == .conflict)
@@ -110,7 +110,7 @@ struct TransactionTests {
     #expect(try engine.get(Self.key("other")) == nil)
   }
 
-  /// How someone else changes the key "k" after the snapshot.
+  /// The way in which another commit changes the key "k" after the snapshot.
   enum Change: CaseIterable {
     case put, delete, deleteRange, merge, flushed, compacted, drop
   }
@@ -195,7 +195,7 @@ struct TransactionTests {
     try first.put([1], [1])
     try second.put([2], [1])
     try first.commit()
-    // Write skew, which this isolation allows.
+    // This is write skew, which the isolation level allows.
     try second.commit()
     var third = engine.beginTransaction(isolation: .snapshot)
     try engine.put([3], [1])
@@ -227,7 +227,7 @@ struct TransactionTests {
             outcomes.add(transaction)
           }
         }
-        // All eight wait for this leader: the next one takes them as one group.
+        // All eight wait for this leader: the next one commits them as one group.
         while engine.core.pipeline.queue.waitingCount(lead) < 8 { sched_yield() }
       }
       #expect(threads.finish() == [])
@@ -241,7 +241,7 @@ struct TransactionTests {
   }
 }
 
-/// How commits ended.
+/// The results of commits.
 private final class Outcomes: Sendable {
   let list = Mutex<[EngineError?]>([])
 

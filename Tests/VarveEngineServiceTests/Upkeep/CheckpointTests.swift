@@ -11,7 +11,7 @@ import Testing
   import Glibc
 #endif
 
-/// A checkpoint is a whole database with the content of one commit, and has a life of its own.
+/// Tests that a checkpoint is a complete database with the content of one commit, and is independent of the original.
 struct CheckpointTests {
   private static let target = "/checkpoint"
 
@@ -22,7 +22,7 @@ struct CheckpointTests {
       at: path, options: DamageFixture.options(), environment: DirectoryImage.environment(fileSystem, seed: seed))
   }
 
-  /// The content of a database that no one has open, after a verification without faults.
+  /// Returns the content of a database that is not open, after a verification without faults.
   static func content(_ fileSystem: any FileSystem, at path: String = target) throws -> [String: [ModelDatabase.Row]] {
     let engine = try open(fileSystem, at: path, seed: 6)
     let faults = try engine.verify().faults
@@ -32,7 +32,7 @@ struct CheckpointTests {
     return content
   }
 
-  /// The three kinds of file systems that checkpoints differ on.
+  /// The kinds of file systems for which checkpoints differ.
   enum Disk: CaseIterable {
     case memory, memoryWithoutMapping, posix
 
@@ -47,7 +47,7 @@ struct CheckpointTests {
     }
   }
 
-  /// Copies the fixture, as a killed process left it, to a file system.
+  /// Copies the fixture, in the state after its process was killed, to a file system.
   private static func write(_ image: DirectoryImage, on fileSystem: any FileSystem, at path: String) throws {
     try fileSystem.createDirectory(path)
     for (name, bytes) in image.files { try DirectoryImage.write(bytes, to: path + "/" + name, on: fileSystem) }
@@ -101,14 +101,14 @@ struct CheckpointTests {
     let engine = try Self.open(fileSystem)
     let expected = try engine.content()
     try engine.checkpoint(to: Self.target)
-    // Everything is overwritten, merged, dropped: no file of the database stays.
+    // Everything is overwritten, merged or dropped, so that no file of the database is left.
     try engine.dropFamily(engine.family(named: "other"))
     for index in 0..<80 { try engine.put(DamageFixture.key(index), [UInt8](repeating: 9, count: 500)) }
     try engine.compact()
     try engine.waitForCompaction()
     let changed = try engine.content()
     #expect(try Self.content(fileSystem) == expected)
-    // And the other way round.
+    // Changes of the checkpoint must not affect the original either.
     let copy = try Self.open(fileSystem, at: Self.target, seed: 8)
     for family in copy.families { try copy.put([1], [2], in: family) }
     try copy.compact()
@@ -158,7 +158,7 @@ struct CheckpointTests {
       let engine = try Self.open(fileSystem)
       for index in 0..<10 { try engine.put(DamageFixture.key(index), [7]) }
       let expected = try engine.content()
-      // Before the first table is linked, and before the first segment is copied.
+      // The interruption is before the first table is linked, or before the first segment is copied.
       let suffix = kind == .link ? firstTable : ".log"
       let interruptions = Atomic<Int>(0)
       fileSystem.interruptNext(kind, pathSuffix: suffix) {
@@ -170,7 +170,7 @@ struct CheckpointTests {
       try engine.checkpoint(to: Self.target)
       #expect(interruptions.load(ordering: .relaxed) == 1)
       #expect(try Self.content(fileSystem) == expected)
-      // What only the pin kept is gone.
+      // The files that only the pin kept are removed.
       let live = Set(engine.core.pipeline.log.segmentEnds.map(\.number))
       let left = try DirectoryImage(fileSystem).names(suffix: ".log").compactMap { FileName($0)?.number }
       #expect(left.filter { !live.contains($0) }.count <= 1, "the prepared one at most: \(left), live \(live)")
@@ -213,7 +213,7 @@ struct CheckpointTests {
     try fileSystem.createFile("/foreign.checkpoint/mine").close()
     #expect(code("/foreign") == .alreadyExists)
     #expect(try fileSystem.list("/foreign.checkpoint") == ["mine"])
-    // An empty directory, a slash at the end, and what a crash left beside it.
+    // An empty directory, a path with a trailing slash, and the remains of a crash are accepted.
     try fileSystem.createDirectory(Self.target)
     try fileSystem.createDirectory(Self.target + ".checkpoint")
     try fileSystem.createFile(Self.target + ".checkpoint/000004.sst").close()
@@ -221,7 +221,7 @@ struct CheckpointTests {
     #expect(code(Self.target + "/") == nil)
     #expect(try Self.content(fileSystem) == ["default": [.init([1], [2])]])
     #expect(code(Self.target) == .alreadyExists)
-    // While another checkpoint to the same target is being built.
+    // Another checkpoint to the same target is being built.
     try fileSystem.createDirectory("/busy.checkpoint")
     let lock = try fileSystem.lock("/busy.checkpoint/LOCK")
     #expect(code("/busy") == .locked)
@@ -305,7 +305,7 @@ struct CheckpointTests {
           #expect(try Self.content(fileSystem) == expected, "call \(skip), count \(count)")
         } else {
           thrown += 1
-          // Where every later call fails, too, nothing can be removed; but nothing is half a database.
+          // If every later call fails too, no file can be removed; but there must never be a part of a database.
           if try fileSystem.attributes(Self.target + "/CURRENT") != nil {
             #expect(count != 1 && failure?.message.contains("syncDirectory") == true, "call \(skip)")
             #expect(try Self.content(fileSystem) == expected, "call \(skip), count \(count)")

@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Tables wholly under range tombstones go without being read.
+/// Tests that tables that are completely covered by range tombstones are dropped without being read.
 struct CoveredTableTests {
   private static let options: EngineOptions = {
     var options = EngineTests.options(memtableSize: 64 << 10)
@@ -14,7 +14,7 @@ struct CoveredTableTests {
     return options
   }()
 
-  /// Ids of tables are random: each opening draws others.
+  /// Identifiers of tables are random: each opening draws other ones.
   private static func engine(
     seed: UInt64, _ executor: SteppedExecutor, on disk: any FileSystem = MemoryFileSystem()
   ) throws -> Engine {
@@ -86,12 +86,12 @@ struct CoveredTableTests {
     #expect(dropped >= files - 4 && dropped < files, "but for the tables at both ends")
     #expect(Self.fileCount(engine) == files - dropped + 1)
     #expect(engine.statistics.work.bytesCompactionRead == work.bytesCompactionRead)
-    // The table with the tombstone, to see what it covers.
+    // Only the table with the tombstone may be opened, to find out what it covers.
     #expect(disk.openedCount <= opened + 1)
     #expect(try engine.content()["default"]?.count == 200)
     #expect(try engine.verify().faults.isEmpty)
     try engine.close()
-    // And so it stays.
+    // The result is the same after the next opening.
     engine = try Self.engine(seed: 3, SteppedExecutor(seed: 3), on: disk)
     #expect(try engine.content()["default"]?.count == 200)
     try engine.compact()
@@ -170,7 +170,8 @@ struct CoveredTableTests {
     return RangeTombstoneList(builder)
   }
 
-  /// Whether a table from c to k, of the sequences 5 to 9, is covered by fragments, where `oldest` is seen.
+  /// Returns whether a table from c to k with the sequences 5 to 9 is covered by the fragments, if `oldest` is the
+  /// oldest visible sequence.
   private static func isCovered(_ fragments: [(String, String, [UInt64])], oldest: UInt64 = 100) -> Bool {
     let table = table(1, "c", "k", sequences: 5...9)
     let cover = self.table(2, "a", "z", sequences: 10...50, rangeTombstones: UInt64(fragments.count))
@@ -197,8 +198,8 @@ struct CoveredTableTests {
 
   // MARK: - The end
 
-  /// A job that finds nothing, and another one as long as something is due, would keep a thread busy until the last flush
-  /// of a close has ended.
+  /// A job that finds no work, and schedules another one as long as work is due, would keep a thread busy until the
+  /// last flush of a close has ended.
   @Test func `nothing is looked for while the engine closes`() throws {
     let executor = SteppedExecutor(seed: 9)
     let engine = try Self.engine(seed: 9, executor)
@@ -218,7 +219,7 @@ struct CoveredTableTests {
 
   // MARK: - The look at the oldest sequence
 
-  /// What a pick takes for the oldest sequence is one look. Of two, a snapshot and a newer commit can come between.
+  /// A pick must read the oldest sequence only once: between two reads, a snapshot and a newer commit could be made.
   @Test func `a snapshot that comes during a pick keeps what it sees`() throws {
     let executor = SteppedExecutor(seed: 8)
     let engine = try Self.engine(seed: 8, executor)
@@ -226,7 +227,7 @@ struct CoveredTableTests {
     executor.runAll()
     let snapshots = engine.core.background.snapshots
     let between = Between(engine)
-    // The next look of a pick, once.
+    // The function runs once, at the next time that a pick reads the snapshots.
     snapshots.whenLooked.set { between.run() }
     try engine.put(ObservedEngine.key(9_999), [1])
     try engine.flush()
@@ -246,7 +247,8 @@ struct CoveredTableTests {
     try engine.close()
   }
 
-  /// What happens between two looks: a snapshot is taken, all is deleted after it, and that is in tables.
+  /// The events between two reads: a snapshot is taken, everything is deleted after it, and the deletes are flushed
+  /// to tables.
   private final class Between: Sendable {
     private struct State {
       var hasRun = false

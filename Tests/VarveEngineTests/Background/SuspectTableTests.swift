@@ -5,18 +5,18 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// A damaged table stops the compactions that need it, and no other.
+/// Tests that a damaged table stops the compactions that need it, and no others.
 struct SuspectTableTests {
   private static let keyCount = 6_000
 
-  /// An engine in memory, stepped, with small tables.
+  /// An in-memory engine with stepped background work and small tables.
   private struct World {
     let disk: MemoryFileSystem
     let executor = SteppedExecutor(seed: 11)
     let log = EventLog()
     let engine: Engine
 
-    /// The engine writes to `faulty` where there is one.
+    /// Opens an engine, on `faulty` if it is set.
     init(_ faulty: FaultyFileSystem? = nil) throws {
       disk = faulty?.memory ?? MemoryFileSystem()
       var options = EngineTests.options(memtableSize: 64 << 10)
@@ -33,7 +33,7 @@ struct SuspectTableTests {
           makeExecutor: { _ in executor }))
     }
 
-    /// The files of tables in the directory, and those that the version has.
+    /// Returns the names of the tables in the directory, and of those in the version.
     func files() throws -> (found: [String], named: [String]) {
       var named: [String] = []
       engine.core.state(of: nil).version.forEachTable { table, _ in named.append(FileName.table(table.number).name) }
@@ -52,7 +52,7 @@ struct SuspectTableTests {
     var levelZeroDepth: Int { engine.core.state(of: nil).version.levelZero.depth }
     var failureCount: UInt64 { engine.statistics.work.failureCount }
 
-    /// Flips a bit of a byte. Twice: as it was.
+    /// Flips a bit of a byte. A second call restores the byte.
     func flip(_ table: TableMetadata, at offset: UInt64) throws {
       let file = try disk.openFile(engine.core.tree.path(.table(table.number)), writable: true)
       defer { file.close() }
@@ -62,7 +62,7 @@ struct SuspectTableTests {
       try file.write(byte, at: offset)
     }
 
-    /// Damages the table in the middle of the last level; returns it.
+    /// Damages the table in the middle of the last level, and returns it.
     func damageLastLevel() throws -> TableMetadata {
       let tables = tables(level: Limits.levelCount - 1)
       #expect(tables.count >= 4)
@@ -71,7 +71,7 @@ struct SuspectTableTests {
       return table
     }
 
-    /// Overwrites everything until a compaction has met the damage.
+    /// Overwrites all keys until a compaction has met the damage.
     func meetDamage() throws {
       for round in 100..<140 {
         try put(0..<keyCount, round: round)
@@ -107,7 +107,7 @@ struct SuspectTableTests {
     #expect(engine.statistics.damagedBlocks == [block])
     #expect(world.tables(level: Limits.levelCount - 1).contains { $0.number == damaged.number })
     try engine.waitForCompaction()
-    // Every key was written since: newer entries hide the damage from entries.
+    // Every key was written since then: newer entries hide the damaged ones.
     for index in 0..<Self.keyCount { #expect(try engine.get(World.key(index)) == World.value(179)) }
     #expect(engine.explain().contains("damaged: \(block)"))
     #expect(engine.backgroundError?.code == .corruption)
@@ -122,7 +122,7 @@ struct SuspectTableTests {
     let engine = world.engine
     try world.put(0..<Self.keyCount, round: 1)
     try engine.compact()
-    // Of its column, all that is newer overlaps it.
+    // All newer tables of the column overlap the damaged one.
     try world.put(1_000..<1_200, round: 2)
     try engine.flush()
     let damaged = try #require(world.tables(level: 0).first)
@@ -182,7 +182,7 @@ struct SuspectTableTests {
       }
     }
     #expect(world.tables(level: 0).isEmpty)
-    // What does not touch it is not a concern of it.
+    // A compaction of a range that does not overlap the damaged table is unaffected by it.
     try engine.compact(from: World.key(0), to: World.key(100))
     try engine.close()
   }
@@ -293,7 +293,7 @@ struct SuspectTableTests {
       }
     }
     faulty.reset(failsAt: nil)
-    // The table, its directory, and the edit of the MANIFEST: each failed once at least.
+    // The writes of the table, its directory, and the edit of the MANIFEST must each have failed once at least.
     for part in ["create 0", ".sst", "syncDirectory", "write MANIFEST", "sync MANIFEST", "rename CURRENT"] {
       #expect(failures.contains { $0.contains(part) }, "\(part) never failed: \(failures)")
     }
@@ -320,7 +320,7 @@ struct SuspectTableTests {
           family: "default", table: table.number.value, level: Limits.levelCount - 1, file: "", offset: nil, message: ""
         ))
     }
-    // The footer: the blocks are found by their checksums.
+    // The footer is damaged: the blocks are found by their checksums.
     try world.flip(first, at: first.fileSize - 4)
     let found = try giveUp(first)
     #expect(found.entryCount == 0 && !found.parts.isEmpty && found.parts.allSatisfy { !$0.holdsEntries })

@@ -4,7 +4,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// What happens to level 0 when writes pause, and to the files that no one needs then.
+/// Tests of what happens to level 0 when writes pause, and to the files that are no longer needed then.
 struct WritePauseTests {
   private static let second: UInt64 = 1_000_000_000
 
@@ -23,7 +23,7 @@ struct WritePauseTests {
     return (try Engine.open(at: "/db", options: options(), environment: environment), executor)
   }
 
-  /// Puts every key again, so that all tables overlap, and flushes. No time passes.
+  /// Writes every key again, so that all tables overlap, and flushes. The clock does not advance.
   private static func flush(_ engine: Engine, _ round: Int) throws {
     for index in 0..<100 {
       let value = [UInt8](repeating: UInt8(truncatingIfNeeded: round), count: 100)
@@ -45,7 +45,7 @@ struct WritePauseTests {
     try Self.flush(engine, 5)
     executor.runAll()
     #expect(Self.depth(engine) == 5, "a flush came meanwhile: the pause begins again")
-    // The timer looks once a second, so it may see the pause a second late.
+    // The timer runs once a second, so it may detect the pause a second late.
     for _ in 0..<2 {
       executor.clock.advance(Self.second)
       executor.runAll()

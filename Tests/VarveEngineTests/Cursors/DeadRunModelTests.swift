@@ -5,7 +5,8 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Random runs in which most keys die, with covers as often as may be: no one can see it.
+/// Tests of random runs in which most keys are deleted, and cursors write range tombstones as often as possible: the
+/// results of reads must not change.
 struct DeadRunModelTests {
   private static let keyCount = 1_500
 
@@ -13,7 +14,7 @@ struct DeadRunModelTests {
     let observed: ObservedEngine
     var random: SeededRandom
     var live: [Int: Int] = [:]
-    /// What was seen when a snapshot was made.
+    /// The content that was visible when each snapshot was made.
     var snapshots: [(snapshot: EngineSnapshot, live: [Int: Int])] = []
     var value = 0
 
@@ -37,7 +38,7 @@ struct DeadRunModelTests {
       live[index] = nil
     }
 
-    /// Some consecutive keys, of which some are left out: live ones between dead ones.
+    /// Calls `body` for consecutive keys, and skips some: those are live keys between dead ones.
     func writeRange(_ length: Int, skipping: Int, _ body: (Int) throws -> Void) throws {
       let begin = random.below(DeadRunModelTests.keyCount)
       for index in begin..<min(begin + length, DeadRunModelTests.keyCount) where random.below(skipping) != 0 {
@@ -69,7 +70,7 @@ struct DeadRunModelTests {
       for index in begin..<end { live[index] = nil }
     }
 
-    /// A cursor that scans a little, and before whose end others write.
+    /// Scans a part with a cursor, and lets other writes be made before it ends.
     private func scan() throws {
       var cursor = try engine.cursor()
       let seen = live
@@ -135,7 +136,7 @@ struct DeadRunModelTests {
     #expect(covered > 100, "or nothing was tested")
   }
 
-  /// Four queues in one family, each with a writer that knows what must be there; cursors on the same keys.
+  /// Four queues in one family, each with a writer that knows its expected content, and cursors on the same keys.
   @Test func `writers race the cursors that find runs`() throws {
     var options = EngineOptions()
     options.memtableSize = 256 << 10
@@ -162,7 +163,7 @@ struct DeadRunModelTests {
     }
     let writers = (0..<4).map { writer in
       EngineThread(name: "dead runs") {
-        // A key is the queue's byte and a number; now and then one comes back to where all are dead.
+        // A key is the queue's byte and a number; sometimes a key is written again among the dead ones.
         func key(_ number: Int) -> [UInt8] { [UInt8(writer)] + ObservedEngine.key(number) }
         var random = SeededRandom(seed: UInt64(writer) + 7)
         var live: [Int] = []

@@ -4,8 +4,8 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Runs of dead keys that a cursor passed without having seen all that lives there now: no range tombstone may stand
-/// for them.
+/// Tests of runs of dead keys that a cursor passed without having seen all keys that live there now: no range
+/// tombstone may be written over them.
 struct DeadRunProofTests {
   private static func options() -> EngineOptions {
     var options = SmallEngine.options(memtableSize: 1 << 20)
@@ -17,7 +17,7 @@ struct DeadRunProofTests {
 
   private static func end(_ cursor: consuming EngineCursor) {}
 
-  /// Puts a table with entries of one sequence on the last level, as an ingestion does.
+  /// Adds a table with entries of one sequence to the last level, as an ingestion does.
   private static func addTable(_ engine: Engine, _ keys: [Int], sequence: SequenceNumber) throws {
     let family = engine.core.state(of: nil)
     let level = Limits.levelCount - 1
@@ -32,7 +32,7 @@ struct DeadRunProofTests {
     try engine.core.tree.commit(edit)
   }
 
-  /// The case in which RocksDB lost data: the table's entries have a sequence that the cursor could have seen, and the
+  /// In this case RocksDB lost data: the table's entries have a sequence that the cursor could have seen, and the
   /// cursor is older than the table.
   @Test(arguments: [SequenceNumber.zero, SequenceNumber(5), SequenceNumber(402)])
   func `a cursor older than tables that came in with another sequence covers nothing`(
@@ -45,7 +45,7 @@ struct DeadRunProofTests {
     var cursor = try engine.cursor()
     try cursor.seekToFirst()
     #expect(cursor.keyBytes == Self.key(900))
-    // The ingestion is a commit of its own, after which every key counts as written.
+    // The ingestion is a separate commit, after which every key counts as written.
     try engine.put(Self.key(901), [1])
     try engine.core.pipeline.lead { (lead) throws(EngineError) in
       engine.core.state(of: nil).beginAt(engine.visibleSequence, lead)
@@ -55,7 +55,7 @@ struct DeadRunProofTests {
     #expect(engine.statistics.work.coveredRunCount == 0)
     #expect(try engine.get(Self.key(500)) == Self.key(500))
     #expect(try engine.get(Self.key(510)) == Self.key(510))
-    // A cursor that has seen the tables covers what is dead before them.
+    // A cursor that has seen the tables covers the dead keys before their entries.
     var next = try engine.cursor()
     try next.seekToFirst()
     #expect(next.keyBytes == Self.key(500))
@@ -86,7 +86,7 @@ struct DeadRunProofTests {
     _ = try observed.close()
   }
 
-  /// The other case: the tables may not be read, so that the cursor knows of memtables alone.
+  /// In this case the tables may not be read, so that the cursor knows only the memtables.
   @Test(arguments: [false, true])
   func `a cursor that saw memtables only covers nothing`(seeksLast: Bool) throws {
     let disk = MemoryFileSystem()
@@ -103,7 +103,7 @@ struct DeadRunProofTests {
     try engine.flush()
     try engine.close()
     engine = try open()
-    // Dead keys before, between and after those of the table, which no read has opened.
+    // The dead keys are before, between and after those of the table, which no read has opened.
     for index in 0..<600 where !live.contains(index) { try engine.delete(Self.key(index)) }
     try engine.put(Self.key(700), [1])
     let found: [UInt8]?? = try engine.withoutFileReads {
@@ -114,7 +114,7 @@ struct DeadRunProofTests {
     #expect(found == nil, "the table has to be read for an answer")
     #expect(engine.statistics.work.coveredRunCount == 0)
     for index in live { #expect(try engine.get(Self.key(index)) == [9]) }
-    // The same cursor continues after the refusal, and what it covers then is dead.
+    // The same cursor continues after the refusal, and the keys that it covers then are dead.
     var cursor = try engine.cursor()
     _ = try engine.withoutFileReads { try cursor.seekToFirst() }
     try cursor.seekToFirst()

@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// A cursor that passed many dead keys has the engine put one range tombstone over them.
+/// Tests of a cursor that passed many dead keys, over which the engine then writes one range tombstone.
 struct DeadRunTests {
   private static func options(minimum: Int = 64, memtableSize: Int = 256 << 10) -> EngineOptions {
     var options = EngineTests.options(memtableSize: memtableSize)
@@ -19,7 +19,7 @@ struct DeadRunTests {
     for index in range { try engine.delete(key(index)) }
   }
 
-  /// The key that a new cursor finds first, or last.
+  /// Returns the key that a new cursor finds first, or last.
   private static func first(_ engine: Engine, isLast: Bool = false, snapshot: EngineSnapshot? = nil) throws -> [UInt8]?
   {
     var cursor = try engine.cursor(snapshot: snapshot)
@@ -31,7 +31,7 @@ struct DeadRunTests {
 
   private static func coveredRuns(_ engine: Engine) -> UInt64 { engine.statistics.work.coveredRunCount }
 
-  /// The range tombstones of the memtable, from first to end.
+  /// Returns the range tombstones of the memtable in ascending order.
   private static func fragments(_ engine: Engine) -> [(start: [UInt8], end: [UInt8])] {
     var found: [(start: [UInt8], end: [UInt8])] = []
     let table = engine.core.state(of: nil).retainView().memTable
@@ -51,7 +51,7 @@ struct DeadRunTests {
     #expect(fragments.count == 1)
     #expect(fragments.first?.start == Self.key(0))
     #expect(fragments.first?.end == Self.key(899) + [0])
-    // The scan is short now, and asks for no more.
+    // The scan is short now, and does not request another tombstone.
     #expect(try Self.first(engine) == Self.key(900))
     #expect(Self.coveredRuns(engine) == 1)
     #expect(try engine.content()["default"]?.count == 100)
@@ -67,7 +67,7 @@ struct DeadRunTests {
     func statistics(_ name: String) throws -> EngineStatistics.Family {
       try #require(engine.statistics.families.first { $0.name == name })
     }
-    // Tables that keep a range tombstone of their own, in one family.
+    // Each of these tables has its own range tombstone, in one family.
     for index in 0..<DeadRuns.tombstoneTablesMaximum {
       try observed.put(index * 10..<index * 10 + 10)
       try engine.deleteRange(from: Self.key(index * 10 + 3), to: Self.key(index * 10 + 5))
@@ -88,7 +88,7 @@ struct DeadRunTests {
     #expect(try statistics("other").rangeTombstoneTableCount == 0)
     #expect(try statistics("default").coveredRunCount == 0, "off")
     #expect(try statistics("default").rangeTombstoneTableCount == DeadRuns.tombstoneTablesMaximum)
-    // Without those tables it is on again.
+    // Without those tables, the function is active again.
     try engine.compact()
     try observed.put(2_000..<3_000)
     try Self.delete(2_000..<2_900, in: engine)
@@ -134,7 +134,7 @@ struct DeadRunTests {
     let engine = observed.engine
     try observed.put(0..<1_000)
     try engine.compact()
-    // 250 lives on in the lowest level alone; its neighbours are dead in the memtable.
+    // Key 250 is live in the lowest level only; its neighbors are dead in the memtable.
     try Self.delete(0..<250, in: engine)
     try Self.delete(251..<1_000, in: engine)
     #expect(try Self.first(engine) == Self.key(250))
@@ -159,7 +159,7 @@ struct DeadRunTests {
     var cursor = try engine.cursor()
     try cursor.seekToFirst()
     #expect(cursor.keyBytes == Self.key(400))
-    // A delete could be covered, but that it is one more of the same can't be seen.
+    // A delete could be covered, but the cursor cannot detect that the new entry is one more delete.
     if isDelete { try engine.delete(Self.key(200)) } else { try engine.put(Self.key(200), [1]) }
     Self.end(cursor)
     #expect(Self.coveredRuns(engine) == 0 && Self.fragments(engine).isEmpty)
@@ -236,7 +236,7 @@ struct DeadRunTests {
     #expect(try Self.first(engine) == Self.key(400))
     #expect(Self.coveredRuns(engine) == 0)
     try engine.flush()
-    // What is in tables is durable: now it may be covered.
+    // The entries are in tables and therefore durable, so they may be covered.
     var cursor = try engine.cursor()
     try cursor.seekToFirst()
     #expect(cursor.keyBytes == Self.key(400))
@@ -262,11 +262,11 @@ struct DeadRunTests {
       let head = cursor.keyBytes
       #expect(try transaction.get(Self.key(17)) == nil)
       try transaction.delete(head)
-      // Someone else finds it, too, and the engine covers the run.
+      // Another cursor finds the run, too, and the engine covers it.
       let runs = Self.coveredRuns(engine)
       #expect(try Self.first(engine) == head)
       #expect(Self.coveredRuns(engine) == runs + 1)
-      // Under the cover, where the transaction has read.
+      // The transaction has read the key, which is under the range tombstone.
       if misses { try engine.deleteRange(from: Self.key(100), to: Self.key(101)) }
       do throws(EngineError) {
         try transaction.commit()
@@ -274,7 +274,7 @@ struct DeadRunTests {
       } catch {
         #expect(misses && error.code == .conflict)
       }
-      // The next round has a run of its own to cover.
+      // The next round has its own run to cover.
       try Self.delete(400..<900, in: engine)
     }
     _ = try observed.close()
@@ -311,11 +311,11 @@ struct DeadRunTests {
 
   @Test func `a run that ends after a key of the greatest size stays as it is`() throws {
     var options = Self.options(memtableSize: 16 << 20)
-    // Or the log has no room for it anyway.
+    // Larger than the key, for which the log would otherwise have no room.
     options.logSegmentSize = 8 << 20
     let observed = try ObservedEngine(options)
     let engine = observed.engine
-    // What is open first is small.
+    // The segment that is open first is small, so it is filled.
     for _ in 0..<40 { try engine.put([0], [UInt8](repeating: 0, count: 60_000)) }
     try engine.delete([0])
     let longest = [UInt8](repeating: 0xff, count: Limits.keySizeMaximum)
@@ -325,7 +325,7 @@ struct DeadRunTests {
     try engine.delete(longest)
     #expect(try Self.first(engine) == nil)
     #expect(Self.coveredRuns(engine) == 0 && Self.fragments(engine).isEmpty)
-    // One less, and it has an end.
+    // A key with one byte less has an end key.
     try engine.put(Array(longest.dropLast()), [1])
     #expect(try Self.first(engine) == Array(longest.dropLast()))
     #expect(Self.coveredRuns(engine) == 1)
@@ -347,13 +347,13 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  /// A writer waits for flushes with its batch looked through, and a cursor that ends meanwhile leaves a run for the next
-  /// leader. Where the log breaks in that time the writer looks after it, and must not take the run's batch for its own.
+  /// A writer has checked its batch and waits for flushes, and a cursor that ends meanwhile leaves a run for the next
+  /// leader. If the log breaks in that time, the writer handles that, and must not take the run's batch for its own.
   @Test func `a run that comes while a commit waits is left for the next commit`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     let memory = engine.core.pipeline.memory
-    // So that the other family still has room for the run's tombstone.
+    // A small memtable, so that the default family still has room for the run's tombstone.
     let other = try engine.createFamily("other", options: FamilyOptions(memtableSize: 64 << 10))
     let value = [UInt8](repeating: 7, count: 600)
     var count = 0
@@ -369,7 +369,7 @@ struct DeadRunTests {
         if memory.isNearlyFull, !isSubmitted {
           isSubmitted = true
           let faults = observed.faults
-          // Runs on the writer's thread, when it waits.
+          // The job runs on the writer's thread, while it waits.
           observed.executor.submit("test", priority: .immediate) {
             _ = try? Self.first(engine)
             faults.inject(Fault([.sync], pathSuffix: ".log", count: 1))
@@ -399,7 +399,7 @@ struct DeadRunTests {
     if let engine {
       #expect(try Self.first(engine) == Self.key(400))
     }
-    // Never closed.
+    // The engine is not closed.
     engine = nil
     let reopened = try Engine.open(at: "/db", options: Self.options(), environment: environment)
     #expect(Self.fragments(reopened).count == 1)

@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// A cursor that lives long keeps a key and a sequence, and not the files of its time.
+/// Tests that a long-lived cursor keeps a key and a sequence, and not the files that existed when it was created.
 struct LongCursorTests {
   private static func options() -> EngineOptions {
     var options = DamageFixture.options()
@@ -57,7 +57,8 @@ struct LongCursorTests {
     try cursor.seek(Self.key(1_000))
     let full = try world.tableBytes()
     #expect(full > 10 << 20)
-    // The same content again, under other numbers: nothing of the cursor's sequence is obsolete, all its files are.
+    // The same content is written again with other sequences: no entry at the cursor's sequence is obsolete, but all
+    // of its files are.
     for round in 1...3 {
       for index in 0..<count { try world.engine.put(Self.key(index), [UInt8(round)]) }
       try world.engine.compact()
@@ -85,7 +86,7 @@ struct LongCursorTests {
     try world.deleteEverything(count)
     try world.engine.compact()
     try world.engine.waitForCompaction()
-    // What the sequence sees, with the tombstones above it, and no file beside.
+    // The tables hold what the sequence sees, with the tombstones above it, and no other files are kept.
     let held = try world.tableBytes()
     #expect(held < full * 5 / 4, "\(held) of \(full)")
     var seen = 0
@@ -98,7 +99,7 @@ struct LongCursorTests {
 
   @Test func `a cursor whose view was taken continues both ways, over buffers, blocks and memtables`() throws {
     let world = try World(count: 2_000)
-    // Half of the keys again, in the memtable.
+    // Half of the keys are written again, to the memtable.
     for index in stride(from: 0, to: 2_000, by: 2) { try world.engine.put(Self.key(index), [7]) }
     var cursor = try world.engine.cursor()
     try world.deleteEverything(2_000)

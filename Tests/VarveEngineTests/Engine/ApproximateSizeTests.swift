@@ -4,9 +4,10 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Estimates of ranges against what is in them.
+/// Tests of the estimated sizes of ranges against their content.
 struct ApproximateSizeTests {
-  /// Bytes of a range as its entries say: each has an even share of its block, each block one of the file.
+  /// Returns the bytes of a range according to its entries: each has an equal share of its block, and each block its
+  /// share of the file.
   private static func exactSize(_ engine: Engine, _ range: CursorBounds) throws -> Double {
     var total = 0.0
     let version = engine.defaultFamily.state.version
@@ -14,7 +15,7 @@ struct ApproximateSizeTests {
       let reader = try engine.core.tree.reader(table)
       let share = Double(table.fileSize) / Double(reader.footer.dataSize)
       try forEachDataBlock(reader) { handle, rows in
-        // Rows before a key: those of its older and newer entries are after it.
+        // Returns the number of rows before a key, whose own entries all follow.
         func rank(_ key: [UInt8]) -> Int { key.withByteView { rows.lowerBound($0, Trailer(word: .max)) } }
         let inside = max((range.upper.map(rank) ?? rows.rowCount) - (range.lower.map(rank) ?? 0), 0)
         total += share * Double(handle.fileSize) * Double(inside) / Double(max(rows.rowCount, 1))
@@ -53,7 +54,7 @@ struct ApproximateSizeTests {
     }
     if flushes {
       try engine.flush()
-      // Or tables change between an estimate and what it is compared with.
+      // Otherwise tables could change between an estimate and the size that it is compared with.
       try engine.waitForCompaction()
     }
     return engine
@@ -66,7 +67,7 @@ struct ApproximateSizeTests {
     var random = SeededRandom(seed: seed + 100)
     for round in 0..<60 {
       let ends = [random.below(count + 50), random.below(count + 50)].sorted()
-      // Also ranges of few keys, and such with one end open.
+      // The ranges include some of few keys, and some with one open end.
       let upper = round % 3 == 0 ? ends[0] + random.below(20) : ends[1]
       let range = CursorBounds(
         lower: round % 7 == 0 ? nil : ObservedEngine.key(ends[0]),
@@ -121,7 +122,7 @@ struct ApproximateSizeTests {
         _ = try engine.approximateSize(of: CursorBounds(lower: ObservedEngine.key(start)))
       }
     }
-    // Each table has its bounds crossed by one of these, and so its index read.
+    // The bounds of each table are crossed by one of these ranges, so that its index is read.
     try estimate(0)
     let warm = engine.statistics.cache
     try estimate(50)

@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The MANIFEST that a clean close leaves.
+/// Tests of the MANIFEST that a clean close leaves.
 struct ClosingManifestTests {
   private static func open(_ fileSystem: any FileSystem) throws -> Engine {
     let random = Mutex(SeededRandom(seed: 6))
@@ -26,7 +26,8 @@ struct ClosingManifestTests {
     for index in range { _ = try engine.createFamily(name + "\(index)") }
   }
 
-  /// A database whose next close has edits of more than a tenth of its snapshot: what it did, and its content.
+  /// Creates a database whose next close has edits of more than a tenth of the size of its snapshot, and returns the
+  /// engine.
   private static func makeEdits(_ fileSystem: FaultyFileSystem) throws -> Engine {
     let first = try open(fileSystem)
     try makeFamilies(first, 0..<100)
@@ -53,14 +54,14 @@ struct ClosingManifestTests {
     #expect(rolled > before)
     let size = try #require(try fileSystem.attributes("/db/" + FileName.manifest(rolled).name)).size
     #expect(try fileSystem.list("/db").filter { $0.hasPrefix("MANIFEST") }.count == 1)
-    // A few edits are not worth it: the next open adds them up.
+    // For a few edits no new MANIFEST is written: the next open applies them.
     let again = try Self.open(fileSystem)
     try again.put([3], [4])
     try again.close()
     #expect(try Self.number(fileSystem) == rolled)
     let grown = try #require(try fileSystem.attributes("/db/" + FileName.manifest(rolled).name)).size
     #expect(grown > size && grown - size < size / 10)
-    // One tenth and a little: these are.
+    // These edits are slightly more than a tenth, so a new MANIFEST is written.
     let last = try Self.open(fileSystem)
     try Self.makeFamilies(last, 130..<160)
     try last.close()

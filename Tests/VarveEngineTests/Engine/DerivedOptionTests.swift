@@ -3,7 +3,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// `explain()` and what it is made of.
+/// Tests of `explain()` and of the options that it lists.
 struct DerivedOptionTests {
   private func names(of value: Any) -> [String] { Mirror(reflecting: value).children.compactMap(\.label) }
 
@@ -11,13 +11,13 @@ struct DerivedOptionTests {
     let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: .inMemory())
     let derived = engine.derivedOptions
     let named = Set(derived.map(\.name))
-    // What the engine keeps of its options, all of it, whatever is added one day. The memtable's size is that
-    // of the plan.
+    // The options that the engine derives and keeps: all of them, including those that are added later. The
+    // memtable's size is that of the plan.
     let plan = engine.core.background.plan
     let kept: [Any] = [plan, plan.controllerOptions, engine.core.background.compactions.picker.options]
     for name in kept.flatMap(names) { #expect(named.contains(name), "\(name)") }
     for name in names(of: engine.core.pipeline.log.options) { #expect(named.contains(name), "\(name)") }
-    // And the options themselves, but for those that only the opening looks at.
+    // The options themselves must be listed too, except for those that only the opening uses.
     let opening: Set = ["createIfMissing", "errorIfExists", "readOnly", "listener", "memoryBudget", "cacheSize"]
     for name in names(of: engine.options) where !opening.contains(name) { #expect(named.contains(name), "\(name)") }
     #expect(named.count == derived.count, "no name twice")

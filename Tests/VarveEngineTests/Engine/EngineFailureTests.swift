@@ -5,7 +5,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// What an engine does when a call fails, and when it is let go: it continues, and leaves nothing.
+/// Tests of an engine when a call fails, and when it is released: it must continue, and leave no files.
 struct EngineFailureTests {
   private struct World {
     let disk = MemoryFileSystem()
@@ -36,7 +36,7 @@ struct EngineFailureTests {
       let options = EngineTests.options()
       do {
         let engine = try Engine.open(at: "/db", options: options, environment: environment)
-        // Enough for flushes and compactions to be under way when the last reference goes.
+        // Enough writes for flushes and compactions to be in progress when the last reference is released.
         for index in 0..<4_000 { try engine.put(key(index * 7 % 4_000), [UInt8](repeating: UInt8(round), count: 100)) }
         if round % 2 == 0 { try engine.put([1], [1], durability: .powerEvery(nanoseconds: 1)) }
       }
@@ -121,12 +121,12 @@ struct EngineFailureTests {
       if failed > 0 { break }
     }
     #expect(failed > 0 && engine.core.pipeline.log.currentNumber == current)
-    // A smaller record has room in the old segment still; then the log continues in another one.
+    // A smaller record still fits into the old segment; then the log continues in another one.
     for index in failed..<3_000 { try engine.put(key(index), [UInt8](repeating: 2, count: 100)) }
     try engine.sync()
     #expect(engine.core.pipeline.log.currentNumber > current)
     world.faults.clear()
-    // Not closed: as if the process had died.
+    // The engine is not closed, as if the process had died.
     let image = try DirectoryImage(world.disk)
     withExtendedLifetime(engine) {}
     let again = try Engine.open(
@@ -146,7 +146,7 @@ struct EngineFailureTests {
       try engine.put(key(index), [UInt8](repeating: 1, count: 1_000), in: gone)
       index += 1
     }
-    // What the first segment holds is worth nothing now: the next recovery names the second as the oldest.
+    // The entries of the first segment are obsolete now: the next recovery records the second segment as the oldest.
     try engine.put(key(1), [1])
     try engine.dropFamily(gone)
     var image = try DirectoryImage(world.disk)
@@ -158,7 +158,7 @@ struct EngineFailureTests {
       let again = try Engine.open(
         at: "/db", options: EngineTests.options(), environment: DirectoryImage.environment(disk))
       #expect(try again.get(key(1)) == [1])
-      // As if the process had died here.
+      // As if the process had died at this point.
       image = try DirectoryImage(disk)
       withExtendedLifetime(again) {}
     }
@@ -170,7 +170,7 @@ struct EngineFailureTests {
     let (engine, _) = try world.open()
     let other = try engine.createFamily("other")
     try engine.put(key(1), [1], in: other, durability: .power)
-    // The edit is written, and no sync says that it counts, or that it does not.
+    // The edit is written, but since no sync succeeds, it is unknown whether it is effective.
     world.faults.inject(Fault([.sync], count: Fault.always))
     #expect(throws: EngineError.self) { try engine.dropFamily(other) }
     #expect(throws: EngineError.self, "who writes now may write into a family that is gone after a crash") {
@@ -179,7 +179,7 @@ struct EngineFailureTests {
     world.faults.clear()
     try engine.resume()
     try engine.put(key(2), [2], in: other, durability: .power)
-    // As if the process had died here.
+    // As if the process had died at this point.
     let disk = try DirectoryImage(world.disk).makeFileSystem()
     withExtendedLifetime(engine) {}
     let again = try Engine.open(
@@ -193,7 +193,7 @@ struct EngineFailureTests {
   @Test func `tables that were exchanged are found out`() throws {
     let world = World()
     let (engine, _) = try world.open()
-    // Ids are random, and small ones take a byte less: two of thirty tables are of one size.
+    // Identifiers are random, and small ones take a byte less: two of thirty tables have the same size.
     for number in 0..<30 {
       try engine.put(key(1), [UInt8](repeating: UInt8(number), count: 100), in: try engine.createFamily("\(number)"))
     }
@@ -226,7 +226,7 @@ struct EngineFailureTests {
     let (engine, executor) = try world.open()
     executor.runAll()
     try engine.put(key(1), [1], durability: .power)
-    // Of the current segment: the next one is being prepared, too.
+    // The fault is limited to the current segment, because the next one is being prepared, too.
     let current = FileName.log(engine.core.pipeline.log.currentNumber).name
     world.faults.inject(Fault([.write], pathSuffix: current, code: .noSpace))
     world.clock.advance(1_000_000_000)
@@ -256,7 +256,7 @@ struct EngineFailureTests {
     let world = World()
     let (engine, executor) = try world.open()
     for index in 0..<100 { try engine.put(key(index), [1]) }
-    // The MANIFEST fails: after its write, whether the edit counts is open.
+    // The MANIFEST fails: after its write, it is unknown whether the edit is effective.
     for kind in [Fault.Kind.sync, .write] {
       world.faults.inject(Fault([kind], pathSuffix: "MANIFEST-000001", code: .noSpace))
       world.faults.inject(Fault([kind], pathSuffix: "MANIFEST-000002", code: .noSpace))
@@ -304,7 +304,8 @@ struct EngineFailureTests {
       options.blockSize = 16 << 10
       options.lastLevelCompression = last
       let (engine, _) = try World().open(options)
-      // In two rounds, so that a merge writes the last level: a table that is moved there stays as it is.
+      // The keys are written in two rounds, so that a merge writes the last level: a table that is only moved there
+      // is not rewritten.
       for index in (0..<10_000).map({ $0 * 7_919 % 5_000 }) {
         try engine.put(key(index), Array("the same words in each value \(index), and a number".utf8))
       }

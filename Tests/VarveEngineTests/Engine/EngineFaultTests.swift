@@ -4,19 +4,19 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Calls of the file system that fail beneath a whole engine, each of them in turn: nothing acknowledged is
-/// lost, nothing refused is there, and no read gives a wrong answer.
+/// Tests of a whole engine on a file system whose calls fail, each in turn: no acknowledged write is lost, no refused
+/// write is there, and no read returns a wrong result.
 struct EngineFaultTests {
-  /// What fails where a disk is full.
+  /// The calls that fail when a disk is full.
   private static let allocating: Set<Fault.Kind> = [.createFile, .write, .truncate, .createDirectory]
 
-  /// An engine on a disk that fails, and what it must hold.
+  /// An engine on a disk that fails, and the content that it must have.
   private final class Trial {
     let fileSystem = FaultInjectingFileSystem(MemoryFileSystem())
     var engine: Engine
-    /// What was acknowledged: by family and key.
+    /// The acknowledged values, by a key that the families share.
     var content: [[UInt8]: [UInt8]] = [:]
-    /// What a commit wrote whose sync failed: it is there or not.
+    /// The values of commits whose sync failed: they may or may not be there.
     var unknown: [[UInt8]: [UInt8]] = [:]
     var errors: [EngineError] = []
     private var random: SeededRandom
@@ -33,7 +33,7 @@ struct EngineFaultTests {
         environment: DirectoryImage.environment(fileSystem, seed: 3))
     }
 
-    /// Commits, flushes and a compaction; what fails is noted.
+    /// Runs commits, flushes and a compaction, and records the errors.
     func run() throws {
       for step in 0..<60 {
         try write(step % 40, durability: step % 7 == 3 ? .power : .process)
@@ -42,10 +42,10 @@ struct EngineFaultTests {
       }
     }
 
-    /// The same value in two families.
+    /// Writes the same value to two families.
     func write(_ number: Int, durability: Durability) throws {
       let key = DamageFixture.key(number)
-      // Noise, so that memtables and segments fill up.
+      // Incompressible values, so that memtables and segments fill up.
       let value = random.bytes(2_000 + random.below(2_000))
       do throws(EngineError) {
         var batch = WriteBatch()
@@ -64,7 +64,7 @@ struct EngineFaultTests {
       do throws(EngineError) { try body() } catch { errors.append(error) }
     }
 
-    /// Everything that does not read as it must; errors of reads are faults only where reads can't fail.
+    /// Returns a description of every wrong read. An error of a read counts only if reads cannot fail.
     func mismatches() throws -> [String] {
       var found: [String] = []
       for family in [engine.defaultFamily, try engine.family(named: "other")] {
@@ -80,13 +80,13 @@ struct EngineFaultTests {
     }
 
     func reopen() throws {
-      // What close says of the fault does not matter: what was acknowledged does.
+      // An error of the close does not matter, but acknowledged writes do.
       try? engine.close()
       engine = try Self.open(fileSystem)
     }
   }
 
-  /// How many calls of these kinds the script makes.
+  /// Returns how many calls of these kinds the script makes.
   private static func callCount(_ kinds: Set<Fault.Kind>) throws -> Int {
     let trial = try Trial(seed: 1)
     trial.fileSystem.inject(Fault(kinds, skip: 100_000))
@@ -114,7 +114,7 @@ struct EngineFaultTests {
       #expect(trial.errors.allSatisfy { $0.code == .noSpace }, "call \(skip): \(trial.errors.map(\.code))")
       trial.fileSystem.clear()
       trial.errors = []
-      // Waits for the next try, and no longer.
+      // The flush waits for the next attempt, and no longer.
       try trial.engine.flush()
       try trial.run()
       #expect(trial.errors.isEmpty, "call \(skip), when there is space again: \(trial.errors.prefix(2))")
@@ -173,7 +173,7 @@ struct EngineFaultTests {
       let hasFailed = trial.fileSystem.failureCount > before
       trial.fileSystem.clear()
       #expect(try trial.mismatches() == [], "call \(skip), afterwards")
-      // Tables are opened, and blocks read, once; then the cache answers.
+      // Tables are opened and blocks are read once; after that, reads are served by the cache.
       if !hasFailed { break }
       try trial.reopen()
     }
@@ -183,7 +183,7 @@ struct EngineFaultTests {
   }
 
   @Test func `files of one size that were swapped are found, and never give a wrong answer`() throws {
-    // A closed database has only one segment of its log.
+    // A closed database has only one log segment.
     for (ending, suffix) in [(DamageFixture.Ending.closed, ".sst"), (.killed, ".log")] {
       let fixture = try DamageFixture(ending)
       let names = fixture.image.names(suffix: suffix)

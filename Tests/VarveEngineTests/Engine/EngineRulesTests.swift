@@ -5,9 +5,9 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Rules that only the whole engine can break: across threads, across tables, across restarts.
+/// Tests of rules that only the whole engine can break: across threads, tables and restarts.
 struct EngineRulesTests {
-  /// What the threads of a test share.
+  /// The state that the threads of a test share.
   private final class Shared: Sendable {
     let engine: Engine
     let keys = (0..<200).map { DamageFixture.key($0) }
@@ -27,7 +27,7 @@ struct EngineRulesTests {
       while !isDone.load(ordering: .acquiring) {
         do throws(EngineError) {
           let snapshot = engine.snapshot()
-          // A batch that is visible too early has only its first keys.
+          // A batch that becomes visible too early has only its first keys.
           let last = try engine.get(keys[199], snapshot: snapshot)
           let first = try engine.get(keys[0], snapshot: snapshot)
           if last != first { torn.withLock { $0.append("\(first ?? []) and \(last ?? [])") } }
@@ -53,7 +53,7 @@ struct EngineRulesTests {
     try shared.engine.close()
   }
 
-  /// Drops a family at the moment when a job has written a table for it; what is left is right.
+  /// Drops a family at the moment when a job has written a table for it, and checks the remaining state.
   private func dropWithin(_ work: (Engine, ColumnFamily, _ dropsAtNextTable: () -> Void) throws -> Void) throws {
     let faults = FaultInjectingFileSystem(MemoryFileSystem())
     let clock = ManualClock()
@@ -114,7 +114,7 @@ struct EngineRulesTests {
     let environment = EngineEnvironment.inMemory()
     let engine = try Engine.open(at: "/db", options: DamageFixture.options(), environment: environment)
     try engine.put([1], [1])
-    // Close without its first step, which stops the program at calls that begin later.
+    // A close without its first step, which stops the program at calls that begin later.
     try engine.core.background.drainAndClose()
     let error = #expect(throws: EngineError.self) { try engine.put([2], [2]) }
     #expect(error?.code == .readOnly)
@@ -131,7 +131,7 @@ struct EngineRulesTests {
     var random = SeededRandom(seed: seed)
     let engine = try Engine.open(
       at: "/db", options: DamageFixture.options(), environment: DirectoryImage.environment(MemoryFileSystem()))
-    // More than a table's target size, and every version is held by a snapshot.
+    // The entries exceed a table's target size, and every version is kept by a snapshot.
     var unit = ByteWriter(capacity: 1 << 20)
     for _ in 0..<1 << 17 { unit.append(integer: random.next()) }
     var snapshots: [EngineSnapshot] = []

@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The engine as its users meet it.
+/// Tests of the engine through its public API.
 struct EngineTests {
   static func options(memtableSize: Int = 64 << 10) -> EngineOptions { SmallEngine.options(memtableSize: memtableSize) }
 
@@ -137,7 +137,7 @@ struct EngineTests {
     try engine.put(key(1), value(1), in: cold)
     for index in 0..<40_000 { try engine.put(key(index % 100), value(index)) }
     try engine.waitForCompaction()
-    // Ten times the bound went through the log.
+    // Ten times as many bytes as the bound were written to the log.
     #expect(engine.statistics.logBytes <= UInt64(2 * engine.core.background.plan.logBytesMaximum))
     #expect(try engine.get(key(1), in: cold) == value(1))
     try engine.close()

@@ -4,11 +4,11 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Syncs that fail, each in turn: of the log, of tables, of the MANIFEST, of CURRENT and of the directory.
+/// Tests of syncs that fail, each in turn: of the log, of tables, of the MANIFEST, of CURRENT and of the directory.
 ///
-/// Once: the log continues in a new segment, a flush is tried again, and no one but the one whose sync it was is
-/// notified. For ever: the engine takes no writes and says why, reads go on; when the device is well, `resume` is
-/// enough.
+/// If a sync fails once, the log continues in a new segment, a flush is tried again, and only the caller whose sync
+/// it was gets the error. If syncs always fail, the engine refuses writes with the reason, and reads continue; once
+/// the device works again, `resume` is sufficient.
 struct FailingDeviceTests {
   private static let syncs: Set<Fault.Kind> = [.sync, .syncDirectory]
 
@@ -52,7 +52,7 @@ struct FailingDeviceTests {
       if let refusal = script.errors.first(where: { $0.code == .readOnly }) {
         refused += 1
         #expect((refusal.cause as? EngineError)?.code == .inputOutput, "sync \(skip): \(refusal)")
-        // A device that fails is not tried again by itself.
+        // The engine does not try a failing device again by itself.
         script.waitForRetries()
         #expect(script.engine.backgroundError != nil, "sync \(skip)")
       }
@@ -82,7 +82,7 @@ struct FailingDeviceTests {
     for skip in FaultScript.sample(try FaultScript.callCount([.sync], mapsFiles: true, suffix: ".log")) {
       let disk = CrashFileSystem(seed: 3)
       let script = try FaultScript(disk, mapsFiles: true)
-      // The log's syncs alone, and for ever: restarts fail, too.
+      // Only the log's syncs fail, four in sequence, so that restarts fail, too.
       script.fileSystem.inject(Fault([.sync], pathSuffix: ".log", skip: skip, count: 4))
       script.run()
       tried += 1

@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Reads that may not wait for a file: they answer what the others do, or not at all.
+/// Tests of reads that may not wait for a file: they return what other reads return, or no result.
 struct FileReadBanTests {
   private struct Stop: Error {}
 
@@ -12,7 +12,8 @@ struct FileReadBanTests {
 
   private static func value(_ number: Int) -> [UInt8] { [UInt8](repeating: UInt8(number & 0xFF), count: 100) }
 
-  /// 1,000 keys in tables, the even ones of them removed below 200 by a range, and one key in the memtable.
+  /// Opens an engine with 1,000 keys in tables, of which a range tombstone removes those below key 100, and one key
+  /// in the memtable.
   private static func open(_ fileSystem: CountingFileSystem) throws -> Engine {
     var options = EngineOptions()
     options.memoryBudget = 16 << 20
@@ -25,9 +26,9 @@ struct FileReadBanTests {
     try first.deleteRange(from: key(0), to: key(100))
     try first.flush()
     try first.close()
-    // Nothing is in the cache of another one.
+    // The cache of a new engine is empty.
     let engine = try engine()
-    // Compactions read files, past the cache.
+    // Compactions read files without the cache.
     try engine.waitForCompaction()
     try engine.put(key(2_000), value(1))
     return engine
@@ -71,7 +72,7 @@ struct FileReadBanTests {
         answeredCount += 1
       case nil: refusedCount += 1
       }
-      // What was refused comes into the cache by and by.
+      // The blocks that were refused are added to the cache over time.
       if random.oneIn(8) { _ = try engine.get(key) }
     }
     #expect(answeredCount > 1_000 && refusedCount > 10, "\(answeredCount) answered, \(refusedCount) refused")
@@ -86,7 +87,7 @@ struct FileReadBanTests {
       return 1
     }
     #expect(answer == nil && code == .wouldReadFile)
-    // Nor by another error.
+    // Another error must not hide it either.
     let other = try engine.withoutFileReads { () throws -> Int in
       _ = try? engine.get(Self.key(500))
       throw Stop()
@@ -102,7 +103,7 @@ struct FileReadBanTests {
       #expect(try engine.withoutFileReads { try engine.get(Self.key(500)) } == .none)
       return try engine.get(Self.key(2_000))?.count ?? 0
     }
-    // The inner one was refused, not the outer one.
+    // The inner read was refused, and not the outer one.
     #expect(answer == 100)
     #expect(
       try engine.withoutFileReads { () throws -> [UInt8]? in

@@ -3,7 +3,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// The first key of a range by one call: what a cursor finds, wherever it lies.
+/// Tests of the first key of a range by one call: it must return what a cursor finds, wherever the key is stored.
 struct FirstKeyTests {
   @Test(arguments: MultiGetTests.settings)
   func `it is what a cursor finds`(setting: MultiGetTests.Setting) throws {

@@ -4,18 +4,18 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// A disk that is full from some call on, and then has space again: at every call that allocates.
+/// Tests of a disk that is full from some call on, and later has space again: at every call that allocates.
 ///
-/// Reads go on; a write fails whole with `.noSpace` or succeeds; nothing acknowledged is lost; when there is
-/// space, everything continues in the same engine.
+/// Reads continue; a write fails completely with `.noSpace` or succeeds; no acknowledged write is lost; and when
+/// there is space, everything continues in the same engine.
 struct FullDiskTests {
-  /// What takes space: also a sync, where a file system allocates late.
+  /// The calls that need space, including a sync, on which some file systems allocate late.
   private static let allocating: Set<Fault.Kind> = [
     .createFile, .write, .truncate, .createDirectory, .map, .rename, .link, .syncDirectory, .sync,
   ]
   private static let withoutSyncs = allocating.subtracting([.sync, .syncDirectory])
 
-  /// How work comes to go on.
+  /// The ways in which work is resumed.
   enum Way: CaseIterable {
     case byTime, byCall, byWriting
   }
@@ -51,7 +51,7 @@ struct FullDiskTests {
     try Self.failEach([.createFile], setting, isExpected: { $0 == .tooManyOpenFiles })
   }
 
-  /// Runs the script with the first, the second, ... of these calls failing, and all after it.
+  /// Runs the script with each of these calls failing in turn, and all after it.
   private static func failEach(
     _ kinds: Set<Fault.Kind>, _ setting: Setting, isExpected: (EngineError.Code) -> Bool
   ) throws {
@@ -78,7 +78,7 @@ struct FullDiskTests {
     #expect(tried > (kinds.count == 1 ? 5 : 40))
   }
 
-  /// There is space again: everything continues in this engine.
+  /// Makes space available, and checks that everything continues in this engine.
   private static func heal(_ script: FaultScript, _ way: Way, _ location: String) throws {
     script.fileSystem.clear()
     script.errors = []

@@ -3,7 +3,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// The budget of an engine that works.
+/// Tests of the memory budget of an engine at work.
 struct MemoryUseTests {
   private static func open(
     _ change: (inout EngineOptions) -> Void = { _ in }, _ environment: EngineEnvironment = .inMemory()
@@ -50,7 +50,7 @@ struct MemoryUseTests {
         if number % 64 == 0 { highest = max(highest, budget.used) }
       }
       #expect(highest > 2 << 20, "seed \(seed)")
-      // Writers wait when too much is frozen already: by then one more is, and the next one fills.
+      // Writers wait once too much is frozen: by then, one more memtable is frozen, and the next one fills.
       let bound = budget.limit + 2 * engine.core.background.plan.memtableSize
       #expect(highest <= bound, "seed \(seed): \(highest) bytes of \(budget.limit)")
       let memory = engine.statistics.memory
@@ -68,7 +68,7 @@ struct MemoryUseTests {
     let warm = try engine.createFamily("warm")
     try engine.put([1], [1], in: cold)
     var random = SeededRandom(seed: 5)
-    // One after the other, so that two are large at the same time.
+    // The families are filled one after the other, so that two memtables are large at the same time.
     for number in 0..<3_600 {
       try engine.put(Self.key(number), Self.value(&random), in: number < 1_200 ? warm : engine.defaultFamily)
     }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// Many keys by one call: what `get` says of each, wherever it lies.
+/// Tests of reading many keys by one call: the result must be that of `get` for each key, wherever it is stored.
 struct MultiGetTests {
   struct Setting: Sendable, CustomTestStringConvertible {
     var blockSize = 4 << 10
@@ -15,18 +15,19 @@ struct MultiGetTests {
   }
 
   static let settings = [
-    // Tables with one index, and with partitions of one.
+    // Tables with one index block, and tables with index partitions.
     Setting(), Setting(blockSize: 1 << 10),
-    // No filter: every table that may have a key is looked into, and most don't have it.
+    // Without a filter, every table that may contain a key is read, and most do not contain it.
     Setting(blockSize: 1 << 10, bloomBitsPerKey: 0),
-    // A filter that is often wrong.
+    // A filter with many false positives.
     Setting(blockSize: 1 << 10, bloomBitsPerKey: 1),
     Setting(rangeTombstone: true),
   ]
 
   static func key(_ number: Int) -> [UInt8] { Array("key \(number % 7) of \(number)".utf8) }
 
-  /// Rows in a last level, in level 0 and in the memtable, over each other, with removals; and counters.
+  /// Opens an engine with rows in the last level, in level 0 and in the memtable that hide each other, with deletes;
+  /// and with counters.
   static func open(_ setting: Setting) throws -> (Engine, ColumnFamily, EngineSnapshot) {
     var options = EngineOptions()
     options.memoryBudget = 32 << 20
@@ -66,7 +67,7 @@ struct MultiGetTests {
     var foundCount = 0
     var missingCount = 0
     for _ in 0..<300 {
-      // Some are in no table, some come twice.
+      // Some of the keys are in no table, and some occur twice.
       let keys = (0..<random.below(90)).map { _ in Self.key(random.below(7_000)) }
       for family in [nil, counters] {
         for snapshot in [nil, snapshot] {

@@ -4,11 +4,11 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// `.powerEvery`: the earliest time that was promised counts, whatever else is pending.
+/// Tests of `.powerEvery`: the earliest deadline that was guaranteed counts, whatever else is pending.
 struct PowerEveryTests {
   private static let millisecond: UInt64 = 1_000_000
 
-  /// Puts one key a duration, and returns the sequence of each.
+  /// Writes one key with each duration, and returns the sequence of each commit.
   private static func put(_ milliseconds: [UInt64], _ engine: Engine) throws -> [SequenceNumber] {
     try milliseconds.enumerated().map { index, duration in
       try engine.put(
@@ -36,7 +36,7 @@ struct PowerEveryTests {
     observed.executor.clock.advance(10 * Self.millisecond)
     observed.executor.runAll()
     let late = try engine.put([2], [2], durability: .powerEvery(nanoseconds: 95 * Self.millisecond))
-    // The job of the first commit comes after 100 ms, which is in time for the last one.
+    // The job of the first commit runs after 100 ms, which is in time for the last one.
     #expect(observed.executor.pending.filter { $0 == "log.sync" }.count == 1)
     observed.executor.clock.advance(89 * Self.millisecond)
     observed.executor.runAll()

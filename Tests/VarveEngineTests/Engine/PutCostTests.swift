@@ -11,9 +11,10 @@ import Testing
   import Musl
 #endif
 
-/// What a put costs that no clock shows: system calls and allocations, counted in a process of its own.
+/// Tests of the costs of a put that a clock does not show: system calls and allocations, counted in a separate
+/// process.
 struct PutCostTests {
-  /// What `varve-put-target` reports of its puts.
+  /// The numbers that `varve-put-target` reports about its puts.
   private struct Report {
     let countedAnything: Bool
     let allocations: UInt64
@@ -37,7 +38,7 @@ struct PutCostTests {
     #endif
   }()
 
-  /// After so many puts, a segment of 8 MiB of the log is half full, and the memtable is a sixth.
+  /// The number of puts after which an 8 MiB segment of the log is half full, and the memtable is one sixth full.
   private static let warmUp = 70_000
 
   @Test(.enabled(if: Strace.isUsable, "strace is not there, or may not trace"), arguments: [10_000, 20_000])
@@ -49,7 +50,7 @@ struct PutCostTests {
       Strace.path, ["-f", "-o", trace, program, directory.path + "/db", "\(Self.warmUp)", "\(count)"])
     let report = try Report(child)
     #expect(child.succeeds())
-    // Or the puts were not what the test is about.
+    // Otherwise the puts were not those that the test is about: all of them must go to the same memtable and segment.
     #expect(report.entries == [UInt64(Self.warmUp), UInt64(Self.warmUp + count)])
     #expect(report.logBytes[0] == report.logBytes[1])
     let calls = try Strace.callsBetweenMarks(trace, mark: "getppid(")
@@ -81,18 +82,18 @@ struct PutCostTests {
     #expect(child.succeeds())
     let calls = try Strace.callsBetweenMarks(trace, mark: "getppid(")
     let all = try Strace.callsBetweenMarks(trace, mark: "getppid(", ofAllThreads: true)
-    // A writer that waits for compactions, which a busy machine makes slow, sleeps as often as it takes.
+    // A writer that waits for compactions, which are slow on a busy machine, sleeps as often as necessary.
     let working = calls.filter { !$0.contains("clock_nanosleep(") && !$0.contains("futex(") }
     print(
       "put cost: \(working.count) system calls of the writing thread for \(count) puts, \(calls.count) with those",
       "that wait, \(all.count) of all threads")
     #expect(working.count < count / 5_000)
-    // The background threads write tables, and zeros ahead of the log, in pieces.
+    // The background threads write tables, and write zeros ahead of the log, in pieces.
     #expect(all.count < count / 50)
   }
 }
 
-/// The tracer of system calls, where the machine has it.
+/// The tracer of system calls, if it is installed.
 private enum Strace {
   static let path = "/usr/bin/strace"
 
@@ -112,8 +113,9 @@ private enum Strace {
     return String(decoding: bytes[..<count], as: UTF8.self).split(separator: "\n")
   }
 
-  /// The calls of the thread that made the marks, or of all, between the first and the last. A line is a
-  /// thread's number and a call; one that other threads interrupted continues in a second line.
+  /// Returns the calls of the thread that made the marks, or of all threads, between the first and the last mark.
+  ///
+  /// A line is a thread's number and a call; a call that other threads interrupted continues in a second line.
   static func callsBetweenMarks(_ path: String, mark: String, ofAllThreads: Bool = false) throws -> [Substring] {
     let lines = try lines(path)
     let marks = lines.indices.filter { lines[$0].contains(mark) }

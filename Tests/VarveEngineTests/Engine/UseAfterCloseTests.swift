@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// What the engine refuses by an error instead of an end of the process.
+/// Tests of uses that the engine refuses by an error instead of ending the process.
 struct UseAfterCloseTests {
   private static func code(_ body: () throws -> Void) -> EngineError.Code? {
     do { try body() } catch { return (error as? EngineError)?.code }
@@ -27,7 +27,7 @@ struct UseAfterCloseTests {
     try engine.close()
     var committed: EngineError.Code?
     do { try transaction.commit() } catch { committed = error.code }
-    // As in `transaction`, where the engine is closed after its first look.
+    // Simulates a call of `transaction` during which the engine is closed after its first check.
     let late = OptimisticTransaction(engine.core, .serializable)
     let read = Self.code { _ = try late.get([1]) }
     let codes = [
@@ -67,7 +67,7 @@ struct UseAfterCloseTests {
     try engine.close()
   }
 
-  /// As a call does that was let in before the close and waited for a lock meanwhile.
+  /// Simulates a call that began before the close and waited for a lock meanwhile.
   @Test func `nothing is written into the directory after a close`() throws {
     let environment = EngineEnvironment.inMemory()
     let engine = try Engine.open(at: "/db", environment: environment)
@@ -94,7 +94,7 @@ struct UseAfterCloseTests {
     let engine = try Engine.open(at: "/db", environment: .inMemory())
     try engine.put([1], [1])
     let state = engine.defaultFamily.state
-    // As 72 million deletes of keys of 8 bytes, which a batch may have.
+    // The sizes are those of 72 million deletes of keys of 8 bytes, which a batch may contain.
     let error = #expect(throws: EngineError.self) {
       try engine.core.pipeline.lead { (lead) throws(EngineError) in
         _ = try engine.core.pipeline.memory.makeRoom(

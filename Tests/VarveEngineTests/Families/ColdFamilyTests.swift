@@ -4,7 +4,7 @@ import Testing
 
 @testable import VarveEngine
 
-/// A family that is hardly written to neither keeps the log of the others nor makes tables.
+/// Tests of a family that receives few writes: it neither keeps the log of the others nor makes tables.
 struct ColdFamilyTests {
   private static func options() -> EngineOptions {
     var options = EngineOptions()
@@ -17,7 +17,7 @@ struct ColdFamilyTests {
 
   private static func open(_ fileSystem: any FileSystem, seed: UInt64) throws -> (Engine, SteppedExecutor) {
     let executor = SteppedExecutor(seed: seed)
-    // Tables that share an id would share blocks of the cache.
+    // Tables with the same identifier would share blocks of the cache.
     let random = Mutex(SeededRandom(seed: seed))
     return (
       try Engine.open(
@@ -29,7 +29,7 @@ struct ColdFamilyTests {
     )
   }
 
-  /// Writes 400 bytes to the hot family, and lets the engine work now and then.
+  /// Writes 400 bytes to the hot family, and sometimes lets the engine work.
   private static func heat(_ engine: Engine, _ executor: SteppedExecutor, _ round: Int) throws {
     try engine.put(key(round % 500), [UInt8](repeating: UInt8(truncatingIfNeeded: round), count: 400))
     if round % 20 == 0 { executor.runAll() }
@@ -42,7 +42,7 @@ struct ColdFamilyTests {
     let bound = engine.core.pipeline.logBytesMaximum
     var longest = 0
     for round in 0..<15_000 {
-      // One batch over both, early; and a few entries of its own later.
+      // A few batches over both families at the beginning, and few later.
       if round < 5 || round % 4_000 == 0 {
         var batch = WriteBatch()
         try batch.put(Self.key(round), [1, UInt8(truncatingIfNeeded: round)], in: cold)
@@ -58,10 +58,10 @@ struct ColdFamilyTests {
     let statistics = engine.statistics.families.first { $0.name == "cold" }
     #expect(statistics?.levels.allSatisfy { $0.fileCount == 0 } == true)
     #expect(statistics?.memTableEntryCount == 8)
-    // An eighth of the bound at most in each turn.
+    // At most an eighth of the bound is logged again in each turn.
     #expect(engine.core.pipeline.bytesLoggedAgain > 0)
     #expect(engine.core.pipeline.bytesLoggedAgain <= UInt64(turns + 1) * UInt64(bound / 8))
-    // Both copies are there after the death of the process.
+    // Both copies must be there after the death of the process.
     let (again, _) = try Self.open(try Self.copy(disk), seed: 2)
     let family = try again.family(named: "cold")
     for round in [0, 1, 2, 3, 4, 4_000, 8_000, 12_000] {
@@ -108,7 +108,7 @@ struct ColdFamilyTests {
       try Self.heat(engine, executor, round)
       round += 1
     }
-    // The copy is not durable yet, and the segment that it is in dies; then the old one is freed.
+    // The copy is not yet durable, and the segment that it is in is lost; then the old one is freed.
     disk.failSyncs(ofPathsEndingIn: ".log")
     #expect(throws: EngineError.self) { try engine.sync() }
     for _ in 0..<200 {
@@ -132,7 +132,7 @@ struct ColdFamilyTests {
       let moved = engine.core.pipeline.bytesLoggedAgain
       try engine.put(Self.key(round % 500), [UInt8](repeating: 1, count: 400))
       guard engine.core.pipeline.bytesLoggedAgain == moved else {
-        // What frees the old segment is stepped alone, and the power goes at each of its operations.
+        // The job that frees the old segment is stepped alone, and the power is lost at each of its operations.
         disk.observe { _, capture in points.withLock { $0.append(capture()) } }
         executor.runAll()
         disk.observe(nil)
@@ -153,7 +153,7 @@ struct ColdFamilyTests {
     try engine.close()
   }
 
-  /// The files as they are now.
+  /// Returns a copy of the present files.
   private static func copy(_ fileSystem: MemoryFileSystem) throws -> MemoryFileSystem {
     let copy = MemoryFileSystem()
     try copy.createDirectory("/db")

@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Options of families, changed while the engine is open.
+/// Tests of options of families that are changed while the engine is open.
 struct FamilyOptionsTests {
   private static func fill(_ engine: Engine, _ family: ColumnFamily, _ count: Int, seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
@@ -30,7 +30,7 @@ struct FamilyOptionsTests {
     #expect(family.state.active(.beforeOpen) === active && family.options.compression == .zstd)
     try engine.flush()
     try Self.fill(engine, family, 2_000, seed: 3)
-    // 2,000 rows of 100 bytes are more than twice as much.
+    // The 2,000 rows of 100 bytes take more than twice the size of the memtable.
     let charged = family.state.active(.beforeOpen).chargedBytes
     #expect(charged < 128 << 10, "a memtable of 64 KiB takes \(charged) bytes")
     try engine.flush()
@@ -78,7 +78,7 @@ struct FamilyOptionsTests {
 
   @Test func `a sync through a sequence makes it durable, and what is durable is not synced again`() throws {
     let disk = CrashFileSystem(seed: 3)
-    // Nothing in the background touches the disk between two looks.
+    // With a stepped executor, no background job touches the disk between two checks.
     let executor = SteppedExecutor(seed: 3)
     let environment = FollowFixture.environment(disk, executor, seed: 3)
     let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)

@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Tables that are put whole into an empty family.
+/// Tests of tables that are added as a whole to an empty family.
 struct IngestTests {
   private static func key(_ index: Int) -> [UInt8] { Array("key\(100_000 + index)".utf8) }
 
@@ -98,7 +98,7 @@ struct IngestTests {
     try own.next()
     let hasMore = own.isValid
     #expect(!hasMore)
-    // Also after its tables were merged with what came later.
+    // The result is the same after the tables were merged with later entries.
     try engine.put(Self.key(50), [2], in: family)
     try engine.compact()
     #expect(try Self.keys(engine, family, snapshot).isEmpty)
@@ -123,7 +123,7 @@ struct IngestTests {
     do { try writer.commit() } catch { codes.append(error.code) }
     do { try stranger.commit() } catch { codes.append(error.code) }
     #expect(codes == [.conflict, .conflict])
-    // A cursor that saw the family before: it proves nothing about it now.
+    // A run of dead keys that a cursor saw before the ingestion must not be covered now.
     let snapshot = engine.snapshot()
     let other = try engine.createFamily("g")
     let run = DeadRun(family: other.state, snapshot: snapshot, lower: Self.key(0), upper: Self.key(99))
@@ -202,7 +202,7 @@ struct IngestTests {
     let used = try Self.tables(engine, family, 0..<10)
     try engine.ingest(used, into: family)
     let tables = try Self.tables(engine, other, 10..<20) + Self.tables(engine, other, 20..<30)
-    // A table that was ingested before, among others.
+    // One of the tables was ingested before.
     let mixed = try Self.tables(engine, other, 0..<5)
     try engine.ingest(mixed, into: other)
     try engine.deleteRange(from: [0], to: [0xff], in: other)
@@ -213,7 +213,7 @@ struct IngestTests {
     } else {
       Issue.record("the family is not empty")
     }
-    // An engine that takes no writes.
+    // Simulates an engine that accepts no writes.
     engine.core.pipeline.poison(EngineError(.noSpace, "the disk is full"))
     Self.expectError(.noSpace) { try engine.ingest(tables, into: other) }
     observed.executor.clock.advance(1_000_000_000)

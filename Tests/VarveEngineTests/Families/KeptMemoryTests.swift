@@ -5,7 +5,8 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// What reads keep: who waits for it, when it is released, and which listener is notified.
+/// Tests of the memory that reads keep: which writers wait for it, when it is released, and which listener is
+/// notified.
 struct KeptMemoryTests {
   private static let second: UInt64 = 1_000_000_000
 
@@ -15,12 +16,12 @@ struct KeptMemoryTests {
     return options
   }
 
-  /// Files of tables in the directory.
+  /// Returns the number of table files in the directory.
   private func tableFiles(_ observed: ObservedEngine) throws -> Int {
     try observed.faults.list("/db").count { $0.hasSuffix(".sst") }
   }
 
-  /// A body that writes keeps the memtables that it waits for itself.
+  /// The body of a read writes, and so itself keeps the memtables that its writes wait for.
   @Test func `writers wait for memtables that a read keeps, for a second and no longer`() throws {
     let observed = try ObservedEngine(Self.options())
     let (engine, clock) = (observed.engine, observed.executor.clock)
@@ -54,7 +55,7 @@ struct KeptMemoryTests {
     #expect(found == true)
     #expect(waits.load(ordering: .relaxed) > 1, "the writer waited for the reader, and again for as much")
     #expect(longest < 2 * Self.second)
-    // The end of the body gave everything back.
+    // The end of the body released all memory.
     #expect(memory.keptSize == 0)
     let readers = engine.statistics.readers
     #expect(readers.oldestReadAgeNanoseconds == nil && readers.keptMemTableCount == 0 && readers.keptBytes == 0)
@@ -108,7 +109,7 @@ struct KeptMemoryTests {
   }
 
   @Test func `a cursor that stands still keeps the files of replaced tables for less than five seconds`() throws {
-    // Few changes of the family: after eight the view is taken in any case.
+    // The family changes rarely, because after eight changes the view is taken in any case.
     let observed = try ObservedEngine(Self.options(memtableSize: 1 << 20))
     let engine = observed.engine
     try observed.put(0..<3_000)
@@ -120,7 +121,7 @@ struct KeptMemoryTests {
     observed.executor.clock.advance(5 * Self.second)
     observed.executor.runAll()
     #expect(engine.statistics.readers.keptFileCount == 0)
-    // It continues where it was, with what it saw.
+    // The cursor continues from its position, with the content that it saw.
     for index in 0..<100 {
       let value = cursor.valueBytes
       #expect(value == Array("value \(index) 0".utf8))
@@ -145,7 +146,7 @@ struct KeptMemoryTests {
     _ = try observed.close()
   }
 
-  /// A cursor may be in the middle of a move that has not seen the demand.
+  /// A cursor may be in the middle of a move that has not seen the request.
   @Test(arguments: [false, true])
   func `views are taken from cursors only after every thread passed a barrier`(works: Bool) throws {
     let observed = try ObservedEngine(Self.options())
@@ -158,7 +159,7 @@ struct KeptMemoryTests {
     try holder.iterator.seekToFirst()
     holder.end()
     #expect(list.takeBack(age: 0) == (works || !CursorHolder.hasThreadBarrier ? 1 : 0))
-    // In either case the next move has to renew its view.
+    // In either case, the next move must renew its view.
     #expect(!holder.begin())
     holder.end()
     holder.close()
@@ -174,7 +175,7 @@ struct KeptMemoryTests {
     let value = [UInt8](repeating: 7, count: 500)
     _ = try engine.withValue(forKey: unsafe ObservedEngine.key(3).span.bytes) { _ in
       for index in 0..<1_500 {
-        // What is kept is in tables, and a flush of something else has failed.
+        // The kept memtables are in tables, and an unrelated flush has failed.
         if memory.frozenSize == 0, memory.keptSize > 0 { memory.didFail(EngineError(.noSpace, "the disk is full")) }
         try engine.put(ObservedEngine.key(index), value)
         memory.clearFailure()

@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The ages of snapshots and cursors.
+/// Tests of the ages of snapshots and cursors.
 struct LongLivedReaderTests {
   private static let second: UInt64 = 1_000_000_000
 
@@ -20,7 +20,7 @@ struct LongLivedReaderTests {
       var cursor = try observed.engine.cursor()
       try cursor.seekToFirst()
       clock.advance(2 * Self.second)
-      // A cursor at a snapshot is one more reader, and as young as it is.
+      // A cursor at a snapshot is one more reader; its own age counts, and not that of the snapshot.
       let late = try observed.engine.cursor(snapshot: first)
       let readers = observed.engine.statistics.readers
       #expect(readers.snapshotCount == 1 && readers.cursorCount == 2)

@@ -5,7 +5,8 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// Thousands of families cost what they hold, and nothing that grows with the square of their number.
+/// Tests that thousands of families have costs in proportion to their content, and none that grow with the square of
+/// their number.
 struct ManyFamiliesTests {
   private static func open(
     _ fileSystem: any FileSystem, seed: UInt64 = 1, options: EngineOptions = DamageFixture.options()
@@ -87,7 +88,7 @@ struct ManyFamiliesTests {
     try engine.close()
     #expect(try Self.count(".sst", in: disk) == 0)
 
-    // An unlogged batch is in no log: its families get tables, the others none.
+    // An unlogged batch is in no log: its families get tables, and the others do not.
     let (second, _) = try Self.open(disk, seed: 2, options: options)
     for (index, family) in second.families.dropFirst().enumerated() {
       #expect(try second.get(Self.key(index), in: family) == value)
@@ -145,7 +146,7 @@ struct ManyFamiliesTests {
     }
     try engine.put(Self.key(0), [1], in: two, durability: .power)
     freeze(two)
-    // The batch's half in `one` is flushed, its half in `two` is in the log alone.
+    // The batch's entry in `one` is flushed, and its entry in `two` is only in the log.
     var batch = WriteBatch()
     try batch.put(Self.key(1), [1], in: one)
     try batch.put(Self.key(1), [1], in: two)

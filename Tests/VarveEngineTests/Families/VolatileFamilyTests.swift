@@ -5,7 +5,8 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// A volatile family is like any other while the engine is open, costs the log nothing, and is empty afterwards.
+/// Tests of a volatile family: it is like any other while the engine is open, causes no log writes, and is empty
+/// afterwards.
 struct VolatileFamilyTests {
   private static let path = "/db"
 
@@ -75,7 +76,7 @@ struct VolatileFamilyTests {
     #expect(try Self.rows(engine, family) == [[2]: [20, 21]])
     #expect(try Self.rows(engine, family, snapshot) == [[1]: [12], [2]: [20]])
     #expect(try engine.get([1], snapshot: snapshot) == [11])
-    // And from tables.
+    // The same read is served from tables.
     try engine.flush()
     #expect(family.state.version.tableCount == 1)
     #expect(try Self.rows(engine, family) == [[2]: [20, 21]])
@@ -165,7 +166,7 @@ struct VolatileFamilyTests {
     #expect(!ticket.isLogged)
     #expect(engine.core.pipeline.log.appendedPosition == location)
     #expect(try Self.rows(engine, family) == [[1]: [2], [2]: [3]])
-    // The failure was there to be met.
+    // The injected failure must have been active.
     let error = #expect(throws: EngineError.self) { try engine.put([2], [2], durability: .power) }
     #expect(error?.code == .outcomeUnknown)
     #expect(try engine.submit(batch, durability: Durability.none).isLogged == false)
@@ -207,7 +208,7 @@ struct VolatileFamilyTests {
     executor.runAll()
     #expect(engine.core.tree.state.oldestLog > first)
     #expect(engine.core.pipeline.bytesLoggedAgain == 0)
-    // Nor for one that waits to be flushed.
+    // A frozen memtable that waits to be flushed needs no segment either.
     engine.core.pipeline.lead { engine.core.pipeline.memory.freeze(family.state, $0) }
     #expect(family.state.frozen.count == 1 && family.state.oldestSegment == nil)
     #expect(family.state.version.tableCount == 0)
@@ -241,7 +242,7 @@ struct VolatileFamilyTests {
     #expect(state.snapshotEdit().addedTables.isEmpty, "what a roll would write")
     #expect(state.families[family.id]?.flushedSequence == .zero)
     #expect(try ManifestTail(directory: Self.path, fileSystem: disk).state.tableCount == 0)
-    // Rolled or not.
+    // The MANIFEST contains no tables of the family, whether or not it was rolled.
     let other = try engine.createFamily("other")
     try engine.put([1], [1], in: other)
     try engine.flush()
@@ -320,7 +321,7 @@ struct VolatileFamilyTests {
 
   // MARK: - Others who open it
 
-  /// A database with rows in tables, memtables and the log, whose engine was not closed.
+  /// Creates a database with rows in tables, memtables and the log, and returns the engine, which is not closed.
   private static func makeMixed(_ disk: any FileSystem) throws -> Engine {
     let (engine, _) = try open(disk)
     let family = try makeVolatile(engine)
@@ -364,7 +365,7 @@ struct VolatileFamilyTests {
     }
     #expect(family.state.version.tableCount > 0)
     #expect(try Self.rows(follower.engine, try follower.engine.family(named: "volatile")).isEmpty)
-    // A commit that no one else can see moves no one.
+    // A commit that other processes cannot see does not advance the follower.
     try fixture.writer.put([1], [1], in: family)
     #expect(try follower.catchUp() < fixture.writer.visibleSequence)
     try follower.close()
@@ -402,7 +403,7 @@ struct VolatileFamilyTests {
     ] {
       #expect(try FamilyOptions(decoding: options.encoded, family: "f") == options)
     }
-    // As versions without the option wrote them.
+    // The encoding is that of versions without the option.
     #expect(FamilyOptions(compression: .lz4).encoded.count == 1)
     #expect(FamilyOptions(isVolatile: true).encoded == [255, 0, 1])
     let disk = MemoryFileSystem()

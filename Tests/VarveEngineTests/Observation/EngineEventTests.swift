@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// What an engine tells its listeners.
+/// Tests of the events that an engine sends to its listeners.
 struct EngineEventTests {
   @Test func `each flush and compaction has a begin and an end, with its tables`() throws {
     let observed = try ObservedEngine()
@@ -58,7 +58,7 @@ struct EngineEventTests {
     #expect(flushCount == Int(work.flushCount) && compactionCount == Int(work.compactionCount))
     #expect(flushed == work.bytesFlushed)
     #expect(read == work.bytesCompactionRead && written == work.bytesCompactionWritten)
-    // One table is left, and the files of all others are gone.
+    // One table is left, and the files of all others are deleted.
     #expect(created.subtracting(deleted).count == 1)
   }
 
@@ -82,7 +82,7 @@ struct EngineEventTests {
       let isThere = names.contains(name)
       #expect(isThere, "\(name)")
     }
-    // So many that listeners miss none of them: the queue holds them all.
+    // If no events were dropped, the listener received every creation.
     let created = names.filter { $0 == "familyCreated" }.count
     #expect(observed.droppedCount > 0 || created == count)
     #expect(events.allSatisfy { !$0.description.isEmpty })
@@ -157,7 +157,7 @@ struct EngineEventTests {
     let all = EventLog()
     engine.addListener { all.engineDidReport($0) }
     _ = try engine.createFamily("meanwhile")
-    // A flush ends after its events were queued: what is reported later has come by then.
+    // A flush ends after its events were queued: everything that is reported later has been queued by then.
     while log.events.isEmpty { try engine.put([1], [1]) }
     subscription.cancel()
     _ = try engine.createFamily("after")

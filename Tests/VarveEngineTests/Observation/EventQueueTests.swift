@@ -4,9 +4,9 @@ import Testing
 
 @testable import VarveEngine
 
-/// What listeners receive, by whom, and what becomes of what is too much for them.
+/// Tests of what listeners receive, on which thread, and what happens to events that are too many.
 struct EventQueueTests {
-  /// Keeps what it receives, and stops at a gate as long as that is shut.
+  /// A listener that keeps the events that it receives, and waits at a gate while that is shut.
   private final class Recorder: EventListener {
     private let numbers = Mutex<[UInt64]>([])
     private let dropped = Mutex<UInt64>(0)
@@ -54,10 +54,10 @@ struct EventQueueTests {
     let total = UInt64(EventQueue.capacity * 4)
     for number in 0..<total { queue.emit(.tableDeleted(number: number)) }
     let dropped = queue.droppedCount
-    // What one delivery took out, and what waits after it.
+    // The events that were not dropped are those that one delivery removed, and those that wait after it.
     #expect(dropped >= total - UInt64(2 * EventQueue.capacity))
     recorder.gate.open()
-    // Whatever comes next finds room some time, and brings the count.
+    // A later event is accepted at some time, and delivers the count.
     while recorder.droppedCount == 0 { queue.emit(.tableDeleted(number: .max)) }
     queue.finish()
     #expect(recorder.droppedCount <= queue.droppedCount)

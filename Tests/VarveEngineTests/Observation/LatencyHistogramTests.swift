@@ -31,7 +31,7 @@ struct LatencyHistogramTests {
   func `a percentile is not below the true one, and less than a sixteenth above`(seed: UInt64) {
     var random = SeededRandom(seed: seed)
     var histogram = LatencyHistogram()
-    // Spread over all magnitudes.
+    // The times are spread over all magnitudes.
     let times = (0..<5_000).map { _ in UInt64(random.below(1 << (4 + random.below(36)))) }.sorted()
     for time in times { histogram.record(time) }
     for percent in [0, 1, 50, 90, 99, 99.9, 100] {

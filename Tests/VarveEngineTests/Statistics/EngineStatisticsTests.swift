@@ -4,7 +4,7 @@ import Testing
 @testable import EngineFixtures
 @testable import VarveEngine
 
-/// The statistics of an engine against what was done with it.
+/// Tests of the statistics of an engine against the work that was done with it.
 struct EngineStatisticsTests {
   @Test func `levels, entries and tombstones are those of the tables`() throws {
     let observed = try ObservedEngine()
@@ -153,7 +153,7 @@ struct EngineStatisticsTests {
   @Test func `waits for a flush and for a segment of the log are counted by cause`() throws {
     let observed = try ObservedEngine()
     let clock = observed.executor.clock
-    // Nothing runs in the background unless someone waits: so both causes are met.
+    // Background jobs run only when a caller waits, so both causes occur.
     observed.faults.interruptNext(.createFile, pathSuffix: ".sst") { clock.advance(1_000_000) }
     #expect(!observed.engine.mayDelayWrites)
     try observed.put(0..<30_000)

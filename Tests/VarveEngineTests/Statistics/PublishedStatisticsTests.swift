@@ -4,9 +4,9 @@ import Testing
 
 @testable import VarveEngine
 
-/// `STATS`: what an engine publishes of itself, and how it is read.
+/// Tests of `STATS`: the statistics that an engine publishes, and how they are read.
 struct PublishedStatisticsTests {
-  /// An engine on the real disk, stepped.
+  /// Opens an engine on the real disk, with stepped background work.
   private static func open(_ path: String, publishes: Bool = true) throws -> (Engine, SteppedExecutor) {
     let executor = SteppedExecutor(seed: 1)
     var environment = EngineEnvironment.system
@@ -77,7 +77,7 @@ struct PublishedStatisticsTests {
     let (engine, _) = try Self.open(path, publishes: false)
     #expect(try !Self.hasFile(path))
     try engine.close()
-    // Read again: asking for the lock has not taken it.
+    // The database can be opened again: the check of the lock has not taken the lock.
     try Self.open(path).0.close()
   }
 
@@ -146,7 +146,7 @@ struct PublishedStatisticsTests {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let (engine, executor) = try Self.open(path)
-    // A directory of that name: the file can be neither removed nor made.
+    // With a directory of that name, the file can be neither removed nor created.
     try PosixFileSystem().createDirectory(path + "/STATS")
     executor.runAll()
     try engine.put([1], [1])

@@ -2,7 +2,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// The kinds of steps of the extension model suite. Each is counted where it happens.
+/// The kinds of steps of the extension model suite. Each is counted when it is made.
 enum ExtensionStep: Int, CaseIterable, Sendable {
   // Rows, in a write.
   case set, setOther, remove, removeRange, removeCollection, readRow, readWritten
@@ -103,9 +103,9 @@ struct ExtensionState: Equatable, Sendable {
   }
 }
 
-/// The use that a write transaction has made of independent parts.
+/// The use of independent parts by a write transaction.
 struct IndependentUse {
-  /// The writes, which are replayed on the parts as others have changed them meanwhile.
+  /// The writes, which are replayed on the parts as other commits have changed them meanwhile.
   enum Write {
     case put(ModelParts.Form, Int, Int64)
     case delete(ModelParts.Form, Int)

@@ -5,7 +5,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// The other lane: commits of independent parts, between transactions and inside them.
+/// The commits aside: commits of independent parts, between transactions and inside them.
 extension ExtensionRun {
   /// An operation of an aside commit, drawn beforehand because its closure runs on another thread.
   private enum Operation: Sendable {
@@ -49,7 +49,7 @@ extension ExtensionRun {
       return nil
     }
 
-    /// The key that it changes.
+    /// The key that the operation changes, or `nil` if it only reads.
     var change: (ModelParts.Form, Int)? {
       switch self {
       case .put(let key, _), .delete(let key): (.asideValues, key)
@@ -62,7 +62,7 @@ extension ExtensionRun {
   /// Makes an aside commit, or one that throws. One made inside a transaction may cause that to be refused.
   func aside(_ step: ExtensionStep) throws {
     let operations = (0..<(1 + random.below(6))).map { _ in Operation.draw(&random) }
-    // A savepoint undoes the operations from here on, to the end.
+    // Operations from this index to the end are undone by a savepoint.
     let undoneFrom = random.oneIn(4) ? random.below(operations.count) : nil
     let isUndone = step == .asideUndone
     note(step, operations.count, undoneFrom ?? -1)
@@ -113,8 +113,10 @@ extension ExtensionRun {
     }
   }
 
-  /// Runs threads of both lanes at once: at the end all additions are there, each number is counted once, and no reader
-  /// has meanwhile seen an earlier snapshot.
+  /// Runs threads that write in transactions and aside concurrently.
+  ///
+  /// At the end, all additions are there and each number is counted once, and no reader has meanwhile seen an earlier
+  /// snapshot.
   func writeSideBySide() throws {
     let (threads, rounds) = (3, 4)
     let seed = random.next()
@@ -128,7 +130,7 @@ extension ExtensionRun {
         let now = try core.read { tx in (tx.version, try tx[Self.parts][.asideSums].counter(ModelParts.key(sum))) }
         if now.0 < last.0 || now.1 < last.1 { throw ContractBroken("a reader saw \(now) after \(last)") }
         last = now
-        // The writers need the processors.
+        // The writers need the processor.
         sched_yield()
       } while !isDone.load(ordering: .sequentiallyConsistent)
     }

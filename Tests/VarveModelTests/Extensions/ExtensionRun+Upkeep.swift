@@ -22,7 +22,7 @@ extension ExtensionRun {
     }
   }
 
-  /// Starts to build another definition beside the one in force.
+  /// Starts to build another definition next to the one in force.
   func replaceBeside() throws {
     guard registered.contains(.deriving) else { return }
     try settle()
@@ -106,7 +106,7 @@ extension ExtensionRun {
     try checkOutside()
   }
 
-  /// The process dies, or the program continues with a copy.
+  /// Simulates the death of the process, or continues the program with a copy.
   func abandon() throws {
     note(.abandon)
     let left: Database
@@ -120,7 +120,7 @@ extension ExtensionRun {
     } else {
       left = try leave()
       try site.abandon()
-      // A real process would leave nothing running; here the threads have to be ended.
+      // A process that really dies has no threads left; here the test has to end them.
       try left.close()
     }
     try openAgain()
@@ -130,7 +130,7 @@ extension ExtensionRun {
 
   // MARK: - Readers
 
-  /// Records the committed state as the one that followers see from now on.
+  /// Records the committed state, which followers may see from now on.
   func noteCommitted() throws {
     guard follower != nil else { return }
     let version = try database.core.read { $0.version }
@@ -138,7 +138,7 @@ extension ExtensionRun {
     history.append((version, committed))
   }
 
-  /// Another program opens the storage beside this one.
+  /// Opens the storage in another program, which follows this one.
   func follow() throws {
     try settle()
     try endReaders()
@@ -166,7 +166,7 @@ extension ExtensionRun {
       guard let seen = history.last(where: { $0.version <= tx.version }) else {
         throw ContractBroken("a follower sees \(tx.version), which is before all of \(history.map(\.version))")
       }
-      // The derivation is not registered there: its definition changes.
+      // The derivation is not registered there, because its definition changes.
       try checkRows(tx, seen.state)
       try checkParts(tx, seen.state, isInside: false)
       if registered.contains(.mirror) { try checkMirror(tx, isInside: false) }
@@ -182,7 +182,7 @@ extension ExtensionRun {
     pins.append((connection, committed))
   }
 
-  /// Checks that a pinned reader sees the state and the definition from when it was pinned.
+  /// Checks that a pinned reader sees the state and the definition of the moment when it was pinned.
   func readPinned() throws {
     guard !pins.isEmpty else { return try pin() }
     note(.readPinned)
@@ -201,7 +201,7 @@ extension ExtensionRun {
     }
   }
 
-  /// Checks everything that a transaction shows.
+  /// Checks all content that a transaction shows.
   func check(_ tx: ReadTransaction, _ state: ExtensionState, isInside: Bool, isNewest: Bool = true) throws {
     try checkRows(tx, state)
     try checkParts(tx, state, isInside: isInside)
@@ -278,7 +278,7 @@ extension ExtensionRun {
     }
     if let more = try cursor.next() { throw ContractBroken("the derivation has a row \(more.key)") }
     try expect(try tx[Self.deriving].sums.counter([0]), sum, "the sum of the rows")
-    // It is rebuilt after the transaction that replaces its dependency.
+    // The dependent is rebuilt after the transaction that replaces its dependency.
     if isInside, hasReplaced, !keepsUp { return }
     do {
       var copies = try tx[Self.dependent].copies.cursor()
@@ -292,8 +292,8 @@ extension ExtensionRun {
     } catch let error as DatabaseError
       where error.code == .notReady && !keepsUp && (pendingVersion != nil || !isNewest)
     {
-      // The other definition is in force, and the dependent is being rebuilt, or was: readers of earlier snapshots
-      // don't have it any more.
+      // The other definition is in force, and the dependent is or was being rebuilt: it is gone for readers of
+      // earlier snapshots.
     }
   }
 }

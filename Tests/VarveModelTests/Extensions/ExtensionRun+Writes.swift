@@ -33,10 +33,11 @@ extension ExtensionRun {
     try noteCommitted()
   }
 
-  /// Whether the commit may conflict: by the keys, or because the storage refuses commits at random.
+  /// Whether the commit may conflict: because of the keys, or because the storage refuses commits at random.
   private var mayConflict: Bool { use.conflicts || site.faults.conflictOneIn > 0 }
 
-  /// Accepts the transaction's state; of the independent parts, its writes applied to their current contents.
+  /// Accepts the transaction's state. For the independent parts, it applies the transaction's writes to their current
+  /// content.
   private func acceptCommit() {
     var after = state
     for form in [ModelParts.Form.asideValues, .asideSums] {
@@ -52,7 +53,7 @@ extension ExtensionRun {
       let step = ExtensionStep.inWrites(&random)
       switch step {
       case .savepointKept, .savepointUndone:
-        // At most three deep: further savepoints become reads.
+        // Savepoints are at most three deep: further ones become reads.
         if depth < 3 { try savepoint(step, tx, depth) } else { try read(.readRow, tx) }
       case .asideInside: try aside(step)
       case .replaceInside: try replaceInside(tx)
@@ -113,7 +114,7 @@ extension ExtensionRun {
         receive(key..<(key + 1))
       }
     default:
-      // An extension that catches up could not learn from this which rows there were.
+      // An extension that catches up could not learn from this change which rows there were.
       guard registered == .all else { return }
       if random.oneIn(3) {
         _ = try tx.removeAll()
@@ -127,7 +128,7 @@ extension ExtensionRun {
     }
   }
 
-  /// Updates the rows that the registered extensions write. (A removal of nothing may not commit at all.)
+  /// Updates the rows that the registered extensions write. (The removal of no row may not commit at all.)
   private func receive(_ keys: Range<Int>) {
     hasWritten = true
     guard registered.contains(.deriving) else { return }
@@ -158,7 +159,7 @@ extension ExtensionRun {
     let forms = ModelParts.Form.allCases
     var form = forms[random.below(forms.count)]
     let key = random.below(ModelParts.keyCount)
-    // Counters accept additions, and other forms don't.
+    // Counters accept additions, and other forms do not.
     if step == .addPart, !form.isCounter { form = random.oneIn(2) ? .sums : .asideSums }
     if step == .putPart, form.isCounter { form = random.oneIn(2) ? .values : .writeOnce }
     note(step, form.rawValue, key)
@@ -244,7 +245,7 @@ extension ExtensionRun {
     }
   }
 
-  /// The number in an entry.
+  /// Returns the number in an entry.
   static func number(_ bytes: [UInt8], _ form: ModelParts.Form) throws -> Int64 {
     guard form.isCounter else {
       guard let number: Int64 = BigEndian.number(bytes) else { throw ContractBroken("\(form) has \(bytes)") }

@@ -6,21 +6,21 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// One run of the extension model suite: a database over a storage, the model beside it, and steps drawn from a seed.
+/// A run of the extension model suite: a database over a storage, its model, and steps drawn from a seed.
 ///
 /// Five extensions depend on the rows: one that writes rows, one that receives those and writes rows itself, one that
-/// depends on the first, one with shared state, one that depends on that; a sixth has parts of every form, which the
-/// transactions and the other lane write directly. Transactions and savepoints end in every way, definitions are
-/// replaced in a transaction and beside it, extensions are registered and unregistered, programs die, and followers and
-/// pinned readers compare what they see with the model at their version.
+/// depends on the first, one with shared state, and one that depends on that. A sixth has parts of every form, which
+/// transactions and commits aside write directly. Transactions and savepoints end in every way, definitions are
+/// replaced in a transaction and next to the one in force, extensions are registered and unregistered, processes die,
+/// and followers and pinned readers compare what they see with the model at their version.
 ///
-/// The seed reproduces a run except for what other threads do: the builds of definitions that are replaced beside, and
-/// the steps `sideBySide`.
+/// The seed reproduces a run except for the work of other threads: the builds of definitions that are replaced next
+/// to the one in force, and the steps `sideBySide`.
 final class ExtensionRun {
-  /// Thrown by a closure to be undone.
+  /// An error that a closure throws in order to be undone.
   struct Stop: Error {}
 
-  /// Which extensions are registered.
+  /// The extensions that are registered.
   struct Registered: OptionSet {
     let rawValue: Int
     static let mirror = Registered(rawValue: 1)
@@ -48,7 +48,7 @@ final class ExtensionRun {
   /// Whether the current transaction has appended to the append-only part, which it then can't read.
   var hasAppended = false
   var registered = Registered.all
-  /// The version of a definition that is being built beside the one in force.
+  /// The version of a definition that is being built next to the one in force.
   var pendingVersion: Int?
   var lastVersion = 1
   /// Whether the current transaction has replaced the definition.
@@ -92,7 +92,7 @@ final class ExtensionRun {
     }
   }
 
-  /// The last steps, for failure messages.
+  /// The last steps, for messages of failures.
   var trace: String { steps.suffix(30).map { "\($0.step) \($0.first) \($0.second)" }.joined(separator: ", ") }
 
   func note(_ step: ExtensionStep, _ first: Int = 0, _ second: Int = 0) {
@@ -189,7 +189,7 @@ final class ExtensionRun {
     try database.close()
   }
 
-  /// The database, for the caller to close.
+  /// Returns the database, which the caller closes.
   func leave() throws -> Database {
     try endReaders()
     let database = try database

@@ -2,8 +2,10 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Stores the rows of "rows", and writes a row of "derived" for each, even while it is built. Its entries contain its
-/// version, so that successive definitions can be distinguished; the rows that it writes don't.
+/// An extension that stores the rows of "rows", and writes a row of "derived" for each, even while it is built.
+///
+/// Its entries contain its version, so that successive definitions can be distinguished; the rows that it writes do
+/// not.
 struct ModelDeriving: DatabaseExtension {
   static let kind = "model.derivation"
   var version: Int
@@ -46,7 +48,7 @@ final class ModelDerivingTransaction: ExtensionTransaction {
   private func keep(_ key: Int, _ number: Int?) throws {
     guard let transaction = context.writeTransaction else { return }
     let bytes = ModelParts.key(key)
-    // The row's former number: the sum equals that of all rows at every moment.
+    // This is the row's former number: the sum must equal that of all rows at every moment.
     let old = try seen.get(bytes).map { try Self.number($0).number } ?? 0
     try sums.add(Int64((number ?? 0) - old), to: [0])
     if let number {
@@ -58,7 +60,7 @@ final class ModelDerivingTransaction: ExtensionTransaction {
     }
   }
 
-  /// The version and number in a value.
+  /// Returns the version and the number in a value.
   static func number(_ bytes: [UInt8]) throws -> (version: Int, number: Int) {
     guard let version = BigEndian.number(bytes, as: Int64.self),
       let number = BigEndian.number(bytes, at: 8, as: Int64.self)
@@ -67,7 +69,8 @@ final class ModelDerivingTransaction: ExtensionTransaction {
   }
 }
 
-/// Receives the rows that the derivation writes, and writes rows itself: a hook within a hook within a write.
+/// An extension that receives the rows that the derivation writes, and writes rows itself: a hook within a hook
+/// within a write.
 struct ModelChain: DatabaseExtension {
   static let kind = "model.chain"
 
@@ -82,7 +85,7 @@ struct ModelChain: DatabaseExtension {
     ModelChainTransaction(context)
   }
 
-  /// The number in "chained" for a row of "derived".
+  /// Returns the number in "chained" for a row of "derived".
   static func chained(_ number: Int) -> Int? { number % 3 == 0 ? number + 1 : nil }
 }
 
@@ -109,10 +112,11 @@ final class ModelChainTransaction: ExtensionTransaction {
   }
 }
 
-/// Depends on the derivation: copies the derivation's entry of each row, read in the same transaction.
+/// An extension that depends on the derivation: it copies the derivation's entry of each row, read in the same
+/// transaction.
 ///
-/// When another definition replaces the derivation, one that `keepsUp` copies its parts at once, and others are
-/// rebuilt.
+/// When another definition replaces the derivation, an extension with `keepsUp` copies its parts at once, and others
+/// are rebuilt.
 struct ModelDependent: DatabaseExtension {
   static let kind = "model.dependent"
   var keepsUp: Bool
@@ -161,16 +165,16 @@ final class ModelDependentTransaction: ExtensionTransaction {
   }
 }
 
-/// Parts of every form, which the program writes directly.
+/// An extension with parts of every form, which the program writes directly.
 struct ModelParts: DatabaseExtension {
   static let kind = "model.parts"
   static let name = "parts"
 
-  /// Each part, in order.
+  /// The parts, in order.
   enum Form: Int, CaseIterable, Sendable {
     case values, sums, maxima, writeOnce, appendOnly, scratch, asideValues, asideSums
 
-    /// Whether commits of the other lane may use it.
+    /// Whether commits aside may use the part.
     var isIndependent: Bool { self == .asideValues || self == .asideSums }
     var isCounter: Bool { self == .sums || self == .maxima || self == .asideSums }
 
@@ -193,7 +197,7 @@ struct ModelParts: DatabaseExtension {
   /// The maximum number of keys in each part.
   static let keyCount = 24
 
-  /// The key with a number.
+  /// Returns the key with a number.
   static func key(_ index: Int) -> [UInt8] { [UInt8(truncatingIfNeeded: index)] }
 
   var configuration: ExtensionConfiguration {
@@ -217,7 +221,7 @@ final class ModelPartsTransaction: ExtensionTransaction {
     parts = try ModelParts.Form.allCases.map { try context.part("\($0)") }
   }
 
-  /// Never called: it receives no changes.
+  /// Never called, because the extension receives no changes.
   func didChange(_ change: borrowing RowChange) throws {}
 
   subscript(form: ModelParts.Form) -> Part { parts[form.rawValue] }

@@ -8,8 +8,10 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// A power loss at any commit while the indexes of a format are built, by tables or by chunks, or one of them is
-/// rebuilt, during writes. After reopening the builds continue, and each index agrees with the rows.
+/// Tests of a power loss at any commit while the indexes of a format are built, by tables or by chunks, or one of
+/// them is rebuilt, during writes.
+///
+/// After reopening, the builds continue, and each index agrees with the rows.
 ///
 ///     VARVE_TEST_SCALE=10 ./tools/test --filter IndexBuildCrashTests
 struct IndexBuildCrashTests {
@@ -153,7 +155,7 @@ struct IndexBuildCrashTests {
         }
         let count = try Self.check(database)
         try database.close()
-        // Once more: nothing is left to do.
+        // After a second opening, no work is left.
         let again = try Self.open(image, seed &+ 1_000, way)
         try Self.register(again)
         guard try Self.check(again) == count else { throw ContractBroken("rows are gone") }

@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Random changes of rows with indexes of each kind, compared with a dictionary.
+/// Tests of random changes of rows with indexes of each kind, compared with a dictionary.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter IndexModelTests   # fifty times as many runs
 ///     VARVE_TEST_SEED=17 ./tools/test --filter IndexModelTests    # the run of one seed alone
@@ -32,7 +32,7 @@ struct IndexModelTests {
   }
 }
 
-/// Random queries, compared with an array.
+/// Tests of random queries, compared with an array.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter QueryModelTests
 ///     VARVE_TEST_SEED=17 ./tools/test --filter QueryModelTests
@@ -56,7 +56,7 @@ struct QueryModelTests {
       intersected += run.intersected
       paged += run.paged
     }
-    // Each occurred often enough.
+    // Each kind of query must have occurred often enough.
     let all = served + refused
     if ModelPlan.isWhole, ModelPlan.chosenSeed == nil {
       #expect(served > all / 3 && ordered > all / 50 && refused > all / 20)

@@ -12,14 +12,15 @@ enum IndexStep: Int, CaseIterable, Sendable {
     rebuild
 }
 
-/// Random changes of volumes, in a database with indexes and in a dictionary: every index lookup finds the same.
+/// A run of random changes of volumes, in a database with indexes and in a dictionary: every index lookup must return
+/// the same.
 final class IndexRun {
   private let site: StorageSite
   private var random: SeededRandom
   private var database: Database
-  /// Whether it was opened with the other format.
+  /// Whether the database was opened with the other format.
   private var isOther = false
-  /// Whether its indexes have all rows.
+  /// Whether the indexes contain all rows.
   private var isWarm = true
   private var volumes: [Int: Volume] = [:]
   private(set) var counts = StepCounts<IndexStep>()
@@ -89,7 +90,7 @@ final class IndexRun {
       price: Decimal(random.below(5)) / 2, weight: random.oneIn(8) ? .nan : Double(random.below(3)))
   }
 
-  /// Whether a unique index of the open format refuses the volume.
+  /// Returns whether a unique index of the open format refuses the volume.
   private func collides(_ volume: Volume) -> Bool {
     volumes.values.contains { present in
       guard present.id != volume.id else { return false }
@@ -187,7 +188,7 @@ final class IndexRun {
     counts[.reopen] += 1
     let hadOther = isOther
     try database.close()
-    // Rows that collide would make the other format's unique index unusable: another suite covers that.
+    // Rows that collide would make the other format's unique index unusable, which another suite covers.
     let codes = volumes.values.flatMap { $0.codes ?? [] }
     isOther = random.oneIn(2) && (!hadOther || Set(codes).count == codes.count) ? !hadOther : hadOther
     if hadOther, !isOther, Set(codes).count != codes.count { isOther = true }
@@ -197,7 +198,7 @@ final class IndexRun {
     } else {
       database = try Database.open(site.open(), path: "indexes") { VolumeFormat.self }
     }
-    // Make changes during the build.
+    // The changes are made during the build.
     isWarm = false
     for _ in 0..<random.below(4) { try write(.batch) { [self] tx in try several(in: tx) } }
     if isOther { try warm(other) } else { try warm(first) }
@@ -270,7 +271,7 @@ final class IndexRun {
       let ids = (isDescending ? inside.reversed() : inside).map(\.id).filter { seen.insert($0).inserted }
       return ids.prefix(limit ?? .max).compactMap { volumes[$0] }
     }
-    // A NaN does not equal itself.
+    // The comparison replaces NaN, which does not equal itself.
     func same(_ found: [Volume], _ wanted: [Volume], _ what: String) {
       let (found, wanted) = (found.map(\.equatable), wanted.map(\.equatable))
       if found == wanted { return }

@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The number of entries that plans read: the chosen one, and all alternatives.
+/// Tests of the number of entries that plans read: the chosen plan, and all alternatives.
 ///
 ///     VARVE_TEST_SCALE=25 ./tools/test --filter QueryPlanModelTests
 struct QueryPlanModelTests {
@@ -35,7 +35,7 @@ struct QueryPlanModelTests {
           let tx = ReadTransaction(database: database.core, snapshot: counting)
           defer { tx.end() }
           guard let run = try Varve.QueryRun(query, tx, choose: choose) else { return nil }
-          // The entries read to choose a plan are bounded elsewhere.
+          // The entries that are read to choose a plan are limited by another test.
           counting.reset()
           var scan = try run.begin(readsRows: false)
           var ids: [Int] = []
@@ -50,7 +50,7 @@ struct QueryPlanModelTests {
         guard let condition = query.condition else { return }
         let branches = try ConditionBranches(condition).branches
         var best = Int.max
-        // Three plans for each branch, of at most three branches.
+        // There are three plans for each branch, of at most three branches.
         for choice in 0..<[1, 3, 9, 27][min(branches.count, 3)] {
           let other = try entries { planner in try Self.plan(planner, branches, choice) }
           guard let other else { continue }
@@ -66,12 +66,12 @@ struct QueryPlanModelTests {
         )
       }
     }
-    // Most queries had several plans to compare, and most chose the best.
+    // Most queries must have several plans to compare, and must choose the best one.
     if ModelPlan.isWhole { #expect(several > TestScale.count(200) / 3 && chosenBest > several / 2) }
   }
 
-  /// A plan with one access for each branch, chosen by the digits of a number; the planner's own where a branch has
-  /// none.
+  /// Returns a plan with one access for each branch, chosen by the digits of a number, or by the planner if a branch
+  /// has no choice.
   private static func plan(
     _ planner: QueryPlanner<VolumeFormat>, _ branches: [QueryPlanner<VolumeFormat>.Branch], _ choice: Int
   ) throws -> QueryPlan<VolumeFormat> {

@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Random queries of random volumes, by a store and by an array.
+/// A run of random queries of random volumes, by a store and by an array.
 struct QueryRun {
   private let database: Database
   private let volumes: Store<VolumeFormat>
@@ -19,7 +19,7 @@ struct QueryRun {
   private(set) var merged = 0
   private(set) var intersected = 0
   private(set) var paged = 0
-  /// With many rows, indexes are combined.
+  /// The greatest identifier. With many rows, plans combine indexes.
   private let idMaximum: Int
 
   /// A condition, and its meaning as a predicate on volumes.
@@ -43,7 +43,7 @@ struct QueryRun {
     for step in 0..<count {
       if step % 20 == 0 { try change() }
       if step % 7 == 0 {
-        // Inside a transaction that has written.
+        // The query runs inside a transaction that has written.
         try database.core.write(WriteTerms()) { tx in
           try change(in: tx)
           try ask(tx)
@@ -92,7 +92,7 @@ struct QueryRun {
     return term()
   }
 
-  /// Branches that each fix the same field to one value, and a term that keeps them disjoint.
+  /// Returns branches that each fix the same field to one value, and a term that keeps them disjoint.
   private mutating func points() -> Asked {
     let titles = [Self.titles[random.below(Self.titles.count)], Self.titles[random.below(Self.titles.count)]]
     let cities = ["Bath", random.oneIn(2) ? "London" : nil]
@@ -157,7 +157,7 @@ struct QueryRun {
     var keys: [(Volume) -> [UInt8]] = []
     var isDescending = false
     let count = random.below(4)
-    // Fields that conditions fix are often among them.
+    // The fields often include those that conditions fix.
     let first = random.oneIn(4) ? [0, 4][random.below(2)] : nil
     for number in 0..<(first == nil ? count : max(count, 1)) {
       isDescending = random.oneIn(2)
@@ -244,7 +244,7 @@ struct QueryRun {
       if let fault = try pageFault(query, order, tx) { try fail(fault) }
       paged += 1
     }
-    // Without an order a limit may return any.
+    // Without an order, a limit may select any rows.
     if limit == nil || key != nil, random.oneIn(2), let fault = try valuesFault(query, found, isOrdered: key != nil, tx)
     {
       try fail(fault)

@@ -2,18 +2,19 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Compares the commits found of two lanes with those that must be there.
+/// The comparison of the commits that were found on two lanes (transactions, and commits aside) with those that must
+/// be there.
 struct LaneCheck {
   typealias Entry = LaneScript.Entry
 
   let guarantee: LaneScript.Guarantee
   let acknowledgedBefore: [Entry: [Int]]
-  /// The order of all commits by their stamps, if known.
+  /// The order of all commits by their stamps, or `nil` if it is not known.
   var order: [Entry: UInt64]?
   /// Whether only commits that had to survive a loss of power must be there.
   let losesPower: Bool
 
-  /// The commits found, with their stamps.
+  /// Returns the commits that were found, with their stamps.
   static func entries(_ tx: ReadTransaction) throws -> [Entry: UInt64] {
     var entries: [Entry: UInt64] = [:]
     var cursor = try tx[ExtensionRun.parts][.asideValues].cursor()
@@ -35,7 +36,7 @@ struct LaneCheck {
     let counts = LaneScript.Lane.allCases.map { lane in found.keys.count { $0.lane == lane } }
     guard sums == counts else { throw ContractBroken("\(counts) commits are there, and the counters say \(sums)") }
     for (lane, count) in zip(LaneScript.Lane.allCases, counts) {
-      // The commits of each lane are the first ones.
+      // The commits of each lane must be its first ones.
       for number in stride(from: 1, through: count, by: 1) where found[Entry(lane: lane, number: number)] == nil {
         throw ContractBroken("\(count) commits of \(lane) are there, without number \(number)")
       }
@@ -51,7 +52,7 @@ struct LaneCheck {
       }
     }
     if let order {
-      // They are a prefix of the order of all commits, over both lanes.
+      // The commits must be a prefix of the order of all commits, over both lanes.
       let last = found.keys.compactMap { order[$0] }.max() ?? 0
       let expected = order.filter { $0.value <= last }
       guard found == expected else {

@@ -6,13 +6,13 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// A power loss, or the death of the process, at any disk operation while both lanes commit and definitions are
-/// replaced.
+/// Tests of a power loss, or the death of the process, at any disk operation while both lanes commit and definitions
+/// are replaced.
 ///
-/// The script runs once; at a sample of its operations images of the disk are taken. On each image the commits found
-/// are a prefix of the order of all, over both lanes, including all that must be durable; whichever definition the
-/// program registers, the contents of extensions follow from the rows, and shared state from the parts; both lanes
-/// continue.
+/// The script runs once; at a sample of its operations, images of the disk are taken. On each image, the commits that
+/// are found are a prefix of the order of all commits, over both lanes, and include all that must be durable.
+/// Whichever definition the program registers, the content of extensions follows from the rows, and shared state from
+/// the parts; both lanes can continue.
 ///
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter LaneCrashTests
 ///     VARVE_TEST_SEED=17 ./tools/test --filter LaneCrashTests
@@ -91,7 +91,8 @@ struct LaneCrashTests {
         "\(found.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" })")
       guard TestScale.isWhole else { return }
       #expect(counts.count > 20)
-      // Each state of a replacement, each restart, and images without commits that did not have to be durable.
+      // The sample must contain each state of a replacement, each restart, and images without commits that did not
+      // have to be durable.
       for what in ["shadow", "no shadow", "lost", "inForce", "shadow registered", "both"] {
         #expect(found[what, default: 0] >= 5, "\(what)")
       }
@@ -126,7 +127,7 @@ struct LaneCrashTests {
     let counts = try check.count(database)
     if counts != point.guarantee.begun { found["lost", default: 0] += 1 }
     try LaneCheck.checkContent(database, rows: LaneScript.rows(after: counts[0]), versions: [version])
-    // Both lanes continue.
+    // Both lanes must be able to continue.
     let script = LaneScript(seed: seed, commitCount: counts[0])
     for lane in LaneScript.Lane.allCases {
       let entry = LaneScript.Entry(lane: lane, number: counts[Int(lane.rawValue)] + 1)

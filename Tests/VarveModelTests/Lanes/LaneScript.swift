@@ -6,8 +6,8 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// Concurrent commits of both lanes, with both durabilities, while definitions are replaced, and what a crash may leave
-/// of them.
+/// A script of concurrent commits of both lanes, with both durabilities, while definitions are replaced, and of what
+/// a crash may leave of them.
 ///
 /// One thread writes transactions and another commits aside. Each commit has a number in its lane, from 1, and stores
 /// it in an independent part with the stamp of its commit: so the entries show which commits are there, and in which
@@ -24,11 +24,12 @@ final class LaneScript: Sendable {
   /// The progress of each lane at a moment, by the numbers of its commits.
   struct Guarantee: Sendable {
     var begun: [Int] = [0, 0]
-    /// Acknowledged, so that they survive the death of the process.
+    /// The last commits that were acknowledged such that they survive the death of the process.
     var process: [Int] = [0, 0]
-    /// Acknowledged, so that they survive a loss of power.
+    /// The last commits that were acknowledged such that they survive a loss of power.
     var power: [Int] = [0, 0]
-    /// The version of the derivation in force, as far as the program knows, and one that may be being built.
+    /// The version of the derivation in force, as far as the program knows, and `pending` for one that may be being
+    /// built.
     var version = 1
     var pending: Int?
   }
@@ -39,7 +40,7 @@ final class LaneScript: Sendable {
   let seed: UInt64
   let commitCount: Int
   private let state = Mutex(Guarantee())
-  /// The numbers acknowledged before each commit began: if the commit is found, so are they.
+  /// The numbers that were acknowledged before each commit began: if the commit is found, they must be too.
   private let before = Mutex<[Entry: [Int]]>([:])
 
   init(seed: UInt64, commitCount: Int) {
@@ -187,7 +188,7 @@ final class LaneScript: Sendable {
         throw ContractBroken("a reader saw \(found), and \(promised) had been acknowledged")
       }
       (last, counts) = (version, found)
-      // The lanes need the processors.
+      // The lanes need the processor.
       sched_yield()
     } while !isDone()
   }

@@ -6,8 +6,8 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// A failing sync with commits of both lanes in flight: none of them is acknowledged or visible, and the next opening
-/// finds a prefix of them, including everything acknowledged before.
+/// Tests of a sync that fails with commits of both lanes in flight: none of them is acknowledged or visible, and the
+/// next opening finds a prefix of them, including everything that was acknowledged before.
 struct LaneSyncFailureTests {
   private typealias Entry = LaneScript.Entry
 
@@ -37,7 +37,7 @@ struct LaneSyncFailureTests {
     let guarantee = script.guarantee
     let image = site.disk.crashImage(seed: seed, policy: CrashPolicy.allCases[Int(seed % 3)])
     site.faults.clear()
-    // With its log broken the engine may throw again.
+    // The engine's log is broken, so that the engine may throw again.
     _ = Contract.code { try database.close() }
     return try [image, site.disk].map { disk in
       let again = try LaneScript.open(disk, seed: seed &+ 1)
@@ -57,7 +57,7 @@ struct LaneSyncFailureTests {
     }
   }
 
-  /// The first commit waits at the gate with its sync, so the others are in flight after it.
+  /// The first commit waits at the gate with its sync, so that the others are in flight after it.
   @Test(arguments: LaneScript.Lane.allCases, [true, false])
   func `commits in flight after a sync that fails are not acknowledged, on either lane`(
     first: LaneScript.Lane, fails: Bool
@@ -91,7 +91,7 @@ struct LaneSyncFailureTests {
         let other: LaneScript.Lane = first == .aside ? .writer : .aside
         started.append(
           start(Entry(lane: other, number: last[Int(other.rawValue)] + 1), random.oneIn(2) ? .power : .process))
-        // Whether or not the storage has accepted it by now, it is not acknowledged.
+        // Whether or not the storage has accepted the commit by now, it must not be acknowledged.
         for _ in 0..<200 {
           let now = try database.core.read { $0.version }
           guard now == seen, outcomes.withLock({ $0.isEmpty }) else {
@@ -123,7 +123,8 @@ struct LaneSyncFailureTests {
     }
   }
 
-  /// Whether a lane has ended because of the storage: its commit may have happened, or was not accepted any more.
+  /// Returns whether a lane has ended because of the storage: its commit may have happened, or was no longer
+  /// accepted.
   private static func isOfFailure(_ error: String) -> Bool {
     error.contains("outcomeUnknown") || error.contains("readOnly: the engine takes no more writes")
       || error.contains("storage: a commit could not be made durable; open it again")
@@ -133,7 +134,7 @@ struct LaneSyncFailureTests {
     if !condition { throw ContractBroken(what()) }
   }
 
-  /// Both lanes run, and a sync fails at some point.
+  /// Both lanes run while a sync fails at some point.
   @Test
   func
     `whichever sync fails while both lanes commit, acknowledged commits are there, and none without those before it`()
@@ -169,7 +170,8 @@ struct LaneSyncFailureTests {
     }
   }
 
-  /// On the second storage of the tests: a commit is applied and can't be made durable, or its outcome is unknown.
+  /// Tests the second storage of the tests: a commit is applied and cannot be made durable, or its outcome is
+  /// unknown.
   @Test func `on another storage too, all acknowledged commits are there, and none without those before it`()
     async throws
   {

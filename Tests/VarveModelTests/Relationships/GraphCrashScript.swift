@@ -8,9 +8,9 @@ import VarveTestSupport
 @testable import Varve
 @testable import VarveRelationships
 
-/// Transactions over rows with edges, drawn from a seed. Each adds its number to the collection `log`.
+/// A script of transactions over rows with edges, drawn from a seed. Each adds its number to the collection `log`.
 ///
-/// Belongs to one thread; observers of the disk read `progress`.
+/// Not thread-safe: one thread uses it, and observers of the disk read `progress`.
 final class GraphCrashScript {
   /// The complete state of the database after a number of transactions.
   struct State: Sendable {
@@ -43,7 +43,7 @@ final class GraphCrashScript {
 
   // MARK: - Opening
 
-  /// Opens the database on a disk, with an index and an extension beside the relationships.
+  /// Opens the database on a disk, with relationships, an index and another extension.
   static func open(_ disk: any FileSystem, seed: UInt64) throws -> Database {
     let executor = SteppedExecutor(seed: seed)
     let numbers = Mutex(SeededRandom(seed: seed))
@@ -93,7 +93,7 @@ final class GraphCrashScript {
     ruleRemovals += max(0, before - removed - (try Self.rowCount(database)))
   }
 
-  /// Returns how many rows it removed, minus those that it created.
+  /// Makes a change, and returns how many rows it removed, minus those that it created.
   private func change(_ tx: WriteTransaction) throws -> Int {
     let key = Self.keys[random.below(Self.keys.count)]
     let row = try Thing.row(key)
@@ -133,7 +133,7 @@ final class GraphCrashScript {
     try database.core.read { tx in try GraphCase.collections.reduce(0) { $0 + (try tx.count(in: $1)) } }
   }
 
-  /// Reads the complete state; throws if two ways to read the same differ.
+  /// Reads the complete state. Throws if two ways to read the same content differ.
   static func state(_ database: Database) throws -> State {
     try database.core.read { tx in
       let numbers = try tx.keys(String.self, in: "log")

@@ -5,12 +5,12 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// A power loss, or the death of the process, at any disk operation while rules remove rows, rows are notified and
-/// edges are added.
+/// Tests of a power loss, or the death of the process, at any disk operation while rules remove rows, rows are
+/// notified and edges are added.
 ///
-/// The script runs once, and its states are recorded; at a sample of its operations images of the disk are taken. On
-/// each image the database has the first transactions, complete, including all that must be durable: rows, the edges of
-/// both families and dangling edges. Rules continue from there.
+/// The script runs once, and its states are recorded; at a sample of its operations, images of the disk are taken. On
+/// each image, the database has the first transactions, complete, including all that must be durable: rows, the edges
+/// of both families and dangling edges. Rules continue from there.
 ///
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter GraphCrashTests
 ///     VARVE_TEST_SEED=17 ./tools/test --filter GraphCrashTests

@@ -4,9 +4,10 @@ import VarveRelationships
 
 @testable import RelationshipFixtures
 
-/// Rows with edges as dictionaries, and rules by their definition: a row is removed if an edge with a rule for that was
-/// removed and, where the rule requires all, none is left. Rows are removed one by one, in any order, until no rule
-/// applies.
+/// A model of rows with edges as dictionaries, and of rules by their definition.
+///
+/// A row is removed if an edge with a rule that demands it was removed and, if the rule requires that of all edges,
+/// none is left. Rows are removed one by one, in any order, until no rule applies.
 struct GraphModel {
   /// The identity of an edge.
   struct Identity: Hashable {
@@ -26,7 +27,7 @@ struct GraphModel {
     }
   }
 
-  /// An edge that must not dangle has no row at its end.
+  /// An error for an edge that must not dangle and has no row at its end.
   struct IsDangling: Error {}
 
   let counting: Relationships.Counting
@@ -37,7 +38,7 @@ struct GraphModel {
   private(set) var manual: [Identity: Edge] = [:]
   /// The edges when rules were last applied.
   private var before: [Identity: Edge] = [:]
-  /// The rows when the transaction began, and whether rules were applied since.
+  /// The rows when the transaction began, and whether rules were applied since then.
   private var begun: (rows: Set<String>, hasFlushed: Bool) = ([], false)
   /// Rows that were removed since rules were last applied.
   private var removed: Set<String> = []
@@ -45,7 +46,7 @@ struct GraphModel {
   private var reasons: [Identity: EdgeRemoval] = [:]
   private var removedByRules: Set<String> = []
   private var remade: Set<String> = []
-  /// Edges that were removed, and whether the source was.
+  /// The edges that were removed, and for each whether its source was removed.
   private var lost: [(edge: Edge, sourceWent: Bool)] = []
   /// The numbers of rows that rules have removed, and of those that they have notified.
   private(set) var ruleRemovals = 0
@@ -142,7 +143,8 @@ struct GraphModel {
 
   // MARK: - Cycles
 
-  /// The edges that keep an owned row: those with a name that owns it, or all. Nil if the row is not owned.
+  /// Returns the edges that keep an owned row: those with a name that owns it, or all. Returns `nil` if the row is
+  /// not owned.
   private func keeping(_ key: String) -> [Edge]? {
     let edges = all.filter { $0.identity.destination == key && $0.identity.source != key }
     let names = Set(edges.filter { $0.rules.contains(.deleteDestinationIfAllSourcesDeleted) }.map(\.identity.name))
@@ -150,7 +152,7 @@ struct GraphModel {
     return counting == .allNames ? edges : edges.filter { names.contains($0.identity.name) }
   }
 
-  /// The rows that only keep each other and lead to a row that has lost an owning edge.
+  /// Returns the rows that only keep each other and lead to a row that has lost an owning edge.
   private func cycles() -> Set<String> {
     if !collectsCycles { return [] }
     var garbage = Set(rows.keys.filter { keeping($0) != nil })
@@ -216,7 +218,7 @@ struct GraphModel {
 
   private mutating func lose(_ edge: Edge, sourceWent: Bool) {
     if edge.identity.source == edge.identity.destination { return }
-    // It was dangling before, and its destination was created in this transaction.
+    // The edge was dangling before, and its destination was created in this transaction.
     if sourceWent, !edge.identity.isManual, !begun.hasFlushed, before[edge.identity] != nil,
       !begun.rows.contains(edge.identity.destination)
     {

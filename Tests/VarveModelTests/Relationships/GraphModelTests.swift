@@ -2,7 +2,7 @@ import EngineTestSupport
 import Testing
 import VarveTestSupport
 
-/// Random rows with edges, compared with a model that applies the rules by their definition, in any order.
+/// Tests of random rows with edges, compared with a model that applies the rules by their definition, in any order.
 ///
 ///     VARVE_TEST_SCALE=10 ./tools/test --filter GraphModelTests   # ten times as many runs
 ///     VARVE_TEST_SEED=17 ./tools/test --filter GraphModelTests    # the run of one seed alone

@@ -12,7 +12,7 @@ enum GraphStep: Int, CaseIterable, Sendable {
   case set, remove, add, drop, clear, removeRange, flush, nested, nestedUndone, look, refused, reopen, rebuild, abandon
 }
 
-/// Random changes of rows with edges, in a database and in a model.
+/// A run of random changes of rows with edges, in a database and in a model.
 final class GraphRun {
   private let site: StorageSite
   private var random: SeededRandom
@@ -42,7 +42,7 @@ final class GraphRun {
     LinkCount(delivery: .immediate).named("immediate"), LinkCount(delivery: .afterCurrent).named("late"),
   ]
 
-  /// A definition with an index and two extensions beside the relationships.
+  /// Returns a definition with relationships, an index and two other extensions.
   private static func definition(_ graph: ExtensionHandle<Relationships>) throws -> DatabaseDefinition {
     try DatabaseDefinition {
       for name in GraphCase.collections.dropFirst() { CollectionDefinition(name, Thing.self, key: String.self) }
@@ -57,7 +57,7 @@ final class GraphRun {
     if let connection { _ = try begin(connection) }
   }
 
-  /// Blocking forms, where overload resolution would pick the asynchronous ones.
+  /// These call the blocking forms, where overload resolution would select the asynchronous ones.
   private func begin(_ connection: Connection) throws -> [ChangeEvent] { try connection.beginLongLivedRead() }
   private func advance(_ connection: Connection) throws -> [ChangeEvent] { try connection.advance() }
 
@@ -91,7 +91,7 @@ final class GraphRun {
     do {
       try database.core.write(WriteTerms()) { tx in
         for _ in 0...random.below(6) { try change(tx, &changed, depth: 0) }
-        // The effect that rules will have at the end, computed beforehand.
+        // The effect that the rules will have at the end of the transaction is computed beforehand.
         do { try changed.flush(&random) } catch { isRefused = true }
       }
       #expect(!isRefused, "an edge that has to lead somewhere leads nowhere, and the commit happened")
@@ -145,7 +145,7 @@ final class GraphRun {
     let key = key()
     var thing = Thing(links: (0..<random.below(4)).map { _ in link() })
     thing.isStubborn = random.oneIn(4)
-    // Mostly the former row, with one edge more or less.
+    // Often the former row is used, with one edge more or less.
     if let old = model.rows[key], random.oneIn(2) {
       thing.links = old.links
       if random.oneIn(2) {
@@ -169,7 +169,7 @@ final class GraphRun {
 
   private func add(_ tx: WriteTransaction, _ model: inout GraphModel) throws {
     let (key, link) = (key(), link())
-    // An edge to a missing row is an error: try it now and then.
+    // An edge to a missing row is an error, which is tried once in a while.
     if !random.oneIn(10), model.rows[key] == nil || model.rows[link.destination] == nil { return }
     note(.add, "add \(key) \(link.text)")
     try tx[graph].add(link.edge, from: Thing.row(key))
@@ -214,7 +214,7 @@ final class GraphRun {
     note(.flush, "flush")
     var flushed = model
     do { try flushed.flush(&random) } catch {
-      // Nothing of it has happened.
+      // The flush must have changed nothing.
       #expect(throws: DatabaseError.self) { try tx[graph].flush() }
       return
     }
@@ -354,7 +354,7 @@ final class GraphRun {
     try #require(path?.count == (target == start ? 0 : depths[target]))
   }
 
-  /// Checks that the index and the extensions beside the relationships agree with the rows.
+  /// Checks that the index and the other extensions agree with the rows.
   private func lookBeside(_ tx: ReadTransaction, _ model: GraphModel) throws {
     let expected = model.rows.map { key, thing in
       "\(key.prefix(1))/\"\(key)\" \(thing.links.count) \(thing.notes.count % 256)"
@@ -391,7 +391,7 @@ final class GraphRun {
     try open()
   }
 
-  /// Leaves the database as the death of its process would.
+  /// Leaves the database in the state after the death of its process.
   private func abandon() throws {
     note(.abandon, "abandon")
     let before = database

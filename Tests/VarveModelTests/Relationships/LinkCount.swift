@@ -4,8 +4,10 @@ import Varve
 @testable import RelationshipFixtures
 @testable import VarveRelationships
 
-/// An extension beside relationships: it counts the links of each row, and receives changes by rules like those by the
-/// program. With late delivery it receives them after the current change.
+/// An extension that is used with relationships: it counts the links of each row, and receives changes that rules
+/// make like those that the program makes.
+///
+/// With late delivery, it receives them after the current change.
 struct LinkCount: DatabaseExtension {
   static let kind = "test.linkcount"
   var delivery: ExtensionConfiguration.Delivery
@@ -34,7 +36,7 @@ final class LinkCountTransaction: ExtensionTransaction {
     try counts.put(key, [UInt8(thing.links.count), UInt8(thing.notes.count % 256)])
   }
 
-  /// Lines such as `a/"a1" 2 0`.
+  /// Returns lines such as `a/"a1" 2 0`.
   func lines() throws -> [String] {
     var lines: [String] = []
     var cursor = try counts.cursor()
@@ -45,5 +47,5 @@ final class LinkCountTransaction: ExtensionTransaction {
   }
 }
 
-/// An index of the rows of one collection beside relationships.
+/// An index of the rows of one collection, which is used with relationships.
 let linkIndex = RowIndex("links", in: "a", version: 1) { row in try row.object(as: Thing.self).links.count }

@@ -8,9 +8,9 @@ import Varve
 @testable import RelationshipFixtures
 @testable import VarveRelationships
 
-/// Files that go with rows.
+/// Tests of files that are removed with rows.
 struct FileTests {
-  /// A directory with a database and a root, and what was reported of its files.
+  /// A directory with a database and a root, and the reports about its files.
   private final class Site: Sendable {
     let directory: TemporaryDirectory
     let reports = Mutex<[String]>([])
@@ -44,7 +44,7 @@ struct FileTests {
 
     func exists(_ name: String) -> Bool { FileManager.default.fileExists(atPath: "\(root)/\(name)") }
 
-    /// Waits until so many files were reported since the last call, and gives back what was.
+    /// Waits until `count` files were reported since the last call, and returns the reports.
     func waitForReports(_ count: Int = 1) -> [String] {
       for _ in 0..<count { isReported.wait() }
       return reports.withLock { reports in
@@ -53,7 +53,8 @@ struct FileTests {
       }
     }
 
-    /// Forgets what was reported until the database was closed: of a file that stays, each removal says so.
+    /// Discards the reports up to the close of the database: a file that cannot be removed is reported by each
+    /// removal.
     func clear() {
       while isReported.wait(timeout: .now()) == .success {}
       reports.withLock { $0 = [] }
@@ -71,7 +72,7 @@ struct FileTests {
     }
   }
 
-  /// Holds the removal of files while `body` runs.
+  /// Defers the removal of files while `body` runs.
   private static func holding(_ graph: GraphCase, _ body: () throws -> Void) throws {
     let shared = try graph.database.read { tx in try tx[graph.graph].context.shared }
     shared.locations.hold()
@@ -106,11 +107,11 @@ struct FileTests {
     try Self.write(
       graph, "set a1 flag>files:flag.png=\(rule)", "set a2 picture>files:flag.png", "set a3 x>files:other.png=8")
     try Self.write(graph, "remove a1")
-    // The one after it is gone: the first was looked at.
+    // A later file has been removed, so the first one was checked.
     try Self.write(graph, "remove a3")
     #expect(site.waitForReports() == ["file \"other.png\" of root \"files\" was removed"])
     #expect(site.exists("flag.png"))
-    // The last edge has no rule, and so nothing lets the file go.
+    // The last edge has no rule, so the file is not removed because of it.
     try Self.write(graph, "set a2 picture>files:flag.png=\(rule)")
     try Self.write(graph, "remove a2")
     #expect(site.waitForReports() == ["file \"flag.png\" of root \"files\" was removed"])
@@ -123,7 +124,7 @@ struct FileTests {
     try site.make("flag.png")
     try Self.write(
       graph, "set a1 flag>files:flag.png=8", "set a2 flag>files:flag.png", "set b1 owner>a2=4", "set a3 x>b1=8")
-    // a2 has no rule for the file, and goes in a later wave than a1.
+    // The row a2 has no rule for the file, and is removed in a later wave than a1.
     try Self.write(graph, "set c1 x>a2=8")
     try Self.write(graph, "remove c1", "remove a1")
     #expect(site.waitForReports() == ["file \"flag.png\" of root \"files\" was removed"])
@@ -136,7 +137,7 @@ struct FileTests {
     let graph = try site.open(site.graph())
     try Self.write(graph, "set a1 flag>files:flag.png=8")
     try graph.database.close()
-    // The program's directory moves, as that of an app does with an update; at the old path stands another file.
+    // The program's directory moves, as that of an app does with an update; another file is at the old path.
     let moved = site.directory.path + "/moved"
     try FileManager.default.moveItem(atPath: site.root, toPath: moved)
     try FileManager.default.createDirectory(atPath: site.root, withIntermediateDirectories: true)
@@ -191,7 +192,7 @@ struct FileTests {
       ])
     #expect(site.exists("flag.png"))
     try graph.database.close()
-    // Nothing is left to be done.
+    // No work is left.
     let again = try site.open(site.graph())
     #expect(try again.database.read { tx in try tx[again.graph].files.count() } == 0)
     try again.database.close()
@@ -223,7 +224,7 @@ struct FileTests {
     let graph = try site.open(site.graph())
     try site.make("flag.png")
     try Self.write(graph, "set a1 flag>files:flag.png=8")
-    // A process without the root can't remove it.
+    // A process without the root cannot remove the file.
     try graph.database.close()
     let without = try site.open(site.graph(roots: [FileRoot("files", at: site.root + "/nowhere")]))
     try Self.write(without, "remove a1")
@@ -233,7 +234,7 @@ struct FileTests {
       ])
     try without.database.close()
     site.clear()
-    // It can't determine which file it was, so the file stays and is reported.
+    // The engine cannot determine which file it was, so the file stays and is reported.
     let again = try site.open(site.graph())
     #expect(
       site.waitForReports() == [
@@ -242,7 +243,7 @@ struct FileTests {
     try again.database.close()
   }
 
-  /// A crash after each step: what the next open leaves is the same.
+  /// A crash is simulated after each step: the result of the next open must be the same.
   @Test(arguments: FileRemoval.Step.allCases) func `54 a removal that is cut short is completed at the next open`(
     step: FileRemoval.Step
   ) throws {
@@ -252,7 +253,7 @@ struct FileTests {
     let steps = Mutex(0)
     var crashing = site.graph().definition
     crashing.removalStep = { current in
-      // The removal at the open comes first, and has nothing to do.
+      // The removal at the open comes first, and finds no files.
       guard current == step, steps.withLock({ $0 }) > 0 else { return }
       isCut.signal()
       throw Crash()
@@ -266,11 +267,11 @@ struct FileTests {
     steps.withLock { $0 = 1 }
     try Self.write(again, "remove a1")
     isCut.wait()
-    // As the death of the process leaves it, and a loss of power: nothing of it is in memory any more.
+    // Simulates the death of the process and a loss of power: no state of the removal is left in memory.
     try again.database.close()
     if step == .read || step == .synced { #expect(site.exists("gone.png")) }
     let last = try site.open(site.graph())
-    // The removal at the open is over when that of this file is.
+    // The removal at the open is complete once that of this file is.
     try site.make("last.png")
     try Self.write(last, "set a3 x>files:last.png=8")
     try Self.write(last, "remove a3")
@@ -300,7 +301,7 @@ struct FileTests {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
-    // A file is in the way.
+    // A file is at the path of the trash directory.
     try Data().write(to: URL(fileURLWithPath: FileLocations.trash(of: site.root)[0]))
     try Self.write(graph, "set a1 flag>files:flag.png=8")
     try Self.write(graph, "remove a1")

@@ -5,7 +5,7 @@ import Varve
 @testable import RelationshipFixtures
 @testable import VarveRelationships
 
-/// Ends that go with the last edge.
+/// Tests of ends that are removed with their last edge.
 struct CountingTests {
   @Test func `31 edges of every name and every rule keep an end, and with .sameName those of its name`() throws {
     func text(_ after: String) -> String {
@@ -54,7 +54,7 @@ struct CountingTests {
   }
 
   @Test func `33 a source that goes in a later wave does not keep the destination either`() throws {
-    // a1 loses d1 at once; a2, without a rule, goes three waves later.
+    // The row a1 loses d1 at once; a2, which has no rule, is removed three waves later.
     let text = """
       write
       set a1 x>d1=32 next>b1=8
@@ -138,7 +138,7 @@ struct CountingTests {
       (error as? DatabaseError)?.code == .invalidArgument && "\(error)".contains("delete its \(end)")
     }
     #expect(throws: DatabaseError.self) { try RelationshipEdge("x", to: destination, DeleteRules(rawValue: 64)) }
-    // Every other combination is an edge.
+    // Every other combination of rules is valid.
     var possible = 0
     for bits in UInt8(0)..<64 {
       let rules = DeleteRules(rawValue: bits)
@@ -153,7 +153,7 @@ struct CountingTests {
   }
 
   @Test func `37 a source of a hub goes by as many looks whatever the hub has, and so does what the hub owns`() throws {
-    /// What of the database is read when a leaf of a hub with so many goes.
+    /// Returns the number of entries that are read when a leaf of a hub with `count` leaves is removed.
     func looks(_ count: Int) throws -> Int {
       let graph = try GraphCase()
       try graph.database.write { tx in

@@ -5,7 +5,7 @@ import Varve
 @testable import RelationshipFixtures
 @testable import VarveRelationships
 
-/// Rows that only keep each other.
+/// Tests of rows that only keep each other.
 struct CycleTests {
   @Test func `30 rows that only keep each other stay where edges are counted, and go where cycles are collected`()
     throws

@@ -5,7 +5,7 @@ import Varve
 @testable import RelationshipFixtures
 @testable import VarveRelationships
 
-/// Edges that rows declare, and edges that lead to nothing.
+/// Tests of edges that rows declare, and of edges without a destination.
 struct DeclaredEdgeTests {
   @Test func `15 the list of a row replaces the one before, and metadata and touches ask for none`() throws {
     let graph = try GraphCase()
@@ -185,7 +185,7 @@ struct DeclaredEdgeTests {
       b1 +z>a1
       """
     #expect(TextCase.run(text) { GraphCase(first, graph).lines(of: $0) } == TextCase.normalized(text))
-    // As damaged blocks of either family leave it that were given up.
+    // Simulates damaged blocks of either family that were given up.
     try first.write { tx in
       let manual = try tx[graph].families.manual
       var keys: [[UInt8]] = []
@@ -243,10 +243,10 @@ struct DeclaredEdgeTests {
         try tx[graph].edges().map { "\($0.source?.collection ?? "") \(GraphCase.text($0))" }
       }
     }
-    // The type of the collection is not defined: what its rows declare can't be collected again.
+    // The type of the collection is not defined, so the edges that its rows declare cannot be collected again.
     #expect(try edges(first) == ["c +y>b1"])
     try first.close()
-    // Without a feed nothing says what was missed.
+    // Without a feed, there is no record of what was missed.
     let without = try open(feed: false, with: nil)
     try without.write { tx in try tx.set(Thing(), key: "b2", in: "b") }
     try without.close()
@@ -288,7 +288,7 @@ struct DeclaredEdgeTests {
     try without.close()
     let second = try open(withType: true)
     StaleCollections(second, graph) { false }.run()
-    // The open database may have done it by itself: readers see that once a later commit was acknowledged.
+    // The open database may have done the work by itself: readers see that once a later commit was acknowledged.
     try second.write { tx in try tx.set(Thing(), key: "b1", in: "b") }
     #expect(try edges(second) == ["x>b2", "x>b2"])
     #expect(try second.read { tx in try tx[graph].staleCollections().count } == 0)

@@ -6,7 +6,7 @@ import Varve
 @testable import RelationshipFixtures
 @testable import VarveRelationships
 
-/// Edges by hand, and finding edges.
+/// Tests of edges that are added by calls, and of finding edges.
 struct EdgeCallTests {
   @Test func `47 an edge that is added twice is one with the last rules, and beside a declared one it is another`()
     throws
@@ -42,7 +42,7 @@ struct EdgeCallTests {
     try graph.database.write { tx in
       let edges = try tx[graph.graph]
       #expect(try edges.remove(EdgeQuery("nothing", from: row)) == 0)
-      // What it does not say where it begins, and what a row declares.
+      // An edge without its beginning, and an edge that a row declares, cannot be removed.
       #expect(throws: DatabaseError.self) { try edges.remove(bare) }
       let declared = try #require(try edges.edges(EdgeQuery("y")).first)
       #expect(throws: DatabaseError.self) { try edges.remove(declared) }
@@ -168,7 +168,7 @@ struct EdgeCallTests {
     try fill()
     try database.write { tx in _ = try tx.remove(in: "a", "a3"..."a5") }
     #expect(try database.read { tx in try tx.count(in: "b") } == 6)
-    // Nothing leads there, and nothing begins there: one step.
+    // No edge leads to these rows or begins there, so the removal takes one step.
     try database.write { tx in
       #expect(try tx[graph.graph].removesAll(in: "c"))
       #expect(try !tx[graph.graph].removesAll(in: "b"))
@@ -263,7 +263,7 @@ struct EdgeCallTests {
         try tx[lists].add(RelationshipEdge("x", to: Song.self, 1), from: RowKey("d1", in: "d"))
       }
     }
-    // That of the other domain keeps nothing here, and is gone with the row.
+    // The edge of the other domain keeps no row here, and is removed with the row.
     try database.write { tx in _ = try Song.delete(1, in: tx) }
     #expect(try database.read { tx in try tx.count() } == 0)
     #expect(try database.read { tx in try tx[lists].danglingEdges().count + tx[lists].count() } == 0)

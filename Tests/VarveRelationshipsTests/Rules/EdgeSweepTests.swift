@@ -5,8 +5,8 @@ import Varve
 @testable import RelationshipFixtures
 @testable import VarveRelationships
 
-/// The scan of many ends, beside a filter of all entries: where ends lie close, where they lie far from each other, and where
-/// both come in turn.
+/// Tests of the scan of many ends, compared with a filter of all entries: with ends that are adjacent, ends that are
+/// far apart, and alternations of both.
 struct EdgeSweepTests {
   @Test(arguments: 1...12) func `a scan finds the entries of its ends, and removes those that it is to`(seed: Int)
     throws
@@ -20,7 +20,7 @@ struct EdgeSweepTests {
         try tx.set(Thing(links: links), key: "a\(number)", in: "a")
       }
     }
-    // Some ends that lie close, and some that lie far from each other.
+    // Some ends are adjacent, and some are far apart.
     let isDense = (0..<8).map { _ in random.oneIn(2) }
     var ends = PackedKeys()
     let number = try #require(try graph.database.read { tx in try tx.collectionNumber(of: "a") })

@@ -5,7 +5,7 @@ import Varve
 @testable import RelationshipFixtures
 @testable import VarveRelationships
 
-/// Ends that are notified.
+/// Tests of ends that are notified.
 struct NotificationTests {
   @Test func `38 the end that stays is notified with the edge and the reason, and what it returns is written`() throws {
     let text = """
@@ -46,7 +46,7 @@ struct NotificationTests {
       a1 ?x>b1
       """
     #expect(TextCase.run(text) { graph.lines(of: $0) } == TextCase.normalized(text))
-    // The last commit has changed one row.
+    // The last commit must have changed one row.
     let events = try graph.database.feed()
     guard case .changes(let last)? = events.last else {
       Issue.record("there is no change set")
@@ -72,7 +72,7 @@ struct NotificationTests {
   }
 
   @Test func `40 the edges of what an end returns are collected, and rules are applied to the difference`() throws {
-    // It drops its edge to what is gone, and with it nothing that it still needs.
+    // The end drops its edge to the removed row, and no edge that it still needs.
     let text = """
       write
       set a1 x>b1=2+8 y>c1=8

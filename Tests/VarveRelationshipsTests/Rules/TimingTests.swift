@@ -6,7 +6,7 @@ import Varve
 @testable import RelationshipFixtures
 @testable import VarveRelationships
 
-/// Which edge is which, and when rules are applied.
+/// Tests of the identity of edges, and of when rules are applied.
 struct TimingTests {
   @Test func `1 rules are applied at the end or by flush, and edges of what is gone are hidden at once`() throws {
     let text = """
@@ -351,7 +351,7 @@ struct TimingTests {
   }
 
   @Test func `13 what hooks change while rules are applied is dealt with, too`() throws {
-    /// Sets a row for each that goes from collection "b".
+    /// An extension that sets a row for each that is removed from collection "b".
     struct Leaving: DatabaseExtension {
       static let kind = "test.leaving"
       var configuration: ExtensionConfiguration {
@@ -371,7 +371,7 @@ struct TimingTests {
       init(_ context: ExtensionContext<Leaving>) { self.context = context }
       func didChange(_ change: borrowing RowChange) throws {
         let key: String = try change.key.key()
-        // It declares an edge to what is gone, which takes it with it, and it removes another row.
+        // The new row declares an edge to the removed row, which removes it too; and the hook removes another row.
         try context.writeTransaction?.set(
           Thing(links: [Thing.Link("of>\(key)!source")]), key: "d" + key.dropFirst(), in: "d")
         try context.writeTransaction?.remove(Thing.row("c" + key.dropFirst()))
@@ -404,7 +404,7 @@ struct TimingTests {
   }
 
   @Test func `13 a row that a hook makes again after a rule has removed it stays`() throws {
-    /// Sets each row of collection "b" again that is removed.
+    /// An extension that sets each row of collection "b" again after it was removed.
     struct Stubborn: DatabaseExtension {
       static let kind = "test.stubborn"
       var configuration: ExtensionConfiguration {

@@ -7,9 +7,9 @@ import VarveTesting
 
 @testable import VarveTasks
 
-/// Each example of the guides is run, and does what the guide says.
+/// Tests that run each example of the guides, and check that it does what the guide describes.
 struct GuideTests {
-  /// The examples are those of the guides, apart from spaces and the word `static`.
+  /// The examples must equal those of the guides, apart from spaces and the word `static`.
   @Test func `the examples that run are those of the guides`() throws {
     let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
     let root = folder.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
@@ -32,7 +32,7 @@ struct GuideTests {
 
   private func database() throws -> Database { try TaskFixture().database }
 
-  /// Runs everything that is due in a database, by handlers that `register` gives.
+  /// Runs everything that is due in a database, with the handlers that `register` registers.
   private func run(
     _ database: Database, clock: ManualSchedulerClock = ManualSchedulerClock(),
     _ register: (TaskScheduler) throws -> Void
@@ -44,7 +44,7 @@ struct GuideTests {
     await scheduler.stop()
   }
 
-  /// The blocking forms.
+  /// These call the blocking forms.
   private func write<Result>(_ database: Database, _ body: (WriteTransaction) throws -> Result) throws -> Result {
     try database.write(body)
   }
@@ -145,7 +145,7 @@ struct GuideTests {
   @Test func `TaskFeatures 5: a report is enqueued at six on each weekday in Lisbon`() async throws {
     let database = try database()
     let clock = ManualSchedulerClock()
-    // A Friday at noon.
+    // The time is a Friday at noon.
     clock.setWall(Date(timeIntervalSince1970: 1_795_780_800))
     let days = Mutex<[Date]>([])
     let scheduler = try TaskScheduler(database, clock: clock)

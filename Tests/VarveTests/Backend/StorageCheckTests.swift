@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Every storage backend checks a commit's reads before it applies the commit.
+/// Tests of all storage backends: a commit's reads are checked before the commit is applied.
 struct StorageCheckTests {
   private static let kinds = StorageKind.allCases
 
@@ -17,7 +17,8 @@ struct StorageCheckTests {
 
   private typealias Change = @Sendable (inout StorageBatch, StorageFamily) -> Void
 
-  /// What other writers do between the snapshot and the commit, what the commit read, and whether that conflicts.
+  /// The cases: what other writers change between the snapshot and the commit, what the commit read, and whether that
+  /// conflicts.
   private static let cases: [(name: String, Read, isConflict: Bool, Change)] = [
     ("nothing", .key([5]), false, { _, _ in }),
     ("another key", .key([5]), false, { $0.put([5, 0], [9], in: $1) }),
@@ -113,7 +114,7 @@ struct StorageCheckTests {
         let code = Contract.code { try Contract.commit(backend, check: check) { $0.put([100], [1], in: family) } }
         let meets = isConflict && !isElsewhere
         #expect(code == (meets ? .conflict : nil), "\(name), in \(isElsewhere ? "another" : "the same") family")
-        // A commit that was refused changed nothing.
+        // A commit that was refused must not change anything.
         if meets { #expect(try Contract.content(backend, family) == before, "\(name)") }
         try Contract.commit(backend) { batch in
           batch.deleteRange(StorageRange(), in: family)
@@ -174,7 +175,7 @@ struct StorageCheckTests {
     try site.close(backend)
   }
 
-  /// The usual optimistic loop: read, add one, commit if nothing has changed, otherwise retry.
+  /// The usual optimistic loop: read, add one, commit if no read value has changed, otherwise retry.
   @Test(arguments: kinds)
   func `writers that check what they read lose none of each other's changes`(kind: StorageKind) throws {
     let (site, backend, family) = try Contract.open(kind)

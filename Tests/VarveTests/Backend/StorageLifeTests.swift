@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Every storage backend: families, opening, closing and checkpoints.
+/// Tests of all storage backends: families, opening, closing and checkpoints.
 struct StorageLifeTests {
   private static let kinds = StorageKind.allCases
 
@@ -123,7 +123,7 @@ struct StorageLifeTests {
       let left = backend
       backend = try site.open()
       #expect(try Contract.content(backend, family) == expected, "after \(round + 1) deaths")
-      // A real process would leave nothing running; here the threads have to be ended.
+      // A process that really dies has no threads left; here the test has to end them.
       try left.close()
     }
     try site.close(backend)

@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Every storage backend: reads, ranges, pages and snapshots.
+/// Tests of all storage backends: reads, ranges, pages and snapshots.
 struct StorageReadTests {
   private static let kinds = StorageKind.allCases
 
@@ -40,7 +40,7 @@ struct StorageReadTests {
     try site.close(backend)
   }
 
-  /// Keys that a wrong comparison would put into another order.
+  /// Keys that a wrong comparison would sort into another order.
   private static let keys: [[UInt8]] = [
     [0], [0, 0], [0, 1], [0, 0xFF], [1], [1, 0], [0x7F], [0x80], [0x80, 0], [0xFE, 0xFF, 0xFF], [0xFF], [0xFF, 0],
     [0xFF, 0xFF], [0xFF, 0xFF, 0xFF], Array(repeating: 0x41, count: 255), Array(repeating: 0x41, count: 256),

@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The toy storage has exactly the faults that its plan asks for.
+/// Tests that the toy storage has exactly the faults that its plan demands.
 struct ToyBackendTests {
   private static func open(_ faults: ToyFaults = ToyFaults()) throws -> (ToyBackend, StorageFamily) {
     let backend = ToyBackend(faults: faults)
@@ -56,7 +56,7 @@ struct ToyBackendTests {
     #expect(Contract.code { try second.wait() } == .outcomeUnknown)
     let again = ToyBackend(backend.storage)
     #expect(try Contract.content(again, family) == [Pair([1], [1])])
-    // Not even once its number has been passed.
+    // The lost commit is not durable even after a later commit is.
     _ = try again.commit(Self.batch(3, family), check: nil, durability: .process)
     #expect(!second.isDurable)
   }
@@ -102,7 +102,7 @@ struct ToyBackendTests {
     #expect(try Contract.content(backend, family) == [Pair([1], [2])])
   }
 
-  /// Faults are drawn from the seed, about as often as the plan says.
+  /// Faults are drawn from the seed, approximately as often as the plan says.
   @Test func `the same seed and calls meet the same faults`() throws {
     func run(_ seed: UInt64) throws -> [String] {
       var faults = ToyFaults(seed: seed)

@@ -16,7 +16,7 @@ struct CatalogLoadTests {
     #expect(catalog.collection("books")?.definition == nil)
     let books = CollectionDefinition("books", Book.self, key: Int.self)
     let snapshot = InterruptedSnapshot(try database.core.backend.snapshot()) { key in
-      // After all collections have been read.
+      // All collections have been read at this point.
       if key == CatalogKey.nextCollection { try database.define(books) }
     }
     try catalog.load(snapshot)
@@ -29,7 +29,7 @@ struct CatalogLoadTests {
   func `a reader that is overtaken finds the collection as of its snapshot`(drops: Int, latestFirst: Bool) throws {
     let database = try Database.inMemory()
     let backend = database.core.backend
-    /// The catalog of this process, which does not write.
+    /// The catalog of a process that does not write.
     let follower = Catalog(backend: backend, families: database.core.catalog.families, definitions: [:])
     func fill() throws -> any StorageSnapshot {
       try database.write { tx in try tx.set("a", key: 1, in: "books") }
@@ -46,7 +46,7 @@ struct CatalogLoadTests {
       return try CollectionRecord(#require(record), name: "books").id
     }
     #expect(Set(ids).count == drops + 1)
-    // Another thread took a later snapshot and refreshed the catalog first.
+    // Simulates another thread that took a later snapshot and refreshed the catalog first.
     let later = try fill()
     try follower.refresh(later)
     let overtaken = Array(zip(snapshots, ids).dropFirst())

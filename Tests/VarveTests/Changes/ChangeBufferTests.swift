@@ -18,7 +18,7 @@ struct ChangeBufferTests {
     FeedPage(events: versions.map { event($0) }, version: CommitVersion(version), isComplete: isComplete)
   }
 
-  /// The buffer's next action, as text.
+  /// Returns the buffer's next action as text.
   private func step(_ buffer: inout ChangeBuffer) -> String {
     switch buffer.next() {
     case .give(.changes(let changes)): "\(changes.version)"
@@ -51,7 +51,7 @@ struct ChangeBufferTests {
     var buffer = ChangeBuffer(after: CommitVersion(0), capacity: 2)
     for version: UInt64 in 1...5 { buffer.add(Self.event(version)) }
     #expect(steps(&buffer, 3) == ["1", "2", "read 2"])
-    // Events are kept again from here on; the page has some of them too.
+    // From here on, the buffer keeps events again; the page contains some of them too.
     buffer.add(Self.event(6))
     buffer.add(Self.event(7))
     buffer.didRead(Self.page([3, 4, 5, 6], at: 6))
@@ -86,13 +86,14 @@ struct ChangeBufferTests {
   }
 
   @Test func `F10: without the feed a lagging consumer that has caught up receives no empty gap`() {
-    // Lagging only because of where it starts: nothing has been committed since.
+    // The consumer lags only because of its start version: no commit has followed.
     var fresh = ChangeBuffer(
       after: CommitVersion(5), isBehind: true, newest: CommitVersion(5), capacity: 2, readsFeed: false)
     #expect(steps(&fresh, 2) == ["wait", "wait"])
     fresh.add(Self.event(6))
     #expect(steps(&fresh, 2) == ["6", "wait"])
-    // Lagging because of an overflow, where the last event kept reaches as far as those left out.
+    // The consumer lags because of an overflow, and the last event that was kept reaches as far as those that were
+    // dropped.
     var full = ChangeBuffer(after: CommitVersion(5), capacity: 1, readsFeed: false)
     full.add(.gap(from: CommitVersion(5), to: CommitVersion(9)))
     full.add(Self.event(9))

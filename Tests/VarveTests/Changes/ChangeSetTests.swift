@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Change sets of transactions: subscribers and later readers of the feed get the same.
+/// Tests of the change sets of transactions: subscribers and later readers of the feed receive the same ones.
 @Suite(.timeLimit(.minutes(2))) struct ChangeSetTests {
   private let time = ManualTime()
   private let database: Database
@@ -15,7 +15,7 @@ import Testing
     database = try Database.inMemory(options: options)
   }
 
-  /// The change set of a commit, as delivered and as stored.
+  /// Returns the change set of a commit, as delivered and as stored.
   private func changes(
     label: String? = nil, _ body: (WriteTransaction) throws -> Void
   ) async throws -> [ChangeSet] {
@@ -212,7 +212,7 @@ import Testing
   @Test func `a row that a hook changes while its collection is cleared is removed like the others`() async throws {
     try database.change { tx in for number in 0..<1_500 { try tx.set("note", key: number, in: "many") } }
     var hooks = Hooks()
-    // Called for one of the first thousand rows, it changes one of the rest.
+    // The hook is called for one of the first thousand rows, and changes one of the others.
     hooks.didRemove = { tx, change in
       if try change.key.key(as: Int.self) == 0 { try tx.replaceObject("late", key: 1_400, in: "many") }
     }
@@ -378,7 +378,7 @@ import Testing
   }
 }
 
-/// Reports how many rows a commit inserted.
+/// An extension that reports how many rows a commit inserted.
 struct Counting: DatabaseExtension {
   static let kind = "test.counting"
   typealias Changes = Int
@@ -401,7 +401,7 @@ struct Counting: DatabaseExtension {
   func makeTransaction(_ context: ExtensionContext<Self>) -> Transaction { Transaction() }
 }
 
-/// Stores a value for each row, so that building it commits.
+/// An extension that stores a value for each row, so that its build commits.
 struct WordTotal: DatabaseExtension {
   static let kind = "test.wordTotal"
   final class Transaction: ExtensionTransaction {

@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The changes of a transaction by collection, checked against a dictionary that is copied at each savepoint.
+/// Tests of a transaction's changes by collection, against a dictionary that is copied at each savepoint.
 struct ChangedCollectionsTests {
   private typealias Model = [UInt32: [[UInt8]: RowState]]
 

@@ -3,7 +3,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The inbox of a connection: the commits that it has not yet advanced to.
+/// Tests of the inbox of a connection: the commits that the connection has not yet advanced to.
 struct ConnectionInboxTests {
   private static func changeSet(
     _ version: UInt64 = 1, rows: Int = 0, keySize: Int = 4, label: String? = nil
@@ -35,7 +35,7 @@ struct ConnectionInboxTests {
 
   @Test(arguments: [(rows: 100, keySize: 1_000), (rows: 10_000, keySize: 16)])
   func `4 MiB are kept, and not one change set more`(rows: Int, keySize: Int) throws {
-    // Their sizes differ by some bytes: an array's capacity is what the allocator returns.
+    // Sizes differ by a few bytes, because an array's capacity is what the allocator returns.
     var sizes: [Int] = []
     let inbox = ConnectionInbox()
     while true {
@@ -56,7 +56,7 @@ struct ConnectionInboxTests {
   @Test(arguments: [1, 10, 1_000, 50_000], [4, 40, 900])
   func `the size of a change set includes its keys and their containers`(rows: Int, keySize: Int) {
     let counted = Self.changeSet(rows: rows, keySize: keySize).byteCount
-    // A row has its key, 10 bytes of entry, and 8 to 24 bytes of slots. Arrays grow by doubling.
+    // A row takes its key, 10 bytes of entry, and 8 to 24 bytes of slots. Arrays grow by doubling.
     #expect(counted >= rows * (keySize + 10 + 8))
     #expect(counted <= 1_024 + rows * (2 * keySize + 2 * 10 + 24))
   }
@@ -78,7 +78,7 @@ struct ConnectionInboxTests {
     #expect(try connection.advance().first?.changes?.byteCount ?? 0 > 5_000)
   }
 
-  /// Reports a text for each commit, of the size given by the last row.
+  /// An extension that reports a text for each commit, of the size given by the last row.
   private struct Talker: DatabaseExtension {
     static let kind = "test.talker"
     typealias Changes = String
@@ -113,7 +113,7 @@ struct ConnectionInboxTests {
         #expect(abs(try bytes(size) - expected) <= alone * 3 / 4 && alone > 2_000 && alone < 15_000)
       }
       guard saysSize else { continue }
-      // 3 and 2 MiB: the second exceeds the limit.
+      // The sizes are 3 and 2 MiB, so the second one exceeds the limit.
       for size in [3 << 20, 2 << 20] { try database.write { tx in try tx.set(size, key: 1, in: "rows") } }
       let changes = try connection.advance().compactMap(\.changes)
       #expect(changes.count == 2)
@@ -134,7 +134,7 @@ struct ConnectionInboxTests {
     #expect(events.map(\.text) == (1...count).map { "+\($0)" })
     let said = events.compactMap(\.changes).map { "\($0.changes(of: probe))" }
     #expect(said == (1...count).map { count == 256 ? "exact(\"rows/\($0)\")" : "reload" })
-    // The next one is exact again.
+    // The next change set is exact again.
     try database.write { tx in try tx.set(0, key: 0, in: "rows") }
     #expect(try connection.advance().compactMap(\.changes).map { "\($0.changes(of: probe))" } == ["exact(\"rows/0\")"])
   }

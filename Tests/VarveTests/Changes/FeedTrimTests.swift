@@ -6,7 +6,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The limits of the feed.
+/// Tests of the limits of the feed.
 @Suite(.timeLimit(.minutes(2))) struct FeedTrimTests {
   private let time = ManualTime()
 
@@ -18,7 +18,7 @@ import VarveEngine
     return options
   }
 
-  /// The size and versions that are actually stored.
+  /// Returns the size and the versions that are actually stored.
   private func storedSize(_ database: Database) throws -> (size: Int, versions: [CommitVersion]) {
     let snapshot = try database.core.backend.snapshot()
     var cursor = FamilyCursor(
@@ -46,7 +46,7 @@ import VarveEngine
         #expect(versions == Array(newest.suffix(versions.count)))
       }
     }
-    // At least three quarters: a segment is a sixteenth.
+    // At least three quarters remain, because a segment is a sixteenth.
     #expect(try storedSize(database).size > 3 << 14)
   }
 
@@ -57,7 +57,7 @@ import VarveEngine
     try database.put("middle")
     #expect(try database.feedEvents().map(\.text) == ["+old", "+middle"])
     time.advance(100)
-    // The feed is past its age limit, and nothing has been committed.
+    // The feed is past its age limit, but no commit has trimmed it.
     #expect(try database.feedEvents().map(\.text) == ["+old", "+middle"])
     try database.put("new")
     #expect(try database.feedEvents().map(\.text) == ["gap", "+middle", "+new"])
@@ -98,7 +98,7 @@ import VarveEngine
     for version in versions { #expect(try await lagging.nextChanges().version == version) }
     try database.put("last")
     #expect(try await lagging.next(1) == ["+last"])
-    // The other one had two events in its buffer, and then the same gap from there.
+    // The other consumer had two events in its buffer, and then the same gap from there.
     #expect(try await listening.next(3).last == "gap")
     for version in try storedSize(database).versions {
       #expect(try await listening.nextChanges().version == version)

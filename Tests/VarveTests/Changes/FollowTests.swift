@@ -5,7 +5,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Changes that another process makes: two databases over one directory, one of which follows.
+/// Tests of changes that another process makes: two databases on one directory, one of which follows.
 @Suite(.timeLimit(.minutes(2))) struct FollowTests {
   private let directory: TemporaryDirectory
   private let writer: Database
@@ -45,7 +45,7 @@ import VarveEngine
       #expect(announced.label == "commit \(number)")
       #expect(try announced.customObject(as: Int.self) == number)
       #expect(announced.isFromFeed)
-      // Reported changes can be read.
+      // Changes that were reported can be read.
       #expect(try follower.look { try $0.contains(key: "k\(number)", in: "notes") })
     }
     try end()
@@ -65,7 +65,7 @@ import VarveEngine
     #expect(try await iterators[2].next(301) == expected + ["+last"])
     iterators = []
     #expect(follower.core.changes.subscriptionCount == 0)
-    // A later consumer receives them again.
+    // A later consumer receives the commits again.
     var late = follower.changes().makeAsyncIterator()
     try writer.put("later")
     #expect(try await late.next(1) == ["+later"])

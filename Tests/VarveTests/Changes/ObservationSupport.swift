@@ -3,7 +3,7 @@ import Synchronization
 @testable import ObjectFixtures
 @testable import Varve
 
-/// A type that closes the database when it is decoded.
+/// A type whose decoding closes the database.
 struct Closing: Decodable, Sendable {
   static let database = Mutex<Database?>(nil)
 

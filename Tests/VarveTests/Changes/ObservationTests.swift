@@ -6,7 +6,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Observations of rows and collections.
+/// Tests of observations of rows and collections.
 @Suite(.timeLimit(.minutes(2))) struct ObservationTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }
@@ -90,7 +90,7 @@ import VarveEngine
     #expect(try await announced.next(1) == ["~k7"])
     #expect(try await observers[7].next() == .some(ChangedNote("1")))
     #expect(observers.indices.filter { observers[$0].isDue } == [])
-    // One subscription for all of them.
+    // All of the observations share one subscription.
     #expect(database.core.changes.subscriptionCount == 2)
   }
 
@@ -226,7 +226,7 @@ import VarveEngine
       [1]: Row(isRemoved: false, before: [9]), [2]: Row(isRemoved: true, before: [8]), [3]: here,
     ]
     change.merge(ObservedChange(version: CommitVersion(5), rows: next))
-    // A row's former value is the one before the first of them, and unknown where that one is unknown.
+    // A row's former value is the one before the first change, and unknown if that one is unknown.
     #expect(change.rows == [[1]: here, [2]: Row(isRemoved: true, before: [7]), [3]: here])
     #expect(change.version == CommitVersion(5) && !change.isReload)
     let many = Dictionary(uniqueKeysWithValues: (0..<4_095).map { (BigEndian.bytes(UInt16($0 + 1_000)), here) })

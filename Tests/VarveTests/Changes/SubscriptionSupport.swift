@@ -6,13 +6,13 @@ import VarveTestSupport
 
 @testable import Varve
 
-/// An object that is reported with commits, to see whether it is released.
+/// An object that is reported with commits, to find out whether it is released.
 final class Canary: Sendable {
   struct Newest { weak var canary: Canary? }
   static let newest = Mutex(Newest(canary: nil))
 }
 
-/// Reports a canary with each commit.
+/// An extension that reports a canary with each commit.
 struct CanaryExtension: DatabaseExtension {
   static let kind = "test.canaryExtension"
   typealias Changes = Canary
@@ -35,7 +35,7 @@ struct CanaryExtension: DatabaseExtension {
   func makeTransaction(_ context: ExtensionContext<Self>) -> Transaction { Transaction() }
 }
 
-/// Resume points as a program would store them.
+/// Encodes resume points as a program would store them.
 enum Codec {
   static func json(_ version: CommitVersion) throws -> String {
     String(decoding: try JSONEncoder().encode(version), as: UTF8.self)

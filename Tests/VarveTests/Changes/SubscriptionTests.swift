@@ -8,7 +8,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Sequences of changes.
+/// Tests of sequences of changes.
 @Suite(.timeLimit(.minutes(2))) struct SubscriptionTests {
   // MARK: - Order and pace
 
@@ -18,7 +18,7 @@ import VarveEngine
     let count = 8 * 50
     DispatchQueue.concurrentPerform(iterations: 8) { writer in
       for number in 0..<50 {
-        // Each writer increments what the one before it has left.
+        // Each writer increments the value that the previous one left.
         try? database.change { tx throws in
           let next = (try tx.object(Int.self, key: "next", in: "counters") ?? 0) + 1
           try tx.set(next, key: "next", in: "counters")
@@ -48,7 +48,7 @@ import VarveEngine
       try database.put("k\(number)")
       expected.append("+k\(number)")
       #expect(try await fast.next(1) == [expected[number]])
-      // A few in between, so that it alternates between buffer and feed.
+      // Reads a few events at a time, so that it alternates between the buffer and the feed.
       if number % 50 == 49 { #expect(try await slow.next(7).count == 7) }
     }
     #expect(try await slow.next(200 - 28) == Array(expected[28...]))
@@ -83,7 +83,7 @@ import VarveEngine
       try database.put("b")
       var first = sequence.makeAsyncIterator()
       #expect(try await first.next(2) == ["+a", "+b"])
-      // By the second time it is not in memory any more.
+      // The second consumer begins when the events are no longer in memory.
       var second = sequence.makeAsyncIterator()
       let again = feed == nil ? ["gap"] : ["+a", "+b"]
       #expect(try await second.next(again.count) == again)
@@ -222,7 +222,7 @@ import VarveEngine
       try database.change("first") { try $0.setCustomObject(1) }
       try database.besides { try $0.setCustomObject(2) }
       try await database.perform { try await database.write { try $0.setCustomObject(3) } }
-      // Neither of these has reported anything.
+      // Neither of these must report anything.
       try database.change { tx in
         try? tx.savepoint {
           try tx.setCustomObject(4)
@@ -263,12 +263,12 @@ import VarveEngine
     try database.put("a")
     let sequence = database.changes()
     gate.shut()
-    // On threads of their own, because they wait at the gate.
+    // The writers run on separate threads, because they wait at the gate.
     Thread.detachNewThread {
       try? database.change(durability: .power) { try $0.set(ChangedNote(""), key: "b", in: "notes") }
     }
     gate.waitUntilHeld()
-    // Applied: the next writer reads it, and no other reader does.
+    // The commit is applied: the next writer reads it, and other readers do not.
     #expect(try database.feedEvents().map(\.text) == ["+a"])
     #expect(try database.look { try $0.contains(key: "b", in: "notes") } == false)
     Thread.detachNewThread {

@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Connections: caches and long-lived reads.
+/// Tests of connections: caches and long-lived reads.
 struct ConnectionTests {
   private struct Book: Codable, Hashable, Sendable { var title: String }
 
@@ -75,7 +75,7 @@ struct ConnectionTests {
   }
 
   @Test func `a cache never returns a row of another snapshot`() throws {
-    // Each commit sets all rows to one number: a read that sees two numbers has mixed snapshots.
+    // Each commit sets all rows to the same number: a read that returns two numbers has mixed snapshots.
     let keys = 0..<8
     func commit(_ number: Int) throws {
       try database.write { tx in
@@ -114,7 +114,8 @@ struct ConnectionTests {
     try set("old", 1)
     try set("other", 2)
     let seen = try connection.read { tx in
-      // On another thread, because it would be part of this read otherwise: a commit, and a read that advances to it.
+      // Runs on another thread, because the calls would be part of this read otherwise: a commit, and a read that
+      // advances the connection to it.
       Threads.run(1) { _ in
         try set("new", 1)
         _ = try title(connection, 2)
@@ -144,14 +145,14 @@ struct ConnectionTests {
     try connection.beginLongLivedRead()
     #expect(try title(connection, 1) == "Emma")
     try set("Ulysses", 1)
-    // More than a connection buffers: the changes are read from the feed.
+    // More commits than a connection buffers, so that the changes are read from the feed.
     for key in 0...ChangeLimits.heldChangeSets { try set("Dubliners", key + 2) }
     let feed = database.core.catalog.families.feed
     var cursor = FamilyCursor(
       FeedKey.range(after: .zero), in: feed, of: try database.core.backend.snapshot(), isReverse: true)
     let last = try #require(try cursor.next())
     var batch = StorageBatch()
-    // Of a later version of the program: an error, and not corruption, which would be a gap.
+    // An entry of a later version of the program is an error; corruption would be a gap.
     batch.put(last.key, [9, 9], in: feed)
     _ = try database.core.backend.commit(batch, check: nil, durability: .process)
     #expect(throws: DatabaseError.self) { try connection.advance() }

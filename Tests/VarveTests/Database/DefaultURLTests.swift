@@ -4,7 +4,7 @@ import Testing
 
 @testable import Varve
 
-/// The default directory of databases, and opening by URL.
+/// Tests of the default directory of databases, and of opening by URL.
 struct DefaultURLTests {
   private let directory: TemporaryDirectory
   private let home: URL
@@ -104,6 +104,6 @@ struct DefaultURLTests {
     await #expect(throws: DatabaseError.self) { try await Database.open(at: url) }
   }
 
-  /// Blocking form, callable in a task.
+  /// Opens by the blocking form, which a task could not name otherwise.
   private static func open(_ url: URL) throws -> Database { try Database.open(at: url) }
 }

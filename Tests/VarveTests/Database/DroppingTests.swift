@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Dropping a collection.
+/// Tests of dropping a collection.
 struct DroppingTests {
   private static func database(_ storage: CollectionStorage = .shared) throws -> Database {
     let definition = DatabaseDefinition {
@@ -52,7 +52,7 @@ struct DroppingTests {
     #expect(try database.dropCollection("loose"))
     try database.write { tx in try tx.set("a", key: "text", in: "loose") }
     #expect(try database.read { tx in try tx.keys(String.self, in: "loose") } == ["text"])
-    // The name's binding to a type is forgotten with it.
+    // The drop also removes the name's binding to a type.
     try database.write { tx in _ = try Item(id: "a", count: 1).persist(in: tx) }
     #expect(try database.dropCollection(Item.collection))
     try database.write { tx in try tx.set("a", key: 1, in: Item.collection) }
@@ -171,7 +171,7 @@ struct DroppingTests {
       if attempts == 1 { Threads.start { _ in _ = try database.dropCollection("books") }.join() }
       try tx.set(isThere ? "was there" : "was not there", key: 11, in: "books")
     }
-    // A writer that finds it missing and creates it conflicts as well.
+    // A writer that finds the collection missing and creates it conflicts as well.
     #expect(attempts > 1)
     #expect(try keys(database) == [11])
     #expect(try database.read { tx in try tx.object(String.self, key: 11, in: "books") } == "was not there")
@@ -216,7 +216,7 @@ struct DroppingTests {
     #expect(try database.dropCollection(Item.collection))
     #expect(errorCode { try connection.read { tx in _ = try Item.load("a", in: tx) } } == .snapshotTooOld)
     #expect(database.core.catalog.collection(Item.collection) == nil)
-    // For a concurrent write the snapshot is out of date.
+    // For a concurrent write, the connection's snapshot is out of date.
     connection.endLongLivedRead()
     var found: [Int?] = []
     try database.write { tx in try tx.set(Item(id: "a", count: 1), key: "a", in: Item.collection) }
@@ -234,7 +234,7 @@ struct DroppingTests {
   @Test func `a concurrent write that found nothing in a dropped collection conflicts with its replacement`() throws {
     let database = try Self.database()
     try fill(database)
-    // Without rows a drop removes none; removals would conflict too.
+    // Without rows, the drop removes none; removals would conflict too.
     try database.write { tx in _ = try tx.removeAll(in: "books") }
     var found: [String?] = []
     try database.writeConcurrently { tx in
@@ -297,7 +297,7 @@ struct DroppingTests {
   private struct Refused: Error {}
 }
 
-/// Blocking forms, callable in a task.
+/// The blocking forms of calls, which a task could not name otherwise.
 private enum Blocking {
   static func write(_ database: Database, _ body: (WriteTransaction) throws -> Void) throws { try database.write(body) }
 }

@@ -6,7 +6,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Each reason for a failed opening has an error code of its own, and is described once.
+/// Tests that each reason for a failed opening has its own error code, and is described once.
 struct ErrorCodeTests {
   private static func error(_ body: () throws -> Void) -> DatabaseError? {
     do { try body() } catch { return error as? DatabaseError }
@@ -53,7 +53,7 @@ struct ErrorCodeTests {
     try Data().write(to: URL(fileURLWithPath: files + "/letter.txt"))
     #expect(Self.open(files)?.code == .notADatabase)
     #expect(Self.open(files) { $0.createsIfMissing = false }?.code == .notADatabase)
-    // A database of the engine alone has no objects.
+    // A database that only the engine has opened contains no objects.
     let engine = try Engine.open(at: directory.path + "/engine")
     try engine.close()
     #expect(Self.open(directory.path + "/engine") { $0.isReadOnly = true }?.code == .notADatabase)

@@ -5,14 +5,14 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Rows of any type as an asynchronous sequence.
+/// Tests of rows of any type as an asynchronous sequence.
 struct FetchedRowTests {
   private struct Book: Codable, Hashable, Sendable { var title: String }
   private struct Size: Codable, Hashable, Sendable { var pages: Int }
 
   private static func key(_ number: Int) -> String { "b\(1_000 + number)" }
 
-  /// Books, every third with metadata, and numbers in a collection of their own.
+  /// Stores books, every third of which has metadata, and numbers in another collection.
   private func filled(_ location: StoreLocation) throws -> OpenDatabase {
     let open = try location.open()
     try open.writing { tx in
@@ -86,7 +86,7 @@ struct FetchedRowTests {
   @Test func `values that are not asked for are not decoded`() async throws {
     let open = try filled(.memory)
     defer { withExtendedLifetime(open) {} }
-    // A type that the objects don't have: only a read of the object throws.
+    // The objects have another type: only a read of the object throws.
     var read = 0
     for try await row in open.database.rows(in: "books") where try row.key(as: String.self) == Self.key(5) {
       read += 1

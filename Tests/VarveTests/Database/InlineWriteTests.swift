@@ -4,7 +4,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Where the closure of an asynchronous write runs: a hop costs more than most writes.
+/// Tests of where the closure of an asynchronous write runs: a change of the executor costs more than most writes.
 struct InlineWriteTests {
   @Test
   func `a write that waits for nothing but its sync runs on the calling thread, any other on the database's threads`()
@@ -64,7 +64,7 @@ struct InlineWriteTests {
   }
 }
 
-/// Records whether commits are made on the calling thread.
+/// A backend that records whether commits are made on the calling thread.
 private final class CommitPositions: ForwardingBackend, @unchecked Sendable {
   private let called: Called
 

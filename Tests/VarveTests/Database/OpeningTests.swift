@@ -8,7 +8,7 @@ import VarveTestSupport
 
 @testable import ObjectFixtures
 
-/// Opening, closing and backing up a database, and collection definitions.
+/// Tests of opening, closing and backing up a database, and of collection definitions.
 struct OpeningTests {
   private struct Book: Codable, Sendable { var title: String }
   private struct Film: Codable, Sendable { var title: String }
@@ -98,7 +98,7 @@ struct OpeningTests {
     Threads.run(4) { thread in
       for number in 0..<300 {
         let name = "c\(number)"
-        // Half of them with another type, so that they contradict each other.
+        // Half of the definitions have another type, so that they contradict each other.
         let isBook = thread % 2 == 0
         let definition =
           isBook
@@ -145,7 +145,7 @@ struct OpeningTests {
     let books = CollectionDefinition("books", Book.self, key: Int.self)
     #expect(code { try database.define(books.sanitized(before: { (film: Film) in film })) } == .invalidDefinition)
     #expect(code { try database.define(books.sanitized(after: { (_: Film) in })) } == .invalidDefinition)
-    // The refused definition has left nothing.
+    // The refused definition must leave no state.
     try database.define(books)
   }
 
@@ -240,7 +240,7 @@ struct OpeningTests {
     try copy.write { tx in try tx.set("x", key: 77, in: "c") }
     #expect(try keys(database) == [])
     try copy.close()
-    // The backup keeps its rows after the other is closed.
+    // The backup keeps its rows after the original is closed.
     try database.close()
     let again = try Database.open(at: directory.path + "/copy")
     #expect(try keys(again) == Array(0..<10) + [77])

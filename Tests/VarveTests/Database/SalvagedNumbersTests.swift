@@ -4,7 +4,7 @@ import VarveEngine
 
 @testable import Varve
 
-/// Numbers are never reused, even where the record of the free ones was lost.
+/// Tests that numbers are never reused, even if the record of the free ones was lost.
 struct SalvagedNumbersTests {
   @Test func `where the catalog has lost its free numbers none is reused`() throws {
     let directory = try TemporaryDirectory()

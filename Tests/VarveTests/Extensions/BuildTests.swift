@@ -6,9 +6,9 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Building an extension while others write, and builds that end early.
+/// Tests of building an extension while other writers commit, and of builds that end early.
 struct BuildTests {
-  /// Keeps the number of each row by its key, and runs a closure of the test for each row.
+  /// An extension that keeps the number of each row by its key, and runs a closure of the test for each row.
   private struct Mirror: DatabaseExtension {
     static let kind = "test.mirror"
     var dependencies: [String] = []
@@ -128,7 +128,7 @@ struct BuildTests {
         try? database.change { _ in
           holds.signal()
           while database.core.writer.waiterCount == 0 { sched_yield() }
-          // Its timeout is as long as the build's would be, and starts later.
+          // Its timeout has the length of the build's, and starts later.
           let other = errorCode { try otherThread { try database.change { _ in } } }
           #expect(other == .writerBusy)
         }

@@ -14,7 +14,7 @@ private enum Heard: Hashable {
   case removesAll
 }
 
-/// The lengths of the notes by their keys, and a log of the changes received.
+/// An extension that keeps the lengths of the notes by their keys, and a log of the changes received.
 private struct Lengths: DatabaseExtension {
   static let kind = "test.lengths"
   final class Log: Sendable {
@@ -32,7 +32,7 @@ private struct Lengths: DatabaseExtension {
   var catchesUp = true
   var followsRemovals = true
   var stopsAt: String?
-  /// Whether it writes a row itself whenever it receives one that it missed.
+  /// Whether the extension itself writes a row whenever it receives one that it missed.
   var marks = false
   let log = Log()
   var configuration: ExtensionConfiguration {
@@ -53,7 +53,8 @@ private final class LengthsTransaction: ExtensionTransaction {
   private let definition: Lengths
   private let context: ExtensionContext<Lengths>
   private let lengths: Part
-  /// Writes for the flush, in order: the length of a row by its key, nil to delete it. A nil element deletes all.
+  /// The writes for the flush, in order: the length of a row by its key, or `nil` to delete it. A `nil` element
+  /// deletes all.
   private var pending: [(key: RowKey, length: [UInt8]?)?] = []
 
   init(_ definition: Lengths, _ context: ExtensionContext<Lengths>) throws {
@@ -111,7 +112,7 @@ private final class LengthsTransaction: ExtensionTransaction {
   }
 }
 
-/// An extension that was not registered for a while catches up by the feed, or is rebuilt.
+/// Tests of an extension that was not registered for a while: it catches up by the feed, or is rebuilt.
 struct CatchUpTests {
   private let directory: TemporaryDirectory
   private var path: String { directory.path + "/db" }
@@ -131,7 +132,7 @@ struct CatchUpTests {
     try database.write { tx in for number in range { try tx.set(text, key: number, in: "notes") } }
   }
 
-  /// Writes 100 rows that the extension receives, then runs a program without the extension.
+  /// Writes 100 rows that the extension receives, and then runs a program without the extension.
   private func begin(_ lengths: Lengths = Lengths(), _ body: (Database) throws -> Void) throws {
     try with { database in
       try fill(database, 0..<100)
@@ -141,7 +142,7 @@ struct CatchUpTests {
     try with(DatabaseOptions(), body)
   }
 
-  /// The contents that the extension should have for the current rows.
+  /// Returns the content that the extension should have for the current rows.
   private func expected(_ database: Database) throws -> [[UInt8]: [UInt8]] {
     try database.read { tx in
       var lengths: [[UInt8]: [UInt8]] = [:]
@@ -185,12 +186,12 @@ struct CatchUpTests {
       #expect(heard.count == 5, "each once, as far as one chunk goes")
       try expectRight(database, handle)
       #expect(try database.read { tx in try tx[handle].all().count } == 99)
-      // It receives changes in the ordinary way again.
+      // The extension receives changes in the ordinary way again.
       try fill(database, 300..<301)
       #expect(lengths.log.take() == [.inserted(300)])
       try expectRight(database, handle)
     }
-    // It is not stale any more.
+    // The extension is no longer stale.
     try with { database in
       let lengths = Lengths()
       try expectRight(database, try database.registerReady(lengths, as: "lengths"))
@@ -248,7 +249,7 @@ struct CatchUpTests {
   }
 
   @Test func `a collection dropped between two steps removes no rows of others from the catch-up`() throws {
-    // Has the lower number.
+    // This collection has the lower number.
     try with { database in try database.write { tx in try tx.set("a", key: 0, in: "first") } }
     try begin { database in
       try database.write { tx in
@@ -260,7 +261,7 @@ struct CatchUpTests {
       let dropped = Mutex(false)
       let lengths = Lengths()
       let handle = try database.registerReady(lengths, as: "lengths") { _ in
-        // After the first step, somewhere within the only commit.
+        // The drop happens after the first step, somewhere within the only commit.
         guard
           !dropped.withLock({ isDropped in
             defer { isDropped = true }
@@ -296,7 +297,7 @@ struct CatchUpTests {
     } else {
       try with { database in
         try fill(database, 0..<2_500)
-        // The process ends between two chunks.
+        // Simulates a process that ends between two chunks.
         struct End: Error {}
         let reached: [UInt8] = [0, 0, 0, 1, 1]
         var record = ExtensionRecord(
@@ -319,7 +320,7 @@ struct CatchUpTests {
 
   @Test func `writers continue between the chunks, and none of their changes is missed`() throws {
     try begin { database in
-      // One commit with more rows than one part of the feed has.
+      // One commit with more rows than one part of the feed contains.
       try fill(database, 0..<12_000, "many")
       try fill(database, 12_000..<14_000)
     }
@@ -327,7 +328,7 @@ struct CatchUpTests {
       let lengths = Lengths()
       let rounds = Mutex(0)
       let handle = try database.registerReady(lengths, as: "lengths") { progress in
-        // After a chunk, on the thread that catches up. The last chunk makes the extension ready.
+        // Called after a chunk, on the thread that catches up. The last chunk makes the extension ready.
         let round = rounds.withLock { rounds in
           rounds += 1
           return rounds
@@ -363,7 +364,7 @@ struct CatchUpTests {
     }
   }
 
-  /// The feed position from which it has missed changes.
+  /// Returns the feed position from which the extension has missed changes.
   private func stalePosition(_ database: Database) throws -> FeedPosition {
     guard case .stale(let position?) = database.core.extensionCatalog.record("lengths")?.state else {
       throw BadWord()
@@ -380,13 +381,13 @@ struct CatchUpTests {
         let lengths = Lengths(stopsAt: attempt == 0 ? "stop" : nil)
         if attempt == 0 {
           let begin = try stalePosition(database)
-          // Each chunk is a commit: one that throws in the middle leaves the same as an end of the process.
+          // Each chunk is a commit: one that throws in the middle leaves the state of a process that ended there.
           try database.write { tx in try tx.set("stop", key: 9_000, in: "notes") }
           #expect(throws: BadWord.self) { try database.registerReady(lengths, as: "lengths") }
-          // How far it got depends on the speed of the machine: within the commit, or past it.
+          // How far the catch-up got depends on the speed of the machine: within the commit, or past it.
           #expect(try begin.bytes.lexicographicallyPrecedes(stalePosition(database).bytes))
           announced = Set(lengths.log.take())
-          // It is registered, and the feed has this change.
+          // The extension is registered, and the feed has this change.
           try fill(database, 7_000..<7_001)
         } else {
           try expectRight(database, try database.registerReady(lengths, as: "lengths"))
@@ -431,12 +432,12 @@ struct CatchUpTests {
       let point = capture()
       points.withLock { $0.append(point) }
     }
-    // Catches up, or is rebuilt if the version is another one.
+    // The extension catches up, or is rebuilt if the version differs.
     _ = try database.registerReady(Lengths(version: version), as: "lengths")
     disk.observe(nil)
     try database.close()
     let found = points.withLock { $0 }
-    // The number of steps depends on the machine: a step lasts as long as a chunk may keep the writer.
+    // The number of steps depends on the machine: a step takes as long as a chunk may occupy the writer.
     #expect(found.count >= 2)
     for (index, point) in found.enumerated() {
       let policy: CrashPolicy = index % 2 == 0 ? .processKill : .keepRandomSectors

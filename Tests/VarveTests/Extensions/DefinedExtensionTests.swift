@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Extensions that a database definition names: registered when the database is opened.
+/// Tests of extensions that a database definition names: they are registered when the database is opened.
 struct DefinedExtensionTests {
   private let directory: TemporaryDirectory
   private var path: String { directory.path + "/db" }
@@ -79,14 +79,15 @@ struct DefinedExtensionTests {
     }
     #expect(errorCode { try Database.open(at: path, definition: refused) } == .extensionMismatch)
     #expect(hooks.name == "words")
-    // The database was closed again.
+    // The failed opening must have closed the database.
     let database = try Database.open(at: path)
     #expect(database.knownExtensions == ["words"])
     try database.unregister("words")
     try database.close()
     var options = DatabaseOptions()
     options.isReadOnly = true
-    // A read-only database can't build it: the rows are there, and each use of the extension throws the reason.
+    // A read-only database cannot build the extension: the rows can be read, and each use of the extension throws the
+    // reason.
     let reading = try Database.open(at: path, definition: definition, options: options)
     #expect(try reading.read { tx in try tx.count(in: "notes") } == 1)
     #expect(errorCode { _ = try count(reading, words, "forbidden") } == .unknownExtension)

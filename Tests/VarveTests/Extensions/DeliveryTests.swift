@@ -3,14 +3,15 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// When extensions receive a change, and which state of the row they see.
+/// Tests of when extensions receive a change, and of which state of the row they see.
 struct DeliveryTests {
   private struct Taken: Error {}
   private let database: Database
   private let lines = Lines()
   init() throws { database = try Database.inMemory() }
 
-  /// Records which row has a value, and refuses a second one: at once, or after the current change.
+  /// Returns an extension that records which row has a value, and refuses a second one: at once, or after the current
+  /// change.
   private static func unique(_ delivery: ExtensionConfiguration.Delivery) -> Scripted {
     var unique = Scripted(delivery, hears: [.inserts, .updates, .removals], needs: [.before, .oldRows])
     unique.configuration.scope = .only(["books"])
@@ -45,7 +46,7 @@ struct DeliveryTests {
     #expect(kept == 1)
     switch delivery {
     case .immediate: #expect(count == 1 && refused.take() == ["refused"])
-    // The case that immediate delivery exists for.
+    // The second row is not refused here: immediate delivery exists for this case.
     case .afterCurrent: #expect(count == 2 && refused.take() == [])
     }
   }
@@ -85,7 +86,7 @@ struct DeliveryTests {
     var first = Scripted(hears: .all)
     first.configuration.scope = .only(["c"])
     first.did = { tx, change in
-      // Only for the first change: what this writes is received after it.
+      // Only the first change writes: the written row is received after it.
       guard change.event == .updated, try change.row?.object(as: String.self) == "b" else { return }
       try tx.context.writeTransaction?.set("later", key: 1, in: "c", metadata: 9)
     }
@@ -175,7 +176,7 @@ struct DeliveryTests {
     try database.registerReady(announced, as: "announced")
     try database.change { tx in for key in 0..<90 { try tx.set(key, key: key, in: "c") } }
     try database.change { tx in
-      // Rows of this transaction, rows of others, and keys without a row.
+      // Rows of this transaction, rows of earlier ones, and keys without a row.
       for key in 30..<60 { try tx.set(-key, key: key, in: "c") }
       #expect(try tx.remove(keys: [70, 3, 45, 3, 100, 45, 1], in: "c") == 4)
       #expect(lines.take() == ["1 1", "3 3", "45 -45", "70 70"])
@@ -213,7 +214,7 @@ struct DeliveryTests {
     #expect(ended == nil, "a removal")
   }
 
-  /// Adjacent rows are removed by ranges; what hooks have written between them since is not part of these.
+  /// Adjacent rows are removed by ranges, which must not include rows that hooks have written between them since.
   @Test(arguments: [false, true])
   func `rows that a hook writes between removed ones stay`(isAll: Bool) throws {
     for number in [0, 700, 1_500, 2_499] {
@@ -337,7 +338,7 @@ struct DeliveryTests {
     }
     try database.registerReady(noting, as: "noting")
     try database.change { tx in
-      // Twice: the second change finds it created.
+      // Run twice, so that the second change finds the collection created.
       try? tx.savepoint {
         for key in 1...2 { try tx.set(key, key: key, in: "c") }
         throw Stop()

@@ -3,7 +3,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The context of an extension in a transaction, and its use after the transaction.
+/// Tests of the context of an extension in a transaction, and of its use after the transaction.
 struct ExtensionContextTests {
   private struct Raw: DatabaseExtension {
     static let kind = "test.raw"

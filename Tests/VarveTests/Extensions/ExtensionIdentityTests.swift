@@ -3,9 +3,9 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Which properties identify an extension on disk with the one that a program registers.
+/// Tests of which properties identify an extension on disk with the one that a program registers.
 struct ExtensionIdentityTests {
-  /// Counts the rows that it received.
+  /// An extension that counts the rows that it received.
   private struct Counter: DatabaseExtension {
     static let kind = "test.counter"
     var version = "1"

@@ -14,14 +14,14 @@ import VarveTestSupport
   import Musl
 #endif
 
-/// Keeps the keys of the rows that it received.
+/// An extension that keeps the keys of the rows that it received.
 private struct Keys: DatabaseExtension {
   static let kind = "test.keys"
   var version = "1"
   var isConcurrent = true
   var isPopulated = true
   var dependencies: [String] = []
-  /// The changes received, in transactions that were committed or not.
+  /// The changes that were received, in transactions whether or not they were committed.
   var announced = Called()
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: version)
@@ -71,7 +71,7 @@ private final class KeysTransaction: ExtensionTransaction {
 
 private struct TakenBack: Error {}
 
-/// Extensions that are registered and unregistered during writes, and hooks that break the rules.
+/// Tests of extensions that are registered and unregistered during writes, and of hooks that break the rules.
 struct ExtensionRaceTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }
@@ -106,7 +106,7 @@ struct ExtensionRaceTests {
     #expect(attempts == 2)
     let keys = Keys().named("keys")
     #expect(try kept(keys) == rows())
-    // One that is unregistered meanwhile is not notified.
+    // An extension that is unregistered meanwhile is not notified.
     attempts = 0
     try database.core.writeConcurrently(WriteTerms()) { tx in
       attempts += 1
@@ -126,7 +126,7 @@ struct ExtensionRaceTests {
         Threads.run(1) { [database] _ in _ = try database.registerReady(Keys(isConcurrent: false), as: "keys") }
       }
     }
-    // It was missing at first, then needed, then received the change.
+    // The extension was missing at first, then needed, and then received the change.
     #expect(attempts == 3 && database.statistics.writesThatTookTheWriter == 1)
     #expect(try rows().count == 1)
   }
@@ -139,7 +139,7 @@ struct ExtensionRaceTests {
       while !isDone.withLock({ $0 }) {
         try database.core.writeConcurrently(WriteTerms()) { tx in
           try tx.set("late", key: 10_000 * (thread + 1) + number, in: "notes")
-          // Before and after the watermark.
+          // These keys lie before and after the watermark.
           try tx.remove(key: (number * 37 + thread) % 3_000, in: "notes")
         }
         number += 1
@@ -235,7 +235,7 @@ struct ExtensionRaceTests {
     try fill(0..<500)
     let isFirst = Mutex(true)
     let code = errorCode {
-      // The handle is the name: this waits for the other.
+      // The handle stands for the name, so this waits for the other extension.
       try database.registerReady(Keys(), as: "keys") { [database] _ in
         let isNow = isFirst.withLock { isFirst in
           defer { isFirst = false }
@@ -372,7 +372,7 @@ struct ExtensionRaceTests {
       #expect(try Set(database.unregister("base")) == ["base", "middle", "top"])
       #expect(database.knownExtensions == ["other"])
     }
-    // A dependent of one that was rebuilt is rebuilt, too.
+    // An extension that depends on a rebuilt one is rebuilt, too.
     try with { database in
       try database.write { tx in try tx.set("note", key: 1, in: "notes") }
       try database.registerReady(Keys(), as: "base")

@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Extensions of a database that another one writes: each transaction that uses them refreshes them.
+/// Tests of extensions of a database that another process writes: each transaction that uses them refreshes them.
 struct FollowedExtensionTests {
   private static func pair(_ site: StorageSite) throws -> (writer: Database, follower: Database) {
     let writer = try Database.open(try site.open(), path: "writer")
@@ -31,7 +31,7 @@ struct FollowedExtensionTests {
     #expect(try Self.count(follower, "sea") == 0)
     try Self.put(writer, "sea", 1)
     #expect(try Self.count(follower, "sea") == 1)
-    // Dropped and created again, with other families.
+    // The extension is dropped and created again, with other families.
     try writer.unregister("words")
     #expect(errorCode { _ = try Self.count(follower, "sea") } == .unknownExtension)
     try writer.registerReady(WordCount(), as: "words")
@@ -53,7 +53,7 @@ struct FollowedExtensionTests {
     #expect(try Self.count(follower, "sea") == 1)
     try follower.close()
     try writer.close()
-    // A program without it.
+    // A program that does not register the extension.
     (writer, follower) = try Self.pair(site)
     try follower.registerReady(WordCount(), as: "words")
     #expect(try Self.count(follower, "sea") == 1)
@@ -81,13 +81,13 @@ struct FollowedExtensionTests {
     try follower.core.read { tx in
       #expect(try tx[words].count(of: "sea") == 1)
       try otherThread {
-        // Dropped and created again, with other families, which a later reader uses.
+        // The extension is dropped and created again, with other families, which a later reader uses.
         try writer.unregister("words")
         try writer.registerReady(WordCount(), as: "words")
         try Self.put(writer, "sea", 2)
         #expect(try Self.count(follower, "sea") == 2)
       }
-      // Its families are gone: an error, and never the answer of another snapshot.
+      // The families of the snapshot are gone: the read must throw, and never return the result of another snapshot.
       #expect(errorCode { _ = try tx[words].count(of: "sea") } == .snapshotTooOld)
     }
     #expect(try Self.count(follower, "sea") == 2)

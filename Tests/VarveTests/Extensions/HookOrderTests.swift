@@ -5,9 +5,9 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The calls that extensions receive, and their order.
+/// Tests of the calls that extensions receive, and of their order.
 struct HookOrderTests {
-  /// The calls received by all extensions of a test.
+  /// The calls that all extensions of a test received.
   final class Record: Sendable {
     private let heard = Mutex<[String]>([])
     func add(_ line: String) { heard.withLock { $0.append(line) } }
@@ -19,7 +19,7 @@ struct HookOrderTests {
     }
   }
 
-  /// Records every hook, with the state of the row in it.
+  /// An extension that records every hook, with the state of the row in it.
   struct Recorder: DatabaseExtension {
     static let kind = "test.recorder"
     let name: String
@@ -145,7 +145,7 @@ struct HookOrderTests {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     func register(_ database: Database, _ name: String, _ dependencies: [String] = []) throws {
-      // With a part it has a record on disk, which keeps its position.
+      // An extension with a part has a record on disk, which keeps its position.
       let recorder = Recorder(
         name: name, record: record, dependencies: dependencies, parts: [PartDefinition("unused")])
       try database.registerReady(recorder, as: name)
@@ -211,7 +211,7 @@ struct HookOrderTests {
 
   @Test func `rows that a hook removes during the removal of a collection are counted once`() throws {
     var hooks = Hooks()
-    // After the first chunk of the removal, removes rows of a later one.
+    // After the first chunk of the removal, the hook removes rows of a later one.
     hooks.didRemove = { tx, change in
       guard try change.key.key(as: Int.self) == 0 else { return }
       for key in 1_990..<2_000 { try tx.remove(key: key, in: "c") }

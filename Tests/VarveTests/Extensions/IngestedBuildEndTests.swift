@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Builds by ingested tables that end early, and how they continue.
+/// Tests of builds by ingested tables that end early, and of how they continue.
 struct IngestedBuildEndTests {
   private struct Broken: Error {}
   private final class Flag: Sendable {
@@ -21,7 +21,7 @@ struct IngestedBuildEndTests {
     try database.core.backend.families().map(\.name).filter { $0.hasPrefix("x.") || Base.isRun($0) }
   }
 
-  /// The error comes from a row, or from the check at the end of the build.
+  /// The error is thrown for a row, or by the check at the end of the build.
   @Test(arguments: [Base.smallSpill, 1 << 20], [550, 1_150, Int.max])
   func `an error of the extension leaves nothing, and a retry builds all of it`(spill: Int, row: Int) throws {
     let site = try StorageSite(.memory)
@@ -46,7 +46,7 @@ struct IngestedBuildEndTests {
     try database.close()
   }
 
-  /// Builds up to a chunk after 600 rows, and closes the database there.
+  /// Builds up to a chunk after 600 rows, closes the database there, and returns the watermark.
   private func interrupted(_ site: StorageSite, _ kept: Kept) throws -> ExtensionRecord.IngestionMark {
     let database = try Base.open(try site.open(), spill: Base.smallSpill)
     try Base.fill(database)
@@ -63,7 +63,7 @@ struct IngestedBuildEndTests {
     return mark
   }
 
-  /// Number of rows of "c" after a watermark.
+  /// Returns the number of rows of "c" after a watermark.
   private func left(_ database: Database, after mark: ExtensionRecord.IngestionMark) throws -> Int {
     try database.look { tx in
       var count = 0
@@ -86,7 +86,7 @@ struct IngestedBuildEndTests {
     let mark = try interrupted(site, kept)
     _ = kept.log.take()
     if isChanged {
-      // Another start, which does not register it.
+      // Another start of the program, which does not register the extension.
       let database = try Base.open(try site.open())
       try database.change { tx in
         for key in stride(from: 0, to: 1_000, by: 7) { _ = try tx.remove(key: key, in: "c") }
@@ -125,7 +125,7 @@ struct IngestedBuildEndTests {
 
   @Test func `a process that ends after the ingestion into any family loses nothing`() throws {
     let count = Mutex(0)
-    // One run more than there are steps, so that the last one does not crash.
+    // There are more runs than steps, so that the last run does not crash.
     for crash in 0..<100 {
       let site = try StorageSite(.memory)
       let probe = IngestionProbe(try site.open())
@@ -151,7 +151,7 @@ struct IngestedBuildEndTests {
         break
       }
       if crash % 3 == 0 {
-        // The same session continues.
+        // The same session continues the build.
         probe.whenIngested { _ in }
         try database.retry(handle)
         try database.waitReady(handle)
@@ -162,7 +162,7 @@ struct IngestedBuildEndTests {
       try site.abandon()
       try database.close()
       let again = try Base.open(try site.open(), spill: Base.smallSpill)
-      // Opening keeps the runs that the record names.
+      // Opening must keep the runs that the record names.
       let record = again.core.extensionCatalog.record("kept")
       #expect(try families(again).filter(Base.isRun).allSatisfy { record?.keepsSpill($0) ?? false })
       try Base.expectRight(again, try again.registerReady(kept, as: "kept"))

@@ -7,15 +7,15 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The first build of an extension over many rows, by ingested tables: the contents are those that puts would produce,
-/// whatever others write meanwhile.
+/// Tests of the first build of an extension over many rows, by ingested tables: the content must be that of a build
+/// by puts, whatever other writers commit meanwhile.
 struct IngestedBuildTests {
   static let rows = 1_200
 
-  /// Small enough for several runs.
+  /// A size that is small enough for several runs.
   static let smallSpill = 24 << 10
 
-  /// A database whose extensions are built by tables from 100 rows on.
+  /// Opens a database whose extensions are built by tables from 100 rows on.
   static func open(
     _ backend: any StorageBackend, spill: Int = 1 << 20, options: DatabaseOptions = DatabaseOptions()
   ) throws -> Database {
@@ -31,7 +31,7 @@ struct IngestedBuildTests {
 
   static func text(_ number: Int) -> String { "\(["a", "b", "c", "d"][number % 4])\(number)" }
 
-  /// Expects the parts to have the contents that follow from the rows.
+  /// Expects the parts to have the content that follows from the rows.
   static func expectRight(
     _ database: Database, _ handle: ExtensionHandle<Kept>, location: SourceLocation = #_sourceLocation
   ) throws {
@@ -78,7 +78,7 @@ struct IngestedBuildTests {
     #expect(database.progress(of: "kept")?.rowsDone == Self.rows)
     try Self.expectRight(database, handle)
     try Self.expectNoRuns(database)
-    // It receives changes like any other.
+    // The extension receives changes like any other.
     try database.change { tx in
       try tx.set("z", key: 5, in: "c")
       try tx.remove(key: 6, in: "c")
@@ -114,7 +114,7 @@ struct IngestedBuildTests {
     }
     _ = random.next()
     if kind == 3 { try database.dropCollection("c") }
-    // Always many rows, so that every build is large enough.
+    // There are always many rows, so that every build is large enough.
     if kind < 4 { try fill(database, begin..<(begin + 300)) }
   }
 
@@ -134,7 +134,7 @@ struct IngestedBuildTests {
       else { return }
       try random.withLock { random in for _ in 0...random.below(2) { try Self.stir(database, &random) } }
     }
-    // After each family's ingestion, and after each chunk, including those of the catch-up.
+    // Rows are changed after each family's ingestion, and after each chunk, including those of the catch-up.
     probe.whenIngested { _ in try stir() }
     var kept = Kept()
     kept.followsRemovals = seed != 6
@@ -142,7 +142,7 @@ struct IngestedBuildTests {
       do { try stir() } catch { Issue.record(error, "seed \(seed)") }
     }
     #expect(probe.take().contains("x.1.rows"))
-    // One that does not follow removals is built again, by puts.
+    // An extension that does not handle removals is built again, by puts.
     #expect(kept.log.take().missed > 0 || !kept.followsRemovals)
     try Self.expectRight(database, handle)
     try Self.expectNoRuns(database)
@@ -166,7 +166,7 @@ struct IngestedBuildTests {
     #expect(mark.runCount > 0)
     let error = #expect(throws: DatabaseError.self) { try database.look { tx in _ = try tx[handle] } }
     #expect(error?.code == .notReady && error?.message.contains("of about 1200") == true)
-    // One row that the build has passed, and one that it has not.
+    // One of these rows is before the build's watermark, and the other is after it.
     try database.change { tx in
       try tx.set("n1", key: 1, in: "c")
       try tx.set("n2", key: Self.rows - 1, in: "c")
@@ -273,7 +273,7 @@ struct IngestedBuildTests {
     func put(_ ingestion: any StorageIngestion, _ entry: (key: [UInt8], value: [UInt8])) throws {
       unsafe try ingestion.put(entry.key.span.bytes, entry.value.span.bytes)
     }
-    // An ingestion that is not finished leaves nothing.
+    // An ingestion that is not finished must leave no entries.
     let dropped = try backend.beginIngestion(into: family)
     for entry in entries.prefix(10) { try put(dropped, entry) }
     let ingestion = try backend.beginIngestion(into: family)

@@ -6,7 +6,8 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Each form of a part against a dictionary, with random savepoints, commits and reopenings, on three backends.
+/// Tests of each form of a part against a dictionary, with random savepoints, commits and reopenings, on three
+/// backends.
 struct PartFormTests {
   private struct Stop: Error {}
   private typealias Model = [[UInt8]: [UInt8]]
@@ -31,7 +32,7 @@ struct PartFormTests {
 
   private static func rule(_ form: String) -> CounterRule { form == "sums" ? .sum : .maximum }
 
-  /// Makes one change to a part and its model; returns its description.
+  /// Makes one change to a part and its model, and returns its description.
   private static func step(_ form: String, _ part: Part, _ model: inout Model, _ random: inout SeededRandom) throws
     -> String
   {
@@ -92,7 +93,7 @@ struct PartFormTests {
             if isUndone { throw Stop() }
           }
           if isUndone { model = before }
-          // Undone or not: entries appended before the savepoint still cause a refusal.
+          // Whether or not the savepoint was undone, entries that were appended before it still cause a refusal.
           if form != "log" { #expect(try Self.content(part) == model, "seed \(seed), round \(round)") }
         }
         if random.oneIn(5) { throw Stop() }
@@ -174,7 +175,7 @@ struct PartFormTests {
     let (version, content) = try database.look { tx in (tx.version, try Self.content(try tx[handle].part(form))) }
     let number = BigEndian.bytes(version.number)
     var expected: Model = [[1, 5]: [], [1] + number + [2]: [2], [1] + number + [3]: [3], [2]: [7] + number + [8]]
-    // Pending bytes don't identify an appended entry: only the put itself does.
+    // The pending bytes do not identify an appended entry: only the put itself does.
     if form == "log" { expected[[1] + number + [4]] = [4] }
     #expect(content == expected)
     try database.endNow()

@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Reads of a part, by key and in order, over committed and pending entries.
+/// Tests of reads of a part, by key and in order, over committed and pending entries.
 struct PartTests {
   private static func scripted() -> Scripted {
     var scripted = Scripted(hears: [])
@@ -40,7 +40,7 @@ struct PartTests {
     func copy(_ key: RawSpan, _ value: RawSpan) -> Entry { (Self.bytes(key), Self.bytes(value)) }
     while let entry = try cursor.withNext(copy) { entries.append(entry) }
     #expect(entries.map(\.key) == expected.map(\.key) && entries.map(\.value) == expected.map(\.value))
-    // A cursor continues from where it seeks to, forwards and backwards.
+    // A cursor continues from the position of a seek, forwards and backwards.
     for _ in 0..<4 {
       let key = [UInt8(random.below(64)), UInt8(random.below(3))]
       try cursor.seek(to: key)

@@ -6,12 +6,14 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Parts with their own versions: which are rebuilt when one of them changes, and what the others keep.
+/// Tests of parts with their own versions: which parts are rebuilt when one of them changes, and what the others
+/// keep.
 struct PartVersionTests {
   private struct Interrupted: Error {}
   private let lines = Lines()
 
-  /// Keeps each row's value in every part, and records the parts for which a row was received.
+  /// Returns an extension that keeps each row's value in every part, and records the parts for which a row was
+  /// received.
   private func mirror(_ parts: [PartDefinition], failsAt: Int? = nil) -> Scripted {
     var mirror = Scripted(hears: [.inserts, .updates, .removals])
     mirror.configuration.parts = parts
@@ -24,7 +26,7 @@ struct PartVersionTests {
       for part in parts {
         let value = try change.row?.object(as: Int.self)
         let bytes = Array(key.utf8)
-        // To all of them: a put to a part that is not concerned has no effect.
+        // Writes to all parts: a put to a part that is not concerned has no effect.
         if let value {
           try tx.part(part.name).put(bytes, Array("\(part.version):\(value)".utf8))
         } else {
@@ -55,7 +57,7 @@ struct PartVersionTests {
     try database.close()
     database = try Database.open(try site.open(), path: "parts")
     let handle = try database.registerReady(mirror([part("b", "2"), part("a"), part("new")]), as: "mirror")
-    // "b" is at another index now, and is built along with "new".
+    // Part "b" is at another index now, and is built along with "new".
     #expect(lines.take() == ["1 bnew", "2 bnew", "3 bnew"])
     let kept = try database.look { tx in try ["a", "b", "new"].map { try tx[handle].texts($0) } }
     #expect(kept[0] == ["1=1:1", "2=1:2", "3=1:3"])
@@ -129,7 +131,7 @@ struct PartVersionTests {
     try database.close()
     database = try Database.open(try site.open(), path: "parts")
     _ = lines.take()
-    // "b" is added, and its build is interrupted after a chunk.
+    // Part "b" is added, and its build is interrupted after a chunk.
     #expect(throws: CancellationError.self) {
       try database.registerReady(mirror([part("a"), part("b")], failsAt: 2_500), as: "mirror")
     }
@@ -138,7 +140,7 @@ struct PartVersionTests {
     let stored = try #require(database.core.extensionCatalog.record("mirror"))
     #expect(stored.frontier != nil && stored.parts[0].watermark == nil)
     _ = lines.take()
-    // "c" is added: it is built up to the watermark of "b", and then both.
+    // Part "c" is added: it is built up to the watermark of "b", and then both are built.
     let parts = [part("a"), part("b"), part("c")]
     let handle = try database.registerReady(mirror(parts), as: "mirror")
     let received = lines.take()
@@ -163,7 +165,7 @@ struct PartVersionTests {
     var building = mirror([part("a"), part("b")])
     let did = building.did
     let flushed = Lines()
-    // Rows that all parts have, and rows that the build has not reached, in one transaction.
+    // One transaction changes rows that all parts have, and rows that the build has not reached.
     building.did = { tx, change in
       try did(tx, change)
       if change.event == .updated { flushed.add("\(change.parts.rawValue)") }
@@ -186,14 +188,14 @@ struct PartVersionTests {
       }
     }
     let live = lines.take().filter { $0.hasPrefix("live") }
-    // Part "a" has all rows; "b" has some of the first ones.
+    // Part "a" has all rows; part "b" has some of the first ones.
     #expect(live == ["live 3 3 flush 1 flush 3", #"live ["1:-3", "none"]"#])
     let kept = try again.look { tx in try ["a", "b"].map { try tx[handle].texts($0) } }
     #expect(kept[0] == kept[1] && kept[0].count == 2_000)
     try again.close()
   }
 
-  /// In one transaction: a row that only one of two parts receives, and then the removal of all.
+  /// One transaction changes a row that only one of two parts receives, and then removes all rows.
   @Test(arguments: StorageKind.allCases)
   func `removing all rows while a part is built removes them from that part, too`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
@@ -225,7 +227,7 @@ struct PartVersionTests {
     try again.endNow()
   }
 
-  /// Copies a row's entry in the part "a" of another extension.
+  /// Returns an extension that copies a row's entry in the part "a" of another extension.
   private func copy() -> Scripted {
     var copy = Scripted(hears: .inserts)
     copy.configuration.dependencies = ["mirror"]
@@ -248,7 +250,7 @@ struct PartVersionTests {
     var handle = try database.registerReady(copy(), as: "copy")
     #expect(try database.look { tx in try tx[handle].texts("copy") } == ["1=1:1", "2=1:2", "3=1:3"])
     try database.close()
-    // A program that knows only the first, and writes no row.
+    // A program that registers only the first extension, and writes no row.
     database = try Database.open(try site.open(), path: "parts")
     try database.registerReady(mirror([part("a", "2")]), as: "mirror")
     try database.close()
@@ -274,7 +276,7 @@ struct PartVersionTests {
     database = try Database.open(try site.open(), path: "parts")
     try database.register(mirror([part("a", "2")]), as: "mirror")
     let handle = try database.register(copy(), as: "copy")
-    // No write finds one ready before the other.
+    // No write may find one of them ready before the other.
     for key in 1..<50 { try database.change { tx in try tx.set(key, key: -key, in: "c") } }
     try database.ready(handle)
     #expect(try database.look { tx in try tx[handle].texts("copy").allSatisfy { $0.contains("=2:") } })
@@ -284,7 +286,7 @@ struct PartVersionTests {
 }
 
 extension RegisteredExtension {
-  /// A part's value for a key, even while the part is built.
+  /// Returns a part's value for a key, even while the part is built.
   fileprivate func value(of key: String, in part: String, _ transaction: WriteTransaction) throws -> String? {
     guard let index = traits.parts.firstIndex(where: { $0.name == part }), let family = families[index] else {
       return nil

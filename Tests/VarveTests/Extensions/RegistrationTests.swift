@@ -8,7 +8,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The life of an extension, from its first registration to its last.
+/// Tests of the life of an extension, from its first registration to its last.
 struct RegistrationTests {
   private func fill(_ database: Database, _ range: Range<Int>) throws {
     try database.write { tx in
@@ -51,7 +51,7 @@ struct RegistrationTests {
     let database = try Database.inMemory()
     try fill(database, 0..<5_000)
     let words = try database.registerReady(WordCount(), as: "words") { progress in
-      // Between two chunks, on the building thread: one row on either side of the watermark.
+      // Called between two chunks, on the building thread; the rows are on both sides of the watermark.
       let done = progress.rowsDone
       guard done > 0, done < 5_000 else { return }
       try? database.write { tx in
@@ -122,7 +122,7 @@ struct RegistrationTests {
     let error = #expect(throws: DatabaseError.self) { try database.read { tx in _ = try tx[words] } }
     #expect(error?.code == .notReady && error?.message.contains("BadWord") == true)
     #expect(try database.core.backend.families().allSatisfy { !$0.name.hasPrefix("x.") })
-    // It receives nothing, and changes do not make it stale.
+    // The extension receives no changes, and they do not make it stale.
     try database.write { tx in try tx.set("forbidden", key: 2_501, in: "notes") }
     try database.close()
     database = try kept.open()
@@ -187,7 +187,7 @@ struct RegistrationTests {
     let database = try Database.inMemory()
     try database.change { tx in for key in 0..<1_500 { try tx.set(key % 1_400, key: key, in: "c") } }
     struct Twice: Error { let count: Int }
-    // A value that two rows have is noted, and the build ends with all of them.
+    // A value that two rows have is recorded, and the build ends with an error that counts all of them.
     var unique = Scripted(hears: .inserts)
     unique.configuration.build = .background
     unique.configuration.parts = [PartDefinition("values"), PartDefinition("twice")]
@@ -223,7 +223,7 @@ struct RegistrationTests {
     database = try kept.open(definition: definition)
     let error = errorCode { _ = try database.read { tx in try tx[words].count(of: "word") } }
     #expect(error == .notReady, "twenty thousand rows are not built by then")
-    // The build is not a transaction that close would refuse.
+    // The build is not a transaction, which `close` would refuse.
     try database.close()
     database = try kept.open(definition: definition)
     try database.ready(words)
@@ -265,7 +265,7 @@ struct RegistrationTests {
     database = try Database.open(try site.open(), path: "words")
     stops.withLock { $0 = 3_500 }
     #expect(throws: CancellationError.self) { try register(1) }
-    // In the same program: the call that continues the build receives its progress.
+    // Within the same program, the call that continues the build receives its progress.
     stops.withLock { $0 = nil }
     try register(2)
     let calls = announced.withLock { $0 }

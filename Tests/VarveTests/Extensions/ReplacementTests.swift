@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Definitions replaced at run time where there are few rows: within the replacing transaction.
+/// Tests of definitions that are replaced at run time when there are few rows: within the replacing transaction.
 struct ReplacementTests {
   @Test func `R6: a reader of an earlier commit finds the old definition at every moment of a replacement`() throws {
     let database = try Database.inMemory()
@@ -106,7 +106,7 @@ struct ReplacementTests {
       }
       try tx.set(102, key: 3, in: "c")
       #expect(try mirrored.isRight(tx, handle, "1"))
-      // One of two replacements stays.
+      // Of two replacements, one is kept.
       try tx.replaceDefinition(of: handle, by: mirrored.definition("3"))
       try? tx.savepoint {
         try tx.replaceDefinition(of: handle, by: mirrored.definition("4"))
@@ -318,7 +318,7 @@ struct ReplacementTests {
 
   // MARK: - Dependents
 
-  /// Counts how often it received a row, and returns whether it has handled a replaced dependency.
+  /// Returns an extension that records how often it received a row, and whether it has handled a replaced dependency.
   private func dependent(on name: String, keeps: Bool, _ lines: Lines) -> Scripted {
     var dependent = Scripted(hears: [.inserts])
     dependent.configuration.parts = [PartDefinition("rows")]

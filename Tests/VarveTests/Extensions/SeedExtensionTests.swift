@@ -6,12 +6,14 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// The examples of extensions and of plain rows in the documents that the project grew from: they compile, run, and are
-/// no longer than there. Views, indexes, relationships and tasks have theirs in their own test suites.
+/// Tests of the examples of extensions and of plain rows in the documents that the project grew from: they compile,
+/// run, and are no longer than there. The test suites of views, indexes, relationships and tasks contain those of
+/// their area.
 struct SeedExtensionTests {
   // MARK: - Writing an extension
 
-  /// The features that the document shows of an extension: it knows whether a row is new, keeps row ids, and settings.
+  /// The features that the document shows for an extension: it knows whether a row is new, and keeps row identifiers
+  /// and settings.
   struct Sauce: DatabaseExtension {
     static let kind = "test.sauce"
     var version = "1"
@@ -63,7 +65,7 @@ struct SeedExtensionTests {
     let updated = try look("c/\"foo\"")
     #expect(updated.heard == "updated baz m")
     #expect(updated.id == inserted.id && inserted.id != nil, "a row keeps its number")
-    // A number is not reused, not even for a row of the same key.
+    // A number is not reused, even for a row with the same key.
     try database.write { tx in
       try tx.remove(key: "foo", in: "c")
       try tx.set("again", key: "foo", in: "c")
@@ -84,7 +86,7 @@ struct SeedExtensionTests {
       let sauce = try database.registerReady(Sauce(version: version), as: "awesome_sauce")
       let heard = try database.read { tx in try tx[sauce].heard("c/\"foo\"") }
       #expect(heard == expected, "version \(version)")
-      // If it is not rebuilt, this is still there at the next start.
+      // If the extension is not rebuilt, this entry is still there at the next start.
       try database.write { tx in try tx[sauce].lines.put(Array("c/\"foo\"".utf8), Array("kept".utf8)) }
       try database.close()
     }

@@ -6,10 +6,11 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Definitions replaced at run time where there are many rows: built beside the one in force, which stays readable.
+/// Tests of definitions that are replaced at run time when there are many rows: the new one is built next to the one
+/// in force, which stays readable.
 struct ShadowTests {
   private struct Undone: Error {}
-  /// Can be taken once.
+  /// A flag that can be taken once.
   private final class Removed: Sendable {
     private let isTaken = Atomic<Bool>(false)
     func take() -> Bool { !isTaken.exchange(true, ordering: .sequentiallyConsistent) }
@@ -23,7 +24,7 @@ struct ShadowTests {
     return database
   }
 
-  /// A database whose extension is in force with version "1".
+  /// Returns a database whose extension is in force with version "1".
   private func filled(_ site: StorageSite) throws -> (Database, ExtensionHandle<Scripted>) {
     let database = try open(try site.open())
     try mirrored.fill(database, 0..<rows)
@@ -60,7 +61,7 @@ struct ShadowTests {
           $0 += 1; return $0 < 5
         })
       else { return }
-      // On both sides of the watermark, in a savepoint that is kept and in one that is undone.
+      // The changes are on both sides of the watermark, in a savepoint that is kept and in one that is undone.
       try? database.change { tx in
         for key in [done - 1, 1_199 - done, done + 10, 5_000 + done] { try tx.set(-done, key: key, in: "c") }
         try tx.remove(key: done - 3, in: "c")
@@ -199,7 +200,7 @@ struct ShadowTests {
     case inForce, shadow, both
   }
 
-  /// Opens again, registers, and compares at once and at the end.
+  /// Opens the database again, registers the extension, and compares its content at once and at the end.
   private func checkAfter(_ restart: Restart, _ backend: any StorageBackend, wasSwitched: Bool) throws {
     let database = try open(backend)
     #expect(try mirrored.families(database).count == (wasSwitched ? 1 : 2), "an open drops what is left over")
@@ -233,7 +234,7 @@ struct ShadowTests {
   func `R6: after a crash at any step of the build each registration succeeds`(
     kind: StorageKind, restart: Restart
   ) throws {
-    // After the first chunk, further on, after the last row, and after the switch.
+    // The steps: after the first chunk, further on, after the last row, and after the switch.
     for step in 1...4 {
       let site = try StorageSite(kind)
       let (database, handle) = try filled(site)

@@ -14,20 +14,20 @@ import VarveTestSupport
   import Musl
 #endif
 
-/// The state that an extension's transactions share: it is as of the last acknowledged commit, and has every delta
-/// once.
+/// Tests of the state that an extension's transactions share: it is that of the last acknowledged commit, and
+/// contains every delta once.
 struct SharedStateTests {
-  /// A sum of all rows, in memory and in a part, and a record of the calls.
+  /// An extension that keeps a sum of all rows, in memory and in a part, and a record of the calls.
   private struct Sum: DatabaseExtension {
     static let kind = "test.sum"
     typealias Delta = Int
     var build = ExtensionConfiguration.Build.background
     var version = "1"
     var isBroken = false
-    /// Whether building any row throws, and whether each move without deltas throws.
+    /// Whether the build throws for every row, and whether each move without deltas throws.
     var failsToBuild = false
     var failsToSkip: @Sendable () -> Bool = { false }
-    /// Called while the sum moves.
+    /// A function that is called while the sum moves.
     var moving: @Sendable (CommitVersion) -> Void = { _ in }
 
     final class Shared: Sendable {
@@ -97,7 +97,7 @@ struct SharedStateTests {
   private struct Unmoved: Error {}
   private struct Stop: Error {}
 
-  /// The sums in memory and in the part, in one transaction.
+  /// Returns the sums in memory and in the part, read in one transaction.
   private static func sums(_ database: Database, _ handle: ExtensionHandle<Sum>) throws -> (shared: Int, part: Int) {
     try database.look { tx in
       let sum = try tx[handle]
@@ -127,7 +127,7 @@ struct SharedStateTests {
         throw Stop()
       }
     }
-    // A transaction that does not use it counts as well: the version advances.
+    // A transaction that does not use the extension counts as well: the version advances.
     try database.change { tx in try tx.setCustomObject(1) }
     let (shared, version, now) = try database.look { tx in
       let context = try tx[handle].context
@@ -206,7 +206,7 @@ struct SharedStateTests {
       try registered.share(core)
       isSkipped.set()
     }
-    // Enough time for a skip that does not wait.
+    // The loop takes enough time for a skip that does not wait.
     for _ in 0..<200_000 where !isSkipped.isSet { sched_yield() }
     #expect(!isSkipped.isSet)
     isOpen.set()
@@ -240,7 +240,7 @@ struct SharedStateTests {
     let error = try #require(throws: DatabaseError.self) { try database.registerReady(broken, as: "sum") }
     #expect(error.code == .extensionFailed && error.cause is Stop)
     #expect(error.message.contains("Stop()") && error.message.contains("Unmoved()"))
-    // Alone, the error of the build is thrown unchanged.
+    // Without another error, the error of the build is thrown unchanged.
     let other = Sum(failsToBuild: true)
     #expect(throws: Stop.self) { try database.registerReady(other, as: "other") }
   }
@@ -306,7 +306,7 @@ struct SharedStateTests {
     let shared = try database.read { tx in try tx[handle].context.shared }
     try database.write { [next] tx in
       try tx.replaceDefinition(of: handle, by: next) { progress in
-        // Changes an existing row: one after the last would be another row to build, endlessly.
+        // Changes an existing row: a row after the last one would be another row to build, endlessly.
         try? database.write { tx in try tx.set(-progress.rowsDone, key: progress.rowsDone % 2_500, in: "c") }
       }
       try tx.set(7, key: 3, in: "c")

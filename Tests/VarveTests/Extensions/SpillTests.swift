@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The collected, sorted and merged entries of a build, against a dictionary.
+/// Tests of the collected, sorted and merged entries of a build, against a dictionary.
 struct SpillTests {
   private static func key(_ random: inout SeededRandom, _ prefix: [UInt8]) -> [UInt8] {
     prefix + (0..<random.below(12)).map { _ in UInt8(random.below(3)) &* 127 }

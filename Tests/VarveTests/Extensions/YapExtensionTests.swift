@@ -5,10 +5,12 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// The behavior of extensions that programs coming from YapDatabase rely on, by the numbers of the study's sections and
-/// recommendations. Other suites cover what their tests' names say, and `YapRowTests` the rows.
+/// Tests of the behavior of extensions that programs coming from YapDatabase rely on, by the numbers of the study's
+/// sections and recommendations.
+///
+/// Other suites cover the sections that their tests' names contain, and `YapRowTests` those about rows.
 struct YapExtensionTests {
-  /// The lines recorded, in order.
+  /// The lines that were recorded, in order.
   final class Record: Sendable {
     private let lines = Mutex<[String]>([])
     func add(_ line: String) { lines.withLock { $0.append(line) } }
@@ -20,7 +22,7 @@ struct YapExtensionTests {
     }
   }
 
-  /// Records how each write ended, refuses neighbors, and can fail to begin.
+  /// An extension that records how each write ended, refuses neighbors, and can fail to begin.
   struct Probe: DatabaseExtension {
     static let kind = "test.probe"
     typealias Shared = Record
@@ -34,7 +36,7 @@ struct YapExtensionTests {
     var configuration: ExtensionConfiguration {
       var configuration = ExtensionConfiguration(version: "1")
       configuration.hears = .inserts
-      // With a part it has a record on disk.
+      // An extension with a part has a record on disk.
       configuration.parts = [PartDefinition("unused")]
       configuration.isConcurrent = isConcurrent
       configuration.build = .none
@@ -167,7 +169,7 @@ struct YapExtensionTests {
 
   @Test func `1.2: using an extension while it is built throws, with the progress`() throws {
     try database.write { tx in for key in 0..<3_000 { try tx.set("a word", key: key, in: "notes") } }
-    // The handle is the name: it is valid for the next registration too.
+    // The handle stands for the name: it is valid for the next registration too.
     let words = try database.registerReady(WordCount(), as: "words")
     try database.unregister("words")
     let errors = Mutex<[DatabaseError]>([])
@@ -239,7 +241,7 @@ struct YapExtensionTests {
     #expect(record.take() == ["c/1 text", "c/2 undecoded"])
   }
 
-  /// Writes a row at the end of a transaction that inserted rows of a collection.
+  /// An extension that writes a row at the end of a transaction that inserted rows of a collection.
   struct Echo: DatabaseExtension {
     static let kind = "test.echo"
     let name: String
@@ -279,7 +281,7 @@ struct YapExtensionTests {
   @Test func `REC 100: at the end extensions write in the order of registration, until none writes any more`()
     throws
   {
-    // By name it would be the other way round: "a" feeds "z", which was registered first.
+    // By name, the order would be the opposite: "a" feeds "z", which was registered first.
     try database.registerReady(Echo(name: "z", hears: "middle", writes: "last", record: record), as: "z")
     try database.registerReady(Echo(name: "a", hears: "first", writes: "middle", record: record), as: "a")
     _ = record.take()

@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Indexes across the versions of a format.
+/// Tests of indexes across the versions of a format.
 @Suite(.timeLimit(.minutes(2))) struct FormatIndexTests {
   fileprivate struct Song: Codable, Identifiable, Hashable, Sendable {
     var id: Int
@@ -34,7 +34,7 @@ import VarveTestSupport
     static func song(_ stored: StoredValue, _ version: One) throws -> Song { try stored.decode() }
   }
 
-  /// Converts names to upper case.
+  /// A program whose new version converts names to upper case.
   fileprivate enum Renamed: Program {
     typealias Version = Two
     static let current = Two.second
@@ -45,7 +45,7 @@ import VarveTestSupport
     }
   }
 
-  /// Computes a field that is in no index.
+  /// A program whose new version computes a field that is in no index.
   fileprivate enum Lengthened: Program {
     typealias Version = Two
     static let current = Two.second
@@ -57,14 +57,14 @@ import VarveTestSupport
     }
   }
 
-  /// Computes the same field without declaring it.
+  /// A program that computes the same field without declaring it.
   fileprivate enum LengthenedQuietly: Program {
     typealias Version = Two
     static let current = Two.second
     static func song(_ stored: StoredValue, _ version: Two) throws -> Song { try Lengthened.song(stored, version) }
   }
 
-  /// Declares that it changes no key, and changes one.
+  /// A program that declares that no key changes, and changes one.
   fileprivate enum Mistaken: Program {
     typealias Version = Two
     static let current = Two.second
@@ -72,7 +72,7 @@ import VarveTestSupport
     static func song(_ stored: StoredValue, _ version: Two) throws -> Song { try Renamed.song(stored, version) }
   }
 
-  /// Decodes rows of the same version differently.
+  /// A program that decodes rows of the same version differently.
   fileprivate enum Unversioned: Program {
     typealias Version = One
     static let current = One.first
@@ -83,7 +83,7 @@ import VarveTestSupport
     }
   }
 
-  /// Rejects rows whose number ends in 7, and any build that meets one.
+  /// A program that rejects rows whose number ends in 7, and any build that meets one.
   fileprivate enum Strict: Program {
     typealias Version = One
     static let current = One.first
@@ -133,7 +133,7 @@ import VarveTestSupport
     }
   }
 
-  /// The progress that `warm` reported.
+  /// Returns the progress that `warm` reported.
   private func warm<Format: StoreFormat>(_ store: Store<Format>) throws -> [WarmProgress] {
     let seen = Mutex<[WarmProgress]>([])
     try store.warm { progress in seen.withLock { $0.append(progress) } }
@@ -161,7 +161,7 @@ import VarveTestSupport
       #expect(try migrate(songs) == 40)
       #expect(try differences(songs).isEmpty)
     }
-    // It is reviewed once: the next start finds it complete.
+    // The index is reviewed once: the next start finds it complete.
     try run(Renamed.self) { _, songs throws in #expect(try warm(songs) == [.evaluating, .complete(total: 40)]) }
   }
 
@@ -248,7 +248,7 @@ import VarveTestSupport
         #expect(error.code == .decodingFailed && error.key == "7" && error.cause is Stop, "\(error)")
       }
       #expect(errorCode { _ = try database.look { tx in try songs.count("n1", from: \.name, in: tx) } } == .notReady)
-      // Rows are written nevertheless.
+      // Rows can be written nevertheless.
       try database.change { tx in _ = try songs.persist(Song(id: 100, name: "n100"), in: tx) }
       Strict.takesAll.withLock { $0 = true }
       try database.core.retry(IndexesName.name(for: "songs"))

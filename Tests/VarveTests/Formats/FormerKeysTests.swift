@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Formats whose collection had another name in an earlier version of the program.
+/// Tests of formats whose collection had another name in an earlier version of the program.
 @Suite(.timeLimit(.minutes(2))) struct FormerKeysTests {
   private let shared: SharedBackend
 
@@ -179,7 +179,7 @@ import VarveTestSupport
       errorCode {
         try database.define(CollectionDefinition("volumes", Volume.self, key: Int.self).formerly("books"))
       } == .invalidDefinition)
-    // In a collection other than the format's own the former names do not apply.
+    // The former names do not apply in a collection other than the format's own.
     let others = Store(Bare.self, in: database, collection: "others")
     try database.change { tx in _ = try others.persist(Volume(id: 1, title: ""), in: tx) }
     try database.endNow()

@@ -5,7 +5,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Formats whose identifiers have another type than the stored keys.
+/// Tests of formats whose identifiers have another type than the stored keys.
 struct KeyTypeTests {
   private struct Numbered: StoreFormat {
     struct Instance: Codable, Identifiable, Sendable { var id: Int }

@@ -6,7 +6,7 @@ import VarveEngine
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Custom coders: the bytes they write, and collections in which one coder succeeds another.
+/// Tests of custom coders: the bytes that they write, and collections in which one coder succeeds another.
 @Suite(.timeLimit(.minutes(2))) struct OwnCoderTests {
   private struct Note: Codable, Identifiable, Hashable, Sendable {
     var id: Int
@@ -83,7 +83,7 @@ import VarveEngine
     } catch { return error as? DatabaseError }
   }
 
-  /// The coder marks of the rows, by key, and those of their metadata.
+  /// Returns the coder marks of the rows and of their metadata, by key.
   private func marks(_ database: Database) throws -> [Int: [UInt8?]] {
     let info = try #require(database.core.catalog.collection("notes"))
     return try database.look { tx in
@@ -118,7 +118,7 @@ import VarveEngine
         #expect(try row.metadata(as: [String].self) == ["m"])
         #expect(row.objectBytes == (try MaskedCoder.encode(Note(id: 1, text: "a"))))
         #expect(try row.metadataBytes() == MaskedCoder.encode(["m"]))
-        // The collection's first coder: rows do not store its number.
+        // This is the collection's first coder, whose number rows do not store.
         #expect(row.storedBytes[0] == 1)
       }
       #expect(try marks(database) == [1: [nil, nil]])
@@ -254,7 +254,7 @@ import VarveEngine
     for _ in 0..<2 {
       try run(MaskedAfterBinary.self) { database, notes throws in
         try put(database, notes, 5...8, "new")
-        // The object stays as it was written.
+        // The object's bytes must not change.
         try database.change { tx in try notes.setMetadata(["later"], of: 2, in: tx) }
         try database.look { tx throws in
           #expect(
@@ -289,7 +289,7 @@ import VarveEngine
       #expect(try database.look { tx in try Array(notes.load(..., in: tx)) }.count == 6)
       #expect(try database.look { tx in try notes.metadata(of: 4, in: tx) } == ["old"])
     }
-    // And back again.
+    // A later start uses the first coder again.
     try run(BinaryAfterMasked.self) { database, notes throws in
       try put(database, notes, 7...8, "third")
       #expect(try marks(database)[8] == [nil, nil])
@@ -383,13 +383,13 @@ import VarveEngine
     check { _ = try database.look { tx in try tx.object(Note.self, key: 1, in: "notes") } }
     check { _ = try database.look { tx in try tx.row(key: 2, in: "notes")?.metadata(as: [String].self) } }
     check { try database.change { tx in try tx.set(Note(id: 3, text: ""), key: 3, in: "notes") } }
-    // Bytes, keys, counts and removals need no coder.
+    // Calls with bytes, keys, counts and removals need no coder.
     try database.change { tx throws in
       #expect(try tx.row(key: 1, in: "notes")?.objectBytes == MaskedCoder.encode(Note(id: 1, text: "a 1")))
       #expect(try tx.keys(Int.self, in: "notes") == [1, 2] && tx.count(in: "notes") == 2)
       try tx.remove(key: 2, in: "notes")
     }
-    // A later definition names it, and makes it known for other collections too.
+    // A later definition names the coder, and makes it known for other collections too.
     try database.define(CollectionDefinition("more", Note.self, key: Int.self, coder: .own(MaskedCoder.self)))
     #expect(try database.look { tx in try tx.object(Note.self, key: 1, in: "notes") } == Note(id: 1, text: "a 1"))
     try database.endNow()

@@ -8,7 +8,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Renaming a collection while the database is open.
+/// Tests of renaming a collection while the database is open.
 @Suite(.timeLimit(.minutes(2))) struct RenamingTests {
   private func fill(_ database: Database, _ collection: String = "books", _ keys: Range<Int> = 0..<10) throws {
     try database.change { tx in
@@ -50,7 +50,7 @@ import VarveTestSupport
       try database.endNow()
       database = try OpenDatabase.database(in: directory)
     }
-    // The name is free, for keys of another type too.
+    // The former name is free, for keys of another type too.
     try database.change { tx in try tx.set("new", key: "text", in: "books") }
     #expect(try database.look { tx in try tx.keys(String.self, in: "books") } == ["text"])
     #expect(try keys(database, "volumes") == Array(0..<10))
@@ -245,7 +245,7 @@ import VarveTestSupport
     let after = try backend.snapshot()
     try rename(database, "volumes", to: "titles")
     let last = try backend.snapshot()
-    // The latest is read first, then the earlier ones.
+    // The latest snapshot is read first, and then the earlier ones.
     for snapshot in [last, after, before] { try follower.refresh(snapshot) }
     for (snapshot, name) in [(before, "books"), (last, "titles")] {
       for other in ["books", "volumes", "titles"] {
@@ -271,7 +271,7 @@ import VarveTestSupport
 
     let plain = try shared.open()
     try rename(plain, "volumes", to: "moved")
-    // Rows that it writes then are caught up as usual.
+    // The indexes catch up with rows that are written meanwhile, as usual.
     try plain.change { tx in try tx.set(Volume(id: 70, title: "t1"), key: 70, in: "moved") }
     try plain.endNow()
 
@@ -315,7 +315,7 @@ import VarveTestSupport
     try fill(database, "books", 0..<3_000)
     let first = try database.registerReady(NamesOfRows(), as: "first")
     let steps = Mutex(0)
-    // Between two chunks of the build, on its thread.
+    // Called between two chunks of the build, on its thread.
     let second = try database.core.register(NamesOfRows(dependencies: ["first"]), "second") { _ in
       let step = steps.withLock { steps in
         steps += 1
@@ -374,7 +374,7 @@ import VarveTestSupport
     try connection.read(body)
   }
 
-  /// The progress that it reported.
+  /// Returns the progress that `warm` reported.
   @discardableResult
   private func warm<Format: StoreFormat>(_ store: Store<Format>) throws -> [WarmProgress] {
     let seen = Mutex<[WarmProgress]>([])

@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Case- and diacritic-insensitive strings, and indexes of them.
+/// Tests of case- and diacritic-insensitive strings, and of indexes of them.
 struct FoldedTests {
   @Test func `case and diacritics of letters are removed`() {
     for (text, form) in [

@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Index declarations of a format, and those that are refused before anything is written.
+/// Tests of the index declarations of a format, some of which are refused before anything is written.
 struct IndexDefinitionTests {
   private func message<Format: StoreFormat>(_ format: Format.Type) throws -> String? {
     do {

@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Indexes that are added, changed and removed between two starts of a program.
+/// Tests of indexes that are added, changed and removed between two starts of a program.
 struct IndexLifeTests {
   private let shared: SharedBackend
 
@@ -53,12 +53,12 @@ struct IndexLifeTests {
       try database.close()
       let (again, others) = try open(OtherVolumeFormat.self)
       try warm(others)
-      // The same name refers to another field now.
+      // The name refers to another field now.
       #expect(try again.read { tx in try others.count(1_991, from: \.title, in: tx) } == 4)
       #expect(try again.read { tx in try others.indexDifferences(in: tx) }.isEmpty)
       try again.close()
     }
-    // Without any index, nothing is left of them.
+    // Without an index in the format, no family of one is left.
     let (database, _) = try open(BareVolumeFormat.self)
     #expect(try shared.families().filter { $0.name.hasPrefix("x.") }.isEmpty)
     try database.close()
@@ -93,7 +93,7 @@ struct IndexLifeTests {
     try warm(volumes)
     let name = IndexesName.name(for: VolumeFormat.collection)
     let registered = try #require(database.core.extensions.list[name])
-    // The build stops between its first chunk, which gives the entries their family, and the last.
+    // The build stops between its first chunk, which creates the family of the entries, and the last one.
     let gate = Gate()
     gate.shut()
     defer { gate.open() }
@@ -113,7 +113,7 @@ struct IndexLifeTests {
       #expect(found == 300)
       break
     }
-    // From then on only changes of what it reads wake it.
+    // From then on, only changes of rows that it reads wake the closure.
     try await volumes.warm()
     try await database.write { tx in _ = try volumes.delete(1, in: tx) }
     while let found = try await counts.next(), found != 299 { #expect(found == 300) }
@@ -154,7 +154,7 @@ struct IndexLifeTests {
     }
     SlowVolumeFormat.gate.shut()
     defer { SlowVolumeFormat.gate.open() }
-    // The first step of `rebuild`, before it waits.
+    // This is the first step of `rebuild`, before it waits.
     try writer.core.rebuild([0], of: IndexesName.name(for: "volumes")) { _ in }
     try follower.core.read { tx throws in
       #expect(tx.version > before)
@@ -193,7 +193,7 @@ struct IndexLifeTests {
     try database.read { tx throws in
       #expect(try slow.count("title 1", from: \.title, in: tx) == 5)
       #expect(errorCode { _ = try slow.count("title 1", from: \.slow, in: tx) } == .notReady)
-      // A query that only this index serves throws as well.
+      // A query that only this index can serve throws as well.
       #expect(errorCode { _ = try slow.query.filter { $0.slowTitle == "title 1" }.count(in: tx) } == .notReady)
       #expect(errorCode { _ = try slow.query.filter { $0.price == 1 }.count(in: tx) } == .notIndexed)
     }
@@ -237,7 +237,7 @@ struct IndexLifeTests {
   }
 
   @Test func `a row that can't be decoded any more leaves the indexes when it is removed or set`() throws {
-    // The rows of a program that had the index and another type.
+    // These rows were written by a program that had the index and another type.
     let (database, volumes) = try open(TitleFormat.self)
     try database.write { tx throws in
       for id in 1...4 { try volumes.persist(Volume(id: id, title: "v\(id % 2)"), in: tx) }
@@ -307,7 +307,7 @@ struct IndexLifeTests {
   @Test func `rebuild recreates an index from the rows, and verify finds differences`() throws {
     let (database, shouts) = try open(ShoutFormat<FirstShout>.self)
     try database.write { tx throws in for id in 1...50 { try shouts.persist(Shout(id: id, text: "x\(id)"), in: tx) } }
-    // A computation that changes without a version.
+    // The computation changes, but not its version.
     FirstShout.suffix.withLock { $0 = "!" }
     defer { FirstShout.suffix.withLock { $0 = "" } }
     let found = try database.read { tx in try shouts.indexDifferences(in: tx) }
@@ -390,7 +390,7 @@ private func warm<Format: StoreFormat>(
   try store.warm(progress)
 }
 
-/// Refuses commits while it is full, except those that it lets pass.
+/// A backend that refuses commits while it is full, except for those that it is set to accept.
 private final class FailingCommits: ForwardingBackend, @unchecked Sendable {
   let isFull = Atomic(false)
   let passes = Atomic(0)
@@ -411,7 +411,7 @@ private struct TitleFormat: StoreFormat {
   let title = Index(\.title)
 }
 
-/// An index whose build waits at a gate.
+/// A format with an index whose build waits at a gate.
 private struct SlowVolumeFormat: StoreFormat {
   typealias Instance = Volume
   static let collection = "volumes"
@@ -429,7 +429,7 @@ extension Volume {
 
 private struct TitleOnly: Codable { var title: String }
 
-/// A volume with a field that older rows don't have.
+/// A volume with a field that older rows do not have.
 private struct StrictVolume: Codable, Identifiable {
   var id: Int
   var title: String
@@ -447,7 +447,7 @@ private struct Shout: Codable, Identifiable {
   var text: String
 }
 
-/// How one start of the program reads shouts.
+/// The way in which one start of the program reads shouts.
 private protocol ShoutReading: Sendable {
   associatedtype Version: RawRepresentable & Hashable & CaseIterable & Sendable where Version.RawValue == Int
   static var current: Version { get }

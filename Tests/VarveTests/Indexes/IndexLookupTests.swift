@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Loading instances by the indexes of a format.
+/// Tests of loading instances by the indexes of a format.
 struct IndexLookupTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>
@@ -55,7 +55,7 @@ struct IndexLookupTests {
     #expect(try ids { try volumes.load(prefix: 2009, from: \.byYear, descending: true, in: $0) } == [4, 3])
     #expect(try ids { try volumes.load(.beginning(with: 1816...1999), from: \.byYear, in: $0) } == [2, 5])
     #expect(try ids { try volumes.load(Compound(1815, "F")..., from: \.byYear, limit: 2, in: $0) } == [2, 5])
-    // Descending by year.
+    // The index sorts by descending year.
     #expect(try ids { try volumes.load(prefix: Volume.Shelf.science, from: \.byShelf, in: $0) } == [3, 4, 5])
     #expect(try ids { try volumes.load(prefix: Volume.Shelf.fiction, from: \.byShelf, in: $0) } == [2, 1])
     #expect(try await volumes.count(prefix: 2009, from: \.byYear) == 2)
@@ -70,7 +70,7 @@ struct IndexLookupTests {
     #expect(try await volumes.load(city, from: \.city, limit: 3).collect().map(\.id) == [2])
     #expect(try ids { try volumes.load(city..<"M", from: \.city, in: $0) } == [2, 3])
     #expect(try ids { try volumes.load(city ..> "M", from: \.city, descending: true, in: $0) } == [3])
-    // Those without a city are before all others, and in no range of cities.
+    // Instances without a city are before all others, and in no range of cities.
     #expect(try ids { try volumes.load(...city, from: \.city, in: $0) } == [2])
     #expect(try await volumes.load(..."M", from: \.city).collect().map(\.id) == [2, 3])
     #expect(try await volumes.count(city, from: \.city) == 1)

@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Indexes that store prefixes of texts.
+/// Tests of indexes that store prefixes of texts.
 struct PrefixIndexTests {
   fileprivate struct Note: Codable, Hashable, Identifiable, Sendable {
     var id: Int
@@ -58,7 +58,7 @@ struct PrefixIndexTests {
       )
       #expect(cut == 0 || cut.signum() == whole.signum())
       #expect(ByteOrder.compare(try key(left), try left.encoded()) <= 0)
-      // A range from a text includes the prefixes of all texts that are not before it.
+      // A range that begins at a text includes the prefixes of all texts that are not before it.
       if whole >= 0 {
         #expect(!ByteOrder.precedes(try key(left), KeyPrefix(size: size).lower(try right.encoded(), after: 0)))
       }

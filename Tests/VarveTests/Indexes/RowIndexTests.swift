@@ -6,7 +6,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Indexes of collections of rows, defined by closures.
+/// Tests of indexes of collections of rows, defined by closures.
 struct RowIndexTests {
   private struct Song: Codable, Hashable, Sendable {
     var title: String
@@ -75,7 +75,7 @@ struct RowIndexTests {
       #expect(try tx.count(with: "jazz", from: Self.byGenre) == 3)
       #expect(try tx.count(..., from: Self.byGenre) == 3)
       #expect(try tx.count("A"..<"C", from: Self.byArtist) == 1)
-      // A NaN is not in the index that leaves them out.
+      // A NaN is not in the index that excludes NaNs.
       #expect(try Self.keys(tx.rows(..., from: Self.byLength)) == ["a", "d", "b"])
       var rows = try tx.rows(..., from: Self.byArtist)
       try rows.seek(to: "K")
@@ -98,7 +98,7 @@ struct RowIndexTests {
       _ = try tx.replaceMetadata(Play(count: 3), key: "a", in: "songs")
       _ = try tx.replaceMetadata(Play(count: 9), key: "c", in: "songs")
       _ = try tx.replaceMetadata(Play(count: 3), key: "b", in: "songs")
-      // Most plays first.
+      // The row with the most plays is first.
       #expect(try plays(tx) == ["c", "a", "b"])
       #expect(try Self.keys(tx.rows(beginningWith: Descending(3), from: Self.byPlays)) == ["a", "b"])
     }
@@ -158,7 +158,7 @@ struct RowIndexTests {
     #expect(try database.verifyIndexes(of: "songs", sample: 2).isEmpty)
     #expect(try database.read { tx in try tx.unindexedRows(in: "songs") }.isEmpty)
     try database.close()
-    // A program that does not name them leaves them stale, and one that names none drops them.
+    // A program that does not name the indexes leaves them stale, and one that names none drops them.
     database = try shared.open(plain)
     try database.write { tx in try tx.set(Song(title: "Ex", artist: "Y", genres: ["jazz"]), key: "e", in: "songs") }
     try database.close()

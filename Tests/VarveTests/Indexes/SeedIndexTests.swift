@@ -5,8 +5,8 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// The examples with indexes from the CodableDatastore document that the project grew from, in its own spelling; the
-/// others are in `SeedTests`.
+/// Tests of the examples with indexes from the CodableDatastore document that the project grew from, in its own
+/// spelling; the other examples are in `SeedTests`.
 struct SeedIndexTests {
   struct SortableTitle: RawRepresentable, Codable, Hashable, Comparable, Sendable, KeyCodable,
     ExpressibleByStringLiteral
@@ -20,7 +20,7 @@ struct SeedIndexTests {
   struct AuthorID: RawRepresentable, Codable, Hashable, Sendable, KeyCodable { var rawValue: String }
   struct ISBN: RawRepresentable, Codable, Hashable, Sendable, KeyCodable {
     var rawValue: String
-    /// The ISBN of a book that had none.
+    /// Returns the ISBN of a book that had none.
     static func generate(for id: UUID) -> ISBN { ISBN(rawValue: "none \(id)") }
   }
 
@@ -134,7 +134,7 @@ struct SeedIndexTests {
     else { throw NotFound() }
     for try await written in library.books.load(found.id, from: \.author) { #expect(written == book) }
     #expect(try await library.books.load(found.id, from: \.author).collect() == [book])
-    // "A one to one index where every isbn points to exactly one book": here it is enforced.
+    // The document says "A one to one index where every isbn points to exactly one book": here it is enforced.
     let double = Book(id: UUID(), title: "Double", authors: [], isbn: isbn)
     #expect(await errorCode { try await library.books.persist(double) } == .notUnique)
   }

@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Uniqueness of the values of a unique index.
+/// Tests of the uniqueness of the values of a unique index.
 struct UniqueIndexTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>
@@ -103,7 +103,7 @@ struct UniqueIndexTests {
         ["\"same\"", "1", "2"], ["\"same\"", "1", "3"],
       ])
     #expect(errorCode { try rebuild(volumes) } == .notUnique)
-    // Other indexes answer, and nothing is refused.
+    // Other indexes can be read, and no write is refused.
     try database.write { tx throws in
       #expect(try volumes.load("3", from: \.title, in: tx).count() == 1)
       try volumes.modify(4, in: tx) { $0.isbn = "same" }
@@ -170,12 +170,12 @@ struct BareVolumeFormat: StoreFormat {
   static let collection = "volumes"
 }
 
-/// Blocking forms, where overload resolution would pick the asynchronous ones.
+/// Calls the blocking form of `warm`, in contexts in which overload resolution would select the asynchronous one.
 func warm<Format: StoreFormat>(_ store: Store<Format>) throws { try store.warm() }
 
 func rebuild<Format: StoreFormat, Index: StoreIndex>(_ store: Store<Format>, _ index: KeyPath<Format, Index>) throws {
   try store.rebuild(index)
 }
 
-/// Blocking form.
+/// Calls the blocking form of `rebuild`.
 private func rebuild(_ volumes: Store<VolumeFormat>) throws { try volumes.rebuild(\.isbn) }

@@ -15,7 +15,7 @@ import VarveTestSupport
   import Musl
 #endif
 
-/// Readers see exactly what was acknowledged; writers build on what was applied.
+/// Tests that readers see exactly what was acknowledged, and that writers build on what was applied.
 struct AcknowledgementTests {
   private static func open(_ fileSystem: any FileSystem) throws -> Database {
     var environment = EngineEnvironment.system
@@ -32,7 +32,7 @@ struct AcknowledgementTests {
 
   // MARK: - Delayed durability
 
-  /// The first commit waits for its sync, the second requests none, but has read what the first wrote.
+  /// The first commit waits for its sync. The second one requests none, but has read what the first one wrote.
   @Test func `a commit, or one that builds on it, is not readable before it is durable`() throws {
     let fileSystem = GatedFileSystem(MemoryFileSystem())
     let database = try Self.open(fileSystem)
@@ -43,7 +43,7 @@ struct AcknowledgementTests {
       try database.write(durability: .power) { try $0.set(1, key: 1, in: "rows") }
       done.add("first")
     }
-    // The sync at the gate may be one of the engine's own: only a writer can find out that the commit is applied.
+    // The sync at the gate may be one of the engine's own: only a writer can detect that the commit is applied.
     func waitUntilApplied(_ key: Int) throws {
       while try !database.core.write(WriteTerms(), { try $0.contains(key: key, in: "rows") }) { sched_yield() }
     }
@@ -70,7 +70,7 @@ struct AcknowledgementTests {
     try database.close()
   }
 
-  /// A writer whose commit has returned finds its own row at once, whatever others commit.
+  /// A writer whose commit has returned finds its own row at once, whatever other writers commit.
   @Test(arguments: StorageKind.allCases)
   func `a writer whose commit has returned reads what it wrote`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
@@ -140,7 +140,7 @@ struct AcknowledgementTests {
     try again.close()
   }
 
-  /// A collection and its first row: the number that it was given is never given to another.
+  /// The first row of a collection is uncertain too: the collection's number must not be given to another one.
   @Test(arguments: [false, true])
   func `a collection whose creation is uncertain shares its rows with no other`(
     isApplied: Bool
@@ -165,7 +165,7 @@ struct AcknowledgementTests {
     try again.close()
   }
 
-  /// Not an encoding error: the object itself can be encoded.
+  /// The error must not be an encoding error: the object itself can be encoded.
   @Test(arguments: [false, true])
   func `a storage that refuses a new shape does not fail encoding, and no row refers to a missing shape`(
     isApplied: Bool

@@ -4,7 +4,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The snapshot that readers get, and the order in which commits are reported.
+/// Tests of the snapshot that readers get, and of the order in which commits are reported.
 struct PublicationTests {
   private final class Fixture {
     let backend = ToyBackend()
@@ -63,7 +63,7 @@ struct PublicationTests {
     #expect(fixture.announced.all == ["1", "2"])
   }
 
-  /// Also after a commit was refused.
+  /// This must hold after a commit was refused, too.
   @Test func `with nothing in flight readers get the state of the storage`() throws {
     let fixture = try Fixture()
     let refused = try fixture.publication.begin().number

@@ -4,7 +4,8 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// A row and a cursor show the state in which they were made, whatever the transaction writes meanwhile.
+/// Tests that a row and a cursor keep the state in which they were created, whatever the transaction writes
+/// meanwhile.
 struct RowInstantTests {
   private struct Note: Codable, Hashable, Sendable { var text: String }
 
@@ -25,7 +26,7 @@ struct RowInstantTests {
     },
   ]
 
-  /// Whether the row was written by the transaction itself, or before it.
+  /// The row was written by the transaction itself, or before it.
   @Test(arguments: changes.indices, [false, true])
   func `a row keeps its object and metadata after later changes`(index: Int, isOwn: Bool) throws {
     let database = try Database.open(try StorageSite(.toy).open(), path: "toy")

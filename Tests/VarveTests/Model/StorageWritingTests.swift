@@ -6,8 +6,9 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Writes of a transaction against dictionaries: reads of keys, cursors that stay open during writes, savepoints that
-/// are undone, and the effect of the commit. In the engine, and in a storage without its own writing.
+/// Tests of the writes of a transaction against dictionaries: reads of keys, cursors that stay open during writes,
+/// savepoints that are undone, and the effect of the commit. They run in the engine, and in a storage without its own
+/// writing.
 ///
 ///     VARVE_TEST_SCALE=50 ./tools/test --filter StorageWritingTests
 struct StorageWritingTests {
@@ -207,7 +208,7 @@ struct StorageWritingTests {
 
 /// One run of the model of pending writes.
 private struct WritingRun {
-  /// The contents of a family as the transaction sees it: the model, and also the expected contents of the storage.
+  /// The content of a family as the transaction sees it: the model, and also the expected content of the storage.
   typealias Content = [[UInt8]: [UInt8]]
 
   private struct Savepoint {
@@ -225,7 +226,7 @@ private struct WritingRun {
   private var model: Content = [:]
   private var counters: Content = [:]
   private var savepoints: [Savepoint] = []
-  /// Cursors that stay open during writes.
+  /// The cursors that stay open during writes.
   private var scans: [(cursor: FamilyCursor, rest: [Pair], depth: Int)] = []
   private(set) var trace: [String] = []
   private(set) var kinds: [String: Int] = [:]
@@ -391,7 +392,7 @@ private struct WritingRun {
 
   private mutating func endSavepoint(isUndone: Bool) throws {
     let savepoint = savepoints.removeLast()
-    // Cursors made inside of it now belong to the enclosing savepoint, or are gone.
+    // Cursors that were created inside the savepoint now belong to the enclosing one, or are gone.
     for index in scans.indices where scans[index].depth > savepoints.count && !isUndone {
       scans[index].depth = savepoints.count
     }

@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Foundation's predicates as conditions.
+/// Tests of Foundation's predicates as conditions.
 struct PredicateTests {
   private let volumes: [Volume] = (0..<60).map { id in
     Volume(

@@ -7,7 +7,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Observations of queries and reads.
+/// Tests of observations of queries and reads.
 @Suite(.timeLimit(.minutes(5)))
 struct QueryObservationTests {
   private let database: Database
@@ -29,14 +29,14 @@ struct QueryObservationTests {
     var changes = volumes.query.filter { $0.year >= 2000 }.changes().makeAsyncIterator()
     let first = try #require(try await changes.next())
     #expect(first.isReload && first.ids == [2] && first.positions == nil)
-    // One is inserted, one changes, and one does not concern the query.
+    // One volume is inserted, one changes, and one is not matched by the query.
     try await set(
       Volume(id: 1, title: "a", year: 2001), Volume(id: 2, title: "c", year: 2005), Volume(id: 3, title: "x"))
     let second = try #require(try await changes.next())
     #expect(second.inserted == [1, 3] && second.updated == [2] && second.removed.isEmpty && !second.isReload)
     try await set(Volume(id: 2, title: "c", year: 1999))
     try await volumes.delete(3)
-    // Commits that were not read yet are one difference.
+    // Commits that were not read yet are combined into one difference.
     let third = try #require(try await changes.next())
     #expect(third.inserted.isEmpty && third.updated.isEmpty)
     let last = third.removed == [2, 3] ? third : try #require(try await changes.next())
@@ -73,7 +73,7 @@ struct QueryObservationTests {
     let query = observed.query(volumes)
     var changes = query.changes().makeAsyncIterator()
     var shown: [Int] = []
-    // The observer's view.
+    // The content that the observer has seen.
     var seen: [Int: Volume] = [:]
     var isFirst = true
     for step in 0..<300 {
@@ -140,7 +140,7 @@ struct QueryObservationTests {
       return change.changedFields[id]
     }
     let (database, volumes) = (database, volumes)
-    // Changed twice in one transaction, back to the first value.
+    // The row is changed twice in one transaction, back to the first value.
     #expect(
       try await fields { tx in
         try volumes.persist(Volume(id: 1, title: "x", year: 2000), in: tx)
@@ -151,14 +151,14 @@ struct QueryObservationTests {
         try volumes.persist(Volume(id: 1, title: "z", year: 2001), in: tx)
         try volumes.persist(Volume(id: 1, title: "y", year: 2000), in: tx)
       } == [])
-    // Removed, and inserted again.
+    // The row is removed, and inserted again.
     #expect(
       try await fields { tx in
         _ = try volumes.delete(1, in: tx)
         try volumes.insert(Volume(id: 1, title: "y", year: 2000, tags: ["t"]), in: tx)
       } == ["tags"])
     #expect(try await fields { tx in try tx.touchObject(key: 1, in: "volumes") } == [])
-    // Changes undone by a nested write do not count.
+    // Changes that a nested write undoes do not count.
     #expect(
       try await fields { tx in
         try? database.write { inner in
@@ -269,7 +269,7 @@ struct QueryObservationTests {
       }
       var random = SeededRandom(seed: 14)
       for number in 0..<1_500 {
-        // A few commits change many rows: their reads take long.
+        // A few commits change many rows, so that their reads take long.
         let volumes = (0..<(number % 50 == 0 ? 150 : 2)).map { _ in
           Volume(id: random.below(200), title: "\(number)", year: 1998 + random.below(4))
         }
@@ -311,10 +311,10 @@ struct QueryObservationTests {
     }
     var titles = reads.makeAsyncIterator()
     #expect(try await titles.next() == "a")
-    // Another row, another collection.
+    // Changes of another row and of another collection do not count.
     try await set(Volume(id: 2, title: "c"))
     try await database.write { tx in try tx.set("note", key: 1, in: "notes") }
-    // The same title.
+    // The title of this row does not change.
     try await set(Volume(id: 1, title: "a", year: 1800))
     try await set(Volume(id: 1, title: "d"))
     #expect(try await titles.next() == "d")
@@ -347,7 +347,7 @@ struct QueryObservationTests {
     #expect(try await counts.next() == 1)
   }
 
-  /// Blocking form.
+  /// Registers by the blocking form.
   private func registered(_ words: WordCount, in database: Database) throws -> ExtensionHandle<WordCount> {
     try database.registerReady(words, as: "words")
   }
@@ -427,7 +427,7 @@ struct QueryObservationTests {
 }
 
 extension Volume {
-  /// The coding keys of the fields that these tests set.
+  /// Returns the coding keys of the fields that these tests set.
   fileprivate func fieldsThatDiffer(from other: Volume) -> Set<String> {
     var fields: Set<String> = []
     if title != other.title { fields.insert("title") }

@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The plan that a query chooses, with many rows.
+/// Tests of the plan that a query chooses when there are many rows.
 struct QueryPlanTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>

@@ -4,7 +4,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Descriptions of queries, and the plans that answer them.
+/// Tests of the descriptions of queries, and of the plans that execute them.
 struct QueryTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>

@@ -4,7 +4,8 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Pages, values, groups, sums, changes and included instances. The models of `VarveModelTests` test these at random.
+/// Tests of pages, values, groups, sums, changes and included instances. The models of `VarveModelTests` test these
+/// at random.
 struct QueryValueTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>

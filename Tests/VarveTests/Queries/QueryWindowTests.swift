@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// The part of the result that an observer of a query with a limit keeps.
+/// Tests of the part of the result that an observer of a query with a limit keeps.
 struct QueryWindowTests {
   private let database: Database
   private let volumes: Store<VolumeFormat>
@@ -35,7 +35,8 @@ struct QueryWindowTests {
   func `a window is filled by one seek after its last instance`(isDescending: Bool) throws {
     let query = volumes.query.filter { $0.title >= "1" }.sorted(by: \.title, descending: isDescending).limit(1_000)
     let first = try read { tx, _ in try QueryWindow(query, tx) }
-    // Two leave it, by a removal and by moving past its end, one enters it, and one changes without moving.
+    // Two rows leave the window, by a removal and by moving past its end; one row enters it, and one changes without
+    // moving.
     let (gone, moved) = isDescending ? (2_900, 2_500) : (100, 500)
     let (came, same) = isDescending ? (5, 2_700) : (2_995, 300)
     try database.write { [volumes] tx in
@@ -60,7 +61,7 @@ struct QueryWindowTests {
     }
     #expect(next.entries.map(\.key) == (try read { tx, _ in try QueryWindow(query, tx) }).entries.map(\.key))
     #expect(next.entries.map(\.key) != first.entries.map(\.key))
-    // The four rows, the collection's, and the entries that a seek in the index reads at once.
+    // The reads are the four rows, the collection's, and the entries that a seek in the index reads at once.
     #expect(reads < 100, "\(reads) entries were read")
   }
 

@@ -7,7 +7,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// What wakes an observed closure: the keys that it has read, of rows and of the parts of extensions.
+/// Tests of what wakes an observed closure: the keys that it has read, of rows and of the parts of extensions.
 @Suite(.timeLimit(.minutes(5)))
 struct ReadObservationTests {
   private let database: Database
@@ -36,7 +36,7 @@ struct ReadObservationTests {
     return scripted
   }
 
-  /// Blocking form.
+  /// Registers by the blocking form.
   private func registered<Definition: DatabaseExtension>(
     _ definition: Definition, as name: String
   ) throws -> ExtensionHandle<Definition> {
@@ -54,7 +54,8 @@ struct ReadObservationTests {
       return try recent.count(in: tx)
     }.makeAsyncIterator()
     #expect(try await counts.next() == 1)
-    // Outside of the range; within it, but without a change to an index entry; an index of other fields.
+    // The changes: outside of the range; within it, but without a change to an index entry; and of an index of other
+    // fields.
     try await set(Volume(id: 2, title: "b", year: 1950), Volume(id: 3, title: "c", year: 2010))
     try await set(Volume(id: 1, title: "a", year: 2001, tags: ["new"]))
     try await volumes.delete(3)
@@ -104,7 +105,7 @@ struct ReadObservationTests {
     try await database.write { tx in try tx[handle].part("own").deleteRange(StorageRange(lower: [0], upper: [2])) }
     #expect(try await values.next() == [8, 0, 5, 1])
     let before = runs.withLock { $0 }
-    // Other keys.
+    // Changes of other keys must not wake the closure.
     try await database.write { tx in try tx[handle].part("own").put([2], [7]) }
     try await database.commitAside { parts in try parts.part("values", of: handle).put([0], [8]) }
     try await database.write { tx in try tx[handle].part("own").put([1], [9]) }
@@ -112,7 +113,7 @@ struct ReadObservationTests {
     #expect(runs.withLock { $0 } == before + 1)
   }
 
-  /// The transaction has recorded nothing of what it writes.
+  /// The transaction began before the observation, so it has not recorded what it writes.
   @Test(arguments: [false, true])
   func `a transaction that began before the observation wakes it`(changesRows: Bool) async throws {
     var scripted = Self.scripted()
@@ -203,14 +204,14 @@ struct ReadObservationTests {
       for try await count in group { #expect(count == 2) }
     }
     #expect(runs.withLock { $0 } == 2)
-    // Two equal queries, and another one.
+    // Two of the observations have equal queries, and one has another query.
     let query = volumes.query.filter { $0.year > 1900 }
     let shared = core.observations.sharedReads
     #expect(shared.read(query, of: Int.self) === shared.read(volumes.query.filter { $0.year > 1900 }, of: Int.self))
     #expect(shared.read(query, of: Int.self) !== shared.read(query, of: Bool.self))
   }
 
-  /// Passes an iterator to one task.
+  /// A box that passes an iterator to one task.
   private final class Held: @unchecked Sendable {
     private var iterator: ReadObservation<Int>.Iterator
     init(_ iterator: ReadObservation<Int>.Iterator) { self.iterator = iterator }
@@ -231,7 +232,7 @@ struct ReadObservationTests {
 
   @Test func `an observer that joins a shared read late misses no commit`() async throws {
     try await set(Volume(id: 1, title: "one"), Volume(id: 2, title: "two"))
-    // What is read depends on the first row.
+    // The rows that are read depend on the first row.
     let observation = ReadObservation(database.core, sharedBy: "both", isSame: ==) { [volumes] tx in
       let first = try volumes.load(1, in: tx)?.title
       return first == "both" ? try volumes.load(2, in: tx)?.title : first
@@ -242,7 +243,7 @@ struct ReadObservationTests {
     #expect(try await late.next() == "one")
     try await set(Volume(id: 1, title: "both"))
     #expect(try await early.next() == "two")
-    // The late one has not read the second row yet.
+    // The late observer has not read the second row yet.
     try await set(Volume(id: 2, title: "three"))
     await deliver()
     #expect(try await late.next() == "three")

@@ -6,9 +6,9 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Rows that are filtered without being decoded, and those that must be decoded.
+/// Tests of rows that are filtered without being decoded, and of those that must be decoded.
 struct StoredFieldTests {
-  /// Counts how often it is decoded.
+  /// A type that counts how often it is decoded.
   struct Counted: Codable, Identifiable, Sendable {
     enum Kind: String, Codable, Sendable, KeyCodable { case first, second }
     struct Location: Codable, Sendable { var city: String }
@@ -62,7 +62,8 @@ struct StoredFieldTests {
         let query = store.query.filter(condition).scan()
         let expected = (0..<1_000).map { Counted($0) }.filter(holds).map(\.id)
         #expect(try query.ids(in: tx) == expected, "line \(line)")
-        // Some were decoded to find out that decoding preserves the fields. Now only those that are returned are.
+        // Some rows were decoded to check that decoding preserves the fields. From now on, only rows that are
+        // returned are decoded.
         _ = try query.count(in: tx)
         Counted.decoded.withLock { $0 = 0 }
         #expect(try query.fetch(in: tx).map(\.id) == expected, "line \(line)")
@@ -87,7 +88,7 @@ struct StoredFieldTests {
 
   // MARK: - Types that don't preserve what is stored
 
-  /// Decodes its text in capitals, and clamps its number to 0 or more.
+  /// A type that decodes its text in capitals, and clamps its number to 0 or more.
   struct Changing: Codable, Identifiable, Sendable {
     var id: Int
     var text: String
@@ -113,7 +114,7 @@ struct StoredFieldTests {
     static let readsStoredFields = false
   }
 
-  /// Does not declare that it changes values.
+  /// A format that does not declare that its decoding changes values.
   struct SilentFormat: StoreFormat {
     typealias Instance = Changing
     static let collection = "changing"
@@ -137,7 +138,7 @@ struct StoredFieldTests {
     let database = try Database.inMemory { SilentFormat.self }
     let store = Store<SilentFormat>(in: database)
     try database.write { tx in
-      // The texts differ from the first row on; of the numbers only the last.
+      // The texts differ from the first row on; of the numbers, only the last ones differ.
       for id in 0..<2_000 { try store.persist(Changing(id: id, text: "b", number: id < 100 ? id : -id), in: tx) }
     }
     try database.read { tx throws in
@@ -146,7 +147,7 @@ struct StoredFieldTests {
         try store.query.filter { $0.number == 0 }.scan().ids(in: tx)
       }
       #expect(error?.code == .invalidDefinition && error?.message.contains("readsStoredFields") == true)
-      // From then on each is decoded.
+      // From then on, each row is decoded.
       #expect(try store.query.filter { $0.number == 0 }.scan().count(in: tx) == 1_901)
     }
   }

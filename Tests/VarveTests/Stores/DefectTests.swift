@@ -6,7 +6,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// The defects of CodableDatastore, by the numbers of the study, as far as they concern stores: none exists here.
+/// Tests of the defects of CodableDatastore that concern stores, by the numbers of the study: none exists here.
 ///
 /// Left to the tests of indexes, because there are no indexes here yet:
 /// - D2, an index whose key path means something else than before;
@@ -166,7 +166,7 @@ struct DefectTests {
       #expect(try await read.load(...).collect() == [Note(id)])
       #expect(try await read.load(id) == Note(id))
     }
-    // Also a collection that is written first while the reader is open, by each way to read it.
+    // The collection may also be written for the first time while the reader is open; it is read in each way.
     try await Store<NoteFormat>(in: writer, collection: "later").persist(Note(9))
     #expect(try await Store<NoteFormat>(in: reader, collection: "later").load(...).collect() == [Note(9)])
     try await Store(of: Data.self, key: Int.self, in: writer, collection: "last").persist(Data([1]), for: 1)

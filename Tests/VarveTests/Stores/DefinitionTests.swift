@@ -6,9 +6,9 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Errors of a format, a type or a key, and when they are reported.
+/// Tests of errors of a format, a type or a key, and of when they are reported.
 struct FormatDefinitionTests {
-  /// The collection of notes with another type of identifier.
+  /// A format with the collection of notes and another type of identifier.
   private struct OtherKeys: StoreFormat {
     static let collection = "notes"
     struct Instance: Codable, Identifiable, Sendable { var id: String }
@@ -110,7 +110,7 @@ struct FormatDefinitionTests {
     }
   }
 
-  /// In a synchronous function the blocking forms are called.
+  /// A synchronous function, in which the blocking forms are selected.
   private func openWaiting(_ backend: SharedBackend, _ path: String) throws -> Int {
     let databases = [
       try Database.inMemory { NoteFormat.self }, try Database.inMemory(),
@@ -195,7 +195,7 @@ struct FormatDefinitionTests {
     #expect(try open.reading { tx in try tx.collections() }.isEmpty)
   }
 
-  /// Counts the calls of its table, which the check of a definition makes once.
+  /// A format that counts the calls of its decoder table, which the check of a definition makes once.
   private struct Counted: DecoderTableFormat {
     static let collection = "counted"
     enum Version: String, CaseIterable, Sendable { case first, second }

@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// A follower of a process that learns new versions of a format meanwhile.
+/// Tests of a process that follows a database whose writer adds versions of a format meanwhile.
 struct FollowedVersionTests {
   /// The format before the update of the program, with one version.
   private struct Before: StoreFormat {

@@ -6,7 +6,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Formats with versions: how newer programs read rows of older ones, and vice versa.
+/// Tests of formats with versions: how newer programs read rows of older ones, and vice versa.
 struct FormatVersionTests {
   // Three successive programs. The order of their versions differs from that of their texts on purpose.
   fileprivate struct First: StoreFormat {
@@ -153,12 +153,12 @@ struct FormatVersionTests {
     try await Self.history(backend, true)
     try await Self.run(Third.self, on: backend, defined: true) { cars async throws in
       try await cars.database.write { tx in
-        // The object stays as an older program wrote it.
+        // The object's bytes remain those that an older program wrote.
         _ = try tx.replaceMetadata("newer", key: 3, in: "cars")
       }
     }
     var collection = try CollectionDefinition(Second.self)
-    // Otherwise a rule that removes would be a way to lose the row.
+    // Otherwise, a rule that removes the row would lose it.
     if hasRule {
       collection = collection.sanitized(before: { (car: Second.Instance) in car.maker.isEmpty ? nil : car })
     }
@@ -194,7 +194,7 @@ struct FormatVersionTests {
         #expect(error?.code == .unsupportedVersion, "call \(number): \(error as Any)")
         #expect(error?.collection == "cars" && error?.key == (number < 14 ? "4" : "3"), "call \(number)")
       }
-      // It replaces rows of known versions, and keeps the metadata.
+      // The program may replace rows of known versions, and the metadata is kept.
       try cars.persist(car(3), in: tx)
       try tx.set(car(1), key: 1, in: "cars")
     }
@@ -213,7 +213,7 @@ struct FormatVersionTests {
     }
     let open = OpenDatabase(try backend.open(definition), nil)
     let cars = Store<Second>(in: open.database)
-    // Each call and what it returns: the number of rows removed, or nil for one that can't be decoded.
+    // The calls, each with its result: the number of rows removed, or `nil` for a row that cannot be decoded.
     let calls: [((WriteTransaction) throws -> Int?, Int?)] = [
       ({ try cars.deleteIfPresent(4, in: $0)?.id }, nil),
       ({ try cars.delete(ids: [4], in: $0) }, 1),

@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Identifiers and keys without their rows, metadata of several rows, and observed bytes.
+/// Tests of identifiers and keys without their rows, metadata of several rows, and observed bytes.
 struct IdentifierScanTests {
   @Test(arguments: StoreLocation.allCases)
   func `identifiers are iterated in order, both ways, in ranges, and with pending writes`(

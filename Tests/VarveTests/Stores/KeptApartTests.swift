@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Metadata that is excluded from the encoding of its object.
+/// Tests of metadata that is excluded from the encoding of its object.
 struct KeptApartTests {
   private static let photo = Photo(id: 1, name: "one", metadata: Photo.Size(width: 7))
 
@@ -93,7 +93,7 @@ struct KeptApartTests {
       #expect(try await Careful.load(..., in: database).collect().map(\.metadata) == [1])
       try await Numeric(id: 1, metadata: 2).persist(in: database)
       #expect(try await Numeric.load(..., in: database).collect().map(\.metadata) == [2])
-      // Without metadata it can't be distinguished from one that excludes it.
+      // Without metadata, this type cannot be distinguished from one that excludes it.
       try await Careless(id: 2, metadata: nil).persist(in: database)
     }
   #endif

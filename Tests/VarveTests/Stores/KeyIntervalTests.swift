@@ -5,7 +5,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Intervals with open or closed ends, in each call that takes a range.
+/// Tests of intervals with open or closed ends, in each call that accepts a range.
 struct KeyIntervalTests {
   private static let ids = [-3, 0, 1, 2, 5, 8, 13]
 
@@ -79,7 +79,7 @@ struct KeyIntervalTests {
     }
     let data = Store(of: Data.self, key: String.self, in: open.database, collection: "bytes")
     for key in ["a", "a\0", "aa", "b"] { try await data.persist(Data(key.utf8), for: key) }
-    // Nothing after "a" is left out, however close it is.
+    // No key after "a" is excluded, however close it is.
     #expect(try await data.load("a" ..> "b").collect() == ["a\0", "aa", "b"].map { Data($0.utf8) })
     #expect(try await data.load("a\0"..>).collect() == ["aa", "b"].map { Data($0.utf8) })
     #expect(try await data.count(KeyInterval(from: .excluding("a"), to: .excluding("b"))) == 2)

@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Values whose keys are passed to each call: plain bytes, and others.
+/// Tests of values whose keys are passed to each call: plain bytes, and other types.
 struct KeyedStoreTests {
   private struct Size: Codable, Hashable, Sendable { var width: Int }
   private static let bytes = Data((0..<300).map { UInt8(truncatingIfNeeded: $0) })

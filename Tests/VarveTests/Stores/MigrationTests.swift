@@ -6,7 +6,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Rewriting rows of older versions.
+/// Tests of rewriting rows of older versions.
 struct MigrationTests {
   fileprivate struct Old: StoreFormat {
     static let collection = "things"
@@ -47,7 +47,7 @@ struct MigrationTests {
     }
   }
 
-  /// Stores the same as `Middle`; reads what `Middle` wrote, and nothing older.
+  /// A format that stores the same rows as `Middle`; it reads what `Middle` wrote, and no older versions.
   fileprivate struct New: StoreFormat {
     static let collection = "things"
     enum Version: String, CaseIterable, Sendable { case old = "z", middle = "y", new = "x" }
@@ -76,7 +76,7 @@ struct MigrationTests {
     return backend
   }
 
-  /// Checks all rows by a format that can't read rows that were not migrated.
+  /// Checks all rows by a format that cannot read rows that were not migrated.
   private static func checkNew(_ backend: SharedBackend, _ count: Int) async throws {
     let store = Store<New>(in: try backend.open())
     #expect(try await store.load(...).collect().map(\.text) == (0..<count).map(String.init))
@@ -110,7 +110,7 @@ struct MigrationTests {
     let backend = try Self.filled(1_200)
     let open = OpenDatabase(try backend.open(), nil)
     let store = Store<Middle>(in: open.database)
-    // The versions and the shape are numbered by separate commits.
+    // The versions and the shape get their numbers in separate commits.
     try open.writing { tx in try store.insert(Middle.Instance(id: 5_000, text: ""), in: tx) }
     backend.setBack()
     #expect(try store.migrate() == 1_200)
@@ -127,7 +127,7 @@ struct MigrationTests {
       try await interrupted.migrate { _ in unsafe withUnsafeCurrentTask { task in unsafe task?.cancel() } }
     }
     await #expect(throws: CancellationError.self) { try await task.value }
-    // Another start of the program.
+    // Another start of the program continues.
     let store = Store<Middle>(in: try backend.open())
     backend.setBack()
     #expect(try await store.load(3_299)?.text == "3299", "reads convert meanwhile")
@@ -176,7 +176,7 @@ struct MigrationTests {
         Issue.record(error)
       }
     }
-    // Of the remaining rows, 2,000 is gone. 2,100 is current, but its metadata is not.
+    // Of the remaining rows, 2,000 was removed. The object of 2,100 is current, but its metadata is not.
     #expect(rewritten == 2_499)
     #expect(try await store.migrate() == 0)
     let new = Store<New>(in: try backend.open())
@@ -191,7 +191,7 @@ struct MigrationTests {
     _ open: OpenDatabase, _ backend: SharedBackend, _ body: @escaping @Sendable (WriteTransaction) throws -> Void
   ) {
     backend.whenPaged {
-      // The reading thread can't write.
+      // The write runs on another thread, because the reading thread cannot write.
       do { try otherThread { try open.writing(body) } } catch { Issue.record(error) }
     }
   }
@@ -227,7 +227,7 @@ struct MigrationTests {
       else { return }
       do {
         try otherThread {
-          // Rows of others lie between the two in the families that they share.
+          // The other rows lie between the two collections, in the families that they share.
           try open.writing { tx in for key in 0..<50 { try tx.set("\(key)", key: key, in: "between") } }
           try open.database.dropCollection("things")
           try open.writing { tx in for id in 0..<20 { try store.persist(Middle.Instance(id: id, text: "new"), in: tx) }
@@ -249,7 +249,7 @@ struct MigrationTests {
     let store = Store<Middle>(in: open.database)
     let older = OpenDatabase(try backend.open(), nil)
     let oldStore = Store<Old>(in: older.database)
-    // Outdated before and after it: the rewrite converts the current row.
+    // The row is outdated before and after this write: the rewrite converts the current row.
     Self.writeBetween(older, backend) { tx in try oldStore.persist(Old.Instance(id: 2, number: 222), in: tx) }
     #expect(try await store.migrate() == 6)
     #expect(try await store.load(2)?.text == "222")
@@ -280,7 +280,7 @@ struct MigrationTests {
     #expect(try await old.migrate(olderThan: .new) == 0)
   }
 
-  /// Reads all versions.
+  /// A format that reads all versions.
   fileprivate struct NewReadsAll: StoreFormat {
     static let collection = "things"
     typealias Version = New.Version
@@ -342,7 +342,7 @@ struct MigrationTests {
     let store = Store<Large>(in: try backend.open())
     backend.setBack()
     #expect(try await store.migrate() == 20)
-    // Eight at a time, and one commit that numbers the versions.
+    // Eight rows are rewritten in each commit, and one more commit numbers the versions.
     #expect(backend.asked.commits == 3 + 1)
   }
 

@@ -6,9 +6,9 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// The rules of a definition for the objects that formats and types with a collection write.
+/// Tests of the rules of a definition for the objects that formats and types with a collection write.
 struct ObjectRuleTests {
-  /// Trims notes; removes a note without text; refuses one that is too long.
+  /// A rule that trims notes, removes a note without text, and refuses one that is too long.
   private static func rule(_ note: Note) throws -> Note? {
     if note.text.count > 20 { throw TooLong() }
     return note.text == "" ? nil : Note(id: note.id, text: note.text.lowercased())

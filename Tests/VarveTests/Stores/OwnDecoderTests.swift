@@ -4,9 +4,9 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// A format with one version that decodes its rows itself.
+/// Tests of a format with one version that decodes its rows itself.
 struct OwnDecoderTests {
-  /// Also reads rows that were written without a rating.
+  /// A format that also reads rows that were written without a rating.
   private struct RatedFormat: StoreFormat {
     static let collection = "rated"
     struct Instance: Codable, Identifiable, Hashable, Sendable {

@@ -5,7 +5,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Types with a collection: the calls of stores as methods of the type.
+/// Tests of types with a collection: the calls of stores as methods of the type.
 struct PersistableTests {
   private static let items = (1...5).map { Item(id: "k\($0)", count: $0) }
   private static let photos = [

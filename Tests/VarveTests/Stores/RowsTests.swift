@@ -7,9 +7,9 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Instances as an asynchronous sequence.
+/// Tests of instances as an asynchronous sequence.
 struct RowsTests {
-  /// Counts decodings, and so what was fetched.
+  /// A format that counts decodings, and therefore the instances that were fetched.
   private struct CountedFormat: StoreFormat {
     static let collection = "counted"
     struct Instance: Codable, Identifiable, Sendable {
@@ -99,7 +99,7 @@ struct RowsTests {
   ) async throws {
     let open = try location.open()
     let photos = Photo.store(in: open.database)
-    // Every second one has metadata; names are long, so that there are several pages.
+    // Every second photo has metadata; names are long, so that there are several pages.
     func photo(_ id: Int, _ round: Int) -> Photo {
       let size = (id + round).isMultiple(of: 2) ? Photo.Size(width: id + 1_000 * round) : nil
       return Photo(id: id, name: "\(round) " + String(repeating: "x", count: 200), metadata: size)
@@ -210,7 +210,7 @@ struct RowsTests {
         group.addTask(executorPreference: executor) { try await notes.insert(Note(60)) }
         gate.open()
         try await group.waitForAll()
-        // The slow call had begun before, and the other one after: the sequence is ordered between them.
+        // The slow call began before the sequence, and the other one after it: the sequence is ordered between them.
         #expect(try await ids(rows) == [0, 1, 50])
         #expect(try await ids(notes.load(...)) == [0, 1, 50, 60])
       }
@@ -303,7 +303,7 @@ struct RowsTests {
         count += 1
         if count == 10 {
           reach.finish()
-          // Detached, because this task's cancellation would end the wait.
+          // The task is detached, because this task's cancellation would end the wait.
           await Task.detached { for await _ in resumed {} }.value
         }
       }
@@ -355,7 +355,7 @@ struct RowsTests {
   }
 }
 
-/// Separate threads, which may block.
+/// An executor with separate threads, which may block.
 private final class QueueExecutor: TaskExecutor {
   private let queue = DispatchQueue(label: "test", attributes: .concurrent)
 

@@ -5,9 +5,11 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// The examples of the documents that the project grew from, as far as they concern typed APIs: they compile, run, and
-/// are no longer than there. Those of extensions and of plain rows are in `SeedExtensionTests`; the articles *Coming
-/// from YapDatabase* and *Coming from CodableDatastore* list them.
+/// Tests of the examples of the documents that the project grew from, as far as they concern typed APIs: they
+/// compile, run, and are no longer than there.
+///
+/// Those of extensions and of plain rows are in `SeedExtensionTests`; the articles *Coming from YapDatabase* and
+/// *Coming from CodableDatastore* list them.
 struct SeedTests {
   // MARK: - CodableDatastore
 
@@ -162,7 +164,8 @@ struct SeedTests {
     @KeptApart var metadata: MyCustomMetadata? = nil
   }
 
-  /// `read.byKey`, `byKeys`, `all`, `filterExisting`, `atIndex`, `write`, `remove`, by the calls of this project.
+  /// Calls this project's equivalents of `read.byKey`, `byKeys`, `all`, `filterExisting`, `atIndex`, `write` and
+  /// `remove`.
   private func inTransactions(_ db: Database, _ item: MyCustomValue, _ items: [MyCustomValue]) throws {
     try db.write { transaction in
       try item.persist(in: transaction)

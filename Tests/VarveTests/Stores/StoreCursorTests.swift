@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Iterating instances inside a transaction.
+/// Tests of iterating instances inside a transaction.
 struct StoreCursorTests {
   private let open: OpenDatabase
   private let notes: Store<NoteFormat>
@@ -51,7 +51,7 @@ struct StoreCursorTests {
   @Test func `cursors of rows, instances and identifiers seek and count alike, in both directions`() throws {
     let names = Store(of: String.self, key: Int.self, in: open.database, collection: "names")
     try open.writing { tx throws in
-      // A seek finds pending rows, too.
+      // A seek must find pending rows, too.
       try notes.delete(4, in: tx)
       try names.persist("late", for: 1, in: tx)
       let expected = [1, 2, 3, 5, 6, 7, 8, 9].filter { $0 > 1 }
@@ -63,7 +63,7 @@ struct StoreCursorTests {
           var instances = try notes.load(2..., descending: isDescending, in: tx)
           var ids = try notes.identifiers(2..., descending: isDescending, in: tx)
           if key % 2 == 0 {
-            // A cursor at its end seeks, too.
+            // A cursor at its end must be able to seek, too.
             try rows.forEach { _ in }
             try instances.forEach { _ in }
             try ids.forEach { _ in }

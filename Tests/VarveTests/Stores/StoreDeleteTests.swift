@@ -3,7 +3,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Removing instances.
+/// Tests of removing instances.
 struct StoreDeleteTests {
   private func filled(_ location: StoreLocation) throws -> (OpenDatabase, Store<NoteFormat>) {
     let open = try location.open()

@@ -3,7 +3,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Instances observed through their store.
+/// Tests of instances that are observed through their store.
 struct StoreObservationTests {
   @Test func `an instance is observed with converted versions, through every change, and after its removal`()
     async throws

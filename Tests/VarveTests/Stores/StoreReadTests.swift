@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Loading by identifiers.
+/// Tests of loading by identifiers.
 struct StoreReadTests {
   private static let ids = [3, 1, 2, 1, 99]
   private static let texts: [String?] = ["note 3", "note 1", "note 2", "note 1", nil]

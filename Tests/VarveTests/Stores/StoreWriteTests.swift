@@ -5,7 +5,7 @@ import VarveTestSupport
 
 @testable import ObjectFixtures
 
-/// Setting instances.
+/// Tests of setting instances.
 struct StoreWriteTests {
   private static let changed = Note(id: 1, text: "changed")
 

@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Rows that the program can't decode, and how they can be removed.
+/// Tests of rows that the program cannot decode, and of how they can be removed.
 struct UndecodableTests {
   /// The format of another program under the same name.
   private struct Other: StoreFormat {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Varve
 
-/// The key table of a transaction, against a dictionary.
+/// Tests of the key table of a transaction, against a dictionary.
 struct ByteTableTests {
   @Test(arguments: 1...UInt64(20))
   func `a table equals a dictionary, and keeps the order in which keys were added`(seed: UInt64) throws {
@@ -56,7 +56,7 @@ struct ByteTableTests {
     for round in 0..<1_000 {
       let added = (0..<10).map { table.update(key(100 + round * 10 + $0)) { _ in 2 } }
       #expect(added.map(\.index) == Array(100..<110) && added.allSatisfy { $0.previous == nil })
-      // A change of an older entry in between.
+      // An older entry is changed in between.
       let old = table.update(key(round % 100)) { _ in 3 }
       table.setValue(old.previous, at: old.index)
       for entry in added.reversed() { table.setValue(nil, at: entry.index) }
@@ -89,7 +89,7 @@ struct ByteTableTests {
     #expect(copy[[150]] == nil && table[[150]] == -1)
   }
 
-  /// A hash that ignores some byte, or the length, would be correct but slow: no other test would notice.
+  /// A hash that ignores a byte or the length would be correct but slow: no other test would detect it.
   @Test func `every byte and the length of a key change its hash`() {
     for length in 0...70 {
       let key = [UInt8](repeating: 0, count: length)
@@ -112,12 +112,13 @@ struct ByteTableTests {
       let key = [0, 0, 0, 1] + BigEndian.bytes(number) + [UInt8](repeating: 7, count: 9)
       counts[Int(truncatingIfNeeded: ByteHash.hash(key)) & (slots - 1)] += 1
     }
-    // A random function leaves 37 % of the slots empty and puts 8 keys into one once in a hundred tables.
+    // A random function leaves 37 % of the slots empty, and puts 8 keys into one slot once in a hundred tables.
     #expect(counts.count { $0 == 0 } < slots * 45 / 100)
     #expect((counts.max() ?? 0) < 16)
   }
 
-  /// Keys of all lengths around the eight and sixteen bytes that are hashed at once, many of which differ in one byte.
+  /// Returns keys of all lengths around the eight and sixteen bytes that are hashed at once, many of which differ in
+  /// one byte.
   private static func keys(_ random: inout SeededRandom) -> [[UInt8]] {
     var keys: [[UInt8]] = []
     for length in 0...40 {

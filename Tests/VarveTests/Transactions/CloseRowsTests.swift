@@ -3,7 +3,7 @@ import Testing
 
 @testable import Varve
 
-/// Rows that are removed together, adjacent to each other and far apart.
+/// Tests of rows that are removed together, adjacent to each other and far apart.
 struct CloseRowsTests {
   @Test(arguments: 1...20) func `rows that are removed together go, and those between them stay`(seed: Int) throws {
     var random = SeededRandom(seed: UInt64(seed))
@@ -18,7 +18,7 @@ struct CloseRowsTests {
       let chance = 1 + random.below(6)
       var left: Set<Int> = []
       try database.write { tx in
-        // Some that the transaction itself has set, and some that are missing.
+        // Some of the rows were set by the transaction itself, and some are missing.
         for _ in 0..<50 { try tx.set("set", key: random.below(2 * count), in: "rows") }
         var cursor = try tx.rows(in: "rows")
         while let row = try cursor.next() { left.insert(try row.key(as: Int.self)) }

@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// An error that a type throws when it is encoded or decoded is the direct cause of the reported error.
+/// Tests that an error that a type throws when it is encoded or decoded is the direct cause of the reported error.
 struct EncodingErrorTests {
   private struct Refusal: Error, Equatable { var text: String }
 

@@ -4,14 +4,14 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Rows whose compound keys begin with the same values.
+/// Tests of rows whose compound keys begin with the same values.
 struct KeyPartTests {
   private typealias Location = Compound<String, Int, String>
 
   private static func filled(_ location: StoreLocation) throws -> (OpenDatabase, [Location]) {
     let open = try location.open()
     var keys: [Location] = []
-    // Texts with a common prefix are different values: "a", and its continuations.
+    // Texts with a common prefix are different values: "a", and texts that begin with it.
     for text in ["", "a", "a\0", "a\0b", "ab", "b", "é"] {
       for number in [-1, 0, 1, 300] { for last in ["", "x"] { keys.append(Compound(text, number, last)) } }
     }

@@ -5,11 +5,11 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// Ranges over the first part of compound keys, whatever the types of the other parts, against an array.
+/// Tests of ranges over the first part of compound keys, whatever the types of the other parts, against an array.
 struct KeysBeginningTests {
   private typealias Key<Second: KeyCodable> = Compound<Int, Second>
 
-  /// Ranges of each kind between two numbers, as bounds and as a predicate.
+  /// Returns ranges of each kind between two numbers, as bounds and as a predicate.
   private static func ranges(_ low: Int, _ high: Int) -> [(bounds: KeyInterval<Int>, holds: (Int) -> Bool)] {
     [
       (KeyInterval(from: .including(low), to: .including(high)), { $0 >= low && $0 <= high }),

@@ -5,7 +5,7 @@ import VarveTestSupport
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Transactions of tasks: `perform`, and the asynchronous forms of `read` and `write`.
+/// Tests of the transactions of tasks: `perform`, and the asynchronous forms of `read` and `write`.
 struct PerformTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }
@@ -24,7 +24,7 @@ struct PerformTests {
     try await database.perform {
       try await database.write { tx in try tx.set("a", key: 1, in: "c") }
       #expect(try await database.read { tx in try tx.keys(Int.self, in: "c") } == [1])
-      // It is not visible elsewhere: a detached task has no task-local.
+      // The row is not visible elsewhere: a detached task does not inherit the task-local transaction.
       #expect(try await Task.detached { try await database.read { tx in try tx.count(in: "c") } }.value == 0)
       try await database.write { tx in try tx.set("b", key: 2, in: "c") }
     }
@@ -57,7 +57,7 @@ struct PerformTests {
       #expect(try seen() == [[1, 2, 3], [1, 2, 3]])
       #expect(throws: Stop.self) { try putAndFail() }
       #expect(refused() == [.invalidArgument, .invalidArgument])
-      // Elsewhere nothing is visible yet.
+      // Other threads do not see the rows yet.
       Threads.run(1) { _ throws in #expect(try keys() == []) }
     }
     #expect(try seen() == [[1, 2, 3], [1, 2, 3]])
@@ -192,7 +192,7 @@ struct PerformTests {
       #expect(errorCode { try closeHere() } == .writerBusy)
       #expect(await errorCode { try await database.close() } == .writerBusy)
       try await database.perform { #expect(await errorCode { try await database.close() } == .writerBusy) }
-      // Other tasks are not kept out.
+      // Other tasks can still read.
       #expect(try await Task.detached { try await database.read { tx in try tx.count(in: "c") } }.value == 0)
       try await database.write { tx in try tx.set("b", key: 2, in: "c") }
     }

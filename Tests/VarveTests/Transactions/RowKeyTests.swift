@@ -5,7 +5,7 @@ import Testing
 @testable import ObjectFixtures
 @testable import Varve
 
-/// Rows by the keys of change sets and hooks, without the key's type.
+/// Tests of rows that are addressed by the keys of change sets and hooks, without the key's type.
 struct RowKeyTests {
   @Test func `R12: a key from a change equals one made of its bytes, and hashes the same`() throws {
     let database = try Database.inMemory()
@@ -83,7 +83,7 @@ struct RowKeyTests {
       try tx.setBytes(Array("\"c\"".utf8), metadata: Array("3".utf8), key: 1, in: "notes")
       try tx.replaceMetadata(4, key: 1, in: "notes")
       try tx.setBytes(Array("\"d\"".utf8), key: 1, in: "notes")
-      // Metadata beside raw bytes is binary: bytes of it would be read as something else.
+      // The metadata of raw bytes has the binary format: other bytes would be decoded as another value.
       #expect(errorCode { try tx.setBytes([1], metadata: [7], key: 1, in: "files") } == .invalidArgument)
       #expect(errorCode { try tx.setBytes([1], key: 1, in: "binary") } == .invalidArgument)
     }

@@ -4,7 +4,7 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// The row API.
+/// Tests of the row API.
 struct RowTests {
   struct Book: Codable, Hashable, Sendable {
     var title: String
@@ -16,7 +16,7 @@ struct RowTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }
 
-  /// The synchronous form of `read`, by a name without overloads.
+  /// Calls the synchronous form of `read`, by a name without overloads.
   private func reading<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
     try database.read(body)
   }

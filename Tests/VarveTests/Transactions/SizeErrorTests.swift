@@ -4,7 +4,7 @@ import VarveTestSupport
 
 @testable import ObjectFixtures
 
-/// Rows that exceed the storage's limits: the error names the row, and nothing of it is written.
+/// Tests of rows that exceed the storage's limits: the error names the row, and no part of the row is written.
 struct SizeErrorTests {
   private let open: OpenDatabase
 
@@ -52,7 +52,7 @@ struct SizeErrorTests {
         try tx.set(value, key: "more", in: "texts", metadata: value)
       }
       #expect(error?.code == .batchTooLarge && error?.collection == "texts" && error?.key == "\"more\"")
-      // The rows that fit are committed.
+      // The rows that fit can still be committed.
       try tx.set("end", key: "end", in: "texts")
     }
     let keys = try open.reading { tx in try tx.keys(String.self, in: "texts") }

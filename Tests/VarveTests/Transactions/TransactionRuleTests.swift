@@ -3,7 +3,7 @@ import Synchronization
 import Testing
 import Varve
 
-/// The rules of blocking transactions.
+/// Tests of the rules of blocking transactions.
 struct TransactionRuleTests {
   private let database: Database
   init() throws { database = try Database.inMemory() }
@@ -106,7 +106,7 @@ struct TransactionRuleTests {
         try tx.set(1, key: 1, in: "c")
         do { try tx.rollback() } catch {}
         try tx.set(2, key: 2, in: "c")
-        // A nested one after it is independent, and is undone with the outer one.
+        // A nested transaction after it is independent, and is undone with the outer one.
         try database.write { inner in try inner.set(3, key: 3, in: "c") }
       }
     }
@@ -219,7 +219,7 @@ struct TransactionRuleTests {
   @Test func `concurrent writers of different rows do not conflict by counts and row numbers`() throws {
     let attempts = Atomic<Int>(0)
     let failures = Mutex<[String]>([])
-    // Creating the collection is a change on which two of them may conflict.
+    // The creation of the collection is a change on which two of the writers may conflict.
     try database.write { tx in try tx.set(0, key: -1, in: "c") }
     DispatchQueue.concurrentPerform(iterations: 4) { writer in
       for number in 0..<100 {

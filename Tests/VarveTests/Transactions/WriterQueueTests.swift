@@ -4,7 +4,7 @@ import Testing
 
 @testable import Varve
 
-/// The order in which waiters get the writer.
+/// Tests of the order in which waiting tasks get the writer.
 @Suite(.timeLimit(.minutes(1))) struct WriterQueueTests {
   private static let long = Duration.seconds(3_600)
 
@@ -22,7 +22,8 @@ import Testing
     return task
   }
 
-  /// If the time limit ends the test, the waits end too: a queue that loses a waiter fails, and does not hang.
+  /// Ends the waits too if the time limit ends the test, so that a queue that loses a waiter fails the test instead
+  /// of hanging.
   private func withQueue(_ body: (WriterQueue) async throws -> Void) async throws {
     let queue = WriterQueue()
     try await withTaskCancellationHandler {
@@ -49,7 +50,8 @@ import Testing
     }
   }
 
-  /// A waiter that waits when this returns, and when it is called comes only after `executor.release()`.
+  /// Adds a waiter that has begun to wait when this returns, and that resumes only after `executor.release()` when it
+  /// is called.
   private func lateWaiter(
     _ queue: WriterQueue, _ executor: LateExecutor, _ body: @escaping @Sendable () -> Void = {}
   ) -> Task<Void, any Error> {
@@ -71,7 +73,7 @@ import Testing
       let first = lateWaiter(queue, executor) { order.withLock { $0.append("first") } }
       let second = await waiter(queue) { order.withLock { $0.append("second") } }
       queue.release()
-      // The first is called, and has not come: no one else is called meanwhile.
+      // The first waiter was called, and has not resumed: no other waiter is called meanwhile.
       for _ in 0..<3 {
         #expect(try queue.acquireSoon("passing"))
         #expect(queue.waiterCount == 1)
@@ -81,7 +83,7 @@ import Testing
       executor.release()
       #expect(queue.waiterCount == 2)
       #expect(order.withLock { $0 }.isEmpty)
-      // It is back as the first, and is handed the writer: no one passes it again.
+      // The waiter is first in the queue again, and the writer is handed to it: no other can pass it again.
       executor.hold()
       queue.release()
       #expect(try !queue.tryAcquire("passing again"))
@@ -210,7 +212,7 @@ import Testing
   }
 }
 
-/// Runs jobs at once, or keeps them until `release`.
+/// An executor that runs jobs at once, or keeps them until `release`.
 private final class LateExecutor: TaskExecutor {
   private let held = Mutex<[UnownedJob]?>(nil)
 

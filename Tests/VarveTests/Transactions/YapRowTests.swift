@@ -5,9 +5,10 @@ import Varve
 
 @testable import ObjectFixtures
 
-/// The behavior that programs coming from YapDatabase rely on, by the numbers of the study's sections and
-/// recommendations: rows, transactions and connections. Other suites cover what their tests' names say, and
-/// `YapExtensionTests` the extensions.
+/// Tests of the behavior that programs coming from YapDatabase rely on, by the numbers of the study's sections and
+/// recommendations: rows, transactions and connections.
+///
+/// Other suites cover the sections that their tests' names contain, and `YapExtensionTests` those about extensions.
 struct YapRowTests {
   private struct Word: Codable, Hashable, Sendable { var text: String }
 
@@ -161,7 +162,8 @@ struct YapRowTests {
     #expect(try open.reading { tx in try tx.count(in: "words") } == 1)
     #expect(try open.reading { tx in tx.version } == version)
     #expect(try await open.database.feed(after: version).isEmpty)
-    // A commit known not to have happened is retried; nothing builds on one with an unknown outcome.
+    // A commit that is known not to have happened is retried; no later commit may build on one with an unknown
+    // outcome.
     let again = errorCode { try open.writing { tx in try tx.set(Word(text: "again"), key: "a", in: "words") } }
     #expect(again == (code == .storage ? nil : .outcomeUnknown))
     #expect(try text() == (code == .storage ? "again" : "old"))
@@ -221,7 +223,7 @@ struct YapRowTests {
       #expect(try tx.object(Word.self, key: "a", in: "words") == Word(text: "sea"))
       try tx.set(Word(text: ""), key: "a", in: "words")
       #expect(try tx.contains(key: "a", in: "words") == false)
-      // Metadata belongs to an object: there is none, and this value is not encoded.
+      // Metadata belongs to an object: there is none here, so this value must not be encoded.
       try tx.set(Word(text: ""), key: "b", in: "words", metadata: Unencodable())
       #expect(throws: (any Error).self) {
         try tx.set(Word(text: "B"), key: "b", in: "words", metadata: Unencodable())

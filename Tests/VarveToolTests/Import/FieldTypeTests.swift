@@ -4,7 +4,7 @@ import VarveInspection
 
 @testable import VarveTool
 
-/// What values of columns become.
+/// Tests of the conversion of the values of columns.
 struct FieldTypeTests {
   @Test func `values are taken as they are stored`() {
     #expect(FieldType.stored.field(.integer(.min)) == .integer(Int128(Int64.min)))
@@ -47,7 +47,7 @@ struct FieldTypeTests {
     #expect(FieldType.date1970.field(.real(.infinity)) == nil && FieldType.date2001.field(.text("0")) == nil)
   }
 
-  /// Texts, and their seconds after 2026-02-03 04:05:06 in UTC.
+  /// Texts, each with its seconds after 2026-02-03 04:05:06 in UTC.
   private static let dates: [(String, Double)] = [
     ("2026-02-03 04:05:06", 0), ("2026-02-03T04:05:06Z", 0), ("2026-02-03 04:05:06 Z", 0),
     ("2026-02-03 04:05:06.500", 0.5), ("2026-02-03T04:05:06.5Z", 0.5), ("2026-02-03 05:05:06+01:00", 0),

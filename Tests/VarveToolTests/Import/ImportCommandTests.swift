@@ -1,7 +1,8 @@
 import Foundation
 import Testing
 
-/// `varve import` as a script sees it. What needs the trait SQLite is run by `Tests/ImportTarget/run`.
+/// Tests of `varve import` as a script sees it. The tests that need the trait SQLite are run by
+/// `Tests/ImportTarget/run`.
 struct ImportCommandTests {
   private let directory = TemporaryDirectory()
 
@@ -18,7 +19,7 @@ struct ImportCommandTests {
 
   @Test func `an import from a file that is not there makes no database`() throws {
     let result = try Tool.run(arguments + ["--create"])
-    // Without the trait it says how to build the command.
+    // Without the trait, the error describes how to build the command.
     #expect(result.status == 3 || result.errors.contains("--traits SQLite"), "\(result)")
     #expect(result.status != 0 && !FileManager.default.fileExists(atPath: directory.path + "/db"))
   }

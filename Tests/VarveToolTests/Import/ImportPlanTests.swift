@@ -2,7 +2,7 @@ import Testing
 
 @testable import VarveTool
 
-/// Which columns become which fields.
+/// Tests of the mapping of columns to fields.
 struct ImportPlanTests {
   private typealias Wishes = ImportPlan.Wishes
 

@@ -4,7 +4,7 @@ import Varve
 
 @testable import VarveTool
 
-/// Rows of a table as objects of a typed store.
+/// Tests of importing rows of a table as objects of a typed store.
 struct TableImportTests {
   private struct Note: Codable, Hashable, Identifiable, Sendable {
     enum Kind: String, Codable { case short, long }
@@ -123,7 +123,7 @@ struct TableImportTests {
         #expect(try notes.query.filter { $0.title.hasPrefix("t") }.count(in: tx) == 1)
       }
     }
-    // The program's indexes are stale until it opens the database again, which then has the rows.
+    // The program's indexes are stale until it opens the database again; then they contain the rows.
     let again = try run(list, wishes, terms)
     #expect(again.result.rows == 2)
     #expect(try Tool.objects(["indexes", path, "--json"]).map { $0["state"] as? String } == ["stale"])
