@@ -1,7 +1,7 @@
 /// Repairs an object database after damaged blocks were given up.
 ///
 /// # Steps
-/// 1. `begin`, before any block is given up, writes durably a mark to the catalog (`CatalogKey.mending`), and restarts
+/// 1. `begin`, before any block is given up, durably writes a mark to the catalog (`CatalogKey.mending`), and restarts
 ///    the feed if the feed itself is damaged or rows may be lost.
 /// 2. The engine gives up the blocks. Then `markExtensions` marks the extensions that may have lost something as stale.
 /// 3. `finish` repairs rows, metadata, counts and numbers. The mark is removed last, in the same commit as the counts

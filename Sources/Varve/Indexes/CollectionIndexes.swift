@@ -8,7 +8,7 @@ internal import FutexLocks
 ///  key    n bytes    the value, encoded (`KeyTag`)
 ///         m bytes    the row's key
 ///         m as 1 byte below 240; or as 2 bytes, big-endian, and the byte 240
-///  value             empty; of a direct index the row as it stands in `objects`
+///  value             empty, or for a direct index the row as stored in `objects`
 /// ```
 /// Entries of unique indexes have the same format: before a value is entered, it is checked that no other row has it.
 /// So rows that had the same value before the index was created are all kept, and nil needs no special format.
@@ -17,10 +17,10 @@ internal import FutexLocks
 /// longer be decoded, or is decoded differently by now:
 /// ```
 ///  key    the row's key
-///  value  byte       0; 1 where the row is in no index
+///  value  byte       0, or 1 if the row is in no index
 ///         for each index in which the row has values
 ///           4 bytes  number of the index, big-endian: `IndexPlan.number`
-///           varint   how many values
+///           varint   number of values
 ///             varint size of the value, and the value
 /// ```
 /// The part `unindexed` has the error text of each row that cannot be decoded or has a value that cannot be a key, by
@@ -45,8 +45,8 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
   /// The version of everything that the values of rows depend on besides the definitions of the indexes.
   private let reviewVersion: String
   let unindexableRows: UnindexableRows
-  /// For each index, 1 + the version of the commit that has made it ready, if it has no collisions since, or 0 if that
-  /// is not known.
+  /// For each index, one more than the version of the commit that has made it ready, if that commit left no collisions; or
+  /// 0 if that is not known.
   private let clean: FutexLock<[UInt64]>
 
   func isClean(_ index: Int, since version: CommitVersion) -> Bool {
