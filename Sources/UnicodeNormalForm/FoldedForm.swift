@@ -1,14 +1,15 @@
-/// Strings without case and marks, for searches that take both for the same: "Émile" and "EMILE" have one form.
+/// Folds strings to a form without case and diacritical marks, for searches that ignore both: "Émile" and "EMILE" have
+/// the same form.
 ///
-/// A string is decomposed canonically, marks of the blocks of combining marks for letters are left out (U+0300 to U+036F, U+1AB0
-/// to U+1AFF, U+1DC0 to U+1DFF, U+20D0 to U+20FF, U+FE20 to U+FE2F), each scalar is replaced by the lowercase of its uppercase,
-/// and the result is composed again. Marks that are letters of their scripts, as vowels of Devanagari, stay. So do letters with
-/// a stroke, which don't decompose.
+/// A string is decomposed canonically, and combining marks of the blocks for letters are removed (U+0300 to U+036F,
+/// U+1AB0 to U+1AFF, U+1DC0 to U+1DFF, U+20D0 to U+20FF, U+FE20 to U+FE2F). Each scalar is replaced by the lowercase of
+/// its uppercase, and the result is composed again. Marks that are letters of their scripts, such as vowels of
+/// Devanagari, are kept, and so are letters with a stroke, which do not decompose.
 package enum FoldedForm {
-  /// The version of Unicode that the form is of.
+  /// The version of Unicode that defines the form.
   package static var version: Int { 17 }
 
-  /// The form of valid UTF-8. Complexity: O(n).
+  /// Returns the form of valid UTF-8. Complexity: O(n).
   package static func folded(_ utf8: RawSpan) -> [UInt8] {
     let table = FoldedFormTable.shared
     var bytes: [UInt8] = []
@@ -42,7 +43,7 @@ package enum FoldedForm {
   }
 }
 
-/// The data of folding, read once.
+/// The data of folding, which is parsed once.
 private struct FoldedFormTable: Sendable {
   var singles: [UInt32: UInt32] = [:]
   var lists: [UInt32: [UInt32]] = [:]
@@ -63,12 +64,12 @@ private struct FoldedFormTable: Sendable {
   }
 
   private static func runs(_ text: StaticString) -> [ArraySlice<UInt8>] {
-    // Safety: the buffer is copied inside of the call.
+    // Safety: the buffer is copied within the call.
     let bytes = text.withUTF8Buffer { unsafe Array($0) }
     return bytes.split(separator: UInt8(ascii: " "))
   }
 
-  /// A number in lowercase hexadecimal digits.
+  /// Parses a number in lowercase hexadecimal digits.
   private static func number(_ digits: ArraySlice<UInt8>) -> UInt32 {
     digits.reduce(0) { $0 << 4 | UInt32($1 < 0x3a ? $1 - 0x30 : $1 - 0x57) }
   }

@@ -1,13 +1,13 @@
-/// The character data of folding: Unicode 17, as in the standard library of Swift 6.3, by the uppercase mapping of each
-/// scalar and the lowercase mapping of that, until nothing changes.
+/// The character data of folding: Unicode 17, as in the standard library of Swift 6.3. It was computed from the
+/// uppercase mapping of each scalar and the lowercase mapping of the result, repeated until nothing changes.
 ///
-/// Numbers are hexadecimal. A run is `first,count,step:to`: so many scalars from `first` on, `step` apart, become as many from
-/// `to` on, as far apart. A list is `scalar:a+b`.
+/// Numbers are hexadecimal. A run is `first,count,step:to`: `count` scalars from `first` on, at a distance of `step`,
+/// are replaced by as many scalars from `to` on at the same distance. A list is `scalar:a+b`.
 ///
-/// **On disk: never change a line.** The keys of indexes are sorted by these forms. Data of a later version of Unicode is
-/// another form, with another number in the definitions of indexes (`FoldedForm.version`).
+/// **On disk: never change a line.** The keys of indexes are sorted by these forms. Data of a later version of Unicode
+/// is another form, with another number in the definitions of indexes (`FoldedForm.version`).
 enum FoldedFormData {
-  /// Scalars that become one other.
+  /// Scalars that are replaced by one scalar.
   static let singles: StaticString =
     """
     41,1a,1:61 b5,1,1:3bc c0,17,1:e0 d8,7,1:f8 100,18,2:101 131,1,1:69 132,3,2:133 139,8,2:13a 14a,17,2:14b \
@@ -37,7 +37,7 @@ enum FoldedFormData {
     16ea0,19,1:16ebb 1e900,22,1:1e922
     """
 
-  /// Scalars that become several.
+  /// Scalars that are replaced by several scalars.
   static let lists: StaticString =
     """
     df:73+73 130:69+307 149:2bc+6e 1f0:6a+30c 390:3b9+308+301 3b0:3c5+308+301 587:565+582 1e96:68+331 1e97:74+308 \

@@ -1,19 +1,19 @@
-/// Normal form C of Unicode (UAX 15) over UTF-8: strings that are equal in Swift have one form, and the bytes of two
-/// forms compare as the forms do by `<`.
+/// Normal form C of Unicode (UAX 15) over UTF-8: strings that are equal in Swift have the same form, and the bytes of
+/// two forms compare as the forms do by `<`.
 ///
-/// The character data is Unicode 17's on every system (`NormalFormData`). Strings with characters that are newer
-/// than that are keys like any other; only whether they equal another string may be answered differently here and
-/// by a later standard library.
+/// The character data is that of Unicode 17 on every system (`NormalFormData`). Strings with newer characters can be
+/// keys, too; only their equality with another string may differ between this module and a later standard library.
 ///
-/// Where the standard library (Swift 6.3) strays from Unicode, keys do not follow:
-/// - Its `<` is not an order among strings that are not in normal form C: of "e\u{301}" and "\u{e9}z" neither is less.
-///   Keys sort by their forms, so equal strings sort alike.
-/// - It does not sort the marks that U+0f73, U+0f75 and U+0f81 decompose to among marks before them. A string with one
-///   of these after a mark of a higher class comes back in a form that is canonically equivalent, not `==`.
+/// Keys deviate from the standard library (Swift 6.3) where it deviates from Unicode:
+/// - Its `<` is not an order among strings that are not in normal form C: of "e\u{301}" and "\u{e9}z", neither is less.
+///   Keys are sorted by their forms, so equal strings have the same position.
+/// - It does not sort the marks to which U+0f73, U+0f75 and U+0f81 decompose among the marks before them. A string with
+///   one of these after a mark of a higher class is decoded to a form that is canonically equivalent, but not `==`.
 ///
-/// *Requires* of all functions: the bytes are valid UTF-8.
+/// All functions require valid UTF-8.
 package enum NormalForm {
-  /// Whether the bytes are surely in normal form C: false may mean perhaps (the quick check of UAX 15).
+  /// Returns whether the bytes are certainly in normal form C. False may also mean that it is not certain (the quick
+  /// check of UAX 15).
   ///
   /// *Complexity*: O(bytes), without an allocation.
   package static func isComposed(_ utf8: RawSpan) -> Bool {
@@ -22,7 +22,7 @@ package enum NormalForm {
     var index = 0
     while index < utf8.byteCount {
       let lead = utf8.byte(at: index)
-      // Nothing changes what is below U+0300 (first byte 0xcc), in one byte or two, nor U+4000 to U+9fff.
+      // Scalars below U+0300 (first byte 0xcc), of one or two bytes, and those from U+4000 to U+9fff are always stable.
       if lead < 0xcc || (lead >= 0xe4 && lead <= 0xe9) {
         index &+= lead < 0xcc ? 1 &+ Int(lead >> 7) : 3
         lastClass = 0
@@ -35,15 +35,15 @@ package enum NormalForm {
     return true
   }
 
-  /// Whether the bytes are in normal form C.
+  /// Returns whether the bytes are in normal form C.
   package static func isEqual(_ utf8: RawSpan) -> Bool {
     let form = composed(utf8)
     return form.count == utf8.byteCount && form.indices.allSatisfy { form[$0] == utf8.byte(at: $0) }
   }
 
-  /// The bytes in normal form C.
+  /// Returns the bytes in normal form C.
   ///
-  /// *Complexity*: O(n log n) for n marks in a row, else O(bytes).
+  /// *Complexity*: O(n log n) for n consecutive marks, and otherwise O(bytes).
   package static func composed(_ utf8: RawSpan) -> [UInt8] {
     let table = NormalFormTable.shared
     var marks = decomposed(utf8, table)
@@ -54,16 +54,17 @@ package enum NormalForm {
     return bytes
   }
 
-  /// Calls `body` with each scalar of the canonical decomposition; marks are in no order.
+  /// Calls `body` with each scalar of the canonical decomposition. The order of consecutive marks is not defined.
   static func forEachDecomposed(_ utf8: RawSpan, _ body: (UInt32) -> Void) {
     for mark in decomposed(utf8, NormalFormTable.shared) { body(mark.scalar) }
   }
 
   // MARK: - Steps
 
-  /// A decomposed scalar: sorts by its class, then by its position, so that a sort of marks is stable.
+  /// A decomposed scalar, ordered by its class and then by its position, so that sorting marks is stable.
   private struct Mark: Comparable {
-    /// 8 bits of class, 32 of position, 3 of which one says whether it may compose, 21 of scalar.
+    /// From the high bits: 8 bits of class, 32 of position, 3 of which the lowest marks a scalar that may compose, and
+    /// 21 of the scalar.
     let bits: UInt64
 
     init(_ scalar: UInt32, _ entry: NormalFormTable.Entry, _ location: Int) {
@@ -73,7 +74,7 @@ package enum NormalForm {
 
     var scalar: UInt32 { UInt32(truncatingIfNeeded: bits & 0x1f_ffff) }
     var combiningClass: UInt8 { UInt8(truncatingIfNeeded: bits >> 56) }
-    /// Whether there is something before it with which it composes.
+    /// Whether the scalar may compose with one before it.
     var mayCompose: Bool { bits & (1 << 21) != 0 }
     static func < (left: Mark, right: Mark) -> Bool { left.bits < right.bits }
   }
@@ -100,7 +101,7 @@ package enum NormalForm {
     return marks
   }
 
-  /// Sorts each run of marks by class: the canonical order.
+  /// Sorts each run of marks by class, which is the canonical order.
   private static func sortMarks(_ marks: inout [Mark]) {
     var start = 0
     while start < marks.count {
@@ -119,12 +120,12 @@ package enum NormalForm {
     }
   }
 
-  /// Composes each mark with the starter before it, unless one of no lower class stands in between.
+  /// Composes each mark with the starter before it, unless a mark of the same or a higher class is in between.
   private static func composition(of marks: [Mark], _ table: NormalFormTable) -> [UInt32] {
     var scalars: [UInt32] = []
     scalars.reserveCapacity(marks.count)
     var starter: Int?
-    // The class of the last scalar after the starter; 0 without one.
+    // The class of the last scalar after the starter, or 0 if there is none.
     var lastClass: UInt8 = 0
     for mark in marks {
       let combiningClass = mark.combiningClass
@@ -144,7 +145,7 @@ package enum NormalForm {
 
   // MARK: - UTF-8
 
-  /// The scalar at `index`, whose first byte is `lead`; moves `index` past it.
+  /// Returns the scalar at `index`, whose first byte is `lead`, and advances `index`.
   @inline(__always)
   private static func scalar(_ utf8: RawSpan, _ index: inout Int, _ lead: UInt8) -> UInt32 {
     func next(_ offset: Int) -> UInt32 { UInt32(utf8.byte(at: index &+ offset) & 0x3f) }
@@ -183,10 +184,10 @@ package enum NormalForm {
 }
 
 extension RawSpan {
-  /// The byte at `offset`. Stops the process past the end; callers compare first.
+  /// Returns the byte at `offset`. Stops the process if it is out of bounds, which callers have to check.
   @inline(__always)
   func byte(at offset: Int) -> UInt8 {
-    // Safety: the load compares the offset with the count, and every byte is a `UInt8`.
+    // Safety: the load checks the offset against the count, and every byte is a valid `UInt8`.
     unsafe unsafeLoad(fromByteOffset: offset, as: UInt8.self)
   }
 }

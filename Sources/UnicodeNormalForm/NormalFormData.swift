@@ -1,14 +1,14 @@
 /// The character data of normal form C: Unicode 17, as in the standard library of Swift 6.3.
 ///
 /// Numbers are hexadecimal; runs are separated by spaces. A run of decompositions is `first:a,b+c,d`: `first`
-/// decomposes to a, the next scalar to b and c, the one after it to d, canonically and fully. Hangul syllables are
+/// decomposes to a, the next scalar to b and c, and the one after it to d, canonically and fully. Hangul syllables are
 /// computed. A run of classes is `scalar:class` or `first-last:class`.
 ///
-/// **On disk: never change a line.** Keys are sorted by these forms. A later version of Unicode keeps the form of
-/// every character that this one has; what it adds, this data takes as it is. (A program that has to add them
-/// makes another format of keys.) So the bytes of a key are the same on every system, whatever version of
-/// Unicode its own libraries have. Foundation's `precomposedStringWithCanonicalMapping` is not used for that
-/// reason: on Linux it misses compositions that `==` of strings knows.
+/// **On disk: never change a line.** Keys are sorted by these forms. A later version of Unicode keeps the form of every
+/// character of this one, and characters that it adds are not changed by this data. (A program that has to add them
+/// creates another format of keys.) So the bytes of a key are the same on every system, whatever version of Unicode its
+/// own libraries have. Foundation's `precomposedStringWithCanonicalMapping` is not used because on Linux it lacks
+/// compositions that `==` of strings supports.
 enum NormalFormData {
   /// Scalars that decompose, and whose decomposition composes to them again.
   static let composing: StaticString =
@@ -103,7 +103,7 @@ enum NormalFormData {
     16126:1611e+1611e+1611f,1611e+16129+1611f,1611e+1611e+16120 16d68:16d67+16d67,16d63+16d67,16d63+16d67+16d67
     """
 
-  /// Scalars that decompose and never come back.
+  /// Scalars that decompose and are never composed again.
   static let excluded: StaticString =
     """
     340:300,301 343:313,308+301 374:2b9 37e:3b 387:b7 958:915+93c,916+93c,917+93c,91c+93c,921+93c,922+93c,92b+93c \

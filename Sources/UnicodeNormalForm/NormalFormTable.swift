@@ -1,24 +1,26 @@
-/// The character data of `NormalFormData` in the form in which it is looked up.
+/// The character data of `NormalFormData`, as a table for lookups.
 ///
 ///     scalar >> 7  ->  page        a page has 128 numbers of entries
 ///     page, scalar & 0x7f  ->  entry        number 0: a starter that nothing changes
 ///     entry  ->  class, decomposition, whether the quick check may pass over it
 ///
-/// Made at the first use, in less than a millisecond; about 60 KiB. Then immutable: any thread may read it.
+/// The table is created at its first use, in less than a millisecond, and takes about 60 KiB. It is then immutable: any
+/// thread may read it.
 final class NormalFormTable: Sendable {
   static let shared = NormalFormTable()
 
   struct Entry {
-    /// Where the decomposition begins, and how many scalars it has.
+    /// The position of the decomposition, and its number of scalars.
     var start: UInt16 = 0
     var count: UInt8 = 0
     var combiningClass: UInt8 = 0
-    /// The quick check's yes: normal form C leaves the scalar as it is, and it composes with nothing before it.
+    /// Whether the quick check succeeds: normal form C keeps the scalar unchanged, and it composes with no scalar
+    /// before it.
     var isStable = true
   }
 
   private static let pageBits: UInt32 = 7
-  /// No scalar from here on has an entry.
+  /// The first scalar from which on no scalar has an entry.
   private static let end: UInt32 = 0x3_0000
 
   private let pages: [UInt16]
@@ -38,12 +40,12 @@ final class NormalFormTable: Sendable {
     scalars[Int(entry.start)..<Int(entry.start) + Int(entry.count)]
   }
 
-  /// What the two scalars compose to.
+  /// Returns the composition of two scalars, or nil if there is none.
   func composite(_ first: UInt32, _ second: UInt32) -> UInt32? { composites[Self.pair(first, second)] }
 
   private static func pair(_ first: UInt32, _ second: UInt32) -> UInt64 { UInt64(first) << 32 | UInt64(second) }
 
-  // MARK: - Making it
+  // MARK: - Building the table
 
   private init() {
     var builder = Builder()
@@ -54,7 +56,7 @@ final class NormalFormTable: Sendable {
     for scalar in Hangul.vowels { builder.entries[scalar, default: Entry()].isStable = false }
     for scalar in Hangul.trailing { builder.entries[scalar, default: Entry()].isStable = false }
 
-    // Page 0 has no entries; entry 0 is that of all scalars without one.
+    // Page 0 has no entries; entry 0 is used for all scalars without one.
     var pages = [UInt16](repeating: 0, count: Int(Self.end >> Self.pageBits))
     var numbers = [UInt16](repeating: 0, count: 1 << Self.pageBits)
     var entries = [Entry()]
@@ -78,7 +80,7 @@ final class NormalFormTable: Sendable {
     var entries: [UInt32: Entry] = [:]
     var scalars: [UInt32] = []
     var composites: [UInt64: UInt32] = [:]
-    /// Full decompositions of the scalars that their decompositions compose to.
+    /// The full decompositions of the scalars to which their decompositions compose again.
     private var composing: [(scalar: UInt32, parts: [UInt32])] = []
 
     mutating func addClasses() {
@@ -109,14 +111,14 @@ final class NormalFormTable: Sendable {
       }
     }
 
-    /// The last step of each composition: of a full decomposition all but the last scalar compose to the first of
-    /// the pair. Short ones come first, so that what their beginnings compose to is known.
+    /// Adds the last step of each composition: all scalars of a full decomposition except the last compose to the first
+    /// scalar of the pair. Shorter decompositions come first, so that the compositions of their beginnings are known.
     mutating func addComposites() {
       for (scalar, parts) in composing.sorted(by: { $0.parts.count < $1.parts.count }) {
         var first = parts[0]
         for part in parts[1..<(parts.count - 1)] {
           guard let composite = composites[pair(first, part)] else {
-            // The data are part of the program, and a test reads all of them: no input comes here.
+            // The data is part of the program, and a test reads all of it, so no input leads here.
             fatalError("the data of normal form C has no composition for a beginning of \(scalar): restore the file")
           }
           first = composite
@@ -128,12 +130,12 @@ final class NormalFormTable: Sendable {
     }
 
     private static func runs(_ text: StaticString) -> [ArraySlice<UInt8>] {
-      // Safety: the buffer is copied inside of the call.
+      // Safety: the buffer is copied within the call.
       let bytes = text.withUTF8Buffer { unsafe Array($0) }
       return bytes.split(separator: UInt8(ascii: " "))
     }
 
-    /// A number in lowercase hexadecimal digits.
+    /// Parses a number in lowercase hexadecimal digits.
     private static func number(_ digits: ArraySlice<UInt8>) -> UInt32 {
       digits.reduce(0) { $0 << 4 | UInt32($1 < 0x3a ? $1 - 0x30 : $1 - 0x57) }
     }

@@ -1,29 +1,29 @@
-/// What a transaction writes, in sorted arrays, for a storage without writing of its own.
+/// The writes of a transaction, kept in sorted arrays, for a storage that does not implement `StorageWriting` itself.
 ///
-/// Every key has one entry, its newest. A savepoint is a copy. It is kept simple, not fast: an entry costs the moving of
-/// those after it.
+/// Each key has one entry, its newest. A savepoint is a copy of the entries. The implementation is simple, not fast:
+/// inserting an entry moves all entries after it.
 ///
 /// # Order of a batch
-/// The ranges that were cleared come first, then the entries: what was put into a range after it was cleared has
-/// an entry, and what was put before has none any more.
+/// The cleared ranges come first, then the entries. A key that was put into a range after the range was cleared has an
+/// entry; a key that was put before has none, because clearing the range removed it.
 public final class BufferedWriting: StorageWriting {
   private let snapshot: any StorageSnapshot
   private var content = BufferedContent()
   private var savepoints: [BufferedContent] = []
-  /// The numbers of families that no commit has.
+  /// The numbers of the families that are excluded from the commit.
   private var leftOut: Set<UInt32> = []
 
-  /// Nothing yet, over a snapshot.
+  /// Creates an empty set of writes over a snapshot.
   public init(_ snapshot: any StorageSnapshot) { self.snapshot = snapshot }
 
   /// Whether the commit would write nothing.
   public var isEmpty: Bool {
     content.appended.isEmpty && content.families.allSatisfy { $0.value.isEmpty || leftOut.contains($0.key) }
   }
-  /// About how many bytes the batch takes, and what is left out.
+  /// The approximate number of bytes of the batch, including the bytes written to families that are left out.
   public var byteCount: Int { content.byteCount + content.appended.byteCount }
 
-  /// What the commit writes, and after it another batch.
+  /// Returns the batch that the commit writes, followed by the changes of `last`.
   public func batch(then last: StorageBatch = StorageBatch()) -> StorageBatch {
     var batch = StorageBatch(capacity: byteCount + last.byteCount)
     let families = content.families.values.filter { !leftOut.contains($0.family.number) }
@@ -42,7 +42,7 @@ public final class BufferedWriting: StorageWriting {
     set(key.copied, value.copied, nil, family)
   }
 
-  /// A put over a single delete is both.
+  /// Sets an entry for a key. A put that follows a single delete keeps the single delete: the batch writes both.
   private func set(_ key: [UInt8], _ value: [UInt8], _ stamp: StampPosition?, _ family: StorageFamily) {
     let before = content.families[family.number]?.find(key)
     content.set(key, .put(value, stamp, replaces: before?.removesOne ?? false), family)
@@ -61,13 +61,13 @@ public final class BufferedWriting: StorageWriting {
     }
   }
 
-  /// Sets the value of a key that the commit completes.
+  /// Sets the value of a key in which the commit fills in its version.
   public func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) {
     let (key, value) = position.pending(key, value)
     set(key, value, position, family)
   }
 
-  /// Gives a number to a counter.
+  /// Applies a number to a counter.
   public func add(_ number: Int64, by rule: CounterRule, to key: [UInt8], in family: StorageFamily) {
     let entry: BufferedEntry =
       switch content.families[family.number]?.find(key) {
@@ -81,7 +81,7 @@ public final class BufferedWriting: StorageWriting {
 
   // MARK: - Apart from the rest
 
-  /// Adds a change to those that come last.
+  /// Appends a change that is written after all entries.
   public func append(
     _ operation: StorageBatch.Operation, _ key: RawSpan, _ value: RawSpan, in family: StorageFamily
   ) {
@@ -89,30 +89,30 @@ public final class BufferedWriting: StorageWriting {
     content.appendedFamilies.insert(family.number)
   }
 
-  /// Adds a stamped put to those changes.
+  /// Appends a stamped put that is written after all entries.
   public func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) {
     let (key, value) = position.pending(key, value)
     content.appended.putStamped(key, value, at: position, in: family)
     content.appendedFamilies.insert(family.number)
   }
 
-  /// Whether one of them goes to a family.
+  /// Returns whether a change was appended for a family.
   public func hasAppended(to family: StorageFamily) -> Bool { content.appendedFamilies.contains(family.number) }
 
   /// Leaves a family out of the batch.
   public func leaveOut(_ family: StorageFamily) { leftOut.insert(family.number) }
 
-  /// Whether a family is left out.
+  /// Returns whether a family is left out of the batch.
   public func leavesOut(_ family: StorageFamily) -> Bool { leftOut.contains(family.number) }
 
-  /// Removes a range.
+  /// Removes the keys of a range.
   public func deleteRange(_ range: StorageRange, in family: StorageFamily) {
     if !range.isEmpty { content.clear(range, family) }
   }
 
   // MARK: - Reading
 
-  /// The value of a key.
+  /// Calls `body` with the value of a key, if it has one.
   public func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
     switch content.families[family.number]?.find(key) {
     case .put(let value, _, _): unsafe try body(value.span.bytes)
@@ -125,21 +125,21 @@ public final class BufferedWriting: StorageWriting {
     }
   }
 
-  /// As `StorageWriting` says.
+  /// Calls `body` with the rows of a range in key order, until it returns false.
   public func visitRows(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
   ) throws {
     try view(of: family).visitRows(of: range, in: family, body)
   }
 
-  /// The first entry of a range.
+  /// Calls `body` with the first row of a range, if there is one.
   public func visitFirst(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws {
     try view(of: family).visitFirst(of: range, in: family, body)
   }
 
-  /// Whether the snapshot does not matter.
+  /// Returns whether the writes alone determine the value of a key, so that the snapshot need not be read.
   public func decides(_ key: [UInt8], in family: StorageFamily) -> Bool {
     switch content.families[family.number]?.find(key) {
     case nil, .add: false
@@ -147,28 +147,30 @@ public final class BufferedWriting: StorageWriting {
     }
   }
 
-  /// A copy. Complexity: constant, but the next entry of the family copies it.
+  /// Returns a copy of the family's writes over the snapshot. Complexity: constant, but the next write to the family
+  /// copies its entries.
   public func view(of family: StorageFamily) -> any StorageReading {
     BufferedView(snapshot, content.families[family.number] ?? BufferedFamily(family))
   }
 
   // MARK: - Savepoints
 
-  /// Copies what there is.
+  /// Saves a copy of the current writes.
   public func setSavepoint() { savepoints.append(content) }
-  /// Forgets the last copy.
+  /// Discards the last savepoint and keeps the writes since.
   public func releaseSavepoint() { savepoints.removeLast() }
-  /// Goes back to the last copy.
+  /// Restores the writes of the last savepoint and removes that savepoint.
   public func rollBack() { content = savepoints.removeLast() }
 }
 
-/// What was written of a key.
+/// The last operation on a key.
 private enum BufferedEntry: Sendable {
-  /// With the position of the commit's version; `replaces`: after the single delete of what the snapshot has.
+  /// A put with an optional position for the commit's version. `replaces` is true if a single delete of the snapshot's
+  /// value comes before the put.
   case put([UInt8], StampPosition?, replaces: Bool)
   case delete
   case singleDelete
-  /// The counter of the snapshot takes this.
+  /// A number that is applied to the counter of the snapshot.
   case add(Int64, CounterRule)
 
   var size: Int {
@@ -179,7 +181,7 @@ private enum BufferedEntry: Sendable {
     }
   }
 
-  /// Whether it has a single delete of what the snapshot has.
+  /// Whether the entry includes a single delete of the snapshot's value.
   var removesOne: Bool {
     switch self {
     case .singleDelete, .put(_, _, replaces: true): true
@@ -188,14 +190,14 @@ private enum BufferedEntry: Sendable {
   }
 }
 
-/// What was written to all families.
+/// The writes to all families.
 private struct BufferedContent {
   var families: [UInt32: BufferedFamily] = [:]
   var byteCount = 0
   var appended = StorageBatch()
   var appendedFamilies: Set<UInt32> = []
 
-  /// What a batch needs besides a key and a value, at most.
+  /// The maximum size of a batch operation in addition to its key and its value.
   private static let entryOverhead = 32
 
   mutating func set(_ key: [UInt8], _ entry: BufferedEntry, _ family: StorageFamily) {
@@ -215,12 +217,12 @@ private struct BufferedContent {
   }
 }
 
-/// What was written to one family.
+/// The writes to one family.
 private struct BufferedFamily: Sendable {
   let family: StorageFamily
-  /// In order.
+  /// The entries in key order.
   private var entries: [(key: [UInt8], entry: BufferedEntry)] = []
-  /// Ranges of the snapshot that are gone. Entries count before them.
+  /// The ranges of the snapshot that were deleted. Entries take precedence over them.
   private(set) var cleared = KeyRanges()
 
   init(_ family: StorageFamily) { self.family = family }
@@ -233,7 +235,7 @@ private struct BufferedFamily: Sendable {
     return cleared.contains(key) ? .delete : nil
   }
 
-  /// Returns what was there.
+  /// Sets the entry of a key and returns the previous one, or nil if there was none.
   mutating func set(_ key: [UInt8], _ entry: BufferedEntry) -> BufferedEntry? {
     let index = index(of: key)
     if index < entries.count, entries[index].key == key {
@@ -244,14 +246,14 @@ private struct BufferedFamily: Sendable {
     return nil
   }
 
-  /// Removes an entry, and returns it.
+  /// Removes the entry of a key and returns it.
   mutating func forget(_ key: [UInt8]) -> BufferedEntry? {
     let index = index(of: key)
     guard index < entries.count, entries[index].key == key else { return nil }
     return entries.remove(at: index).entry
   }
 
-  /// Clears a range, and returns the entries that it had.
+  /// Clears a range and returns the entries that were in it.
   mutating func clear(_ range: StorageRange) -> [(key: [UInt8], entry: BufferedEntry)] {
     let indexes = indexes(of: range)
     defer {
@@ -297,7 +299,7 @@ private struct BufferedFamily: Sendable {
   }
 }
 
-/// A family as a transaction saw it: a copy of what it had written, over the snapshot.
+/// A family as a transaction saw it: a copy of its writes over the snapshot.
 private final class BufferedView: StorageReading {
   private let snapshot: any StorageSnapshot
   private let written: BufferedFamily
@@ -333,7 +335,7 @@ private final class BufferedView: StorageReading {
     return page
   }
 
-  /// The key that comes first in the direction.
+  /// Returns the key that comes first in the direction of the scan.
   private static func first(_ left: [UInt8]?, _ right: [UInt8]?, _ isReverse: Bool) -> [UInt8]? {
     guard let left, let right else { return left ?? right }
     return ByteOrder.precedes(left, right) != isReverse ? left : right

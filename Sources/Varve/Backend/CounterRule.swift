@@ -1,17 +1,17 @@
-/// How a counter of 64 bits takes a number.
+/// The rule by which a counter of 64 bits combines its number with another.
 ///
 /// ```
 ///  sum       the number, little-endian, two's complement
 ///  maximum   the number, big-endian, with its first bit inverted: bytes in the order of the numbers
 /// ```
-/// On disk: never change.
+/// The encoding is stored on disk and must never change.
 public enum CounterRule: Sendable, Hashable {
-  /// It is added; a sum that leaves the 64 bits wraps around. A counter that is not there counts as zero.
+  /// The sum of both numbers. A sum that exceeds 64 bits wraps around, and a missing counter counts as zero.
   case sum
-  /// The larger of both is kept. A counter that is not there takes any number.
+  /// The larger of both numbers. A missing counter takes any number.
   case maximum
 
-  /// The eight bytes of a number.
+  /// Returns the eight bytes that encode a number.
   public func bytes(_ number: Int64) -> [UInt8] {
     switch self {
     case .sum: StorageBatch.counterBytes(number)
@@ -19,7 +19,7 @@ public enum CounterRule: Sendable, Hashable {
     }
   }
 
-  /// The number that a counter's value says; nil where it has not eight bytes.
+  /// Returns the number that a counter's value encodes, or nil if the value is not eight bytes long.
   public func number(_ bytes: [UInt8]) -> Int64? {
     switch self {
     case .sum: StorageBatch.counterNumber(bytes)
@@ -28,7 +28,8 @@ public enum CounterRule: Sendable, Hashable {
     }
   }
 
-  /// What a counter is that said `number`, or was not there, after it has taken another.
+  /// Returns the number of a counter after it has taken `other`. `number` is its previous number, or nil if it did not
+  /// exist.
   public func taking(_ other: Int64, into number: Int64?) -> Int64 {
     guard let number else { return other }
     return self == .sum ? number &+ other : max(number, other)

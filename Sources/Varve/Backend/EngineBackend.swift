@@ -4,8 +4,8 @@ public import VarveEngine
 
 /// The engine as a storage backend: on a disk, in memory, read-only, or following another process.
 ///
-/// A family of the interface is a column family, its number that one's id. Volatile families are the engine's: not logged,
-/// and so a commit to them alone waits for no sync.
+/// A family of the interface is a column family, and its number is that column family's id. Volatile families are those
+/// of the engine: they are not logged, so a commit that writes to them alone waits for no sync.
 ///
 /// Safe from any thread.
 public final class EngineBackend: StorageBackend {
@@ -13,36 +13,36 @@ public final class EngineBackend: StorageBackend {
   /// every extension.
   public let engine: Engine
   private let follower: Follower?
-  /// Whether it lies in memory.
+  /// Whether the database is in memory.
   public let isInMemory: Bool
-  /// Whether the engine was opened read-only, or follows.
+  /// Whether the engine was opened read-only or follows another process.
   public let isReadOnly: Bool
-  /// Where checkpoints are made; nil: in the engine's own file system.
+  /// The file system in which checkpoints are made, or nil for that of the engine.
   private let checkpointSystem: (any FileSystem)?
   private let table: FutexLock<FamilyTable>
   private let isClosed = Atomic<Bool>(false)
-  /// Held while someone begins to wait for commits, and while the storage is marked as closed.
+  /// Held while a caller begins to wait for commits, and while the storage is marked as closed.
   private let waiting = Mutex(())
-  /// The last commit that is to survive a loss of power: none after it is acknowledged before it.
+  /// The last commit that has to survive a loss of power. No later commit is acknowledged before this one is durable.
   private let lastPower = Atomic<UInt64>(0)
 
-  /// Over an engine that is open, and that `close` will close.
+  /// Creates a backend over an open engine, which `close` closes.
   public convenience init(_ engine: Engine, isInMemory: Bool = false) throws {
     try self.init(engine, isInMemory: isInMemory, checkpointSystem: nil)
   }
 
-  /// The same, with another file system for checkpoints: what lies in memory is of use as long as the process.
+  /// Creates a backend with another file system for checkpoints. A checkpoint in memory would not outlive the process.
   init(_ engine: Engine, isInMemory: Bool, checkpointSystem: (any FileSystem)?) throws {
     self.engine = engine
     follower = nil
     self.isInMemory = isInMemory
-    // Stored, since each write asks: to read one of the engine's options from this module copies them all.
+    // Stored because each write reads it, and reading one of the engine's options from this module copies all of them.
     isReadOnly = engine.options.readOnly
     self.checkpointSystem = checkpointSystem
     table = FutexLock(FamilyTable(engine.families))
   }
 
-  /// Over a follower, which `close` will close.
+  /// Creates a backend over a follower, which `close` closes.
   public init(_ follower: Follower) {
     engine = follower.engine
     self.follower = follower
@@ -57,22 +57,24 @@ public final class EngineBackend: StorageBackend {
     StorageLimits(keySize: 65_535, valueSize: 1 << 30, batchSize: 1 << 30)
   }
 
-  /// Whether flushes or compactions are late, so that the engine slows writers down.
+  /// Whether flushes or compactions cannot keep up, so that the engine slows writers down.
   public var mayDelayCommits: Bool { engine.mayDelayWrites }
 
-  /// What memtables and the cache answer waits for nothing. A follower looks for commits first, in files.
+  /// Runs `body` so that reads which would need a file throw. Reads that memtables and the block cache answer succeed.
+  /// Returns false for a follower, which looks for new commits in files first.
   public func withoutWaiting(_ body: () throws -> Void) throws -> Bool {
     try follower == nil && engine.withoutFileReads(body) != nil
   }
 
-  /// A call after `close` throws: the engine takes a use after its end for a mistake that the program stops at.
+  /// Throws `.closed` after `close`. The engine itself treats use after its end as a programming error and stops the
+  /// process.
   private func requireOpen() throws {
     if isClosed.load(ordering: .sequentiallyConsistent) { throw DatabaseError(.closed, "the storage was closed") }
   }
 
   // MARK: - Families
 
-  /// All families but the engine's own `default`.
+  /// Returns all families except the engine's own `default`.
   public func families() throws -> [StorageFamily] {
     try requireOpen()
     refreshFollowed()
@@ -81,7 +83,7 @@ public final class EngineBackend: StorageBackend {
     }
   }
 
-  /// Makes a family, durable at once.
+  /// Creates a family, which is durable when the call returns.
   public func createFamily(_ name: String, options: StorageFamilyOptions) throws -> StorageFamily {
     try requireOpen()
     return try mapped {
@@ -91,13 +93,13 @@ public final class EngineBackend: StorageBackend {
     }
   }
 
-  /// Changes the options of a family, durably, unless they are these.
+  /// Changes the options of a family durably, unless it already has them.
   public func setOptions(_ options: StorageFamilyOptions, of family: StorageFamily) throws {
     try requireOpen()
     try mapped { try engine.setOptions(Self.engineOptions(options), of: try columnFamily(family.number)) }
   }
 
-  /// Drops a family, unread.
+  /// Drops a family without reading its contents.
   public func dropFamily(_ family: StorageFamily) throws {
     try requireOpen()
     try mapped {
@@ -118,7 +120,7 @@ public final class EngineBackend: StorageBackend {
       memtableSize: options.memtableSize)
   }
 
-  /// A follower's families are those of its last catch-up.
+  /// Reads the families of a follower again: they are those of its last catch-up.
   private func refreshFollowed() {
     guard follower != nil else { return }
     table.withLock { $0 = FamilyTable(engine.families) }
@@ -131,7 +133,7 @@ public final class EngineBackend: StorageBackend {
 
   // MARK: - Reading and writing
 
-  /// The current snapshot; of a follower, that of the last commit of its writer.
+  /// Returns the current snapshot. For a follower, this is the snapshot of the last commit of the writing process.
   public func snapshot() throws -> any StorageSnapshot {
     try requireOpen()
     return try mapped {
@@ -143,7 +145,7 @@ public final class EngineBackend: StorageBackend {
     }
   }
 
-  /// The snapshot itself where it is of the last commit; else a new one.
+  /// Returns `known` if nothing was committed since, and a new snapshot otherwise.
   public func snapshot(unlessChanged known: any StorageSnapshot) throws -> any StorageSnapshot {
     guard follower == nil, let engineSnapshot = known as? EngineBackendSnapshot,
       engineSnapshot.snapshot.sequence == engine.visibleSequence
@@ -151,13 +153,13 @@ public final class EngineBackend: StorageBackend {
     return known
   }
 
-  /// As the engine's list of snapshots has it.
+  /// Returns the oldest sequence number that a snapshot in the engine's list reads at.
   public func oldestVersion() throws -> CommitVersion? {
     try requireOpen()
     return CommitVersion(engine.oldestReadSequence.value)
   }
 
-  /// Commits through the engine's group commit.
+  /// Commits a batch through the engine's group commit.
   public func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
@@ -165,7 +167,7 @@ public final class EngineBackend: StorageBackend {
     return try mapped { try submit(WriteBatch(capacity: batch.byteCount), batch, check, durability) }
   }
 
-  /// An indexed batch of the engine.
+  /// Returns an indexed batch of the engine over a snapshot.
   public func begin(at snapshot: any StorageSnapshot) throws -> any StorageWriting {
     try requireOpen()
     guard let snapshot = snapshot as? EngineBackendSnapshot else {
@@ -174,7 +176,7 @@ public final class EngineBackend: StorageBackend {
     return EngineWriting(snapshot, self)
   }
 
-  /// Commits an indexed batch of the engine, and a batch after it.
+  /// Commits an indexed batch of the engine, followed by another batch.
   public func commit(
     _ writing: any StorageWriting, then batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
@@ -185,7 +187,7 @@ public final class EngineBackend: StorageBackend {
     return try mapped { try submit(try writing.packed(room: batch.byteCount), batch, check, durability) }
   }
 
-  /// Commits `first`, and `batch` after it, in one.
+  /// Commits `first`, followed by `batch`, as one write.
   private func submit(
     _ first: consuming WriteBatch, _ batch: StorageBatch, _ check: StorageCheck?, _ durability: StorageDurability
   ) throws -> any StorageTicket {
@@ -204,14 +206,14 @@ public final class EngineBackend: StorageBackend {
   }
 
   private func ticket(_ ticket: CommitTicket, _ durability: StorageDurability) -> any StorageTicket {
-    // What is not logged does not survive a loss of power, and no commit has to wait for it.
+    // Unlogged changes do not survive a loss of power, so no commit has to wait for them.
     if durability == .power, ticket.isLogged {
       lastPower.max(ticket.sequence.value, ordering: .sequentiallyConsistent)
     }
     return EngineTicket(ticket, self, waitsFor: lastPower.load(ordering: .sequentiallyConsistent))
   }
 
-  /// Whether everything up to a commit survives a loss of power.
+  /// Returns whether all commits up to `sequence` survive a loss of power.
   fileprivate func isDurable(_ sequence: UInt64) -> Bool {
     isClosed.load(ordering: .sequentiallyConsistent) || engine.durableSequence.value >= sequence
   }
@@ -234,7 +236,8 @@ public final class EngineBackend: StorageBackend {
     }
   }
 
-  /// The engine's ranges have an end: here after the last key that there is, or that the batch itself puts.
+  /// Deletes from a key to the end of a family. The engine's range deletes need an upper bound, so the range ends after
+  /// the last key that exists or that the batch itself puts.
   private func deleteToEnd(
     _ family: ColumnFamily, from lower: [UInt8], of whole: StorageBatch, to batch: inout WriteBatch
   ) throws {
@@ -244,7 +247,7 @@ public final class EngineBackend: StorageBackend {
     whole.forEach { operation, number, key, value in
       guard number == family.id.value else { return }
       var key = key.copied
-      // These bytes are not known yet.
+      // The eight bytes of the version are not known yet.
       if operation == .putStamped, case .key(let offset) = StorageBatch.stampPosition(value), offset <= key.count - 8 {
         key.replaceSubrange(offset..<(offset + 8), with: StampPosition.pending)
       }
@@ -252,7 +255,7 @@ public final class EngineBackend: StorageBackend {
     }
     guard let last, !ByteOrder.precedes(last, lower) else { return }
     guard last.count == limits.keySize else { return try batch.deleteRange(from: lower, to: last + [0], in: family) }
-    // The longest key goes by itself: one after it would be too long.
+    // A key of the maximum size is deleted by itself, because an upper bound after it would be too long.
     try batch.deleteRange(from: lower, to: last, in: family)
     try batch.delete(last, in: family)
   }
@@ -273,10 +276,10 @@ public final class EngineBackend: StorageBackend {
     return guarding
   }
 
-  /// Unless nothing is written.
+  /// Whether ingestion is offered: only by a writable database.
   public var offersIngestion: Bool { !isReadOnly }
 
-  /// Tables of the engine, as compactions write them.
+  /// Begins an ingestion that writes tables of the engine, as compactions write them.
   public func beginIngestion(into family: StorageFamily) throws -> any StorageIngestion {
     try requireOpen()
     return try EngineIngestion(engine, try columnFamily(family.number))
@@ -284,7 +287,7 @@ public final class EngineBackend: StorageBackend {
 
   // MARK: - Others
 
-  /// Of a follower: when its writer has committed.
+  /// Waits until the writer that this backend follows has committed after `version`.
   public func changes(since version: CommitVersion) async throws -> CommitVersion {
     if let (commits, known) = try beginWaiting() {
       if known > version { return known }
@@ -296,12 +299,12 @@ public final class EngineBackend: StorageBackend {
         throw DatabaseError(error)
       }
     }
-    // No one else writes, or the follower was closed: there is nothing to come.
+    // There are no further commits: no other process writes, or the follower was closed.
     throw CancellationError()
   }
 
-  /// Of a follower that is open: what will become visible, and up to where it is now. Begun before the look at what is
-  /// there: the stream tells what comes after its beginning.
+  /// Returns the stream of commits of an open follower, and the last commit that is visible now; nil if there is no
+  /// open follower. The stream is created before the catch-up, because it only reports commits after its creation.
   private func beginWaiting() throws -> (AsyncThrowingStream<SequenceNumber, any Error>, CommitVersion)? {
     try waiting.withLock { _ in
       guard let follower, !isClosed.load(ordering: .sequentiallyConsistent) else { return nil }
@@ -310,8 +313,8 @@ public final class EngineBackend: StorageBackend {
     }
   }
 
-  /// About how many bytes the rows of a range take, in tables as they are compressed, and in memtables. Nothing of
-  /// them is read.
+  /// Returns the approximate size of the rows of a range in bytes: their compressed size in tables, and their size in
+  /// memtables. No row is read.
   public func approximateSize(of range: StorageRange, in family: StorageFamily) throws -> UInt64? {
     try mapped {
       let bounds = CursorBounds(lower: range.lower, upper: range.upper)
@@ -319,7 +322,7 @@ public final class EngineBackend: StorageBackend {
     }
   }
 
-  /// Syncs the log, unless an earlier sync has had the commit.
+  /// Syncs the log, unless an earlier sync already included the commit.
   public func sync(through version: CommitVersion) throws {
     if !isDurable(version.number) { try mapped { try engine.sync() } }
   }
@@ -327,7 +330,7 @@ public final class EngineBackend: StorageBackend {
   /// The incarnation of the engine's database.
   public var incarnation: UInt64 { engine.incarnation }
 
-  /// A checkpoint of the engine, in the file system where that has its files; of `Database.inMemory` on disk.
+  /// Writes a checkpoint of the engine to the file system that holds its files, or to disk for a database in memory.
   public func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws {
     try mapped {
       progress?(0)
@@ -346,9 +349,9 @@ public final class EngineBackend: StorageBackend {
   }
 }
 
-/// The column families by their numbers: never changed, but replaced.
+/// The column families by their numbers. A table is never modified; a change of the families replaces it.
 struct FamilyTable: Sendable {
-  /// Ids ascend and are few, so most lookups are one index.
+  /// The column families, indexed by their ids. Ids ascend and are few, so a lookup is one array access.
   private let byNumber: [ColumnFamily?]
   let all: [ColumnFamily]
 
@@ -379,7 +382,8 @@ final class EngineBackendSnapshot: StorageSnapshot {
 
   func isOlder(than family: StorageFamily) -> Bool { snapshot.isOlder(than: FamilyID(family.number)) }
 
-  /// A family that was made since holds nothing here, and one that was dropped throws at the read.
+  /// Returns the column family of a family. A family that was created after the snapshot has no rows in it, and reading
+  /// one that was dropped throws.
   func family(_ family: StorageFamily) throws -> ColumnFamily {
     if let found = families[family.number] { return found }
     return try backend.columnFamily(family.number)
@@ -443,7 +447,8 @@ final class EngineBackendSnapshot: StorageSnapshot {
 private struct EngineTicket: StorageTicket {
   private let ticket: CommitTicket
   private let backend: EngineBackend
-  /// The commit, up to this one, that has to survive a loss of power first; 0: none.
+  /// The last commit, at most this one, that has to survive a loss of power before this one is acknowledged; 0 if there
+  /// is none.
   private let awaited: UInt64
 
   init(_ ticket: CommitTicket, _ backend: EngineBackend, waitsFor awaited: UInt64) {
@@ -468,7 +473,7 @@ private struct EngineTicket: StorageTicket {
   }
 }
 
-/// Calls the engine, and gives its errors the codes of this floor.
+/// Calls the engine and converts its errors to `DatabaseError`.
 private func mapped<Result>(_ body: () throws -> Result) throws -> Result {
   do {
     return try body()
@@ -490,7 +495,7 @@ extension Durability {
   fileprivate init(_ durability: StorageDurability) { self = durability == .power ? .power : .process }
 }
 
-/// The same, where nothing else is thrown.
+/// Calls the engine and converts its errors to `DatabaseError`, for a body that throws nothing but engine errors.
 @inline(__always)
 func mapped<Result>(_ body: () throws(EngineError) -> Result) throws -> Result {
   do throws(EngineError) {
@@ -501,7 +506,7 @@ func mapped<Result>(_ body: () throws(EngineError) -> Result) throws -> Result {
 }
 
 extension DatabaseError {
-  /// An error of the engine, which stays the cause.
+  /// Creates an error from an engine error, which becomes its cause.
   init(_ error: EngineError) {
     let code: Code =
       switch error.code {
@@ -513,7 +518,7 @@ extension DatabaseError {
       case .locked: .locked
       case .alreadyExists: .alreadyExists
       case .readOnly: .readOnly
-      // Of a part that was built again, or dropped, after the snapshot of the read.
+      // The part was built again or dropped after the read's snapshot was taken.
       case .familyDropped: .snapshotTooOld
       case .conflict: .conflict
       case .outcomeUnknown: .outcomeUnknown
@@ -528,7 +533,7 @@ extension DatabaseError {
         }
       default: .storage
       }
-    // Its own words, file and cause, without its code: so the cause has nothing to add to the message.
+    // The message has the engine's text, file and cause but not its code, so that the cause adds nothing to it.
     self.init(code, String(error.description.dropFirst("\(error.code): ".count)), cause: error)
   }
 }

@@ -1,6 +1,6 @@
 internal import VarveEngine
 
-/// Tables of the engine.
+/// An ingestion that writes tables of the engine.
 final class EngineIngestion: StorageIngestion {
   private let engine: Engine
   private let family: ColumnFamily

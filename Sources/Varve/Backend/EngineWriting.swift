@@ -1,28 +1,30 @@
 internal import Synchronization
 internal import VarveEngine
 
-/// What a transaction writes, as an indexed batch of the engine: the one copy of it until the commit. What is appended
-/// is in the form of the log from the beginning, without an index, and follows the others in the commit.
+/// The writes of a transaction as an indexed batch of the engine, which holds the only copy of them until the commit.
+///
+/// Appended changes are encoded in the log format at once, without an index, and follow the others in the commit.
 ///
 /// # Puts without an index
-/// Stamped puts of one family are in the form of the log, too, until the transaction looks at that family, writes to it
-/// otherwise, or sets a savepoint. Then they get the index, and so do all later ones. A transaction that only adds to a
-/// queue never pays for it.
+/// Stamped puts of one family are in the log format, too, until the transaction reads that family, writes to it in
+/// another way, or sets a savepoint. These puts get their index then, and later ones get theirs at once. A transaction
+/// that only adds to a queue never pays for an index.
 final class EngineWriting: StorageWriting {
   private var batch: IndexedWriteBatch
   private var log = WriteBatch(capacity: 0)
   /// Stamped puts that have no index yet.
   private var unindexed = WriteBatch(capacity: 0)
-  /// The family of `unindexed`.
+  /// The family of `unindexed`, or nil if it is empty.
   private var unindexedFamily: StorageFamily?
-  /// Whether stamped puts are indexed at once.
+  /// Whether stamped puts get their index at once.
   private var indexesAtOnce = false
-  /// The sizes of both, which are asked for at each write. Atomics, as fields would be checked for exclusive access.
+  /// The size of `batch`, and that of `log` and `unindexed`, which are read at each write. They are atomics because
+  /// fields would be checked for exclusive access.
   private let batchSize = Atomic<Int>(0)
   private let logSize = Atomic<Int>(0)
-  /// Where the savepoints end.
+  /// The positions in `log` at which savepoints were set.
   private var logMarks: [WriteBatch.Mark] = []
-  /// The families of `log`, and how many entries it had before the first of each.
+  /// The families of `log`, each with the number of entries that the log had before the family's first entry.
   private var logFamilies: [(number: UInt32, start: Int)] = []
   private var leftOut: [UInt32] = []
   private let backend: EngineBackend
@@ -37,13 +39,13 @@ final class EngineWriting: StorageWriting {
   var isEmpty: Bool { batch.isEmpty && log.isEmpty && unindexed.isEmpty }
   var byteCount: Int { batchSize.load(ordering: .relaxed) &+ logSize.load(ordering: .relaxed) }
 
-  /// Changes the batch.
+  /// Changes the batch and updates its size.
   @inline(__always)
   private func change(_ body: (inout IndexedWriteBatch) throws(EngineError) -> Void) throws(EngineError) {
     try Self.change(&batch, batchSize, body)
   }
 
-  /// In one access to the batch, which is checked for being the only one.
+  /// Changes the batch in a single access, so that exclusivity is checked only once.
   @inline(__always)
   private static func change(
     _ batch: inout IndexedWriteBatch, _ size: borrowing Atomic<Int>,
@@ -58,7 +60,7 @@ final class EngineWriting: StorageWriting {
     batchSize.store(batch.limitedByteCount, ordering: .relaxed)
   }
 
-  /// What the commit writes, with room for more.
+  /// Returns the batch that the commit writes, with room for `room` more bytes.
   func packed(room: Int) throws(EngineError) -> WriteBatch {
     var packed = try batch.packed(room: room + unindexed.byteCount + log.byteCount)
     // Later entries of the family would have given these an index, so all that are in `batch` are earlier.
@@ -168,7 +170,7 @@ final class EngineWriting: StorageWriting {
         }
       }
     }
-    // The engine's ranges have an end: here after the last key that there is.
+    // The engine's range deletes need an upper bound, so the range ends after the last key that exists.
     let page = try view(of: family).page(
       range, in: family, isReverse: true, keysOnly: true, byteLimit: 1, rowLimit: 1)
     guard page.count > 0 else { return }
@@ -179,7 +181,7 @@ final class EngineWriting: StorageWriting {
           try batch.deleteRange(from: range.lower, to: last + [0], in: column)
         }
       }
-      // The longest key goes by itself: one after it would be too long.
+      // A key of the maximum size is deleted by itself, because an upper bound after it would be too long.
       try change { (batch) throws(EngineError) in
         try batch.deleteRange(from: range.lower, to: last, in: column)
         try batch.delete(last, in: column)
@@ -223,7 +225,8 @@ final class EngineWriting: StorageWriting {
     logFamilies.append((family.number, count))
   }
 
-  /// The engine's ranges have an end: here after the last key that there is, or that was appended.
+  /// Appends a delete from a key to the end of a family. The engine's range deletes need an upper bound, so the range
+  /// ends after the last key that exists or was appended.
   private func appendDelete(from lower: [UInt8], _ family: StorageFamily, _ column: ColumnFamily) throws {
     let page = try view(of: family).page(
       StorageRange(lower: lower), in: family, isReverse: true, keysOnly: true, byteLimit: 1, rowLimit: 1)
@@ -235,7 +238,7 @@ final class EngineWriting: StorageWriting {
       guard last.count == backend.limits.keySize else {
         return try log.deleteRange(from: lower, to: last + [0], in: column)
       }
-      // The longest key goes by itself: one after it would be too long.
+      // A key of the maximum size is deleted by itself, because an upper bound after it would be too long.
       try log.deleteRange(from: lower, to: last, in: column)
       try log.delete(last, in: column)
     }
@@ -310,7 +313,7 @@ final class EngineWriting: StorageWriting {
     logMarks.append(log.mark)
   }
 
-  // Only a savepoint that was never set is an error, and each is ended once.
+  // Ending a savepoint fails only if none was set, and each savepoint is ended exactly once.
   func releaseSavepoint() {
     try? batch.releaseSavepoint()
     logMarks.removeLast()
@@ -329,7 +332,7 @@ final class EngineWriting: StorageWriting {
 
 /// A family as a transaction saw it.
 private final class EngineView: StorageReading, @unchecked Sendable {
-  // Sendable: nothing of it changes, and entries that come later are never read.
+  // Sendable: the view never changes, and it never reads entries that were added later.
   private let view: BatchView
 
   init(_ view: BatchView) { self.view = view }
@@ -356,7 +359,7 @@ private final class EngineView: StorageReading, @unchecked Sendable {
   }
 }
 
-/// A family that could not be looked at: each read throws why.
+/// A view of a family that could not be opened: each read throws the reason.
 private final class RefusedView: StorageReading {
   private let error: any Error
 
@@ -370,13 +373,13 @@ private final class RefusedView: StorageReading {
 }
 
 extension StoragePage {
-  /// The rows of a cursor from its beginning, or from its end. What lies before damage is in the page; the next
-  /// page meets the damage.
+  /// Reads rows of a cursor from the beginning of its range, or from the end. If damage is met after the first row, the
+  /// page has the rows before it, and reading the next page throws.
   init(
     _ cursor: inout EngineCursor, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
   ) throws(EngineError) {
-    // At once: a buffer that grows to its limit by doubling is copied for each step, and the last one may be so large that the
-    // allocator maps memory again for each page.
+    // The buffer gets its full capacity at once. A buffer that grew to its limit by doubling would be copied at each
+    // step, and its last allocation might be so large that the allocator maps memory again for each page.
     let capacity = min(byteLimit, FamilyCursor.pageSizeMaximum)
     self.init(capacity: capacity + 1_024, rowCount: min(rowLimit, capacity / 64))
     if isReverse { try cursor.seekToLast() } else { try cursor.seekToFirst() }

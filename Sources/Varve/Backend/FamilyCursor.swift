@@ -1,15 +1,15 @@
-/// Iterates the rows of a range of one family, of a snapshot or of what a transaction sees at one moment.
+/// Iterates over the rows of a range of one family, either of a snapshot or of a transaction's view.
 ///
-/// Rows come in pages: the first small, because many iterations end soon, then up to 64 KiB each.
+/// Rows are read in pages. The first page is small, because many iterations end early; later pages grow to 64 KiB.
 package struct FamilyCursor: Sendable {
   private let source: any StorageReading
   private let family: StorageFamily
   private let isReverse: Bool
-  /// Values are left out.
+  /// Whether values are left out.
   private let keysOnly: Bool
-  /// All of it.
+  /// The whole range of the iteration.
   private let range: StorageRange
-  /// What of the range was not asked for yet.
+  /// The part of the range that was not requested yet.
   private var rest: StorageRange
   private var page = StoragePage()
   private var index = 0
@@ -19,10 +19,10 @@ package struct FamilyCursor: Sendable {
   static let pageSizeMinimum = 4 << 10
   static let pageSizeMaximum = 64 << 10
   static let pageRowsMaximum = 256
-  /// After `skip`.
+  /// The number of rows of the page that is read after `skip`.
   private static let skippedPageRows = 2
 
-  /// `wanted`: how many rows the first page needs at most; nil where that is not known.
+  /// Creates a cursor. `wanted` is the maximum number of rows that the first page needs, or nil if that is not known.
   package init(
     _ range: StorageRange, in family: StorageFamily, of source: any StorageReading, isReverse: Bool,
     keysOnly: Bool = false, wanted: Int? = nil
@@ -37,28 +37,29 @@ package struct FamilyCursor: Sendable {
     if range.isEmpty { page.isLast = true }
   }
 
-  /// The next row; nil after the last.
+  /// Returns the next row, or nil after the last.
   package mutating func next() throws -> (key: [UInt8], value: [UInt8])? {
     guard try fillPage() else { return nil }
     defer { index += 1 }
     return (page.key(index), page.value(index))
   }
 
-  /// What `body` makes of the next row, whose key and value it may not keep; nil after the last.
+  /// Calls `body` with the next row, whose key and value it may not keep, and returns its result; nil after the last
+  /// row.
   mutating func withNext<Result>(_ body: (_ key: RawSpan, _ value: RawSpan) throws -> Result) throws -> Result? {
     guard try fillPage() else { return nil }
     defer { index += 1 }
     return try page.withEntry(index, body)
   }
 
-  /// The key of the next row; nil after the last.
+  /// Returns the key of the next row, or nil after the last.
   package mutating func nextKey() throws -> [UInt8]? {
     guard try fillPage() else { return nil }
     defer { index += 1 }
     return page.key(index)
   }
 
-  /// Continues at a key: with the first row at it or after it, in reverse with the last row at it or before it.
+  /// Moves to a key. The next row is the first one at or after it, or in reverse the last one at or before it.
   mutating func seek(to key: [UInt8]) {
     rest = range
     if isReverse {
@@ -70,12 +71,14 @@ package struct FamilyCursor: Sendable {
     page = StoragePage()
     page.isLast = rest.isEmpty
     index = 0
-    // The next row alone may be wanted.
+    // The caller may want only the next row, so the next page is small again.
     pageSize = Self.pageSizeMinimum
   }
 
-  /// Continues at a key that is not before the next row, or in reverse not after it. Where the page at hand has it, nothing is
-  /// read; otherwise few rows are, because the next call may skip again.
+  /// Moves to a key that is not before the next row, or in reverse not after it.
+  ///
+  /// If the current page contains the key, no page is read. Otherwise the next page has few rows, because the next call
+  /// may skip again.
   mutating func skip(to key: [UInt8]) {
     while index < page.count {
       let order = page.withEntry(index) { next, _ in unsafe ByteOrder.compare(next, key.span.bytes) }
@@ -87,7 +90,7 @@ package struct FamilyCursor: Sendable {
     pageRows = Self.skippedPageRows
   }
 
-  /// How many rows are left.
+  /// Returns the number of rows that remain.
   package consuming func count() throws -> Int {
     var count = 0
     while try fillPage() {
@@ -97,7 +100,7 @@ package struct FamilyCursor: Sendable {
     return count
   }
 
-  /// Whether there is a row. Asks for more at the end of a page.
+  /// Returns whether there is another row, and reads the next page at the end of the current one.
   private mutating func fillPage() throws -> Bool {
     if index < page.count { return true }
     if page.isLast { return false }

@@ -1,4 +1,4 @@
-/// Ranges of keys that do not overlap or touch, in order.
+/// A sorted set of key ranges that neither overlap nor touch.
 struct KeyRanges: Sendable {
   private(set) var ranges: [StorageRange] = []
 
@@ -9,11 +9,11 @@ struct KeyRanges: Sendable {
     return index < ranges.count && !ByteOrder.precedes(key, ranges[index].lower)
   }
 
-  /// Adds a range, and joins it with those that it overlaps or touches.
+  /// Adds a range and merges it with those that it overlaps or touches.
   mutating func insert(_ range: StorageRange) {
     guard !range.isEmpty else { return }
     var joined = range
-    // Those that end before the new one begins stay; one that ends where it begins is joined.
+    // Ranges that end before the new one begins are kept; a range that ends where the new one begins is merged.
     var first = 0
     while first < ranges.count, let upper = ranges[first].upper, ByteOrder.precedes(upper, range.lower) { first += 1 }
     var last = first

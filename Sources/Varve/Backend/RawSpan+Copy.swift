@@ -1,5 +1,5 @@
 extension RawSpan {
-  /// The bytes, copied.
+  /// A copy of the bytes as an array.
   @inline(__always)
   var copied: [UInt8] { unsafe withUnsafeBytes { bytes in unsafe [UInt8](bytes) } }
 }

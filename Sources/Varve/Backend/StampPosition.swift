@@ -1,14 +1,14 @@
-/// Where the number of the commit stands in a key or a value: eight bytes, big-endian.
+/// The position of the commit's version in a key or a value: eight bytes, big-endian.
 public enum StampPosition: Sendable, Hashable {
-  /// From this byte of the key on.
+  /// The version begins at this offset in the key.
   case key(Int)
-  /// From this byte of the value on.
+  /// The version begins at this offset in the value.
   case value(Int)
 
-  /// The bytes at the position until the commit: eight times 0xFF.
+  /// The bytes at the position until the commit: 0xFF eight times.
   public static let pending = [UInt8](repeating: 0xFF, count: 8)
 
-  /// A key and a value as they are until the commit. The eight bytes lie within them.
+  /// Returns a key and a value as they are before the commit. The eight bytes must be within the key or the value.
   func pending(_ key: [UInt8], _ value: [UInt8]) -> (key: [UInt8], value: [UInt8]) {
     var (key, value) = (key, value)
     switch self {

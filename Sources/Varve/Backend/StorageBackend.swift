@@ -1,115 +1,118 @@
 public import VarveEngine
 
-/// The interface to storage: everything that the object floor asks of it.
+/// The interface to the storage: all operations that the object database needs from it.
 ///
 /// ```
 ///  database ─▶ StorageBackend ─▶ the engine on a disk, the engine in memory, or another ordered store
 /// ```
 ///
-/// A backend keeps byte strings in `memcmp` order, in families, and commits batches whole or not
-/// at all. Nothing above names a file, a level or a memtable, so that an ordered, transactional store on
-/// other machines can replace the engine.
+/// A backend keeps byte strings in `memcmp` order, in families, and commits batches atomically. The interface does not
+/// mention files, levels or memtables, so that an ordered, transactional store on other machines can replace the
+/// engine.
 ///
 /// # Invariants
-/// 1. A snapshot sees every commit up to its version, and none after it, in all families alike.
-/// 2. Versions ascend in commit order, also over restarts.
-/// 3. `commit` returns when the batch is *applied*: the next snapshot sees it. Its ticket says when it is
-///    as durable as was asked. Tickets become durable in commit order.
-/// 4. A commit that throws `.conflict` changed nothing. One that throws `.outcomeUnknown` may have.
+/// 1. A snapshot sees every commit up to its version and no later commit, in all families.
+/// 2. Versions ascend in commit order, also across restarts.
+/// 3. `commit` returns when the batch is *applied*: the next snapshot sees it. Its ticket reports when it is as durable
+///    as was requested. Tickets become durable in commit order.
+/// 4. A commit that throws `.conflict` changed nothing. A commit that throws `.outcomeUnknown` may have taken effect.
 ///
 /// # Concurrency
-/// Safe from any thread. The calls here may block: the asynchronous forms beside them, which a store far away
-/// implements itself, suspend instead.
+/// Safe from any thread. The calls may block; the asynchronous forms, which a remote store implements itself, suspend
+/// instead.
 public protocol StorageBackend: AnyObject, Sendable {
-  /// How large keys, values and batches may be.
+  /// The maximum sizes of keys, values and batches.
   var limits: StorageLimits { get }
   /// Whether commits are refused: a read-only database, or one that follows another process.
   var isReadOnly: Bool { get }
-  /// Whether calls never wait for a disk or a network. Asynchronous doors then run where they are called.
+  /// Whether calls never wait for a disk or a network. Asynchronous calls then run on the calling thread.
   var isInMemory: Bool { get }
-  /// Whether a commit may have to wait now, for a storage that is late with its work. An asynchronous call then
-  /// commits on a thread of its own. Default: false.
+  /// Whether a commit may have to wait now because the storage cannot keep up with its work. An asynchronous call then
+  /// commits on a separate thread. Default: false.
   var mayDelayCommits: Bool { get }
-  /// Runs `body`, in which a read of this thread that would have to wait for a disk or a network throws instead.
-  /// Returns false where one did, whatever `body` made of that, and where the storage can't know, perhaps without
-  /// running `body`: what it found is to be forgotten then. Throws what `body` throws. Default: false.
+  /// Runs `body` so that a read of this thread which would have to wait for a disk or a network throws instead.
+  ///
+  /// Returns false if a read did so, even if `body` caught the error, and if the storage cannot know, perhaps without
+  /// running `body`. The caller must then discard the results of `body`. Throws what `body` throws. Default: false.
   func withoutWaiting(_ body: () throws -> Void) throws -> Bool
 
-  /// About how many bytes the rows of a range take, without reading them; nil where that is not known. Default: nil.
+  /// Returns the approximate size of the rows of a range in bytes without reading them, or nil if it is not known.
+  /// Default: nil.
   func approximateSize(of range: StorageRange, in family: StorageFamily) throws -> UInt64?
 
-  /// All families, in no order.
+  /// Returns all families, in no particular order.
   func families() throws -> [StorageFamily]
-  /// Makes a family. Throws `.alreadyExists`.
+  /// Creates a family. Throws `.alreadyExists`.
   func createFamily(_ name: String, options: StorageFamilyOptions) throws -> StorageFamily
-  /// Changes what of a family's options can be changed: the size of its memtables. Default: nothing, for storages that
-  /// have none.
+  /// Changes the family's options that can be changed: the size of its memtables. Default: no effect, for storages
+  /// without memtables.
   func setOptions(_ options: StorageFamilyOptions, of family: StorageFamily) throws
-  /// Drops a family with all it holds, at once.
+  /// Drops a family and its contents at once.
   func dropFamily(_ family: StorageFamily) throws
 
-  /// The current snapshot, to read at.
+  /// Returns the current snapshot.
   func snapshot() throws -> any StorageSnapshot
-  /// The same. Where nothing was committed since `known`, a snapshot of this storage, it may be that one.
+  /// Returns the current snapshot, which may be `known`, a snapshot of this storage, if nothing was committed since.
   func snapshot(unlessChanged known: any StorageSnapshot) throws -> any StorageSnapshot
-  /// The oldest commit that a snapshot reads at, now or later: the last commit where there is none. Nil where that can't
-  /// be said. Default: nil.
+  /// Returns the oldest commit that an existing or later snapshot reads at; if there is no snapshot, this is the last
+  /// commit. Returns nil if the storage cannot determine it. Default: nil.
   func oldestVersion() throws -> CommitVersion?
-  /// Commits a batch. With a check, only if nothing that it names was changed since; `.conflict` otherwise.
+  /// Commits a batch. With a check, throws `.conflict` if anything that the check names was changed since its snapshot.
   func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket
-  /// What a transaction writes that reads at a snapshot of this storage. Default: `BufferedWriting`, which is right, and
-  /// slow for large transactions.
+  /// Begins the writes of a transaction that reads at a snapshot of this storage. Default: a `BufferedWriting`, which
+  /// is correct but slow for large transactions.
   func begin(at snapshot: any StorageSnapshot) throws -> any StorageWriting
-  /// Commits what a transaction wrote and, after it, a batch that it never read, in one. `writing` is of `begin`; `batch` deletes no
-  /// range without an end.
+  /// Commits the writes of a transaction, followed by a batch that the transaction never read, atomically. `writing`
+  /// was returned by `begin`; `batch` deletes no range without an upper bound.
   func commit(
     _ writing: any StorageWriting, then batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket
 
-  /// Whether it takes tables: `beginIngestion`. Default: false.
+  /// Whether the storage supports `beginIngestion`. Default: false.
   var offersIngestion: Bool { get }
-  /// Begins to write tables that are put whole into a family which is empty then, beside commits. Throws `.invalidArgument`
-  /// where the storage or the family takes none. Default: throws.
+  /// Begins to write tables that are added as a whole, apart from commits, to a family which must be empty at that
+  /// time. Throws `.invalidArgument` if the storage or the family does not support ingestion. Default: throws.
   func beginIngestion(into family: StorageFamily) throws -> any StorageIngestion
 
-  /// Returns when there is a commit after `version`, and which is the last one then. For databases that other
-  /// processes write: what this program commits it knows itself. Throws `CancellationError`.
+  /// Waits until there is a commit after `version`, and returns the last commit at that time. Intended for databases
+  /// that other processes write: this process knows its own commits. Throws `CancellationError`.
   func changes(since version: CommitVersion) async throws -> CommitVersion
 
-  /// Returns when every commit up to a version survives a loss of power, as far as it was logged at all.
+  /// Returns when every logged commit up to a version survives a loss of power.
   func sync(through version: CommitVersion) throws
-  /// Identifies the database among its copies: `checkpoint` gives each copy another one. Default: 0.
+  /// A number that distinguishes the database from its copies: `checkpoint` gives each copy a different one. Default:
+  /// 0.
   var incarnation: UInt64 { get }
-  /// Copies the database as it is now to a path where nothing is.
+  /// Writes a copy of the current database to a path at which no file exists.
   func checkpoint(to path: String, progress: (@Sendable (Double) -> Void)?) throws
-  /// Ends the storage. May be called twice.
+  /// Closes the storage. May be called more than once.
   func close() throws
 }
 
 extension StorageBackend {
-  /// Nil.
+  /// Returns nil: the size is not known.
   public func approximateSize(of range: StorageRange, in family: StorageFamily) throws -> UInt64? { nil }
-  /// Copies are not distinguished.
+  /// The default, 0: copies are not distinguished.
   public var incarnation: UInt64 { 0 }
-  /// A new snapshot.
+  /// Returns a new snapshot.
   public func snapshot(unlessChanged known: any StorageSnapshot) throws -> any StorageSnapshot { try snapshot() }
-  /// No storage is late that doesn't say so.
+  /// The default, false.
   public var mayDelayCommits: Bool { false }
-  /// No storage can say that doesn't do so.
+  /// Returns nil: the oldest version is not known.
   public func oldestVersion() throws -> CommitVersion? { nil }
-  /// No storage knows that doesn't say so.
+  /// Returns false without running `body`.
   public func withoutWaiting(_ body: () throws -> Void) throws -> Bool { false }
-  /// A storage without memtables has nothing to change.
+  /// Does nothing, for a storage without memtables.
   public func setOptions(_ options: StorageFamilyOptions, of family: StorageFamily) throws {}
-  /// No storage takes tables that doesn't say so.
+  /// The default, false.
   public var offersIngestion: Bool { false }
-  /// See `offersIngestion`.
+  /// Throws `.invalidArgument`, for a storage without ingestion.
   public func beginIngestion(into family: StorageFamily) throws -> any StorageIngestion {
     throw DatabaseError(.invalidArgument, "the storage takes no tables for family \"\(family.name)\"")
   }
-  /// Holds everything in arrays, and commits a batch.
+  /// Returns a `BufferedWriting`, which keeps all writes in arrays and commits them as one batch.
   public func begin(at snapshot: any StorageSnapshot) throws -> any StorageWriting { BufferedWriting(snapshot) }
   /// Commits the batch of a `BufferedWriting`.
   public func commit(
@@ -122,56 +125,57 @@ extension StorageBackend {
   }
 }
 
-/// A commit that is applied, and perhaps not yet as durable as was asked.
+/// A commit that is applied but perhaps not yet as durable as was requested.
 public protocol StorageTicket: Sendable {
   /// Its position in the order of all commits.
   var version: CommitVersion { get }
-  /// Whether `wait` returns at once.
+  /// Whether `wait` would return at once.
   var isDurable: Bool { get }
-  /// Returns when the commit is as durable as was asked. Throws `.outcomeUnknown`.
+  /// Waits until the commit is as durable as was requested. Throws `.outcomeUnknown`.
   func wait() throws
-  /// The same, suspended, whatever becomes of the task.
+  /// Waits like `wait()`, but suspends the task, even if it is cancelled.
   func waitSuspended() async throws
 }
 
 /// The position of a commit in the order of all commits: opaque, and ordered.
 public struct CommitVersion: Hashable, Comparable, Sendable, CustomStringConvertible {
-  /// The number that the storage gave it.
+  /// The number that the storage assigned.
   public let number: UInt64
 
-  /// A version, for those who write a backend.
+  /// Creates a version. Only implementations of a backend need it.
   public init(_ number: UInt64) { self.number = number }
 
-  /// Before every commit.
+  /// A version before every commit.
   public static let zero = CommitVersion(0)
 
-  /// The order of commits.
+  /// Returns whether the left commit came first.
   public static func < (left: CommitVersion, right: CommitVersion) -> Bool { left.number < right.number }
 
   /// The number.
   public var description: String { "\(number)" }
 }
 
-/// What a commit survives once it is acknowledged. `.none` of the engine is not offered: objects are kept.
+/// The failures that a commit survives once it is acknowledged. The engine's `.none` is not offered, because objects
+/// have to be kept.
 public enum StorageDurability: Hashable, Sendable {
-  /// The death of the process, not a loss of power.
+  /// The end of the process, but not a loss of power.
   case process
   /// A loss of power.
   case power
 }
 
-/// How large things may be.
+/// The maximum sizes of keys, values and batches, and the maximum age of snapshots.
 public struct StorageLimits: Hashable, Sendable {
-  /// The bytes of a key.
+  /// The maximum size of a key in bytes.
   public var keySize: Int
-  /// The bytes of a value.
+  /// The maximum size of a value in bytes.
   public var valueSize: Int
-  /// The bytes of a batch.
+  /// The maximum size of a batch in bytes.
   public var batchSize: Int
-  /// How old a snapshot may grow, in nanoseconds, until reads through it throw `.snapshotTooOld`. Nil: no limit.
+  /// The age in nanoseconds after which reads through a snapshot throw `.snapshotTooOld`, or nil for no limit.
   public var snapshotAgeNanoseconds: UInt64?
 
-  /// Limits.
+  /// Creates limits.
   public init(keySize: Int, valueSize: Int, batchSize: Int, snapshotAgeNanoseconds: UInt64? = nil) {
     self.keySize = keySize
     self.valueSize = valueSize
@@ -180,33 +184,34 @@ public struct StorageLimits: Hashable, Sendable {
   }
 }
 
-/// A part of the key space with options of its own: a column family of the engine, or a prefix.
+/// A part of the key space with its own options: a column family of the engine, or a key prefix.
 public struct StorageFamily: Hashable, Sendable {
-  /// Its name.
+  /// The name of the family.
   public let name: String
-  /// The number by which the backend knows it. Never given twice.
+  /// The number by which the backend identifies the family. A number is never used again.
   public let number: UInt32
 
-  /// A family, for those who write a backend.
+  /// Creates a family. Only implementations of a backend need it.
   public init(name: String, number: UInt32) {
     self.name = name
     self.number = number
   }
 }
 
-/// How a family is kept.
+/// The storage options of a family.
 public struct StorageFamilyOptions: Hashable, Sendable {
-  /// How values are compressed. Nil: as the storage does by default.
+  /// The compression of values, or nil for the storage's default.
   public var compression: CompressionKind?
-  /// How values that are counters of 64 bits take a number, by `StorageBatch.add`; nil: they are no counters.
+  /// The rule by which values that are counters of 64 bits take a number in `StorageBatch.add`, or nil if the values
+  /// are not counters.
   public var counter: CounterRule?
-  /// Emptied whenever the database is opened; the family itself stays.
+  /// Whether the family is emptied whenever the database is opened. The family itself remains.
   public var isVolatile: Bool
-  /// About how many bytes of changes are collected in memory before they are written to a table; nil: as the storage does
-  /// by default.
+  /// The approximate number of bytes of changes that are collected in memory before they are written to a table, or nil
+  /// for the storage's default.
   public var memtableSize: Int?
 
-  /// Options; each has a default.
+  /// Creates options, each of which has a default.
   public init(
     compression: CompressionKind? = nil, counter: CounterRule? = nil, isVolatile: Bool = false,
     memtableSize: Int? = nil
@@ -217,24 +222,24 @@ public struct StorageFamilyOptions: Hashable, Sendable {
     self.memtableSize = memtableSize
   }
 
-  /// As it is, for what is soon dropped.
+  /// Options without compression, for families that are soon dropped.
   static let uncompressed = StorageFamilyOptions(compression: CompressionKind.none)
 }
 
-/// Keys from `lower` (included) to `upper` (excluded; nil: to the end).
+/// The keys from `lower` (included) to `upper` (excluded), or to the end if `upper` is nil.
 public struct StorageRange: Hashable, Sendable {
-  /// The first key.
+  /// The first key of the range.
   public var lower: [UInt8]
-  /// The first key after the range.
+  /// The first key after the range, or nil if the range extends to the end.
   public var upper: [UInt8]?
 
-  /// A range. Empty where `upper` is not after `lower`.
+  /// Creates a range, which is empty if `upper` is not after `lower`.
   public init(lower: [UInt8] = [], upper: [UInt8]? = nil) {
     self.lower = lower
     self.upper = upper
   }
 
-  /// All keys that begin with `prefix`.
+  /// Creates the range of all keys that begin with `prefix`.
   public init(prefix: [UInt8]) {
     lower = prefix
     var upper = prefix
@@ -247,20 +252,20 @@ public struct StorageRange: Hashable, Sendable {
     }
   }
 
-  /// Whether no key can be in it.
+  /// Whether the range can contain no key.
   public var isEmpty: Bool { upper.map { !lower.lexicographicallyPrecedes($0) } ?? false }
 }
 
-/// What must not have changed since a snapshot for a commit to happen.
+/// The keys and ranges that must not have changed since a snapshot for a commit to succeed.
 public struct StorageCheck: Sendable {
-  /// The snapshot.
+  /// The snapshot at which the keys and ranges were read.
   public var snapshot: any StorageSnapshot
   /// Keys that were read.
   public var keys: [(family: StorageFamily, key: [UInt8])]
   /// Ranges that were read.
   public var ranges: [(family: StorageFamily, range: StorageRange)]
 
-  /// A check of nothing yet.
+  /// Creates a check without keys and ranges.
   public init(_ snapshot: any StorageSnapshot) {
     self.snapshot = snapshot
     keys = []

@@ -1,14 +1,14 @@
 /// Changes that are committed together, in the order in which they were added.
 ///
-/// Packed in one buffer, so that a batch of a thousand rows is one allocation, and can be sent elsewhere.
+/// The changes are packed in one buffer, so that a batch of a thousand rows is one allocation and can be sent to
+/// another machine.
 ///
 /// ```
 ///  operation   kind (1) │ family (4) │ key size (4) │ value size (4) │ key │ value
 /// ```
-/// Sizes and families are little-endian. The value of a range is its upper bound, of an addition the number as the counter
-/// has it. That of a stamped put begins with five bytes: 0 for a stamp in the key, 1 for one in the value, and its offset
-/// there (4, little-endian).
-/// The form lives in memory only.
+/// Sizes and family numbers are little-endian. The value of a range delete is its upper bound, and that of an addition
+/// is the encoded number of the counter. The value of a stamped put begins with five bytes: 0 for a stamp in the key or
+/// 1 for one in the value, and its offset there (4, little-endian). The format exists in memory only.
 public struct StorageBatch: Sendable {
   /// One change.
   public enum Operation: UInt8, Sendable {
@@ -22,23 +22,23 @@ public struct StorageBatch: Sendable {
     case deleteRange
     /// Removes the keys from the key (included) to the end of the family.
     case deleteToEnd
-    /// Gives a number to a counter.
+    /// Applies a number to a counter.
     case add
-    /// Sets the value of a key; eight bytes of key or value become the commit's version, big-endian.
+    /// Sets the value of a key; eight bytes of the key or the value become the commit's version, big-endian.
     case putStamped
   }
 
   private var bytes: [UInt8] = []
-  /// How many changes there are.
+  /// The number of changes.
   public private(set) var count = 0
 
-  /// An empty batch with room for so many bytes.
+  /// Creates an empty batch with room for `capacity` bytes.
   public init(capacity: Int = 0) { bytes.reserveCapacity(capacity) }
 
-  /// The bytes that it takes here.
+  /// The number of bytes of the packed changes.
   public var byteCount: Int { bytes.count }
 
-  /// Whether nothing was added.
+  /// Whether the batch has no changes.
   public var isEmpty: Bool { count == 0 }
 
   /// Sets the value of a key.
@@ -54,7 +54,7 @@ public struct StorageBatch: Sendable {
     append(.singleDelete, key, [], family)
   }
 
-  /// Removes the keys of a range, those that this batch put before too.
+  /// Removes the keys of a range, including those that this batch put before.
   public mutating func deleteRange(_ range: StorageRange, in family: StorageFamily) {
     guard !range.isEmpty else { return }
     if let upper = range.upper {
@@ -64,7 +64,7 @@ public struct StorageBatch: Sendable {
     }
   }
 
-  /// Gives a number to a counter, by the rule of its family.
+  /// Applies a number to a counter, by the rule of its family.
   public mutating func add(
     _ number: Int64, by rule: CounterRule = .sum, to key: [UInt8], in family: StorageFamily
   ) {
@@ -72,15 +72,15 @@ public struct StorageBatch: Sendable {
     unsafe withUnsafeBytes(of: number.littleEndian) { unsafe append(.add, key, $0, family) }
   }
 
-  /// Sets the value of a key; the eight bytes at `position` are replaced by the commit's version, big-endian. They lie within
-  /// the key or the value: else the commit throws `.invalidArgument`.
+  /// Sets the value of a key, in which the commit replaces the eight bytes at `position` by its version, big-endian.
+  /// The commit throws `.invalidArgument` if they are not within the key or the value.
   public mutating func putStamped(
     _ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily
   ) {
     putStamped(key, at: position, in: family) { $0.append(contentsOf: value) }
   }
 
-  /// The same with the value that `write` appends. Returns how many bytes that has.
+  /// Adds a stamped put whose value `write` appends, and returns the size of that value in bytes.
   @discardableResult
   mutating func putStamped(
     _ key: [UInt8], at position: StampPosition, in family: StorageFamily, _ write: (inout [UInt8]) -> Void
@@ -97,34 +97,34 @@ public struct StorageBatch: Sendable {
     bytes.append(kind)
     unsafe withUnsafeBytes(of: UInt32(clamping: offset).littleEndian) { unsafe bytes.append(contentsOf: $0) }
     write(&bytes)
-    // Its size is known now.
+    // The size of the value is known only now.
     let size = UInt32(bytes.count - valueStart).littleEndian
     unsafe bytes.withUnsafeMutableBytes { unsafe $0.storeBytes(of: size, toByteOffset: start + 9, as: UInt32.self) }
     return bytes.count - valueStart - Self.stampSize
   }
 
-  /// How many bytes come before the value of a stamped put in what `forEach` passes as its value.
+  /// The number of bytes before the value of a stamped put, in the value that `forEach` passes.
   public static let stampSize = 5
 
-  /// Where the stamp of a stamped put goes, by what `forEach` passes as its value.
+  /// Returns the position of the stamp of a stamped put, from the value that `forEach` passes.
   public static func stampPosition(_ value: RawSpan) -> StampPosition {
     let isInValue = unsafe value.unsafeLoad(fromByteOffset: 0, as: UInt8.self) == 1
     let offset = Int(UInt32(littleEndian: unsafe value.unsafeLoadUnaligned(fromByteOffset: 1, as: UInt32.self)))
     return isInValue ? .value(offset) : .key(offset)
   }
 
-  /// Adds a change whose key and value are as `forEach` passes them.
+  /// Adds a change whose key and value are encoded as `forEach` passes them.
   mutating func append(_ operation: Operation, _ key: RawSpan, _ value: RawSpan, in family: StorageFamily) {
     append(operation, key.copied, value.copied, family)
   }
 
-  /// Adds the changes of another batch after the own ones.
+  /// Adds the changes of another batch after those of this one.
   mutating func append(_ other: StorageBatch) {
     bytes += other.bytes
     count += other.count
   }
 
-  /// Calls `body` with every change, in order.
+  /// Calls `body` with every change in order.
   public func forEach(
     _ body: (Operation, _ family: UInt32, _ key: RawSpan, _ value: RawSpan) throws -> Void
   ) rethrows {
@@ -142,12 +142,12 @@ public struct StorageBatch: Sendable {
     }
   }
 
-  /// The value of a counter.
+  /// Returns the encoded value of a sum counter.
   public static func counterBytes(_ number: Int64) -> [UInt8] {
     unsafe withUnsafeBytes(of: number.littleEndian) { unsafe [UInt8]($0) }
   }
 
-  /// The number that a counter's value says; nil where it has not eight bytes.
+  /// Returns the number that a sum counter's value encodes, or nil if the value is not eight bytes long.
   public static func counterNumber(_ bytes: [UInt8]) -> Int64? {
     guard bytes.count == 8 else { return nil }
     return unsafe Int64(littleEndian: bytes.withUnsafeBytes { unsafe $0.loadUnaligned(as: Int64.self) })
@@ -161,7 +161,7 @@ public struct StorageBatch: Sendable {
     _ operation: Operation, _ key: [UInt8], _ value: UnsafeRawBufferPointer, _ family: StorageFamily
   ) {
     bytes.append(operation.rawValue)
-    // Three numbers at once: each append asks whether there is room.
+    // The three numbers are appended at once, because each append checks the capacity.
     let numbers = (family.number.littleEndian, UInt32(key.count).littleEndian, UInt32(value.count).littleEndian)
     unsafe withUnsafeBytes(of: numbers) { unsafe bytes.append(contentsOf: $0) }
     bytes.append(contentsOf: key)

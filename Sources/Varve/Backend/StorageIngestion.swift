@@ -1,12 +1,12 @@
-/// Many entries for an empty family, which never were in a commit.
+/// A bulk load of entries into an empty family, apart from any commit.
 ///
-/// They come at one moment, when `finish` is called: snapshots and checks that are older see the family as empty. Where it
-/// is not called nothing of them stays. It belongs to one thread at a time.
+/// All entries become visible at once, when `finish` is called; older snapshots and checks see the family as empty. If
+/// `finish` is not called, no entry is kept. An ingestion belongs to one thread at a time.
 public protocol StorageIngestion: AnyObject {
-  /// Adds a key after all others. Throws `.invalidArgument` where it is not after the one before, `.keyTooLong` and
+  /// Adds a key after all others. Throws `.invalidArgument` if it is not after the previous key, `.keyTooLong` and
   /// `.valueTooLong`.
   func put(_ key: RawSpan, _ value: RawSpan) throws
-  /// Puts all of them into the family, durably, with every commit before the call. Throws `.invalidArgument` where the
-  /// family holds anything; then nothing has changed.
+  /// Puts all entries into the family, durably, together with every commit before the call. Throws `.invalidArgument`
+  /// if the family is not empty, without any change.
   func finish() throws
 }

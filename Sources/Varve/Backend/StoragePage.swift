@@ -1,23 +1,23 @@
-/// Many rows of a range in one buffer: what a storage gives out a call.
+/// Consecutive rows of a range in one buffer: the result of one read call of a storage.
 ///
-/// Keys and values lie one after the other; `ends` has where each key and each value ends. So a page is two
-/// allocations, however many rows it has.
+/// Keys and values are stored one after the other, and `ends` has the end offset of each key and each value. A page is
+/// therefore two allocations, however many rows it has.
 public struct StoragePage: Sendable {
   private var bytes: [UInt8] = []
   private var ends: [Int] = []
-  /// Whether the range has no row after the last of these, in the direction of the scan.
+  /// Whether the range has no row after the last row of the page, in the direction of the scan.
   public var isLast = false
 
-  /// An empty page with room for so many bytes, and for so many rows.
+  /// Creates an empty page with room for `capacity` bytes and `rowCount` rows.
   public init(capacity: Int = 0, rowCount: Int = 0) {
     bytes.reserveCapacity(capacity)
     ends.reserveCapacity(2 * rowCount)
   }
 
-  /// How many rows there are.
+  /// The number of rows.
   public var count: Int { ends.count / 2 }
 
-  /// The bytes of all keys and values.
+  /// The total size of all keys and values in bytes.
   public var byteCount: Int { bytes.count }
 
   /// Adds a row after the others.
@@ -36,18 +36,18 @@ public struct StoragePage: Sendable {
     ends.append(bytes.count)
   }
 
-  /// Where in the buffer the key of a row lies.
+  /// Returns the range of a row's key in the buffer.
   @inline(__always)
   func keyRange(_ index: Int) -> Range<Int> { (index == 0 ? 0 : ends[2 * index - 1])..<ends[2 * index] }
 
-  /// Where in the buffer the value of a row lies.
+  /// Returns the range of a row's value in the buffer.
   @inline(__always)
   func valueRange(_ index: Int) -> Range<Int> { ends[2 * index]..<ends[2 * index + 1] }
 
-  /// The key of a row, copied.
+  /// Returns a copy of the key of a row.
   public func key(_ index: Int) -> [UInt8] { [UInt8](bytes[keyRange(index)]) }
 
-  /// The value of a row, copied.
+  /// Returns a copy of the value of a row.
   public func value(_ index: Int) -> [UInt8] { [UInt8](bytes[valueRange(index)]) }
 
   /// Calls `body` with the key and the value of a row, which it may not keep. Nothing is copied.
@@ -59,6 +59,6 @@ public struct StoragePage: Sendable {
     return try body(all.extracting(keyRange(index)), all.extracting(valueRange(index)))
   }
 
-  /// The bytes of a row, where they are.
+  /// The buffer that holds the keys and values of all rows.
   var buffer: [UInt8] { bytes }
 }

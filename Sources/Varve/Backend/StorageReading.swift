@@ -1,28 +1,29 @@
-/// Something that can be read at one moment: a snapshot, or what a transaction sees. Safe from any thread, unless
-/// what makes it says otherwise.
+/// A consistent state that can be read: a snapshot, or a transaction's view. Safe from any thread, unless the type that
+/// creates it documents otherwise.
 public protocol StorageReading: AnyObject, Sendable {
-  /// Calls `body` once with the value of a key, which it may not keep, and does not call it if there is none.
+  /// Calls `body` once with the value of a key, which it may not keep, or not at all if the key has no value.
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws
-  /// The value of a key, copied, or nil if there is none.
+  /// Returns a copy of the value of a key, or nil if there is none.
   func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]?
-  /// Calls `body` once with the first row of a range, of which it may not keep anything, and does not call it if there is
-  /// none.
+  /// Calls `body` once with the first row of a range, which it may not keep, or not at all if the range has no rows.
   func visitFirst(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws
-  /// Calls `body` with the rows of a range in their order, of which it may not keep anything, until it returns false.
+  /// Calls `body` with the rows of a range, which it may not keep, in key order until it returns false.
   func visitRows(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
   ) throws
-  /// The rows of a range from its beginning, or from its end where `isReverse`: as many as come to
-  /// `byteLimit`, at least one, at most `rowLimit`. With `keysOnly` their values are left out: empty.
+  /// Returns rows of a range from its beginning, or from its end if `isReverse` is true.
+  ///
+  /// The page has rows until their size reaches `byteLimit`, but at least one and at most `rowLimit`. With `keysOnly`,
+  /// the values are empty.
   func page(
     _ range: StorageRange, in family: StorageFamily, isReverse: Bool, keysOnly: Bool, byteLimit: Int, rowLimit: Int
   ) throws -> StoragePage
 }
 
 extension StorageReading {
-  /// The rows of pages.
+  /// Calls `body` with the rows of a range, which are read in pages.
   public func visitRows(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
   ) throws {
@@ -30,7 +31,7 @@ extension StorageReading {
     while try cursor.withNext(body) == true {}
   }
 
-  /// The first row of a page.
+  /// Calls `body` with the first row of a range, read as a page of one row.
   public func visitFirst(
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws {
@@ -39,7 +40,7 @@ extension StorageReading {
     if page.count > 0 { try page.withEntry(0, body) }
   }
 
-  /// What `body` makes of the value of a key, which it may not keep, or nil if there is none.
+  /// Returns the result of `body` for the value of a key, which it may not keep, or nil if the key has no value.
   public func withValue<Result>(
     of key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Result
   ) throws -> Result? {
@@ -48,29 +49,29 @@ extension StorageReading {
     return result
   }
 
-  /// The value of a key, copied.
+  /// Returns a copy of the value of a key, or nil if there is none.
   public func value(of key: [UInt8], in family: StorageFamily) throws -> [UInt8]? {
     try withValue(of: key, in: family) { $0.copied }
   }
 
-  /// Whether a key has a value.
+  /// Returns whether a key has a value.
   public func contains(_ key: [UInt8], in family: StorageFamily) throws -> Bool {
     try withValue(of: key, in: family) { _ in true } ?? false
   }
 }
 
-/// A storage at one moment. It ends with its last reference. Safe from any thread.
+/// The state of a storage after one commit. A snapshot is released with its last reference. Safe from any thread.
 public protocol StorageSnapshot: StorageReading {
-  /// The last commit that it sees.
+  /// The last commit that the snapshot sees.
   var version: CommitVersion { get }
-  /// The values of several keys, in their order.
+  /// Returns the values of several keys, in the order of the keys.
   func values(of keys: [[UInt8]], in family: StorageFamily) throws -> [[UInt8]?]
-  /// Whether a family was made after the snapshot, as far as the storage knows. Asked where another process writes, which
-  /// may have dropped a family and made another by its name. Default: false.
+  /// Returns whether a family was created after the snapshot, as far as the storage knows. Used where another process
+  /// writes, which may have dropped a family and created another with its name. Default: false.
   func isOlder(than family: StorageFamily) -> Bool
 }
 
 extension StorageSnapshot {
-  /// False.
+  /// Returns false.
   public func isOlder(than family: StorageFamily) -> Bool { false }
 }

@@ -1,15 +1,16 @@
-/// Varve's own coder: what `Codable` types say of themselves, in the format of `ValueTag`.
+/// Varve's own coder, which stores what `Codable` types encode in the format of `ValueTag`.
 ///
-/// One for a database. Called from any thread; also from within the encoding or decoding of another value.
+/// There is one coder per database. It may be called from any thread, also from within the encoding or decoding of
+/// another value.
 ///
-/// # What is special
-/// - `Data`, `[UInt8]`, `UUID`, `Date`, `URL` and `Decimal` have forms of their own.
+/// # Special cases
+/// - `Data`, `[UInt8]`, `UUID`, `Date`, `URL` and `Decimal` have encodings of their own.
 /// - Dictionaries with `String` and `Int` keys are sorted. Sets, and dictionaries with other keys, encode themselves as
 ///   arrays in an order that changes from process to process, as in every other format.
 /// - A key that is encoded twice in one container is an error.
 /// - A type may be asked to encode or decode itself again, from the beginning, if it uses its containers in an unusual
-///   order; see `EncodingState` and `DecodingState`. So that must have no effects.
-/// - A container may not be used after the call that it was made for, nor from another thread.
+///   order; see `EncodingState` and `DecodingState`. So its coding must have no side effects.
+/// - A container must not be used after the call that it was made for, nor from another thread.
 package final class BinaryCoder: Sendable {
   private let shapes: ShapeCache
   private let encoders = CorePool<EncodingCore> { $0.destroy() }
@@ -17,14 +18,14 @@ package final class BinaryCoder: Sendable {
 
   package init(shapes registry: any ShapeRegistry) { shapes = ShapeCache(registry) }
 
-  /// An encoder for one value, which goes back by `recycle` when its bytes were read.
+  /// Returns an encoder for one value, which is returned by `recycle` after its bytes were read.
   @inline(__always)
   func makeEncoder() -> EncodingCore { encoders.take() ?? EncodingCore(shapes) }
 
   @inline(__always)
   func recycle(_ encoder: EncodingCore) { encoders.give(encoder) }
 
-  /// Decodes a value from bytes that were encoded with the shape.
+  /// Decodes a value from bytes that were encoded with the given shape.
   @inline(__always)
   func decode<T: Decodable>(_ type: T.Type, from bytes: RawSpan, shape: UInt32) throws -> T {
     let core = decoders.take() ?? DecodingCore(shapes)
@@ -32,7 +33,7 @@ package final class BinaryCoder: Sendable {
     return try unsafe bytes.withUnsafeBytes { try unsafe core.decode(type, ByteSource($0), shape: shape) }
   }
 
-  /// The shapes of rows, for one reader of them.
+  /// Returns a lookup of shapes for one reader of rows.
   func makeShapeLookup() -> ShapeLookup { ShapeLookup(shapes) }
 
   /// Reads a value without its type.

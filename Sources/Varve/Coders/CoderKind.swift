@@ -1,25 +1,25 @@
-/// How a collection encodes its objects. Chosen when it is made, and kept, unless its format names it among
-/// ``RowFormat/formerCoders``.
+/// The way in which a collection encodes its objects. It is chosen when the collection is created, and kept, unless its
+/// format lists it in ``RowFormat/formerCoders``.
 ///
-/// The number of a case stands in the catalog. On disk: never change.
+/// The number of a case is stored in the catalog on disk and must never change.
 public enum CoderKind: Sendable {
-  /// The bytes themselves: the objects are `Data` or `[UInt8]`, and nothing else can be stored. Number 0.
+  /// The bytes themselves: only `Data` and `[UInt8]` objects can be stored. Number 0.
   case raw
-  /// Varve's own: values by position, without the names of the fields, which are kept once for all rows. The smallest
-  /// and the fastest, and the default. Number 1.
+  /// Varve's own coder: values by position, without the names of the fields, which are stored once for all rows. The
+  /// smallest and fastest one, and the default. Number 1.
   case binary
-  /// JSON, its keys sorted: for rows that other programs read. A `Date` is a number, the seconds since 2001; `Data` is
+  /// JSON with sorted keys, for rows that other programs read. A `Date` is a number, the seconds since 2001; `Data` is
   /// base64; infinities and NaN are the strings `Infinity`, `-Infinity` and `NaN`. Number 2.
   case json
-  /// A binary property list. Its objects must be arrays, dictionaries or bytes at their top, as those of
-  /// `PropertyListEncoder`: a text, a number, a Boolean or a date alone throws `.encodingFailed`. Number 3.
+  /// A binary property list. As with `PropertyListEncoder`, the top-level value must be an array, a dictionary or
+  /// bytes: a single text, number, Boolean or date throws `.encodingFailed`. Number 3.
   case propertyList
-  /// A coder of the program's own. The catalog gives it a number from 16 on.
+  /// A coder of the program. The catalog assigns it a number from 16 on.
   case own(any ObjectCoder.Type)
 }
 
 extension CoderKind: Hashable {
-  /// Two coders of a program's own are equal where they are the same type.
+  /// Returns whether both are the same coder. Two coders of the program are equal if they are the same type.
   public static func == (left: CoderKind, right: CoderKind) -> Bool {
     switch (left, right) {
     case (.raw, .raw), (.binary, .binary), (.json, .json), (.propertyList, .propertyList): true
@@ -28,7 +28,7 @@ extension CoderKind: Hashable {
     }
   }
 
-  /// By the number, or by the type.
+  /// Hashes the number, or the type of a coder of the program.
   public func hash(into hasher: inout Hasher) {
     hasher.combine(number)
     if case .own(let type) = self { hasher.combine(ObjectIdentifier(type)) }
@@ -36,12 +36,13 @@ extension CoderKind: Hashable {
 }
 
 extension CoderKind: CaseIterable {
-  /// Those that Varve has, in the order of their numbers.
+  /// Varve's own coders, in the order of their numbers.
   public static var allCases: [CoderKind] { [.raw, .binary, .json, .propertyList] }
 }
 
 extension CoderKind: CustomStringConvertible {
-  /// Its name, as the tool prints it and the catalog has it: `raw`, `binary`, `json`, `propertyList`, or the stored name.
+  /// The name of the coder, as the tool prints it and the catalog stores it: `raw`, `binary`, `json`, `propertyList`,
+  /// or the stored name.
   public var description: String {
     switch self {
     case .raw: "raw"
@@ -54,11 +55,11 @@ extension CoderKind: CustomStringConvertible {
 }
 
 extension CoderKind {
-  /// The coder of the metadata of a collection whose objects this one encodes: itself, but for `raw`, whose metadata
-  /// our own coder writes.
+  /// The coder of the metadata of a collection with this coder: the same coder, except that metadata of `raw` is
+  /// encoded by `binary`.
   public var ofMetadata: CoderKind { self == .raw ? .binary : self }
 
-  /// The number on disk; nil of a coder of the program's own, which each catalog numbers itself.
+  /// The number on disk, or nil for a coder of the program, which each catalog numbers itself.
   package var number: UInt8? {
     switch self {
     case .raw: 0
@@ -69,7 +70,7 @@ extension CoderKind {
     }
   }
 
-  /// The coder of Varve's with a number.
+  /// Creates one of Varve's coders by its number, or returns nil if there is none.
   package init?(number: UInt8) {
     guard let kind = Self.allCases.first(where: { $0.number == number }) else { return nil }
     self = kind
@@ -77,7 +78,7 @@ extension CoderKind {
 
   var isOwn: Bool { if case .own = self { true } else { false } }
 
-  /// Whether only the catalog has its name.
+  /// Whether the program has not named the coder, so that only the catalog has its name.
   package var isUnnamed: Bool {
     if case .own(let type) = self { ObjectIdentifier(type) == ObjectIdentifier(UnnamedCoder.self) } else { false }
   }

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// A coder by itself, without a database around it: for who measures coders.
+/// A coder without a database, for measurements of coders.
 ///
 /// It does what a collection does with an object: the shapes of the binary coder are numbered once, by a registry in
 /// memory, and known from then on.
@@ -8,17 +8,17 @@ internal import Synchronization
 public struct CoderProbe: Sendable {
   private let coder: ValueCoder
 
-  /// The coder of collections of a kind.
+  /// Creates a coder of a kind.
   public init(_ kind: CoderKind) {
     coder = ValueCoder(kind, binary: BinaryCoder(shapes: ProbeShapes()))
   }
 
-  /// Encodes a value, and returns how many bytes it takes: they are lent out and not copied, as for a write.
+  /// Encodes a value, and returns its size in bytes. As in a write, the bytes are lent and not copied.
   public func encodedSize<Value: Encodable>(_ value: Value) throws -> Int {
     try coder.withEncoded(value) { _, bytes in bytes.byteCount }
   }
 
-  /// Encodes a value. The number is that of its shape.
+  /// Encodes a value, and returns the number of its shape and its bytes.
   public func encode<Value: Encodable>(_ value: Value) throws -> (shape: UInt32, bytes: [UInt8]) {
     try coder.encode(value)
   }
@@ -29,7 +29,7 @@ public struct CoderProbe: Sendable {
   }
 }
 
-/// Shapes in memory.
+/// A registry of shapes in memory.
 private final class ProbeShapes: ShapeRegistry {
   private let shapes = Mutex<[Shape]>([])
 

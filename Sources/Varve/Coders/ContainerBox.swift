@@ -1,4 +1,4 @@
-/// Which frame a keyed container is of. It stands beside the box of the container, so that the box can be used again
+/// Identifies the frame of a keyed container. It is stored outside the container's box, so that the box can be reused
 /// for another frame.
 struct ContainerCell: BitwiseCopyable {
   var slot: Int
@@ -6,10 +6,10 @@ struct ContainerCell: BitwiseCopyable {
   let table: KeyTablePointer
 }
 
-/// Owns a cell, and holds the core that the container works on.
+/// Owns a cell, and retains the core that the container works on.
 ///
 /// # Safety
-/// `cell` lives as long as this object.
+/// `cell` is valid as long as this object exists.
 @safe
 final class CellOwner<Core: AnyObject> {
   let core: Core
@@ -24,27 +24,28 @@ final class CellOwner<Core: AnyObject> {
   deinit { unsafe cell.deallocate() }
 }
 
-/// The box of a keyed container that waits for its next use, or is in use.
+/// The box of a keyed container, in use or kept for its next use.
 ///
 /// # Safety
-/// `box` is the one word of a `KeyedEncodingContainer<Key>` or `KeyedDecodingContainer<Key>`, and it holds the owner of
-/// `cell`. A box that is referenced from here alone is in no one's hands.
+/// `box` is the single word of a `KeyedEncodingContainer<Key>` or `KeyedDecodingContainer<Key>`, and it retains the
+/// owner of `cell`. A box that is referenced only from here is not in use.
 @safe
 struct ContainerBox {
-  /// What a box is taken for, to count its references: asking an `AnyObject` for them would retain it before.
+  /// The assumed class of a box, for counting its references: querying an `AnyObject` for them would retain it first.
   private final class Unknown {}
 
   private var box: Unknown
   private let cell: UnsafeMutablePointer<ContainerCell>
 
-  /// Keeps the box of a container; nil where a container is not one reference. Both types have one stored property
-  /// in all versions of the standard library so far.
+  /// Keeps the box of a container, or returns nil if a container is not a single reference. Both types have one stored
+  /// property in all versions of the standard library so far.
   static func make<Container, Core>(_ container: Container, _ owner: CellOwner<Core>) -> ContainerBox? {
     guard MemoryLayout<Container>.size == MemoryLayout<AnyObject>.size else { return nil }
     return unsafe ContainerBox(box: unsafeBitCast(container, to: Unknown.self), cell: owner.cell)
   }
 
-  /// The container, for another frame; nil where someone holds it. Not yet as its type: to know that costs.
+  /// Returns the container, set to another frame, or nil if the box is in use. It is not cast to its type, because the
+  /// dynamic cast is expensive.
   @inline(__always)
   mutating func use(_ slot: Int, _ id: UInt32) -> AnyObject? {
     guard isKnownUniquelyReferenced(&box) else { return nil }

@@ -8,18 +8,18 @@ internal import Synchronization
   internal import Musl
 #endif
 
-/// Encoders or decoders that wait for their next use. A few slots without a lock: a thread begins at a slot of its
-/// own, so that threads seldom meet.
+/// A pool of idle encoders or decoders: a few slots without a lock. A thread begins its search at its own slot, so that
+/// threads rarely compete.
 ///
 /// # Safety
-/// A core is in one slot or in the hands of one caller. A slot is emptied with acquire and filled with release, so
-/// that the next user sees all that the last one wrote.
+/// A core is in one slot or is owned by one caller. A slot is emptied with acquire and filled with release ordering, so
+/// that the next user sees everything that the last one wrote.
 final class CorePool<Core: AnyObject>: Sendable {
-  /// The address of a core, which the slot owns; 0: empty.
+  /// The address of a core that the slot owns, or 0 if the slot is empty.
   private let slots: InlineArray<8, Atomic<UInt>>
   private let discard: @Sendable (Core) -> Void
 
-  /// `discard` is called with each core that is not kept.
+  /// Creates a pool. `discard` is called with each core that is not kept.
   init(discard: @escaping @Sendable (Core) -> Void) {
     slots = InlineArray { _ in Atomic(0) }
     self.discard = discard
@@ -31,7 +31,7 @@ final class CorePool<Core: AnyObject>: Sendable {
 
   @inline(__always)
   private var home: Int {
-    // The low bits of a thread's address are those of all others.
+    // The low bits of a thread's address are the same for all threads.
     #if canImport(Glibc)
       let thread = UInt(pthread_self())
     #else
@@ -40,7 +40,7 @@ final class CorePool<Core: AnyObject>: Sendable {
     return Int(truncatingIfNeeded: (thread >> 12) &* 0x9e37_79b9 >> 16) & (CoderLimits.pooledCount &- 1)
   }
 
-  /// A core that no one uses; nil where there is none.
+  /// Returns an idle core, or nil if there is none.
   @inline(__always)
   func take() -> Core? {
     let home = home
@@ -53,7 +53,7 @@ final class CorePool<Core: AnyObject>: Sendable {
     return nil
   }
 
-  /// Keeps a core for the next use, where there is room.
+  /// Keeps a core for the next use if there is room, and discards it otherwise.
   @inline(__always)
   func give(_ core: Core) {
     let home = home

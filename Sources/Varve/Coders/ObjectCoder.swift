@@ -1,4 +1,4 @@
-/// A coder of a program's own: how `Codable` values become bytes in a form that Varve does not know.
+/// A coder of the program, which encodes `Codable` values in a format that Varve does not know.
 ///
 /// ```swift
 /// enum LinesCoder: ObjectCoder {
@@ -12,32 +12,34 @@
 /// ```
 ///
 /// # On disk
-/// The catalog has `storedName`, and a number for it: 16 to 255, in the order in which coders of programs were first used in
-/// the database. The record of a collection has the number (`CollectionRecord`), and a row that another coder of its
-/// collection wrote has it too (`RowHeader`). After the header a row has the bytes that `encode` returned, and nothing else.
-/// So the name never changes, and what a name stands for reads what it has written before. Another form needs another name,
-/// and the format says what was before: ``RowFormat/formerCoders``.
+/// The catalog has `storedName`, and a number for it: 16 to 255, in the order in which the program's coders were first
+/// used in the database. The record of a collection has the number (`CollectionRecord`), and a row that was written by
+/// another coder than its collection's has it too (`RowHeader`). After its header, a row has exactly the bytes that
+/// `encode` returned.
 ///
-/// A program that meets a row of a coder that it has not named gets `.unknownCoder` with the stored name. Tools show such rows
-/// as bytes.
+/// So the name must never change, and a coder has to read everything that was written under its name. Another format
+/// needs another name, and the format of the collection lists the former coders: ``RowFormat/formerCoders``.
 ///
-/// Both functions are called from any thread, also from several at a time. What they throw is the cause of an
-/// `.encodingFailed` or a `.decodingFailed`. `decode` receives bytes from a disk: it throws for those that it does not
-/// understand, and never traps. Equal values should have equal bytes.
+/// Reading a row of a coder that the program has not named throws `.unknownCoder` with the stored name. Tools show such
+/// rows as bytes.
+///
+/// Both functions are called from any thread, also concurrently. Their errors are the causes of `.encodingFailed` and
+/// `.decodingFailed`. `decode` receives bytes from a disk: it must throw for bytes that it does not understand, and
+/// never trap. Equal values should have equal bytes.
 public protocol ObjectCoder: Sendable {
-  /// The name on disk: 1 to 255 bytes of UTF-8, kept in normal form C, not one of Varve's own coders' (`raw`, `binary`, `json`,
-  /// `propertyList`). A reversed domain name keeps it apart from those of others.
+  /// The name on disk: 1 to 255 bytes of UTF-8, stored in normal form C, different from the names of Varve's own coders
+  /// (`raw`, `binary`, `json`, `propertyList`). A reversed domain name keeps it distinct from those of others.
   static var storedName: String { get }
 
-  /// The bytes of a value. Throws where it can't be encoded.
+  /// Returns the bytes of a value. Throws if the value cannot be encoded.
   static func encode<Value: Encodable>(_ value: Value) throws -> [UInt8]
 
-  /// The value of bytes that `encode` has returned, also in an earlier version of the program. Throws where they are not such
-  /// bytes, or not of the type.
+  /// Returns the value of bytes that `encode` has returned, also in an earlier version of the program. Throws if the
+  /// bytes are not of this format or this type.
   static func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value
 }
 
-/// Stands for a coder of another program's, of which the catalog has the name alone.
+/// A placeholder for a coder of another program, of which only the name in the catalog is known.
 package enum UnnamedCoder: ObjectCoder {
   package static let storedName = ""
 

@@ -1,11 +1,12 @@
-/// The state of an encoder or decoder, at a position in memory that stays.
+/// The state of an encoder or decoder, at a fixed address.
 ///
-/// A class would do, but each access of its properties checks at run time that there is no other: several times for
-/// every field of every object. Here the rule is kept by hand: no method of a state calls code of the user's, so no two
-/// accesses are ever under way at once.
+/// A class would have the same semantics, but each access to its properties checks at run time for exclusivity: several
+/// times for every field of every object. Here exclusivity is ensured by construction: no method of a state calls the
+/// user's code, so two accesses never overlap.
 ///
 /// # Safety
-/// Used by one thread at a time. The core that made it frees it, and everything that holds one holds the core.
+/// The state is used by one thread at a time. The core that created it frees it, and everything that has a pointer
+/// retains the core.
 @safe
 struct StatePointer<State: ~Copyable> {
   private let pointer: UnsafeMutablePointer<State>
@@ -15,7 +16,7 @@ struct StatePointer<State: ~Copyable> {
     unsafe pointer.initialize(to: state)
   }
 
-  /// The last use.
+  /// Frees the state. It must not be used afterwards.
   func destroy() {
     unsafe pointer.deinitialize(count: 1)
     unsafe pointer.deallocate()
@@ -27,10 +28,10 @@ struct StatePointer<State: ~Copyable> {
   }
 }
 
-/// The frames of the values that are being coded, the outermost first.
+/// The frames of the values that are being encoded or decoded, the outermost first.
 ///
 /// # Safety
-/// The only owner of its memory. A slot is below `count`.
+/// The stack is the only owner of its memory. A slot is below `count`.
 @safe
 struct FrameStack<Frame: BitwiseCopyable>: ~Copyable {
   private var base: UnsafeMutablePointer<Frame>
@@ -57,7 +58,7 @@ struct FrameStack<Frame: BitwiseCopyable>: ~Copyable {
     capacity *= 2
   }
 
-  /// Removes all frames, and gives back the memory of so many as few values have.
+  /// Removes all frames, and frees memory that exceeds what most values need.
   @inline(__always)
   mutating func reset() {
     count = 0

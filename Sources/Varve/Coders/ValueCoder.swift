@@ -1,23 +1,24 @@
 internal import Foundation
 
-/// Encodes and decodes the objects of a collection, by the coder that the collection has.
+/// Encodes and decodes the objects of a collection with the collection's coder.
 ///
-/// Called from any thread. Every error is a `DatabaseError`: `.encodingFailed` or `.decodingFailed`, with the error of
-/// the type as its cause and the coding path in its message, or that of the shapes' registry. What calls it adds what
-/// the error is about, and wraps it into no other.
+/// It may be called from any thread. Every error is a `DatabaseError`: `.encodingFailed` or `.decodingFailed`, with the
+/// error of the type as its cause and the coding path in its message, or the error of the shapes' registry. The caller
+/// adds the key and the collection to it, and does not wrap it.
 struct ValueCoder: Sendable {
   let kind: CoderKind
   private let isBinary: Bool
   private let binary: BinaryCoder
 
-  /// `binary` is the database's, whatever the kind.
+  /// Creates a coder. `binary` is the database's coder, whatever the kind.
   init(_ kind: CoderKind, binary: BinaryCoder) {
     self.kind = kind
     isBinary = kind == .binary
     self.binary = binary
   }
 
-  /// Encodes a value. Its bytes are lent out for the call, with the number of its shape: 0, where it has none.
+  /// Encodes a value. Its bytes are valid only during the call of `body`, which receives the number of its shape, or 0
+  /// if it has none.
   @inline(__always)
   func withEncoded<T: Encodable, Result>(
     _ value: T, _ body: (_ shape: UInt32, _ bytes: RawSpan) throws -> Result
@@ -35,7 +36,7 @@ struct ValueCoder: Sendable {
     try withEncoded(value) { shape, bytes in unsafe (shape, bytes.withUnsafeBytes { unsafe [UInt8]($0) }) }
   }
 
-  /// Decodes a value from bytes that were encoded with the shape.
+  /// Decodes a value from bytes that were encoded with the given shape.
   @inline(__always)
   func decode<T: Decodable>(_ type: T.Type, from bytes: RawSpan, shape: UInt32) throws -> T {
     do {
@@ -87,7 +88,7 @@ struct ValueCoder: Sendable {
     if case .own(let coder) = kind {
       return try coder.decode(type, from: unsafe bytes.withUnsafeBytes { unsafe [UInt8]($0) })
     }
-    // A copy: what is decoded may keep parts of it.
+    // The bytes are copied because the decoded value may keep parts of them.
     let data = unsafe bytes.withUnsafeBytes { unsafe Data($0) }
     switch kind {
     case .json: return try FoundationCoders.jsonDecoder.decode(type, from: data)
@@ -99,7 +100,8 @@ struct ValueCoder: Sendable {
     }
   }
 
-  /// Foundation wraps whatever a type throws into an error of its own, which says nothing more.
+  /// Encodes a property list. Foundation wraps any error of a type into an error without further information, so the
+  /// inner error is thrown.
   private static func propertyList<T: Encodable>(_ value: T) throws -> Data {
     do {
       return try FoundationCoders.propertyList.encode(value)
@@ -124,7 +126,7 @@ struct ValueCoder: Sendable {
     return DatabaseError(code, "a \(type) can't be \(verb)\(message)", cause: error)
   }
 
-  /// What an error of a coder says, and where.
+  /// Returns the message of a coder's error with its coding path, or nil if it has none.
   private static func description(of error: any Error) -> String? {
     switch error {
     case EncodingError.invalidValue(_, let context): text(context.codingPath, context.debugDescription)
@@ -142,13 +144,13 @@ struct ValueCoder: Sendable {
   }
 }
 
-/// Foundation's coders, set up once. They may be used by any number of threads as long as no one changes them.
+/// Foundation's coders, configured once. Any number of threads may use them, as long as they are not modified.
 private enum FoundationCoders {
   static let json: JSONEncoder = {
     let encoder = JSONEncoder()
-    // Sorted: equal values have equal bytes.
+    // Keys are sorted so that equal values have equal bytes.
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-    // A number of seconds loses nothing; ISO 8601 would lose what is below a second.
+    // A number of seconds is exact; ISO 8601 would lose fractions of a second.
     encoder.dateEncodingStrategy = .deferredToDate
     encoder.dataEncodingStrategy = .base64
     encoder.nonConformingFloatEncodingStrategy = .convertToString(

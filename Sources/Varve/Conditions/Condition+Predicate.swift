@@ -1,18 +1,19 @@
 public import Foundation
 
-/// Foundation's predicates as conditions.
+/// Converts Foundation's predicates to conditions.
 ///
-/// What has a condition is taken over: comparisons of stored properties with values, `&&`, `||`, `!`, Boolean properties,
-/// `nil`, `contains` of lists, ranges and strings, and `starts(with:)`. Everything else is refused, and named.
+/// The following expressions are supported: comparisons of stored properties with values, `&&`, `||`, `!`, Boolean
+/// properties, `nil`, `contains` of lists, ranges and strings, and `starts(with:)`. All other expressions throw an
+/// error that names them.
 extension Condition {
-  /// The condition that says the same as a predicate. Throws `.invalidArgument` where a part of it has no condition: the message
-  /// names it.
+  /// Creates the condition that is equivalent to a predicate. Throws `.invalidArgument` if a part of it cannot be
+  /// converted: the message names the part.
   public init(_ predicate: Predicate<Root>) throws {
     self = try PredicateLowering<Root>(predicate.variable.key).condition(predicate.expression)
   }
 }
 
-/// Makes conditions of the expressions of a predicate.
+/// Converts the expressions of a predicate to conditions.
 struct PredicateLowering<Root> {
   private let variable: PredicateExpressions.VariableID
 
@@ -24,7 +25,7 @@ struct PredicateLowering<Root> {
     throw unsupported(expression)
   }
 
-  /// The path that an expression is; nil where it is not a path.
+  /// Returns the path that an expression represents, or nil if it is not a path.
   func path(of expression: Any) throws -> AnyKeyPath? { try (expression as? any PredicatePath)?.path(self) }
 
   func isRoot(_ other: PredicateExpressions.VariableID) -> Bool { other == variable }
@@ -50,7 +51,7 @@ struct PredicateLowering<Root> {
         key: { FieldKeys.key($0[keyPath: parts.path]) }))
   }
 
-  /// Unchecked: predicates can be sent, and so can what they are made of.
+  /// Sendable is not checked: predicates are sendable, and so are their components.
   private struct Parts<Value>: @unchecked Sendable {
     let path: KeyPath<Root, Value>
     let test: (Value) -> Bool
@@ -108,7 +109,7 @@ struct PredicateLowering<Root> {
     return term(path, .prefix(text), keys) { FieldKeys.has(keys, $0) }
   }
 
-  /// Nil for a value that can't be hashed.
+  /// Returns the operand of a value, or nil if the value is not hashable.
   private static func operand(_ value: Any) -> Operand? {
     guard let value = value as? any Hashable else { return nil }
     return Operand(ofPredicate: value)
@@ -117,9 +118,9 @@ struct PredicateLowering<Root> {
 
 // MARK: - Expressions
 
-/// An expression that is a path from the root.
+/// An expression that may be a path from the root.
 private protocol PredicatePath {
-  /// Nil where it is a path from something else.
+  /// Returns the path, or nil if it begins at something other than the root.
   func path<Root>(_ lowering: PredicateLowering<Root>) throws -> AnyKeyPath?
 }
 
@@ -134,7 +135,7 @@ extension PredicateExpressions.KeyPath: PredicatePath {
   }
 }
 
-/// An expression with a value that does not depend on the root.
+/// An expression whose value does not depend on the root.
 private protocol PredicateConstant {
   var constant: Any { get }
 }
@@ -151,7 +152,7 @@ private func constant<Value>(_ expression: Any, as type: Value.Type) -> Value? {
   (expression as? any PredicateConstant).flatMap { $0.constant as? Value }
 }
 
-/// An expression that is a condition.
+/// An expression that can be converted to a condition.
 private protocol PredicateCondition {
   func condition<Root>(_ lowering: PredicateLowering<Root>) throws -> Condition<Root>
 }
@@ -233,7 +234,7 @@ extension PredicateExpressions.RangeExpressionContains: PredicateCondition {
   }
 }
 
-/// A range of values that don't depend on the root.
+/// A range of values that do not depend on the root.
 private protocol PredicateRange {
   func condition<Root>(_ path: AnyKeyPath, _ lowering: PredicateLowering<Root>) throws -> Condition<Root>
 }

@@ -1,38 +1,38 @@
-/// What is asked of an instance: comparisons of its fields, joined by `&&`, `||` and `!`.
+/// A condition on an instance: comparisons of its fields, combined by `&&`, `||` and `!`.
 ///
 /// ```swift
 /// let wanted = Condition<Book> { $0.year.isIn(1950..<2000) && ($0.title.hasPrefix("The") || $0.tags.contains("x")) }
 /// let some = books.filter(wanted.holds)
 /// ```
 ///
-/// Conditions have two values, as in Swift: nil equals nil, `!=` is true for nil against a value, no comparison and no prefix
-/// holds for nil, and `!` is the opposite whatever it stands before. A condition on a field with several values holds if
-/// one of them fulfils it.
+/// Conditions have two values, as in Swift: nil equals nil, `!=` is true for nil and a value, no comparison and no
+/// prefix is fulfilled by nil, and `!` is always the opposite. A condition on a field with several values is fulfilled
+/// if one of them fulfils it.
 ///
-/// A value: equal to others that were written alike. `&&` and `||` of several are one list, however they were put
-/// together. Safe from any thread.
+/// A condition is a value, which equals others of the same form. Several `&&`, or several `||`, are one list, however
+/// they were grouped. Safe from any thread.
 public struct Condition<Root>: Sendable, Hashable {
   indirect enum Node: Sendable, Hashable {
     case term(ConditionTerm<Root>)
     case all([Node])
     case any([Node])
     case not(Node)
-    /// It was nested too deeply: what stood there is gone.
+    /// The condition was nested too deeply, and its content was dropped.
     case tooComplex
   }
 
   let node: Node
-  /// How deep the node is nested: a term is 1.
+  /// The nesting depth of the node; that of a term is 1.
   let depth: Int
 
-  /// How deep conditions may be nested. Beyond that they are refused when they are used, and forgotten before: deeper ones
-  /// could use up the stack when they are compared or freed.
+  /// The maximum nesting depth of conditions. The content of deeper ones is dropped when they are created, and using
+  /// them throws, because they could exhaust the stack when they are compared or freed.
   static var depthMaximum: Int { 64 }
 
-  /// The condition that a closure makes of the fields.
+  /// Creates the condition that a closure builds from the fields.
   public init(_ body: (Fields<Root>) -> Condition) { self = body(Fields()) }
 
-  /// The condition that a field of Booleans is true.
+  /// Creates the condition that a Boolean field is true.
   public init(_ body: (Fields<Root>) -> Field<Root, Bool>) { self = body(Fields()).isTrue }
 
   init(_ term: ConditionTerm<Root>) {
@@ -45,7 +45,7 @@ public struct Condition<Root>: Sendable, Hashable {
     self.depth = min(depth, Self.depthMaximum + 1)
   }
 
-  /// Both hold.
+  /// Returns the condition that both conditions are fulfilled.
   public static func && (left: Condition, right: Condition) -> Condition {
     var nodes: [Node] = []
     for node in [left.node, right.node] {
@@ -54,7 +54,7 @@ public struct Condition<Root>: Sendable, Hashable {
     return Condition(.all(nodes), depth: max(left.listDepth(\.isAll), right.listDepth(\.isAll)) + 1)
   }
 
-  /// One of the two holds, or both do.
+  /// Returns the condition that at least one of both conditions is fulfilled.
   public static func || (left: Condition, right: Condition) -> Condition {
     var nodes: [Node] = []
     for node in [left.node, right.node] {
@@ -63,16 +63,16 @@ public struct Condition<Root>: Sendable, Hashable {
     return Condition(.any(nodes), depth: max(left.listDepth(\.isAny), right.listDepth(\.isAny)) + 1)
   }
 
-  /// It does not hold.
+  /// Returns the condition that a condition is not fulfilled.
   public static prefix func ! (condition: Condition) -> Condition {
     if case .not(let node) = condition.node { return Condition(node, depth: condition.depth - 1) }
     return Condition(.not(condition.node), depth: condition.depth + 1)
   }
 
-  /// How deep it is inside of a list that takes it in where it is one of the same kind.
+  /// Returns the depth inside a list. A list of the same kind is merged into it.
   private func listDepth(_ isSame: (Node) -> Bool) -> Int { isSame(node) ? depth - 1 : depth }
 
-  /// Whether the condition holds for an instance. Throws `.queryTooComplex`.
+  /// Returns whether an instance fulfils the condition. Throws `.queryTooComplex`.
   public func holds(for instance: Root) throws -> Bool { try node.holds(for: instance) }
 }
 

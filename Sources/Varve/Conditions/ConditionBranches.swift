@@ -1,21 +1,21 @@
-/// A condition as branches of which one has to hold: the form in which indexes are chosen.
+/// A condition as a disjunction of branches, which is the form in which indexes are chosen.
 ///
-/// Of each field whose values are keys a branch has one set, whatever was said of the field and in which order; what can't
-/// be said by keys stands beside them. Conditions that can't hold have no branch.
+/// For each field whose values are keys, a branch has one set, whatever the number and order of its terms; terms that
+/// cannot be expressed by keys are kept separately. A condition that cannot be fulfilled has no branch.
 struct ConditionBranches<Root>: Sendable {
-  /// What has to hold together.
+  /// Terms that all have to be fulfilled.
   struct Branch: Sendable {
-    /// Each field at most once, in the order in which they are named first.
+    /// The sets of the fields, at most one per field, in the order of their first occurrence.
     fileprivate(set) var sets: [(path: FieldPath, set: KeySet)] = []
-    /// Terms that sets don't say, and whether they must not hold.
+    /// The terms that cannot be expressed by sets, and whether each is negated.
     fileprivate(set) var others: [(term: ConditionTerm<Root>, isNegated: Bool)] = []
 
-    /// What the branch says of a field; nil: nothing.
+    /// Returns the set of a field, or nil if the branch does not restrict it.
     func set(of path: FieldPath) -> KeySet? { sets.first { $0.path == path }?.set }
 
     fileprivate var termCount: Int { sets.count + others.count }
 
-    /// Nil where the two can't hold together.
+    /// Returns the conjunction of two branches, or nil if it cannot be fulfilled.
     fileprivate func joined(with other: Branch) -> Branch? {
       var joined = self
       for (path, set) in other.sets {
@@ -34,10 +34,10 @@ struct ConditionBranches<Root>: Sendable {
 
   private(set) var branches: [Branch]
 
-  /// Terms of all branches together at most: `&&` of several `||` makes their product.
+  /// The maximum number of terms in all branches. An `&&` of several `||` results in their product.
   static var termMaximum: Int { 4_096 }
 
-  /// Throws `.queryTooComplex`.
+  /// Converts a condition to branches. Throws `.queryTooComplex`.
   init(_ condition: Condition<Root>) throws { branches = try Self.branches(condition.node, isNegated: false) }
 
   private static func branches(_ node: Condition<Root>.Node, isNegated: Bool) throws -> [Branch] {
@@ -51,7 +51,7 @@ struct ConditionBranches<Root>: Sendable {
   }
 
   private static func branches(_ term: ConditionTerm<Root>, _ isNegated: Bool) -> [Branch] {
-    // A field with several values may have one inside of a set and one outside.
+    // A field with several values may have values inside and outside of a set.
     if let keys = term.keys, !term.question.isOfElements {
       let set = isNegated ? keys.complement : keys
       return set.isEmpty ? [] : [Branch(sets: [(term.path, set)])]
@@ -80,7 +80,8 @@ struct ConditionBranches<Root>: Sendable {
 
   private static func either(_ nodes: [Condition<Root>.Node], _ isNegated: Bool) throws -> [Branch] {
     var sum: [Branch] = []
-    // Where a branch that says one thing of one field stands in `sum`: others of the field are added to its set.
+    // The index in `sum` of the branch that restricts only one field, by that field. The sets of further such branches
+    // are added to its set.
     var single: [FieldPath: Int] = [:]
     var count = 0
     for node in nodes {

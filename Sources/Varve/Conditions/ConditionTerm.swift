@@ -1,6 +1,6 @@
-/// One comparison of one field.
+/// A comparison of a single field.
 struct ConditionTerm<Root>: Sendable {
-  /// What is asked of the field, and of what value: two terms are equal if path and question are.
+  /// The kind of a comparison with its operands. Two terms are equal if their paths and questions are.
   enum Question: Sendable, Hashable {
     case equal(Operand)
     case isIn(Set<Operand>)
@@ -9,9 +9,9 @@ struct ConditionTerm<Root>: Sendable {
     case range(Operand, Operand, isClosed: Bool)
     case prefix(String)
     case substring(String)
-    /// One of the field's values is this.
+    /// One of the field's values equals the operand.
     case element(Operand)
-    /// It has a key, and is not nil.
+    /// The field is not nil, and has a key.
     case keyed
 
     var isOfElements: Bool {
@@ -21,12 +21,12 @@ struct ConditionTerm<Root>: Sendable {
 
   let path: FieldPath
   let question: Question
-  /// Of the values of the field, those that fulfil it, where they have keys; nil where the field's type has none, or a set of
-  /// its values is not ranges.
+  /// The keys of the field's values that fulfil the term, or nil if the field's type has no keys or the values cannot
+  /// be described by ranges.
   let keys: KeySet?
-  /// Asks an instance.
+  /// Returns whether an instance fulfils the term.
   let test: @Sendable (Root) -> Bool
-  /// The key of the field's value of an instance; nil where it has none.
+  /// Returns the key of the field's value in an instance, or nil if it has none.
   let key: @Sendable (Root) -> [UInt8]?
 }
 
@@ -39,15 +39,15 @@ extension ConditionTerm: Hashable {
   }
 }
 
-/// A value that a field is compared with.
+/// A value with which a field is compared.
 struct Operand: @unchecked Sendable, Hashable {
-  // Unchecked: values of fields, and those of predicates, which can be sent as a whole.
+  // Sendable is not checked: operands are values of fields or of predicates, which are sendable as a whole.
   private let value: any Hashable
 
   init(_ value: some Hashable & Sendable) { self.value = value }
   init(ofPredicate value: some Hashable) { self.value = value }
 
-  /// As definitions on disk have it: as the tool prints keys, where it can be a key.
+  /// The text of the operand in definitions on disk: if it can be a key, the text that the tool prints for keys.
   var text: String {
     guard let key = value as? any KeyCodable, let bytes = try? key.encoded() else { return String(reflecting: value) }
     return KeyText.text(of: bytes)

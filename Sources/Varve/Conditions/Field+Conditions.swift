@@ -1,18 +1,18 @@
 /// Values that a field can be compared with.
 public typealias Storable = Hashable & Sendable
 
-// Each operator takes a value of one type on the right, so that the compiler checks long conditions quickly.
+// Each operator has a right operand of a single type, so that the compiler checks long conditions quickly.
 
 extension Field where Value: Storable {
-  /// The field has this value; nil equals nil.
+  /// Returns the condition that the field has a value; nil equals nil.
   public static func == (field: Self, value: Value) -> Condition<Root> {
     field.condition(.equal(Operand(value)), FieldKeys.some([value])) { $0 == value }
   }
 
-  /// The field has another value, or none.
+  /// Returns the condition that the field has another value, or is nil.
   public static func != (field: Self, value: Value) -> Condition<Root> { !(field == value) }
 
-  /// The field has one of these values. Of none, the condition never holds.
+  /// Returns the condition that the field has one of several values. Without values, it is never fulfilled.
   public func isIn(_ values: some Sequence<Value>) -> Condition<Root> {
     let values = Set(values)
     return condition(.isIn(Set(values.map { Operand($0) })), FieldKeys.some(values)) { values.contains($0) }
@@ -20,27 +20,27 @@ extension Field where Value: Storable {
 }
 
 extension Field where Value: Storable & Comparable {
-  /// The field is less than this value.
+  /// Returns the condition that the field is less than a value.
   public static func < (field: Self, value: Value) -> Condition<Root> {
     field.comparison(.below(Operand(value), orEqual: false), FieldKeys.below(value, orEqual: false)) { $0 < value }
   }
 
-  /// The field is less than this value, or equal to it.
+  /// Returns the condition that the field is less than or equal to a value.
   public static func <= (field: Self, value: Value) -> Condition<Root> {
     field.comparison(.below(Operand(value), orEqual: true), FieldKeys.below(value, orEqual: true)) { $0 <= value }
   }
 
-  /// The field is greater than this value.
+  /// Returns the condition that the field is greater than a value.
   public static func > (field: Self, value: Value) -> Condition<Root> {
     field.comparison(.above(Operand(value), orEqual: false), FieldKeys.above(value, orEqual: false)) { $0 > value }
   }
 
-  /// The field is greater than this value, or equal to it.
+  /// Returns the condition that the field is greater than or equal to a value.
   public static func >= (field: Self, value: Value) -> Condition<Root> {
     field.comparison(.above(Operand(value), orEqual: true), FieldKeys.above(value, orEqual: true)) { $0 >= value }
   }
 
-  /// The field is in a range.
+  /// Returns the condition that the field is in a range.
   public func isIn(_ range: ClosedRange<Value>) -> Condition<Root> {
     let (lower, upper) = (range.lowerBound, range.upperBound)
     return comparison(
@@ -48,7 +48,7 @@ extension Field where Value: Storable & Comparable {
     ) { range.contains($0) }
   }
 
-  /// The field is in a range.
+  /// Returns the condition that the field is in a range.
   public func isIn(_ range: Range<Value>) -> Condition<Root> {
     let (lower, upper) = (range.lowerBound, range.upperBound)
     return comparison(
@@ -60,31 +60,31 @@ extension Field where Value: Storable & Comparable {
 // MARK: - Optional fields: nil fulfils no comparison
 
 extension Field {
-  /// The field has a value, which is less than this one.
+  /// Returns the condition that the field is not nil, and less than a value.
   public static func < <Wrapped: Storable & Comparable>(field: Self, value: Wrapped) -> Condition<Root>
   where Value == Wrapped? {
     field.comparison(.below(Operand(value), orEqual: false), FieldKeys.below(value, orEqual: false)) { $0 < value }
   }
 
-  /// The field has a value, which is less than this one or equal to it.
+  /// Returns the condition that the field is not nil, and less than or equal to a value.
   public static func <= <Wrapped: Storable & Comparable>(field: Self, value: Wrapped) -> Condition<Root>
   where Value == Wrapped? {
     field.comparison(.below(Operand(value), orEqual: true), FieldKeys.below(value, orEqual: true)) { $0 <= value }
   }
 
-  /// The field has a value, which is greater than this one.
+  /// Returns the condition that the field is not nil, and greater than a value.
   public static func > <Wrapped: Storable & Comparable>(field: Self, value: Wrapped) -> Condition<Root>
   where Value == Wrapped? {
     field.comparison(.above(Operand(value), orEqual: false), FieldKeys.above(value, orEqual: false)) { $0 > value }
   }
 
-  /// The field has a value, which is greater than this one or equal to it.
+  /// Returns the condition that the field is not nil, and greater than or equal to a value.
   public static func >= <Wrapped: Storable & Comparable>(field: Self, value: Wrapped) -> Condition<Root>
   where Value == Wrapped? {
     field.comparison(.above(Operand(value), orEqual: true), FieldKeys.above(value, orEqual: true)) { $0 >= value }
   }
 
-  /// The field has a value in a range.
+  /// Returns the condition that the field has a value in a range.
   public func isIn<Wrapped: Storable & Comparable>(_ range: ClosedRange<Wrapped>) -> Condition<Root>
   where Value == Wrapped? {
     let (lower, upper) = (range.lowerBound, range.upperBound)
@@ -93,7 +93,7 @@ extension Field {
     ) { range.contains($0) }
   }
 
-  /// The field has a value in a range.
+  /// Returns the condition that the field has a value in a range.
   public func isIn<Wrapped: Storable & Comparable>(_ range: Range<Wrapped>) -> Condition<Root>
   where Value == Wrapped? {
     let (lower, upper) = (range.lowerBound, range.upperBound)
@@ -102,7 +102,7 @@ extension Field {
     ) { range.contains($0) }
   }
 
-  /// The field has a list, with this value in it.
+  /// Returns the condition that the field has a list that contains a value.
   public func contains<Values: Collection & SendableMetatype>(_ element: Values.Element) -> Condition<Root>
   where Value == Values?, Values.Element: Storable {
     condition(.element(Operand(element)), FieldKeys.some([element])) { $0?.contains(element) ?? false }
@@ -111,24 +111,25 @@ extension Field {
 
 // MARK: - Strings, Booleans, lists
 
-/// A string, or an optional one: what a condition looks for a beginning in.
+/// A string or an optional string, which conditions can test for a prefix.
 public protocol QueryableText: Sendable {
-  /// Whether a value may be missing.
+  /// Whether the type is optional.
   static var isOptionalText: Bool { get }
 }
 
 extension String: QueryableText {
-  /// False.
+  /// The value is false.
   public static var isOptionalText: Bool { false }
 }
 
 extension Optional: QueryableText where Wrapped == String {
-  /// True.
+  /// The value is true.
   public static var isOptionalText: Bool { true }
 }
 
 extension Field where Value: QueryableText {
-  /// The field has a value that begins with a text, by Unicode scalars in normal form C: "e" is not the beginning of "é".
+  /// Returns the condition that the field begins with a text, compared by Unicode scalars in normal form C: "e" is not
+  /// a prefix of "é".
   public func hasPrefix(_ prefix: String) -> Condition<Root> {
     let keys = FieldKeys.prefix(prefix, isOptional: Value.isOptionalText)
     return condition(.prefix(prefix), keys) { FieldKeys.has(keys, $0) }
@@ -136,31 +137,31 @@ extension Field where Value: QueryableText {
 }
 
 extension Field {
-  /// Fields of other types have no beginning: this makes the mistake one error.
+  /// Makes a prefix condition on a field of another type a single compiler error.
   @available(*, unavailable, message: "only a field of text has a prefix")
   @_disfavoredOverload
   public func hasPrefix(_ prefix: String) -> Condition<Root> { condition(.prefix(prefix), nil) { _ in false } }
 }
 
 extension Field where Value == String {
-  /// The field has a text in it, by characters.
+  /// Returns the condition that the field contains a text, compared by characters.
   public func contains(_ text: String) -> Condition<Root> { condition(.substring(text), nil) { $0.contains(text) } }
 }
 
 extension Field where Value == String? {
-  /// The field has a value with a text in it, by characters.
+  /// Returns the condition that the field is not nil and contains a text, compared by characters.
   public func contains(_ text: String) -> Condition<Root> {
     condition(.substring(text), nil) { $0?.contains(text) ?? false }
   }
 }
 
 extension Field where Value == Bool {
-  /// The field is true.
+  /// The condition that the field is true.
   public var isTrue: Condition<Root> { self == true }
 }
 
 extension Field where Value: Collection & SendableMetatype, Value.Element: Storable {
-  /// The field has this value in it.
+  /// Returns the condition that the field's list contains a value.
   @_disfavoredOverload
   public func contains(_ element: Value.Element) -> Condition<Root> {
     condition(.element(Operand(element)), FieldKeys.some([element])) { $0.contains(element) }
@@ -183,7 +184,7 @@ extension Field {
   private func comparison(
     _ question: ConditionTerm<Root>.Question, _ keys: KeySet?, _ test: @escaping @Sendable (Value) -> Bool
   ) -> Condition<Root> where Value: Storable {
-    // Of strings that are not in normal form, the operator and the keys say different things.
+    // For strings that are not in normal form, the operator and the keys have different results, so the keys are used.
     if let keys, Value.self == String.self { return condition(question, keys) { FieldKeys.has(keys, $0) } }
     return condition(question, keys, test)
   }
@@ -197,7 +198,7 @@ extension Field {
   }
 }
 
-/// Unchecked: see `FieldPath`.
+/// A key path whose `Sendable` conformance is not checked: see `FieldPath`.
 private struct SendablePath<Root, Value>: @unchecked Sendable {
   let path: KeyPath<Root, Value>
 }

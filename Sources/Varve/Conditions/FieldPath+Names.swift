@@ -1,17 +1,17 @@
 internal import UnicodeNormalForm
 
 extension FieldPath {
-  /// What a path is called in definitions on disk.
+  /// The name of a path in definitions on disk.
   enum Name: Equatable {
-    /// The names of the stored properties, with dots between them, without the root's type.
+    /// The names of the stored properties, separated by dots, without the root's type.
     case stored(String)
-    /// A computed property or a subscript is on the path: it has no name that stays.
+    /// The path has a computed property or a subscript, and so no stable name.
     case computed
-    /// `?.` or `!` stands in the literal: it equals no path that a condition names.
+    /// The key path literal has `?.` or `!`, so it equals no path of a condition.
     case chained(String)
   }
 
-  /// The name. A renamed root type changes nothing.
+  /// The name of the path. It is independent of the name of the root type.
   var name: Name {
     var names: [String] = []
     for component in components {
@@ -24,9 +24,10 @@ extension FieldPath {
   }
 
   private static func name(_ component: AnyKeyPath) -> Name {
-    // It is computed, and stays the same for a version of Unicode. The text would not do: it has an address.
+    // This property is computed, but stable for a version of Unicode. Its debug description contains an address and
+    // cannot be used.
     if component == \String.folded { return .stored("folded\(FoldedForm.version)") }
-    // The form that SE-0369 describes: `\Book.home.city`, `\Book.<computed 0x0000 (Int)>`, `\Book.home?.city?`.
+    // The format is that of SE-0369: `\Book.home.city`, `\Book.<computed 0x0000 (Int)>`, `\Book.home?.city?`.
     let text = component.debugDescription
     let root = "\\\(type(of: component).rootType)."
     let names = text.hasPrefix(root) ? String(text.dropFirst(root.count)) : text
@@ -37,8 +38,8 @@ extension FieldPath {
 }
 
 extension Condition {
-  /// What the condition says, as text that stays the same from one start of a program to another; nil where a field of it
-  /// has no name that stays.
+  /// A text of the condition that is the same in each start of a program, or nil if one of its fields has no stable
+  /// name.
   var definition: String? { node.definition }
 }
 

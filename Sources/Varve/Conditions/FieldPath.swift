@@ -1,8 +1,8 @@
-/// The path from an instance to one of its fields: two are equal if they name the same properties.
+/// The path from an instance to one of its fields. Two paths are equal if they have the same properties.
 public struct FieldPath: @unchecked Sendable {
-  // Unchecked: paths are made of `KeyPath & Sendable` alone, and of appending these to each other.
+  // Sendable is not checked: paths are only built from `KeyPath & Sendable`, and by appending these.
   let path: AnyKeyPath
-  /// The paths as they were written, of which `path` is made: `home` and `city` of `$0.home.city`.
+  /// The key paths of which `path` is composed: `home` and `city` for `$0.home.city`.
   let components: [AnyKeyPath]
 
   init(path: AnyKeyPath, components: [AnyKeyPath]? = nil) {
@@ -12,14 +12,14 @@ public struct FieldPath: @unchecked Sendable {
 }
 
 extension FieldPath: Hashable {
-  /// Whether both name the same properties.
+  /// Returns whether both paths have the same properties.
   public static func == (left: FieldPath, right: FieldPath) -> Bool { left.path == right.path }
 
-  /// Hashes what is named.
+  /// Hashes the properties.
   public func hash(into hasher: inout Hasher) { hasher.combine(path) }
 }
 
-/// The fields of a type, in the closure of a condition.
+/// The fields of a type, as the argument of a condition's closure.
 ///
 /// ```swift
 /// let old = Condition<Book> { $0.year < 1950 && !$0.tags.contains("lost") }
@@ -28,30 +28,30 @@ extension FieldPath: Hashable {
 public struct Fields<Root>: Sendable {
   init() {}
 
-  /// A field.
+  /// Returns the field at a key path.
   public subscript<Value>(dynamicMember path: any KeyPath<Root, Value> & Sendable) -> Field<Root, Value> {
     Field(path: path, components: [path])
   }
 }
 
-/// A field of a type, in the closure of a condition or of an index: what operators and functions make conditions of.
+/// A field of a type in the closure of a condition or of an index, from which operators and methods create conditions.
 ///
-/// A field of a field is a field, also where the first is optional: `$0.home.city` is nil where `home` is.
+/// A field of a field is a field, too, even if the first is optional: `$0.home.city` is nil if `home` is.
 @dynamicMemberLookup
 public struct Field<Root, Value> {
   let path: KeyPath<Root, Value>
   let components: [AnyKeyPath]
-  /// The field that this one sorts the other way.
+  /// The path of the field that this one reverses.
   var ascending: FieldPath?
 
   var fieldPath: FieldPath { FieldPath(path: path, components: components) }
 
-  /// A field of the field.
+  /// Returns a field of the field.
   public subscript<Inner>(dynamicMember inner: any KeyPath<Value, Inner> & Sendable) -> Field<Root, Inner> {
     Field<Root, Inner>(path: path.appending(path: inner), components: components + [inner])
   }
 
-  /// A field of an optional field: nil where that is.
+  /// Returns a field of an optional field, which is nil if the optional field is.
   public subscript<Wrapped, Inner>(
     dynamicMember inner: any KeyPath<Wrapped, Inner> & Sendable
   ) -> Field<Root, Inner?> where Value == Wrapped? {
@@ -60,7 +60,7 @@ public struct Field<Root, Value> {
 }
 
 extension Field {
-  /// An optional field of an optional field: nil where one of them is.
+  /// Returns an optional field of an optional field, which is nil if one of them is.
   public subscript<Wrapped, Inner>(
     dynamicMember inner: any KeyPath<Wrapped, Inner?> & Sendable
   ) -> Field<Root, Inner?> where Value == Wrapped? {
@@ -69,7 +69,7 @@ extension Field {
 }
 
 extension Field where Value: KeyCodable {
-  /// The field as a part of an index that sorts the other way: `Index({ $0.shelf }, { $0.year.descending })`.
+  /// The field as a part of an index in descending order: `Index({ $0.shelf }, { $0.year.descending })`.
   public var descending: Field<Root, Descending<Value>> {
     Field<Root, Descending<Value>>(path: path.appending(path: \.reversed), components: components, ascending: fieldPath)
   }
@@ -80,8 +80,8 @@ extension KeyCodable {
 }
 
 extension Optional {
-  /// The value at a path from the wrapped value; nil for nil.
+  /// Returns the value at a path of the wrapped value, or nil if there is none.
   fileprivate subscript<Inner>(flatChained path: KeyPath<Wrapped, Inner?>) -> Inner? { self?[keyPath: path] ?? nil }
-  /// The value at a path from the wrapped value; nil for nil.
+  /// Returns the value at a path of the wrapped value, or nil if there is none.
   fileprivate subscript<Inner>(chained path: KeyPath<Wrapped, Inner>) -> Inner? { self?[keyPath: path] }
 }

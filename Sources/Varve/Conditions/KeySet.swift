@@ -1,24 +1,23 @@
-/// A set of values of a field, as ranges of their keys: what a condition says of one field, ready to be looked up in an
-/// index.
+/// A set of a field's values, as ranges of their keys that can be looked up in an index.
 ///
-/// Keys sort as their values do, so each comparison is a range, and `&&`, `||` and `!` of conditions on one field are the
-/// intersection, the union and the complement of their sets. The order of the field's type, and where nil stands in it, is
-/// that of its keys.
+/// Keys sort as their values do, so each comparison is a range, and `&&`, `||` and `!` of conditions on one field are
+/// the intersection, the union and the complement of their sets. The order of the field's type, including the position
+/// of nil, is that of its keys.
 ///
-/// Ranges ascend, are apart from each other, and none is empty. A range from `p` to `p` and 0xff has the value whose key is
-/// `p`, and in an index of several parts all keys that begin with it.
+/// Ranges are in ascending order and separate, and none is empty. A range from `p` to `p` and 0xff has the value whose
+/// key is `p`, and in an index of several parts all keys that begin with it.
 struct KeySet: Hashable, Sendable {
-  /// Keys from `lower` (included) to `upper` (excluded; nil: to the end).
+  /// The keys from `lower` (included) to `upper` (excluded), or to the end if `upper` is nil.
   struct Range: Hashable, Sendable {
     let lower: [UInt8]
     let upper: [UInt8]?
 
-    /// Whether this range begins at the end of another, or before.
+    /// Returns whether this range begins at or before the end of another.
     fileprivate func begins(upTo end: [UInt8]?) -> Bool { end.map { !ByteOrder.precedes($0, lower) } ?? true }
   }
 
   private(set) var ranges: [Range]
-  /// Whether values without a key are in the set: a NaN, for instance, of which every comparison but `!=` is false.
+  /// Whether the set contains the values without a key, such as a NaN, for which every comparison except `!=` is false.
   private(set) var hasUnkeyed: Bool
 
   static let none = KeySet(ranges: [], hasUnkeyed: false)
@@ -29,13 +28,13 @@ struct KeySet: Hashable, Sendable {
     self.hasUnkeyed = hasUnkeyed
   }
 
-  /// One range; empty where it ends before it begins.
+  /// Creates a set of one range. It is empty if `upper` is not after `lower`.
   init(from lower: [UInt8] = [], to upper: [UInt8]? = nil) {
     let isEmpty = upper.map { !ByteOrder.precedes(lower, $0) } ?? false
     self.init(ranges: isEmpty ? [] : [Range(lower: lower, upper: upper)], hasUnkeyed: false)
   }
 
-  /// Some values. Complexity: O(n log n).
+  /// Creates a set of some keys. Complexity: O(n log n).
   init(keys: some Sequence<[UInt8]>) {
     var ranges: [Range] = []
     for key in keys.sorted(by: ByteOrder.precedes) where ranges.last?.lower != key {
@@ -44,10 +43,10 @@ struct KeySet: Hashable, Sendable {
     self.init(ranges: ranges, hasUnkeyed: false)
   }
 
-  /// Whether no value is in the set.
+  /// Whether the set has no values.
   var isEmpty: Bool { ranges.isEmpty && !hasUnkeyed }
 
-  /// Whether the value with this key is in the set. Complexity: O(log n).
+  /// Returns whether the value with a key is in the set. Complexity: O(log n).
   func contains(_ key: [UInt8]) -> Bool {
     var low = 0
     var high = ranges.count
@@ -59,7 +58,7 @@ struct KeySet: Hashable, Sendable {
     return ranges[low - 1].upper.map { ByteOrder.precedes(key, $0) } ?? true
   }
 
-  /// The set of the keys that are `parts` and then a key of this set. Complexity: O(n).
+  /// Returns the set of the keys that consist of `parts` followed by a key of this set. Complexity: O(n).
   func following(_ parts: [UInt8]) -> KeySet {
     KeySet(
       ranges: ranges.map {
@@ -68,7 +67,7 @@ struct KeySet: Hashable, Sendable {
       hasUnkeyed: hasUnkeyed)
   }
 
-  /// All values that are not in the set. Complexity: O(n).
+  /// The set of all values that are not in this set. Complexity: O(n).
   var complement: KeySet {
     var others: [Range] = []
     var begin: [UInt8]? = []
@@ -82,7 +81,7 @@ struct KeySet: Hashable, Sendable {
     return KeySet(ranges: others, hasUnkeyed: !hasUnkeyed)
   }
 
-  /// The values that are in both. Complexity: O(n + m).
+  /// Returns the values that are in both sets. Complexity: O(n + m).
   func intersection(_ other: KeySet) -> KeySet {
     var common: [Range] = []
     var (index, otherIndex) = (0, 0)
@@ -97,7 +96,7 @@ struct KeySet: Hashable, Sendable {
     return KeySet(ranges: common, hasUnkeyed: hasUnkeyed && other.hasUnkeyed)
   }
 
-  /// The values that are in one of the two, or in both. Complexity: O(n + m).
+  /// Returns the values that are in at least one of both sets. Complexity: O(n + m).
   func union(_ other: KeySet) -> KeySet {
     var merged: [Range] = []
     var (index, otherIndex) = (0, 0)
@@ -117,7 +116,7 @@ struct KeySet: Hashable, Sendable {
     return KeySet(ranges: merged, hasUnkeyed: hasUnkeyed || other.hasUnkeyed)
   }
 
-  /// Whether one end is before another; nil is after all.
+  /// Returns whether one end is before another. Nil is after all others.
   private static func ends(_ first: [UInt8]?, before second: [UInt8]?) -> Bool {
     guard let first else { return false }
     return second.map { ByteOrder.precedes(first, $0) } ?? true

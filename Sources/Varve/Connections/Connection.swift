@@ -1,7 +1,7 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// A reader of its own: it keeps the objects that it decoded, and can stay at one snapshot.
+/// A reader that caches the objects it has decoded, and can stay at one snapshot.
 ///
 /// ```swift
 /// let connection = database.connection(cacheLimit: 1_000)
@@ -10,12 +10,12 @@ internal import Synchronization
 /// let changes = try connection.advance()
 /// ```
 ///
-/// Reads without one are as right; a connection pays where the same objects are read again and again, and for user
-/// interfaces that show one snapshot until they are ready for the next. The cache never shows what a row is at another
-/// snapshot.
+/// Reads without a connection return the same results. A connection is useful if the same objects are read repeatedly,
+/// and for user interfaces that show one snapshot until they are ready for the next. The cache never returns the state
+/// of a row at another snapshot.
 ///
-/// A snapshot that is held keeps the storage from dropping what was changed since. `database.longLivedReads` says which
-/// are held, and for how long.
+/// A snapshot that is held prevents the storage from removing what was changed since. `database.longLivedReads` lists
+/// the held snapshots with their ages.
 ///
 /// Safe from any thread.
 public final class Connection: Sendable {
@@ -37,7 +37,7 @@ public final class Connection: Sendable {
 
   deinit { core.connections.remove(inbox) }
 
-  /// How many objects are in the cache.
+  /// The number of objects in the cache.
   public var cachedCount: Int { cache.count }
 
   /// Empties the cache.
@@ -45,7 +45,7 @@ public final class Connection: Sendable {
 
   // MARK: - Transactions
 
-  /// Reads the current snapshot, or the one that is held. Inside of a transaction on the same thread it joins that.
+  /// Reads the current snapshot, or the held one. Inside a transaction on the same thread, it joins that transaction.
   @_disfavoredOverload
   public func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
     if ThreadFrame.transaction(of: core) != nil { return try core.read(body) }
@@ -59,16 +59,16 @@ public final class Connection: Sendable {
     return try ThreadFrame.run(transaction, body)
   }
 
-  /// The same for tasks.
+  /// Reads the current or held snapshot without blocking the task's thread: see the synchronous form.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
     if let performing = AsyncTransaction.living(of: core) { return try await performing.run { try body($0) } }
     return try await core.executor.run { [self] in try self.readHere(body) }
   }
 
-  /// The blocking form, for where `read` means the other.
+  /// Calls the blocking form, because `read` means the asynchronous one in an asynchronous context.
   private func readHere<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try read(body) }
 
-  /// Changes the database, as `Database.write`. A snapshot that is held stays.
+  /// Changes the database, like `Database.write`. A held snapshot is kept.
   @_disfavoredOverload
   @discardableResult
   public func write<Result>(
@@ -78,7 +78,7 @@ public final class Connection: Sendable {
     return try core.write(WriteTerms(label: label, durability: durability), body)
   }
 
-  /// The same for tasks.
+  /// Changes the database without blocking the task's thread: see the synchronous form.
   @discardableResult
   public func write<Result: Sendable>(
     label: String? = nil, durability: StorageDurability? = nil,
@@ -95,8 +95,8 @@ public final class Connection: Sendable {
     }
   }
 
-  /// Moves to the newest snapshot: the cache loses what changed until then. Returns the change sets in between, in order;
-  /// nil where there were too many to keep, or another process made them.
+  /// Moves to the newest snapshot, and removes what has changed until then from the cache. Returns the change sets in
+  /// between in order, or nil if there were too many to keep or another process committed them.
   private func catchUp() throws -> (any StorageSnapshot, [ChangeSet]?) {
     let (snapshot, arrived) = try core.publication.snapshot { inbox.take() }
     if core.options.follows { try core.catalog.refresh(snapshot) }
@@ -105,7 +105,7 @@ public final class Connection: Sendable {
         core.catalog.collection(name, at: snapshot.version).map { ($0.record.id, $0.prefix) }
       }
     } else {
-      // Too much, or another process: no one says what changed.
+      // The changes are not known: there were too many, or another process committed them.
       cache.clear()
     }
     return (snapshot, core.options.follows ? nil : arrived)
@@ -113,29 +113,30 @@ public final class Connection: Sendable {
 
   // MARK: - Long-lived reads
 
-  /// The version of the snapshot that is held; nil where none is.
+  /// The version of the held snapshot, or nil if none is held.
   public var pinnedVersion: CommitVersion? { state.withLock { $0.pinned?.snapshot.version } }
 
-  /// Holds the current snapshot: reads see it until `advance` or `endLongLivedRead`. Where one is held it is `advance`.
+  /// Holds the current snapshot: reads see it until `advance` or `endLongLivedRead`. If a snapshot is held already,
+  /// this is the same as `advance`.
   @_disfavoredOverload
   @discardableResult
   public func beginLongLivedRead() throws -> [ChangeEvent] { try advanceHere() }
 
-  /// The same for tasks.
+  /// Holds the current snapshot without blocking the task's thread: see the synchronous form.
   @discardableResult
   public func beginLongLivedRead() async throws -> [ChangeEvent] { try await advance() }
 
-  /// Moves from the snapshot that is held to this one, at once, and returns what was committed in between, in order:
-  /// a gap where that is not known any more. Where none is held it begins to.
+  /// Moves from the held snapshot to the current one, and returns the commits in between in order, or a gap if they are
+  /// no longer known. If no snapshot is held, begins to hold the current one.
   ///
-  /// A connection holds up to 256 change sets and 4 MiB of what was committed in between. Those have the changes of
-  /// extensions, and need no feed. Beyond that, and in a database that another process writes, all of them are read from
-  /// the feed, which may have to wait for the disk: `ChangeSet.changes(of:)` is `.reload` for each.
+  /// A connection keeps up to 256 change sets and 4 MiB of the commits in between. These have the changes of
+  /// extensions, and need no feed. Beyond that limit, and in a database that another process writes, all of them are
+  /// read from the feed, which may have to wait for the disk: `ChangeSet.changes(of:)` is then `.reload` for each.
   @_disfavoredOverload
   @discardableResult
   public func advance() throws -> [ChangeEvent] { try advanceHere() }
 
-  /// The same for tasks.
+  /// Moves to the current snapshot without blocking the task's thread: see the synchronous form.
   @discardableResult
   public func advance() async throws -> [ChangeEvent] {
     try await core.executor.run { [self] in try advanceHere() }
@@ -151,7 +152,7 @@ public final class Connection: Sendable {
       do {
         changes = try before.map { try self.changes(arrived, after: $0, through: snapshot.version) } ?? []
       } catch {
-        // The cache is at the new snapshot, and reads stay at the old one.
+        // The cache is at the new snapshot already, while reads stay at the old one.
         inbox.lose()
         throw error
       }
@@ -160,11 +161,11 @@ public final class Connection: Sendable {
     }
   }
 
-  /// Lets go of the snapshot that is held. Reads see the newest again.
+  /// Releases the held snapshot. Reads see the newest one again.
   public func endLongLivedRead() { state.withLock { $0.pinned = nil } }
 
-  /// What was committed between two versions: the change sets that have arrived, which also have the changes of
-  /// extensions, and else the feed.
+  /// Returns the commits between two versions: the change sets that have arrived, which also have the changes of
+  /// extensions, or otherwise those of the feed.
   private func changes(
     _ arrived: [ChangeSet]?, after version: CommitVersion, through last: CommitVersion
   ) throws -> [ChangeEvent] {

@@ -1,7 +1,7 @@
 extension Database {
-  /// Makes a connection with a cache for so many objects. Default 250; zero: none.
+  /// Creates a connection with a cache for `cacheLimit` objects. The default is 250; zero disables the cache.
   public func connection(cacheLimit: Int = 250) -> Connection { Connection(core, cacheLimit: cacheLimit) }
 
-  /// The snapshots that connections hold, and for how long, the oldest first.
+  /// The snapshots that connections hold, with their ages, the oldest first.
   public var longLivedReads: [(version: CommitVersion, age: Duration)] { core.longLivedReads.all }
 }

@@ -1,34 +1,36 @@
-/// Brings a database of objects into order from which damaged blocks were taken.
+/// Repairs an object database after damaged blocks were given up.
 ///
 /// # Steps
-/// 1. `begin`, before anything is given up, durable: a mark in the catalog (`CatalogKey.mending`), and the feed begins again
-///    where it is damaged itself or rows may be gone.
-/// 2. The engine gives up the blocks; then `markExtensions` makes those that may have lost something stale.
-/// 3. `finish`: rows, metadata, counts and numbers, and at last, in the same commit as the counts, the mark goes.
+/// 1. `begin`, before any block is given up, durably writes a mark to the catalog (`CatalogKey.mending`), and restarts
+///    the feed if the feed itself is damaged or rows may be lost.
+/// 2. The engine gives up the blocks. Then `markExtensions` marks the extensions that may have lost something as stale.
+/// 3. `finish` repairs rows, metadata, counts and numbers. The mark is removed last, in the same commit as the counts
+///    are written.
 ///
-/// A crash before the end leaves the mark. Which families were concerned is then not known any
-/// more, and all count as concerned.
+/// A crash before the end leaves the mark. The affected families are then no longer known, so all are treated as
+/// affected.
 struct DamageMending {
   private let backend: EngineBackend
   private let catalog: StorageFamily
-  /// Whether rows may be gone, or as they were before.
+  /// Whether rows may be lost or may have an older value again.
   let concernsRows: Bool
-  /// Whether rows are to be counted.
+  /// Whether the rows have to be counted again.
   private let concernsCounts: Bool
-  /// Whether extensions are still to be marked.
+  /// Whether extensions still have to be marked as stale.
   private let isInterrupted: Bool
 
   private static let batchSize = 1 << 20
-  /// As in a salvage: shapes that the catalog has lost may be named within values alone.
+  /// The number of shapes that the catalog may have lost and that only appear within values, as in `ObjectSalvage`.
   private static let lostShapes: UInt32 = 1 << 20
 
-  /// Continues what was interrupted; nil where nothing was.
+  /// Continues a repair that was interrupted; nil if there is none.
   init?(_ backend: EngineBackend) throws {
     guard let catalog = try backend.families().first(where: { $0.name == "catalog" }) else { return nil }
     do {
       guard try backend.snapshot().contains(CatalogKey.mending, in: catalog) else { return nil }
     } catch let error as DatabaseError where error.code == .corruption {
-      // A catalog that can't be read before its blocks are given up says nothing: it counts as interrupted.
+      // A catalog that cannot be read before its blocks are given up may have had the mark, so the repair counts as
+      // interrupted.
     }
     self.init(backend, catalog, concernsRows: true, concernsCounts: true, isInterrupted: true)
   }
@@ -45,7 +47,7 @@ struct DamageMending {
 
   // MARK: - 1. Before
 
-  /// Notes that blocks of these families are about to be given up.
+  /// Writes the mark durably before blocks of these families are given up.
   static func begin(_ backend: EngineBackend, _ families: Set<String>) throws -> DamageMending {
     guard let catalog = try backend.families().first(where: { $0.name == "catalog" }) else {
       throw DatabaseError(.notADatabase, "the directory holds no database of objects: family \"catalog\" is missing")
@@ -63,7 +65,7 @@ struct DamageMending {
     return mending
   }
 
-  /// The feed has nothing up to now: a subscription that resumes receives a gap.
+  /// Removes all entries of the feed, so that a subscription that resumes receives a gap.
   private func cutFeed(_ batch: inout StorageBatch) throws {
     guard let feed = try family("feed") else { return }
     let snapshot = try backend.snapshot()
@@ -71,7 +73,7 @@ struct DamageMending {
     do {
       if let bytes = try snapshot.value(of: FeedKey.record, in: feed) { record.isOff = try FeedRecord(bytes).isOff }
     } catch let error as DatabaseError where error.code == .corruption {
-      // An open brings it in line with its options.
+      // The open that follows updates the record to match its options.
     }
     record.trimmedThrough = snapshot.version
     batch.deleteRange(FeedKey.range(after: .zero), in: feed)
@@ -86,8 +88,8 @@ struct DamageMending {
 
   // MARK: - 2. Extensions
 
-  /// Makes extensions stale: of all, where rows may be gone, because no removal took those from what they keep; else
-  /// those with a part among the families. Returns their names, in order.
+  /// Marks extensions as stale: all of them if rows may be lost, because no removal was applied to what they keep, and
+  /// otherwise those with a part among the families. Returns their names in order.
   func markExtensions(of families: Set<String>) throws -> [String] {
     let numbers = Set(families.compactMap { ExtensionRecord.owner(ofFamily: $0)?.number })
     var batch = StorageBatch()
@@ -100,7 +102,7 @@ struct DamageMending {
       guard concernsRows || numbers.contains(record.number), !record.state.isFailed else { continue }
       if !RowIDMap.isMap(name) { names.append(name) }
       record.state = .stale(nil)
-      // What was being built to replace it begins again.
+      // A replacement that was being built begins again.
       record.shadow = nil
       batch.put(key, record.bytes, in: catalog)
     }
@@ -110,7 +112,7 @@ struct DamageMending {
 
   // MARK: - 3. Rows, metadata, counts, numbers
 
-  /// What rows say.
+  /// The row counts and the largest numbers that were found in rows.
   private struct Found {
     var counts: [UInt32: Int64] = [:]
     var row: UInt64 = 0
@@ -126,7 +128,7 @@ struct DamageMending {
     }
   }
 
-  /// Brings everything else into order, and takes the mark away.
+  /// Completes the repair, and removes the mark.
   func finish() throws {
     if isInterrupted {
       var batch = StorageBatch()
@@ -155,7 +157,8 @@ struct DamageMending {
     try reserveNumbers(found, &batch)
   }
 
-  /// The families with rows, each with that of their metadata and, of collections with families of their own, the id.
+  /// Returns the families that have rows, each with the family of their metadata and, for a collection with its own
+  /// families, its id.
   private func rowFamilies() throws -> [(StorageFamily, StorageFamily?, UInt32?)] {
     let families = try backend.families()
     func named(_ name: String) -> StorageFamily? { families.first { $0.name == name } }
@@ -168,8 +171,8 @@ struct DamageMending {
     return found
   }
 
-  /// Takes away records of collections whose own families are gone: those were dropped, and what said so is lost. Returns
-  /// the ids of the collections that are known to be dropped.
+  /// Removes the records of collections whose own families are missing: they were dropped, and the entry that recorded
+  /// it is lost. Returns the ids of the collections that are known to be dropped.
   private func mendCollections() throws -> Set<UInt32> {
     let snapshot = try backend.snapshot()
     var batch = StorageBatch()
@@ -193,8 +196,10 @@ struct DamageMending {
     return dropped.subtracting(living)
   }
 
-  /// Counts the rows of a family; removes those that are back of collections that were dropped, and metadata whose row is
-  /// gone or says that it has none; and lets rows whose metadata is gone say so.
+  /// Repairs and counts the rows of a family.
+  ///
+  /// Removes reappeared rows of dropped collections, and metadata whose row is missing or states that it has none. Rows
+  /// whose metadata is lost are rewritten to state that they have none.
   private func mendRows(
     _ objects: StorageFamily, _ metadata: StorageFamily?, _ collection: UInt32?, _ dropped: Set<UInt32>,
     _ found: inout Found
@@ -246,7 +251,7 @@ struct DamageMending {
     if !batch.isEmpty { try commit(batch) }
   }
 
-  /// Numbers that are in use are not given again, whatever the catalog has lost.
+  /// Reserves all numbers that are in use, so that none is assigned again, whatever the catalog has lost.
   private func reserveNumbers(_ found: Found, _ batch: inout StorageBatch) throws {
     let snapshot = try backend.snapshot()
     func reserve<Number: FixedWidthInteger>(_ number: Number, at key: [UInt8]) throws {
@@ -264,7 +269,7 @@ struct DamageMending {
     try reserve(number &+ 1, at: CatalogKey.nextExtension)
     try reserve(found.row + 1, at: CatalogKey.rowIDs)
     guard concernsRows else { return }
-    // What the catalog has of these goes up to what its shapes and versions say; those may be lost.
+    // The catalog's counters for these cover the shapes and versions that it has, but records of them may be lost.
     try reserve(found.version + 1, at: CatalogKey.nextVersion)
     if found.coder >= CoderTable.firstNumber { try reserve(found.coder &+ 1, at: CatalogKey.nextCoder) }
     try reserve(found.shape + min(Self.lostShapes, .max - found.shape), at: CatalogKey.nextShape)

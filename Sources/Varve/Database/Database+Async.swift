@@ -1,29 +1,33 @@
-/// The same doors for tasks. The closures are synchronous here too: a transaction holds no snapshot and no
-/// writer while a task is suspended; `perform` is the method for that.
+/// The asynchronous forms of the methods. The closures are synchronous here too: a transaction holds no snapshot and no
+/// writer while a task is suspended. For that purpose there is `perform`.
 ///
-/// What could wait runs on threads of the database's own, with the task-locals and the cancellation of the caller, and
-/// so does every closure that is called from an actor. What can't wait runs where it is called, except on an actor: a
-/// read of a database in memory, a write that finds the writer free and meets a storage that keeps up;
-/// and, also on an actor, the look for one instance (`store.load(id)`, `Book.load(id, in: database)`) that
-/// memtables and cache answer.
+/// A call that could wait runs on threads of the database, with the task-locals and the cancellation of the caller, and
+/// so does every closure that is called from an actor. A call that cannot wait runs on the calling thread, except on an
+/// actor: a read of a database in memory, or a write that finds the writer free and a storage that keeps up. A load of
+/// one instance (`store.load(id)`, `Book.load(id, in: database)`) that memtables and the cache answer runs on the
+/// calling thread even on an actor.
 ///
-/// Reads share a limited number of threads. What waits for the writer or has it is waited for suspended, and runs on
-/// threads that reads can't take, so it never needs one of Swift's, which may all be blocked by synchronous writers.
+/// Reads share a limited number of threads. Calls that wait for the writer are suspended, and calls that hold it run on
+/// threads that reads cannot occupy. So they never need a thread of Swift's pool, which synchronous writers may block
+/// completely.
 extension Database {
-  /// Reads one snapshot. Inside of `perform` it sees what that has written. Throws what `body` throws.
+  /// Reads one snapshot. Inside `perform`, it sees the writes of that transaction. Throws what `body` throws.
   public func read<Result: Sendable>(_ body: @Sendable (ReadTransaction) throws -> Result) async throws -> Result {
     if let performing = AsyncTransaction.living(of: core) { return try await performing.run { try body($0) } }
     let core = core
     return try await core.run(isInline: core.backend.isInMemory, on: core.executor) { try core.read(body) }
   }
 
-  /// Changes the database: all of it, or where `body` throws nothing. Inside of `perform` it is a savepoint.
+  /// Changes the database atomically: if `body` throws, nothing is changed. Inside `perform`, it is a savepoint.
   ///
-  /// Returns when the commit was acknowledged. The closure never runs on an actor of the caller: from an actor, or where
-  /// the writer is held or the storage does not keep up, the call goes to a thread of the database and back, which costs
-  /// some tens of microseconds. Elsewhere the closure runs where the call is made. A sync is waited for suspended. A task
-  /// that is cancelled while it waits for the writer throws `CancellationError` at once: nothing was committed. Once the
-  /// changes are given to the storage, a cancellation does not matter any more. Throws else as the synchronous form does.
+  /// Returns when the commit was acknowledged. The closure never runs on an actor of the caller: from an actor, or if
+  /// the writer is held or the storage does not keep up, the call moves to a thread of the database and back, which
+  /// costs some tens of microseconds. Otherwise the closure runs on the calling thread. The task is suspended while it
+  /// waits for a sync.
+  ///
+  /// A task that is cancelled while it waits for the writer throws `CancellationError` at once, and nothing was
+  /// committed. Cancellation has no effect once the changes are submitted to the storage. Throws otherwise as the
+  /// synchronous form does.
   @discardableResult
   public func write<Result: Sendable>(
     label: String? = nil, durability: StorageDurability? = nil,
@@ -33,7 +37,7 @@ extension Database {
     return try await core.writeSuspended(WriteTerms(label: label, durability: durability), body)
   }
 
-  /// Changes the database beside other such writers: see the synchronous form.
+  /// Changes the database concurrently with other such writers: see the synchronous form.
   @discardableResult
   public func writeConcurrently<Result: Sendable>(
     label: String? = nil, durability: StorageDurability? = nil,
@@ -43,8 +47,8 @@ extension Database {
     return try await core.writeConcurrentlySuspended(WriteTerms(label: label, durability: durability), body)
   }
 
-  /// Reads and writes independent parts of extensions alone (`PartDefinition.isIndependent`), beside the writer: also while
-  /// a transaction is open that takes long.
+  /// Reads and writes only independent parts of extensions (`PartDefinition.isIndependent`), without the writer, so
+  /// also while a long transaction is open.
   ///
   /// ```swift
   /// try await database.commitAside { parts in
@@ -53,11 +57,13 @@ extension Database {
   /// }
   /// ```
   ///
-  /// What the closure reads is checked when it commits; where it has changed the closure runs again, up to 64 times, then
-  /// this throws `.conflict`. So the closure should do nothing but read and write through `parts`. Of two that write a
-  /// key without reading it the later wins, and additions to counters conflict with nothing. Returns when the commit was
-  /// acknowledged. It waits for the one batch that is being inserted, and for the sync of a commit with the durability
-  /// `.power` before it; never for the writer. No hook, entry of the feed or change set comes of it.
+  /// The keys that the closure reads are checked at the commit; if one has changed, the closure runs again, up to 64
+  /// times, and then this throws `.conflict`. So the closure should do nothing but read and write through `parts`. If
+  /// two calls write a key without reading it, the later one wins, and additions to counters never conflict.
+  ///
+  /// Returns when the commit was acknowledged. It waits for the batch that is being inserted, and for the sync of an
+  /// earlier commit with the durability `.power`, but never for the writer. It runs no hook and produces no feed entry
+  /// and no change set.
   ///
   /// Throws what the closure throws, `.readOnly`, `CancellationError` before an attempt, and `.outcomeUnknown`.
   @discardableResult
@@ -67,7 +73,7 @@ extension Database {
     try await core.commitAside(WriteTerms(label: label, durability: durability), body)
   }
 
-  /// What the database has done since it was opened. Safe from any thread.
+  /// The counters of the database's activity since it was opened. Safe from any thread.
   public var statistics: DatabaseStatistics { core.counts.statistics }
 
   /// Opens a database without blocking the task's thread: see the synchronous form.
@@ -120,10 +126,10 @@ extension Database {
     return result
   }
 
-  /// Where databases are opened, before they have threads of their own.
+  /// The executor on which databases are opened, before they have threads of their own.
   static let openings = DatabaseExecutor()
 
-  /// The blocking forms, for where `open` and `inMemory` mean the others.
+  /// Calls the blocking form, because `open` and `inMemory` mean the asynchronous ones in an asynchronous context.
   private static func openHere(
     _ path: String, _ definition: DatabaseDefinition, _ options: DatabaseOptions
   ) throws -> Database {
@@ -140,17 +146,18 @@ extension Database {
     try open(backend, path: path, definition: definition, options: options)
   }
 
-  /// Ends the database as soon as the transactions that run have ended. A second call waits for the first, and does
-  /// nothing else. Throws `.writerBusy` inside of `perform`, whose end it would wait for: nothing has happened then.
-  /// Throws `.storage` where the storage fails while it is closed; as with the synchronous form, the database is closed
-  /// then all the same, and no commit is lost.
+  /// Closes the database as soon as the running transactions have ended.
+  ///
+  /// A second call waits for the first, and does nothing else. Throws `.writerBusy` without any effect inside
+  /// `perform`, because it would wait for the end of that. Throws `.storage` if the storage fails while it is closed;
+  /// as with the synchronous form, the database is closed nevertheless, and no commit is lost.
   public func close() async throws {
     try await core.closeWhenIdle()
   }
 }
 
 extension DatabaseCore {
-  /// Waits for the writer suspended, and runs `body` and its commit.
+  /// Waits for the writer, suspended, and runs `body` and its commit.
   func writeSuspended<Result: Sendable>(
     _ terms: WriteTerms, _ body: @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result {
@@ -167,7 +174,7 @@ extension DatabaseCore {
     return try await writeInLine(terms, body)
   }
 
-  /// Waits for the writer suspended, on the threads of writers, and runs `body` and its commit there.
+  /// Waits for the writer, suspended, on the threads of writers, and runs `body` and its commit there.
   func writeInLine<Result: Sendable>(
     _ terms: WriteTerms, _ body: @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result {
@@ -179,11 +186,12 @@ extension DatabaseCore {
     }
   }
 
-  /// Whether a write may run where it is called, if no actor is kept from its work there: the storage keeps up. The sync of
-  /// a commit is waited for suspended.
+  /// Whether a write may run on the calling thread if that blocks no actor: the storage keeps up. The task is suspended
+  /// while it waits for the sync of a commit.
   var writesInline: Bool { !backend.mayDelayCommits }
 
-  /// Runs `body` here if that is `isInline` and no actor's thread, or on a thread that may wait.
+  /// Runs `body` on the calling thread if `isInline` is true and the thread is not an actor's, and otherwise on a
+  /// thread that may wait.
   func run<Result: Sendable>(
     isInline: Bool, on executor: DatabaseExecutor, _ body: @Sendable () throws -> Result
   ) async throws -> Result {

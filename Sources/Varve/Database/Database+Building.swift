@@ -1,7 +1,7 @@
-/// Opening with a definition that is written where it is used: see ``DatabaseDefinition``. Each throws what the closure
-/// throws, and what the form with `definition:` throws.
+/// Opening with a definition that is written in a closure: see ``DatabaseDefinition``. Each method throws what the
+/// closure throws, and what the form with `definition:` throws.
 extension Database {
-  /// Opens a database, or makes one where there is none and the options say so.
+  /// Opens a database, or creates it if there is none and the options allow that.
   @_disfavoredOverload
   public static func open(
     at path: String, options: DatabaseOptions = DatabaseOptions(),
@@ -10,7 +10,7 @@ extension Database {
     try open(at: path, definition: try definition(), options: options)
   }
 
-  /// The same without blocking the task's thread.
+  /// Opens a database without blocking the task's thread: see the synchronous form.
   public static func open(
     at path: String, options: DatabaseOptions = DatabaseOptions(),
     @DatabaseDefinitionBuilder definition: () throws -> DatabaseDefinition
@@ -18,7 +18,7 @@ extension Database {
     try await open(at: path, definition: try definition(), options: options)
   }
 
-  /// Makes a database in memory: the same in everything, and gone when it is closed.
+  /// Creates a database in memory, which works like one on disk and is gone when it is closed.
   @_disfavoredOverload
   public static func inMemory(
     options: DatabaseOptions = DatabaseOptions(),
@@ -27,7 +27,7 @@ extension Database {
     try inMemory(definition: try definition(), options: options)
   }
 
-  /// The same without blocking the task's thread.
+  /// Creates a database in memory without blocking the task's thread: see the synchronous form.
   public static func inMemory(
     options: DatabaseOptions = DatabaseOptions(),
     @DatabaseDefinitionBuilder definition: () throws -> DatabaseDefinition
@@ -35,7 +35,7 @@ extension Database {
     try await inMemory(definition: try definition(), options: options)
   }
 
-  /// Opens a database over a storage of the program's own. `close` closes it.
+  /// Opens a database over a storage that the program implements. `close` closes the storage.
   @_disfavoredOverload
   public static func open(
     _ backend: any StorageBackend, path: String, options: DatabaseOptions = DatabaseOptions(),
@@ -44,7 +44,7 @@ extension Database {
     try open(backend, path: path, definition: try definition(), options: options)
   }
 
-  /// The same without blocking the task's thread.
+  /// Opens a database over a storage that the program implements, without blocking the task's thread.
   public static func open(
     _ backend: any StorageBackend, path: String, options: DatabaseOptions = DatabaseOptions(),
     @DatabaseDefinitionBuilder definition: () throws -> DatabaseDefinition

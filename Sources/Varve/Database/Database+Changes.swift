@@ -1,7 +1,7 @@
-/// Hearing of changes.
+/// Observing changes.
 extension Database {
-  /// What commits change from now on, or after `version`: in commit order, each acknowledged commit once, the same for
-  /// everyone who listens.
+  /// Returns the changes of commits from now on, or after `version`: each acknowledged commit once, in commit order,
+  /// and the same for all consumers.
   ///
   /// ```swift
   /// for try await event in database.changes(after: resumePoint) {
@@ -13,23 +13,25 @@ extension Database {
   /// }
   /// ```
   ///
-  /// A consumer takes as long as it wants: no one waits for it. Up to `buffer` change sets are kept for it in memory;
-  /// what is beyond that it gets from the feed, and where the feed has been trimmed before it came to that, one gap.
-  /// Without a feed (`DatabaseOptions.feed`) a gap replaces what was beyond.
+  /// A consumer may take as long as it wants; nothing waits for it. Up to `buffer` change sets are kept for it in
+  /// memory. It reads later ones from the feed, and if the feed has been trimmed before it read them, it receives one
+  /// gap. Without a feed (`DatabaseOptions.feed`), a gap replaces the change sets that exceed the buffer.
   ///
-  /// The version of an event is a resume point: it may be stored, outlives a restart, and works in each process that
-  /// opens the database. So does the version of a transaction: `changes(after:)` it tells what that has not seen.
+  /// The version of an event is a resume point: it may be stored, remains valid after a restart, and works in each
+  /// process that opens the database. The version of a transaction works too: `changes(after:)` then returns what that
+  /// transaction has not seen.
   ///
-  /// Of a database that follows another process (`DatabaseOptions.follows`) these are the commits of that process,
-  /// read from the feed that it writes. The sequence ends when the database is closed.
+  /// If the database follows another process (`DatabaseOptions.follows`), these are the commits of that process, read
+  /// from the feed that it writes. The sequence ends when the database is closed.
   public func changes(after version: CommitVersion? = nil, buffer: Int = 256) -> ChangeSequence {
     ChangeSequence(core, after: version, capacity: buffer)
   }
 
-  /// What was committed after a version, from the feed: at most `limit` events, the oldest first. Without a feed it is
-  /// a gap, and so is what can't be read of a damaged one.
+  /// Returns the commits after a version from the feed: at most `limit` events, the oldest first.
   ///
-  /// Complexity: O(what is returned). Throws `.closed`, and `.invalidArgument` for a limit below 1.
+  /// Without a feed, the result is a gap; a part of a damaged feed that cannot be read is a gap, too.
+  ///
+  /// Complexity: linear in the returned events. Throws `.closed`, and `.invalidArgument` for a limit below 1.
   @_disfavoredOverload
   public func feed(after version: CommitVersion = .zero, limit: Int = 100) throws -> [ChangeEvent] {
     guard limit > 0 else { throw DatabaseError(.invalidArgument, "a limit of \(limit) events; it must be positive") }
@@ -38,26 +40,27 @@ extension Database {
     return try core.readFeed(after: version, commitLimit: limit, rowLimit: .max).events
   }
 
-  /// The same for tasks.
+  /// Returns the commits after a version without blocking the task's thread: see the synchronous form.
   public func feed(after version: CommitVersion = .zero, limit: Int = 100) async throws -> [ChangeEvent] {
     try await core.executor.run { [self] in try blockingFeed(version, limit) }
   }
 
-  /// The blocking form, for where `feed` means the other.
+  /// Calls the blocking form, because `feed` means the asynchronous one in an asynchronous context.
   private func blockingFeed(_ version: CommitVersion, _ limit: Int) throws -> [ChangeEvent] {
     try feed(after: version, limit: limit)
   }
 
-  /// The object of a row now, and again each time that an acknowledged commit has changed, touched or removed the row;
-  /// nil as long as there is none.
+  /// Returns a sequence of the object of a row: its current value, and its value after each acknowledged commit that
+  /// has changed, touched or removed the row. The value is nil while the row does not exist.
   ///
   /// ```swift
   /// for try await note in database.observe(Note.self, key: id, in: "notes") { self.note = note }
   /// ```
   ///
-  /// Only the newest counts: who is slower than commits gets what is there when it looks, not what was in between. A row
-  /// that can't be decoded as the type is thrown, as everything else that keeps it from being read, and ends the
-  /// iteration; another may be begun. Each iteration observes for itself. It ends when the database is closed.
+  /// Only the newest value is delivered: a consumer that is slower than the commits receives the value at the time of
+  /// its read, without those in between. If the row cannot be read, or cannot be decoded as the type, the iteration
+  /// throws the error and ends; another one may be started. Each iteration observes independently. It ends when the
+  /// database is closed.
   public func observe<Object: Decodable & Sendable>(
     _ type: Object.Type = Object.self, key: some KeyCodable, in collection: String
   ) -> ObjectObservation<Object> {
@@ -66,8 +69,8 @@ extension Database {
     }
   }
 
-  /// What changes in a collection: at first a reload, and then which rows, the changes of several commits together for
-  /// a consumer that is slower.
+  /// Returns a sequence of the changes of a collection: first a reload, and then the changed rows. For a slower
+  /// consumer, the changes of several commits are merged.
   ///
   /// ```swift
   /// for try await change in database.observe(in: "notes") {
@@ -75,30 +78,33 @@ extension Database {
   /// }
   /// ```
   ///
-  /// What the consumer reads when it gets a change is at least as new as that: reading a key again that has changed
-  /// since once more is all that can happen. So keys are delivered, and not objects: the caller that shows ten rows of a million
-  /// reads ten. Each iteration observes for itself. It ends when the database is closed.
+  /// What the consumer reads when it receives a change is at least as new as the change. At worst, it reads a key twice
+  /// that has changed again since. Therefore keys are delivered, not objects: a caller that shows ten rows of a million
+  /// reads ten. Each iteration observes independently. It ends when the database is closed.
   public func observe(in collection: String) -> CollectionObservation { CollectionObservation(core, collection) }
 
-  /// What a closure reads now, and again each time that an acknowledged commit has changed what it has read; values that equal
-  /// the one before are left out.
+  /// Returns a sequence of the results of a closure: the current one, and one after each acknowledged commit that has
+  /// changed what the closure read. Values that equal the previous one are omitted.
   ///
   /// ```swift
   /// for try await count in database.observe({ tx in try books.query.filter { $0.isRead }.count(in: tx) }) { show(count) }
   /// ```
   ///
-  /// What is read is noted: keys and ranges of rows and of the parts of extensions, as an index is, of which more than 1,000 of
-  /// a family count as all of it, and the collections that were asked for. Of an extension with shared state, and where another
-  /// program writes, all rows of its scope count. The closure runs on a thread where it may
-  /// wait for a disk, and on none that commits; while it runs, commits become one more run. Only the newest counts. An error
-  /// that the closure throws ends the iteration. It ends when the database is closed.
+  /// The reads of the closure are recorded: the keys and ranges of rows and of the parts of extensions, such as an
+  /// index, and the collections that it looked up. More than 1,000 of a family count as the whole family. For an
+  /// extension with shared state, and if another program writes the database, all rows of its scope count.
+  ///
+  /// The closure runs on a thread that may wait for a disk and on which no commit runs; all commits during a run lead
+  /// to one further run. Only the newest value is delivered. An error of the closure ends the iteration. The iteration
+  /// ends when the database is closed.
   public func observe<Value: Equatable & Sendable>(
     _ read: @escaping @Sendable (ReadTransaction) throws -> Value
   ) -> ReadObservation<Value> {
     ReadObservation(core, isSame: ==, read)
   }
 
-  /// What a closure reads now, and again each time that an acknowledged commit has changed what it has read.
+  /// Returns a sequence of the results of a closure: the current one, and one after each acknowledged commit that has
+  /// changed what the closure read.
   @_disfavoredOverload
   public func observe<Value: Sendable>(
     _ read: @escaping @Sendable (ReadTransaction) throws -> Value

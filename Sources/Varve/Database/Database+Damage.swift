@@ -1,32 +1,35 @@
 public import VarveEngine
 
-/// What `Database.giveUpDamagedBlocks` did.
+/// The result of `Database.giveUpDamagedBlocks`.
 public struct GivenUpBlocks: Sendable {
-  /// What was given up, a table each, with the family that it belongs to. Empty: nothing is damaged.
+  /// The damage that was given up, one element per table, each with the table's family. Empty if nothing is damaged.
   public internal(set) var tables: [GivenUpDamage] = []
-  /// The extensions that are built again when they are registered, in order.
+  /// The names of the extensions that are built again when they are registered, in order.
   public internal(set) var staleExtensions: [String] = []
-  /// Whether rows may be gone, or as they were before: one of the tables had rows, metadata or the catalog.
+  /// Whether rows may be lost or have an older value again: one of the tables had rows, metadata or the catalog.
   public internal(set) var concernsRows = false
-  /// Whether one of them had the catalog: then whole collections may be unknown, which look empty. A warning in the log says so,
-  /// too. A backup is better than such a database.
+  /// Whether one of the tables had the catalog. Whole collections may then be unknown, and look empty. A warning in the
+  /// log reports it. A backup is better than such a database.
   public internal(set) var concernsCatalog = false
 }
 
 extension Database {
-  /// Gives up the blocks of a damaged database that can't be read, so that all others can be compacted and read again. The
-  /// database must not be open, and is in order when this returns:
+  /// Gives up the unreadable blocks of a damaged database, so that all others can be compacted and read again.
   ///
-  /// - Extensions with a part in a damaged table are built again when they are registered; where rows may be gone, all are.
-  /// - Rows of the lost blocks are gone, or are there as they were before: what is lost no longer hides what it replaced. Row
-  ///   counts are counted again, and metadata without a row is removed.
-  /// - Of the catalog, numbers that it has lost are not given again. A collection whose record is lost is unknown until it is
-  ///   defined; then it is a new one, and its rows remain in the storage.
+  /// The database must not be open, and is consistent when this returns:
+  ///
+  /// - Extensions with a part in a damaged table are built again when they are registered; if rows may be lost, all
+  ///   are.
+  /// - Rows of the lost blocks are missing, or have an older value again, because the lost entries no longer hide those
+  ///   that they replaced. Rows are counted again, and metadata without a row is removed.
+  /// - Numbers that the catalog has lost are not assigned again. A collection whose record is lost is unknown until it
+  ///   is defined; it is then a new collection, and its old rows remain in the storage.
+  /// - The feed begins again if it or rows are affected: a subscription that resumes receives a gap.
   /// - The feed begins again where it or rows are concerned: a subscription that resumes receives a gap.
-  ///
-  /// A crash on the way leaves a database that the next open, or the next call, brings into order. Throws as `open` does,
+  /// After a crash during the call, the next open or the next call completes the repair. Throws as `open` does, and
+  /// `.notReadableNow` if a file cannot be read at present: nothing counts as damaged then.
   /// and `.notReadableNow` where a file can't be read now: nothing counts as damaged then.
-  ///
+  /// Complexity: reads every table once, and every row once if the rows, their counts or the catalog are affected.
   /// Complexity: reads every table once, and every row once where the rows, their counts or the catalog are concerned.
   @discardableResult
   public static func giveUpDamagedBlocks(
@@ -35,8 +38,7 @@ extension Database {
     try giveUpDamagedBlocks(at: path, options: options, environment: .system)
   }
 
-  /// Gives up the blocks of a damaged database that can't be read without blocking the task's thread: see the synchronous
-  /// form.
+  /// Gives up the unreadable blocks of a damaged database without blocking the task's thread: see the synchronous form.
   @discardableResult
   public static func giveUpDamagedBlocks(
     at path: String, options: DatabaseOptions = DatabaseOptions()
@@ -53,10 +55,11 @@ extension Database {
       var given = GivenUpBlocks()
       let damage = try mapped { () throws(EngineError) in try backend.engine.findDamage() }
       if !damage.isEmpty {
-        // What an earlier call was interrupted at, before it is forgotten which families that concerned.
+        // An earlier call may have been interrupted; it is noted before the mark is written again.
         let earlier = try DamageMending(backend)
         let families = Set(damage.map(\.family))
-        // Before anything is given up: after a crash it is known what is to be done.
+        // The mark is written before any block is given up, so that a crash leaves the information that a repair is
+        // needed.
         let mending = try DamageMending.begin(backend, families)
         given.concernsRows = mending.concernsRows
         given.concernsCatalog = families.contains("catalog")
@@ -73,8 +76,8 @@ extension Database {
     }
   }
 
-  /// Brings a database into order that a repair of the engine has taken something from. Nil among the families: what is lost
-  /// may be of any. Does nothing where it does not hold objects.
+  /// Repairs an object database from which a repair of the engine has removed something. `losses` names the affected
+  /// families; nil stands for any family. Does nothing if the database does not hold objects.
   package static func mend(after losses: [String?], at path: String) throws {
     var options = DatabaseOptions()
     options.createsIfMissing = false

@@ -1,14 +1,16 @@
 internal import Synchronization
 
 extension Database {
-  /// Registers an extension. It receives every change from then on, and what it misses is built in the background, chunk
-  /// by chunk, while others write; `ready` waits for the end of that.
+  /// Registers an extension, which receives every change from then on. What it has missed is built in the background,
+  /// in chunks, while others write; `ready` waits for the end of the build.
   ///
-  /// Known by its name and of the same version it is ready at once, or after what it missed while no program had it
-  /// registered, where it can catch up (`ExtensionConfiguration.catchesUp`); else it is built. `progressed` is called after
-  /// each chunk. Throws `.alreadyDefined`, `.unknownExtension` for a dependency, `.invalidDefinition`,
-  /// `.extensionMismatch`, `.unsupportedVersion`, `.invalidArgument` inside of a transaction. On a read-only database it has
-  /// to be on disk as this definition has it, else `.definitionDiffers`.
+  /// An extension that is known by its name with the same version is ready at once, or, if it can catch up
+  /// (`ExtensionConfiguration.catchesUp`), once it has processed the changes made while no program had it registered.
+  /// Otherwise it is built. `progress` is called after each chunk.
+  ///
+  /// Throws `.alreadyDefined`, `.unknownExtension` for a dependency, `.invalidDefinition`, `.extensionMismatch`,
+  /// `.unsupportedVersion`, and `.invalidArgument` inside a transaction. In a read-only database, the extension on disk
+  /// must match the definition, or `.definitionDiffers` is thrown.
   @_disfavoredOverload
   @discardableResult
   public func register<Definition: DatabaseExtension>(
@@ -17,7 +19,8 @@ extension Database {
     try core.register(definition, name, progress)
   }
 
-  /// The same for tasks. Cancelling the task does not end the build.
+  /// Registers an extension without blocking the task's thread: see the synchronous form. Cancelling the task does not
+  /// end the build.
   @discardableResult
   public func register<Definition: DatabaseExtension>(
     _ definition: Definition, as name: String, progress: (@Sendable (BuildProgress) -> Void)? = nil
@@ -26,9 +29,11 @@ extension Database {
     return try await core.writerExecutor.run { try core.register(definition, name, progress) }
   }
 
-  /// The same, where `old` is what another start of the program may have left in force: it answers, and is kept up, while
-  /// `definition` is built, also after further starts (`WriteTransaction.replaceDefinition`). Where the database has what
-  /// neither would keep, or `definition` is in force already, `old` does not matter.
+  /// Registers an extension that replaces an older definition of it.
+  ///
+  /// `old` is a definition that an earlier start of the program may have left in force: it answers, and is kept up to
+  /// date, while `definition` is built, also after further starts (`WriteTransaction.replaceDefinition`). `old` is
+  /// ignored if the database contains what matches neither, or if `definition` is in force already.
   @_disfavoredOverload
   @discardableResult
   public func register<Definition: DatabaseExtension>(
@@ -38,7 +43,7 @@ extension Database {
     try core.register(definition, name, replacing: old, progress)
   }
 
-  /// The same for tasks.
+  /// Registers an extension that replaces an older definition, without blocking the task's thread.
   @discardableResult
   public func register<Definition: DatabaseExtension>(
     _ definition: Definition, as name: String, replacing old: Definition,
@@ -48,11 +53,12 @@ extension Database {
     return try await core.writerExecutor.run { try core.register(definition, name, replacing: old, progress) }
   }
 
-  /// Returns when an extension is built: what it keeps is that of all rows, and by its newest definition
-  /// (`WriteTransaction.replaceDefinition`). Throws what has ended the build: the error of
-  /// the extension, also after a restart, then as `.extensionFailed`, or one of the storage; `retry` builds again.
-  /// Throws `.unknownExtension`, `.definitionDiffers` for a handle of another type, and `.invalidArgument` inside of a
-  /// transaction, which the build may have to wait for.
+  /// Waits until an extension is built: it then covers all rows, by its newest definition
+  /// (`WriteTransaction.replaceDefinition`).
+  ///
+  /// Throws the error that has ended the build: that of the extension, which after a restart is an `.extensionFailed`,
+  /// or one of the storage; `retry` builds again. Throws `.unknownExtension`, `.definitionDiffers` for a handle of
+  /// another type, and `.invalidArgument` inside a transaction, which the build may have to wait for.
   @_disfavoredOverload
   public func ready<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) throws {
     try core.requireNoTransaction("extension \"\(handle.name)\" is waited for")
@@ -64,7 +70,8 @@ extension Database {
     }
   }
 
-  /// The same for tasks. Cancelling the task ends the wait, with `CancellationError`, and not the build.
+  /// Waits until an extension is built: see the synchronous form. Cancelling the task ends the wait with
+  /// `CancellationError`, but not the build.
   public func ready<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) async throws {
     try core.requireNoTransaction("extension \"\(handle.name)\" is waited for")
     try core.requireNoBuild("extension \"\(handle.name)\" is waited for")
@@ -75,44 +82,44 @@ extension Database {
     }
   }
 
-  /// Builds an extension again whose build has failed, or continues one that an error of the storage has interrupted,
-  /// in the background. Nothing happens where it is ready or being built. Throws `.unknownExtension`, and
-  /// `.invalidArgument` inside of a transaction.
+  /// Restarts the failed build of an extension, or continues one that a storage error has interrupted, in the
+  /// background. Does nothing if the extension is ready or is being built. Throws `.unknownExtension`, and
+  /// `.invalidArgument` inside a transaction.
   @_disfavoredOverload
   public func retry<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) throws {
     try core.retry(handle.name)
   }
 
-  /// The same for tasks.
+  /// Restarts or continues the build of an extension without blocking the task's thread: see the synchronous form.
   public func retry<Definition: DatabaseExtension>(_ handle: ExtensionHandle<Definition>) async throws {
     let core = core
     try await core.writerExecutor.run { try core.retry(handle.name) }
   }
 
-  /// Drops an extension with everything that it keeps, at once, and those that depend on it. Also one of the disk
-  /// that is not registered. Returns the names of all that went. Throws `.unknownExtension`, and `.invalidArgument`
-  /// inside of a transaction.
+  /// Drops an extension with all that it keeps, and the extensions that depend on it, at once. The extension need not
+  /// be registered. Returns the names of all dropped extensions. Throws `.unknownExtension`, and `.invalidArgument`
+  /// inside a transaction.
   @discardableResult
   @_disfavoredOverload
   public func unregister(_ name: String) throws -> [String] { try core.unregister(name) }
 
-  /// The same for tasks.
+  /// Drops an extension without blocking the task's thread: see the synchronous form.
   @discardableResult
   public func unregister(_ name: String) async throws -> [String] {
     let core = core
     return try await core.writerExecutor.run { try core.unregister(name) }
   }
 
-  /// The names of the extensions that are registered, in the order in which they hear of changes.
+  /// The names of the registered extensions, in the order in which they receive changes.
   public var registeredExtensions: [String] {
     core.extensions.list.inForce.map(\.name).filter { !ReservedName.isReserved($0) }
   }
 
-  /// The names of the extensions that the disk knows, registered or not.
+  /// The names of the extensions that are stored in the database, registered or not.
   public var knownExtensions: [String] { core.extensionCatalog.names.filter { !ReservedName.isReserved($0) } }
 
-  /// How far the building of an extension is; nil where it isn't registered.
-  /// Where its definition is being replaced, of the new one.
+  /// Returns the progress of an extension's build, or nil if the extension is not registered. While its definition is
+  /// being replaced, this is the progress of the new one.
   public func progress(of name: String) -> BuildProgress? {
     let name = Name.composed(name)
     let list = core.extensions.list
@@ -121,19 +128,19 @@ extension Database {
 }
 
 extension DatabaseCore {
-  /// An extension that is not ready, or whose old parts are still being dropped, or what is built to replace it; nil for
-  /// one that is. Throws `.unknownExtension`.
+  /// Returns the extension if it is not ready or its old parts are still being dropped, or else the replacement that is
+  /// being built; nil if it is ready. Throws `.unknownExtension`.
   func building(_ name: String) throws -> RegisteredExtension? {
     let list = extensions.list
     guard let registered = list[name] else {
       throw DatabaseError(.unknownExtension, "no extension is registered as \"\(name)\"")
     }
-    // Where another program writes, each use looks.
+    // If another program writes the database, each use checks the state.
     if backend.isReadOnly { return nil }
     return registered.record.state == .ready && !registered.build.isRunning ? list.shadow(name) : registered
   }
 
-  /// Throws `.definitionDiffers` where another type is registered by the handle's name.
+  /// Throws `.definitionDiffers` if another type is registered under the handle's name.
   func requireType<Definition: DatabaseExtension>(of handle: ExtensionHandle<Definition>) throws {
     guard let registered = extensions.list[handle.name], !(registered.definition is Definition) else { return }
     throw DatabaseError(
@@ -142,14 +149,14 @@ extension DatabaseCore {
     )
   }
 
-  /// Throws why an extension that is not being built is not ready.
+  /// Throws the reason why an extension that is not being built is not ready.
   func requireReady(_ registered: RegisteredExtension) throws {
     if registered.record.state == .ready || registered.build.isRunning { return }
-    // It was unregistered, or replaced.
+    // The extension was unregistered or replaced.
     guard extensions.list.contains(registered) else { return }
     if let error = registered.build.error as? WaitsForDependency {
       let build = ExtensionBuild(self, registered)
-      // What it waited for may be ready by now, or is being built again.
+      // The dependency that it waited for may be ready by now, or is being built again.
       if build.dependenciesAreReady || build.dependencyIsRunning { return build.start() }
       throw DatabaseError(.notReady, error.message)
     }
@@ -157,9 +164,9 @@ extension DatabaseCore {
     throw registered.notReadyError
   }
 
-  /// Continues a build that an error of the storage has ended: what was in the way may be gone. One that has failed because
-  /// of what it was given stays so, unless `isFailed` allows it to begin again. Returns whether the extension could not be
-  /// used at all.
+  /// Continues a build that a storage error has ended, because the cause may be gone. A build that failed because of
+  /// its input remains failed, unless `isFailed` allows a restart. Returns whether the extension could not be used at
+  /// all.
   @discardableResult
   func continueBuild(of name: String, orIfFailed isFailed: Bool = false) throws -> Bool {
     guard !backend.isReadOnly, let registered = try building(name) else { return false }
@@ -192,7 +199,7 @@ extension DatabaseCore {
     return try register(definition, name, keeping: old, progress)
   }
 
-  /// Registers what is in force, and what is to replace it.
+  /// Registers the definition that is in force, and the one that is to replace it.
   private func register<Definition: DatabaseExtension>(
     _ definition: Definition, _ name: String, keeping old: Definition, _ progress: (@Sendable (BuildProgress) -> Void)?
   ) throws -> ExtensionHandle<Definition> {
@@ -202,7 +209,7 @@ extension DatabaseCore {
       return try Registration(core: self, definition: definition, name: name, progress: progress).run()
     }
     let handle = try registration.run()
-    // It is there already where an earlier start has begun it.
+    // The replacement exists already if an earlier start of the program has begun it.
     if extensions.list.shadow(handle.name) == nil {
       try write(WriteTerms(label: "replace \(handle.name)", waitsForWriter: true)) { transaction in
         try transaction.replaceDefinition(of: handle, by: definition, progress: progress)
@@ -211,8 +218,8 @@ extension DatabaseCore {
     return handle
   }
 
-  /// Where another program writes, or no one does: nothing is built or marked, and each transaction that uses it looks
-  /// whether what is on disk is of this definition.
+  /// Registers an extension of a database that this process does not write. Nothing is built or marked, and each
+  /// transaction that uses the extension checks whether the content on disk matches this definition.
   func registerReadOnly<Definition: DatabaseExtension>(
     _ definition: Definition, _ name: String, replacing old: Definition? = nil, isCheckedAtUse: Bool
   ) throws -> ExtensionHandle<Definition> {
@@ -265,7 +272,7 @@ extension DatabaseCore {
     }
   }
 
-  /// Sees to it that there is the map of a scope. Under `rowIDMapLock`.
+  /// Registers the row id map of a scope unless it exists. The caller holds `rowIDMapLock`.
   func provideRowIDMap(_ name: String, _ scope: CollectionScope) throws {
     if let map = extensions.list[name] {
       if !map.record.state.isFailed { return }
@@ -274,17 +281,17 @@ extension DatabaseCore {
     _ = try Registration(core: self, definition: RowIDMap(scope: scope), name: name, progress: nil).run()
   }
 
-  /// Drops the maps that no registered extension asks. One of the disk that does, and that is not registered, has its map
-  /// built again when it is. Under `rowIDMapLock`.
+  /// Drops the maps that no registered extension uses. An unregistered extension on disk that uses one has its map
+  /// built again when it is registered. The caller holds `rowIDMapLock`.
   func dropUnusedRowIDMaps() throws {
     let used = extensions.list.rowIDMaps
     for name in extensionCatalog.names where RowIDMap.isMap(name) && !used.contains(name) { _ = try drop(name) }
   }
 
-  /// Drops an extension and all that depend on it, registered or not, and returns their names. Where it is meant to be
-  /// one that is registered, and another is by now, nothing happens.
+  /// Drops an extension and all that depend on it, registered or not, and returns their names. Does nothing if `meant`
+  /// is given and another extension is registered under the name by now.
   func drop(_ name: String, of meant: RegisteredExtension? = nil) throws -> [String] {
-    // The families are gone for certain once they are dropped, and so must the record be.
+    // The families are certainly gone once they are dropped, so the removal of the record has to be durable.
     let terms = WriteTerms(label: "unregister \(name)", durability: .power, waitsForWriter: meant != nil)
     let (gone, numbers) = try write(terms) { transaction in
       if let meant, extensions.list[name] !== meant { return ([String](), [UInt32]()) }
@@ -292,7 +299,7 @@ extension DatabaseCore {
       guard record != nil || extensions.list[name] != nil else {
         throw DatabaseError(.unknownExtension, "no extension is named \"\(name)\"")
       }
-      // Those that no one has registered were made of what goes, too.
+      // Dependents that are not registered were derived from the dropped extension, too.
       let registered = extensions.list.dependents(of: name)
       let others = extensionCatalog.dependents(of: name).filter { !registered.contains($0) }
       let gone = registered + others
@@ -317,7 +324,8 @@ extension DatabaseCore {
     return gone
   }
 
-  /// After the commit: without a record no one looks at them, and an open drops what a crash left.
+  /// Drops the families after the commit. Without a record they are not used, and the next open drops those that a
+  /// crash left.
   func dropFamilies(of numbers: [UInt32]) throws {
     try droppingLock.withLock { _ in
       for family in try backend.families() {

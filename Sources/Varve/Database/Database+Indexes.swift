@@ -1,6 +1,6 @@
 extension DatabaseDefinition {
-  /// Puts the indexes of the collections in use: what is new is built in the background, what the definition does not have
-  /// any more is dropped.
+  /// Registers the indexes of the collections. New ones are built in the background, and those that are no longer in
+  /// the definition are dropped.
   func registerIndexes(in core: DatabaseCore) throws {
     for collection in collections.values.sorted(by: { $0.name < $1.name }) {
       guard let indexing = collection.indexing else { continue }
@@ -31,7 +31,7 @@ extension CollectionIndexing {
     }
   }
 
-  /// A unique index over rows that collided is tried again at each open.
+  /// Builds unique indexes again whose rows collided. This is tried at each open.
   private func rebuildColliding(in core: DatabaseCore, collection: String, _ name: String) throws {
     guard indexes.contains(where: { $0.declaration.kind.isUnique }) else { return }
     let colliding = try core.read { tx in

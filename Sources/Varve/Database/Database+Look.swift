@@ -1,8 +1,8 @@
 extension Database {
-  /// A read of this module's for a task, of one row or number of a collection: where it is called if memory has the
-  /// answer, else as any read. A hop to another thread and back takes ten times as long as the look.
+  /// Reads one row or number of a collection for a task of this module: on the calling thread if memory has the answer,
+  /// and otherwise like any other read. A hop to another thread and back takes ten times as long as the read itself.
   ///
-  /// `body` may be run twice, which is why closures of the program are not read so.
+  /// `body` may run twice, which is why closures of the program are not read this way.
   func look<Result: Sendable>(
     in collection: String, _ body: @Sendable (ReadTransaction) throws -> Result
   ) async throws -> Result {

@@ -1,6 +1,8 @@
 extension Database {
-  /// Changes the database from an asynchronous closure: every call of this database's doors in it, and in its child
-  /// tasks, belongs to one transaction, without being handed one; those of synchronous code that it calls, too.
+  /// Changes the database from an asynchronous closure.
+  ///
+  /// Every call to this database in the closure and its child tasks belongs to one transaction, without passing the
+  /// transaction along, and so do the calls of synchronous code that it calls.
   ///
   /// ```swift
   /// try await database.perform {
@@ -9,12 +11,12 @@ extension Database {
   /// }
   /// ```
   ///
-  /// The closure runs on threads of the database where it belongs to no actor, and on its actor otherwise.
+  /// The closure runs on threads of the database if it is not isolated to an actor, and on its actor otherwise.
   ///
-  /// It holds the writer until it ends, so it should not wait for a user or a network. A write that the closure starts
-  /// elsewhere, in a detached task, and waits for, waits for the writer in vain, and throws `.writerBusy` in the
-  /// end. Inside of another `perform` it is a savepoint, and undone alone where it throws. A task that continues after
-  /// its end gets `.transactionEnded`.
+  /// The closure holds the writer until it ends, so it should not wait for a user or a network. If it starts a write in
+  /// a detached task and waits for it, that write waits for the writer in vain, and throws `.writerBusy` in the end.
+  /// Inside another `perform`, the closure is a savepoint, which alone is undone if it throws. A task that uses the
+  /// transaction after its end receives `.transactionEnded`.
   @discardableResult
   public func perform<Result>(
     label: String? = nil, durability: StorageDurability? = nil, isolation: isolated (any Actor)? = #isolation,

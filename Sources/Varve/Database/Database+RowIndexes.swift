@@ -1,20 +1,21 @@
-/// Indexes of rows (``RowIndex``) by themselves.
+/// Methods for the indexes of rows (``RowIndex``) outside a transaction.
 extension Database {
-  /// The rows with a value of an index, as they are now. The first `next` throws as the calls in a transaction.
+  /// Returns the current rows with a value of an index. The first `next` throws what the same call in a transaction
+  /// throws.
   public func rows<Value: KeyCodable>(
     with value: Value, from index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<FetchedRow> {
     rows(RowIndexLook(value: value, index, descending: descending, limit: limit))
   }
 
-  /// The rows whose values are in a range, as they are now.
+  /// Returns the current rows whose index values are in a range.
   public func rows<Value: KeyCodable>(
     _ range: some KeyBounds<Value>, from index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<FetchedRow> {
     rows(RowIndexLook(index, range, descending: descending, limit: limit))
   }
 
-  /// All rows of an index, as they are now.
+  /// Returns all current rows of an index.
   public func rows<Value: KeyCodable>(
     _ all: UnboundedRange, from index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<FetchedRow> {
@@ -27,9 +28,9 @@ extension Database {
 
   // MARK: - Building
 
-  /// Returns when all indexes of a collection of rows are built. Cancelling the task ends the wait, and not the build. Throws
-  /// what has ended the build, `.unknownExtension` where the database was opened without indexes of the collection, and
-  /// `.invalidArgument` inside of a transaction.
+  /// Waits until all indexes of a collection of rows are built. Cancelling the task ends the wait, but not the build.
+  /// Throws the error that has ended the build, `.unknownExtension` if the database was opened without indexes of the
+  /// collection, and `.invalidArgument` inside a transaction.
   public func warmIndexes(of collection: String) async throws {
     let name = try core.requireIndexes(of: collection)
     try core.continueBuild(of: name)
@@ -39,7 +40,7 @@ extension Database {
     }
   }
 
-  /// The same on this thread.
+  /// Waits until all indexes of a collection are built, and blocks the calling thread: see the asynchronous form.
   @_disfavoredOverload
   public func warmIndexes(of collection: String) throws {
     let name = try core.requireIndexes(of: collection)
@@ -50,8 +51,8 @@ extension Database {
     }
   }
 
-  /// Builds an index again from the rows, and returns when it is built; it can't be used meanwhile. Throws as
-  /// ``warmIndexes(of:)``, and `.notUnique` where rows have one value of a unique index.
+  /// Builds an index again from the rows, and returns when it is built. The index cannot be used meanwhile. Throws as
+  /// ``warmIndexes(of:)``, and `.notUnique` if several rows have the same value of a unique index.
   public func rebuild<Value: KeyCodable>(_ index: RowIndex<Value>) async throws {
     let (core, terms) = (core, index.terms)
     try core.requireNoTransaction("an index is built again")
@@ -64,7 +65,7 @@ extension Database {
     _ = try await read { tx in try RowIndexLook(index, nil).begin(tx) != nil }
   }
 
-  /// The same on this thread.
+  /// Builds an index again, and blocks the calling thread: see the asynchronous form.
   @_disfavoredOverload
   public func rebuild<Value: KeyCodable>(_ index: RowIndex<Value>) throws {
     let warmed: (Database) throws -> Void = { try $0.warmIndexes(of: index.collection) }
@@ -75,13 +76,13 @@ extension Database {
     try core.read { tx in _ = try RowIndexLook(index, nil).begin(tx) }
   }
 
-  /// Compares the indexes of a collection with its rows, and returns where they differ: see
+  /// Compares the indexes of a collection with its rows, and returns the differences: see
   /// ``Store/verifyIndexes(sample:)``.
   public func verifyIndexes(of collection: String, sample: Int? = nil) async throws -> [IndexDifference] {
     try await read { tx in try tx.indexDifferences(of: collection, sample: sample) }
   }
 
-  /// The same on this thread.
+  /// Compares the indexes of a collection with its rows, and blocks the calling thread.
   @_disfavoredOverload
   public func verifyIndexes(of collection: String, sample: Int? = nil) throws -> [IndexDifference] {
     try core.read { tx in try tx.indexDifferences(of: collection, sample: sample) }
@@ -89,8 +90,8 @@ extension Database {
 }
 
 extension ReadTransaction {
-  /// The rows of a collection that are in none of its indexes, because they can't be decoded or have a value that can't be a
-  /// key.
+  /// Returns the rows of a collection that are in none of its indexes, because they cannot be decoded or have a value
+  /// that cannot be a key.
   public final func unindexedRows(in collection: String) throws -> [UnindexedRow] {
     guard let info = try info(collection) else { return [] }
     return try rowIndexes(of: info).unindexedRows()
@@ -106,7 +107,7 @@ extension ReadTransaction {
 }
 
 extension DatabaseCore {
-  /// The name of the extension that a collection's indexes are. Throws `.unknownExtension`.
+  /// Returns the name of the extension that keeps a collection's indexes. Throws `.unknownExtension`.
   fileprivate func requireIndexes(of collection: String) throws -> String {
     try requireNoTransaction("the indexes of a collection are waited for")
     try requireNoBuild("the indexes of a collection are waited for")
@@ -133,7 +134,7 @@ extension DatabaseCore {
   }
 }
 
-/// Rows of an index that leave their transaction.
+/// A scan of an index's rows that outlives its transaction.
 private struct FetchedIndexedRows: RowScan {
   private var scan: IndexedRowScan?
   private let metadata: (any StorageReading)?

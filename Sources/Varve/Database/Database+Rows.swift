@@ -6,18 +6,19 @@
 /// }
 /// ```
 ///
-/// Each shows the database as it was at the call that made it; made inside of a write or of `perform`, with what that had
-/// written until then. `Rows` says the rest. Nothing of a row is decoded until it is asked for, so a `where` that looks at
-/// keys alone decodes nothing; the bytes of row and metadata are read with the key.
+/// Each sequence shows the database as of the call that created it. A sequence that was created inside a write or
+/// `perform` includes the writes of that transaction until then. See `Rows` for details. A row is decoded only on
+/// request, so a `where` clause that uses only keys decodes nothing; the bytes of a row and its metadata are read
+/// together with the key.
 extension Database {
-  /// The rows of a collection, in the order of their keys; none of one that was never made. The first `next` throws
-  /// `.invalidArgument` for a negative limit.
+  /// Returns the rows of a collection in key order, or no rows if the collection does not exist. The first `next`
+  /// throws `.invalidArgument` for a negative limit.
   public func rows(in collection: String, descending: Bool = false, limit: Int? = nil) -> Rows<FetchedRow> {
     rows(descending, limit) { tx in try tx.info(collection).map { [($0, $0.range)] } ?? [] }
   }
 
-  /// The rows of a collection whose keys are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. The first `next` throws
-  /// `.keyTypeDiffers` for keys of another type.
+  /// Returns the rows of a collection whose keys are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. The first
+  /// `next` throws `.keyTypeDiffers` for keys of another type.
   public func rows<Key: KeyCodable>(
     in collection: String, _ range: some KeyBounds<Key> & Sendable, descending: Bool = false, limit: Int? = nil
   ) -> Rows<FetchedRow> {
@@ -26,8 +27,8 @@ extension Database {
     }
   }
 
-  /// The rows of a collection whose keys begin with a text. The first `next` throws `.keyTypeDiffers` where its keys are
-  /// no strings.
+  /// Returns the rows of a collection whose keys begin with a text. The first `next` throws `.keyTypeDiffers` if the
+  /// keys are not strings.
   public func rows(
     in collection: String, keyPrefix: String, descending: Bool = false, limit: Int? = nil
   ) -> Rows<FetchedRow> {
@@ -36,7 +37,7 @@ extension Database {
     }
   }
 
-  /// The rows of all collections: by collection, in the order of their names, and then by key.
+  /// Returns the rows of all collections, ordered by the name of the collection and then by key.
   public func rows(limit: Int? = nil) -> Rows<FetchedRow> {
     rows(false, limit) { tx in
       try tx.check()
@@ -57,8 +58,8 @@ extension Database {
 }
 
 extension Database {
-  /// The rows whose compound keys begin with a value, or with the values of a shorter `Compound`, as they are now. The
-  /// first `next` throws `.keyTypeDiffers` where the keys of the collection don't begin with those types.
+  /// Returns the current rows whose compound keys begin with a value, or with the values of a shorter `Compound`. The
+  /// first `next` throws `.keyTypeDiffers` if the keys of the collection do not begin with those types.
   public func rows(
     in collection: String, beginningWith first: some KeyCodable & Sendable, descending: Bool = false,
     limit: Int? = nil
@@ -68,8 +69,8 @@ extension Database {
     }
   }
 
-  /// The rows whose compound keys begin with a value of a range, as they are now. The first `next` throws as for one
-  /// value.
+  /// Returns the current rows whose compound keys begin with a value of a range. The first `next` throws as for a
+  /// single value.
   public func rows<First: KeyCodable>(
     in collection: String, beginningWith range: some KeyBounds<First>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<FetchedRow> {

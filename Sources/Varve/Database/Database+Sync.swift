@@ -1,12 +1,13 @@
 extension Database {
-  /// Returns when every commit up to a version, or every acknowledged one, survives a loss of power: as after a commit that
-  /// asked for `.power`. What was committed with `.none` is not logged, and may still be lost.
+  /// Waits until every commit up to a version, or every acknowledged commit, survives a loss of power, as after a
+  /// commit with the durability `.power`.
   ///
-  /// Throws `.storage` where the log can't be made durable, after which the database takes nothing more.
+  /// Commits with `.none` are not logged, and may still be lost. Throws `.storage` if the log cannot be made durable;
+  /// the database accepts no further commits then.
   @_disfavoredOverload
   public func sync(through version: CommitVersion? = nil) throws { try core.sync(version) }
 
-  /// The same for tasks.
+  /// Waits for the durability of commits without blocking the task's thread: see the synchronous form.
   public func sync(through version: CommitVersion? = nil) async throws {
     let core = core
     try await core.executor.run { try core.sync(version) }

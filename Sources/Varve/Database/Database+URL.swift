@@ -1,11 +1,11 @@
 public import Foundation
 
-/// Databases by URL, for programs that name files so.
+/// Databases by URL, for programs that identify files by URL.
 extension Database {
-  /// Opens a database, or makes one where there is none and the options say so.
+  /// Opens a database, or creates it if there is none and the options allow that.
   ///
-  /// Throws `.invalidArgument` for a URL that names no file, and else what `open(at:definition:options:)` throws for
-  /// its path.
+  /// Throws `.invalidArgument` if the URL is not a file URL, and otherwise what `open(at:definition:options:)` throws
+  /// for its path.
   @_disfavoredOverload
   public static func open(
     at url: URL, definition: DatabaseDefinition = DatabaseDefinition(), options: DatabaseOptions = DatabaseOptions()
@@ -13,14 +13,14 @@ extension Database {
     try open(at: try path(of: url), definition: definition, options: options)
   }
 
-  /// The same without blocking the task's thread.
+  /// Opens a database without blocking the task's thread: see the synchronous form.
   public static func open(
     at url: URL, definition: DatabaseDefinition = DatabaseDefinition(), options: DatabaseOptions = DatabaseOptions()
   ) async throws -> Database {
     try await open(at: try path(of: url), definition: definition, options: options)
   }
 
-  /// The same with a definition that is written where it is used: see ``DatabaseDefinition``.
+  /// Opens a database with a definition that is written in a closure: see ``DatabaseDefinition``.
   @_disfavoredOverload
   public static func open(
     at url: URL, options: DatabaseOptions = DatabaseOptions(),
@@ -29,7 +29,7 @@ extension Database {
     try open(at: try path(of: url), definition: try definition(), options: options)
   }
 
-  /// The same without blocking the task's thread.
+  /// Opens a database with a definition that is written in a closure, without blocking the task's thread.
   public static func open(
     at url: URL, options: DatabaseOptions = DatabaseOptions(),
     @DatabaseDefinitionBuilder definition: () throws -> DatabaseDefinition
@@ -37,19 +37,19 @@ extension Database {
     try await open(at: try path(of: url), definition: try definition(), options: options)
   }
 
-  /// Where a program keeps a database for which nothing else is said; the directories above it are made, for the user alone.
+  /// Returns the default location of a database. Its parent directories are created, accessible to the user alone.
   ///
   /// ```swift
   /// let database = try Database.open(at: Database.defaultURL(name: "library"))
   /// ```
   ///
-  /// It is `<data of the user>/<program>/<name>`. The data of the user are in Application Support on Apple's platforms;
-  /// elsewhere in `$XDG_DATA_HOME`, or in `~/.local/share` where that is not set or no absolute path. The folder of the
-  /// program is called as `program` says; by default as the bundle's identifier, or for an executable without one as
-  /// the process. Who renames an executable names its `program`, or moves the folder.
+  /// The location is `<data of the user>/<program>/<name>`. The data of the user are in Application Support on Apple's
+  /// platforms; elsewhere in `$XDG_DATA_HOME`, or in `~/.local/share` if that is not set or not an absolute path. The
+  /// folder is named `program`, which is by default the bundle's identifier, or for an executable without one the name
+  /// of the process. If an executable is renamed, pass its former name as `program` or move the folder.
   ///
-  /// Throws `.invalidArgument` for a name, or a program's, that is empty, `.` or `..`, or has a `/` or a NUL in it; and
-  /// `.storage` where there is no such directory, or the directories can't be made. Safe from any thread.
+  /// Throws `.invalidArgument` if the name or the program is empty, `.` or `..`, or contains a `/` or a NUL, and
+  /// `.storage` if the user's data directory does not exist or the directories cannot be created. Safe from any thread.
   public static func defaultURL(name: String, program: String? = nil) throws -> URL {
     try DefaultLocation.current().url(name: name, program: program)
   }

@@ -9,14 +9,15 @@ internal import VarveEngine
 /// try database.close()
 /// ```
 ///
-/// The same rows have two vocabularies. Typed values, by ``Store`` or ``Persistable``: `load`, `persist`, `insert`,
-/// `update`, `modify`, `delete`, `contains`, `count`. Rows, by collection and key, as in a dictionary: `object`, `set`,
-/// `remove`, `replaceObject`, `replaceMetadata` and `touch…` of a transaction. Whichever writes, every extension is
-/// notified.
+/// There are two vocabularies for the same rows. ``Store`` and ``Persistable`` work with typed values: `load`,
+/// `persist`, `insert`, `update`, `modify`, `delete`, `contains`, `count`. The methods of a transaction work with rows
+/// by collection and key, as in a dictionary: `object`, `set`, `remove`, `replaceObject`, `replaceMetadata` and
+/// `touch…`. Extensions are notified of the writes of both.
 ///
 /// # Transactions
-/// One writer at a time, in order of arrival; readers never wait. What a closure wrote is committed together or not
-/// at all; it is seen by others when it was acknowledged: as durable as the transaction asked.
+/// There is one writer at a time, in order of arrival; readers never wait. The writes of a closure are committed
+/// atomically. Others see them once the commit is acknowledged, which is when it is as durable as the transaction
+/// requested.
 ///
 /// Safe from any thread and any actor.
 public final class Database: Sendable {
@@ -24,22 +25,23 @@ public final class Database: Sendable {
 
   init(_ core: DatabaseCore) { self.core = core }
 
-  /// The directory of the database; `:memory:` of one in memory.
+  /// The directory of the database, or `:memory:` for one in memory.
   public var path: String { core.path }
 
-  /// Identifies this database among its copies: a backup has another one than the database that it was made of. It is kept when the
-  /// database is closed, moved or repaired; a copy that another program has made of its files has it too.
+  /// A number that distinguishes this database from its copies: a backup has a different one than its source. It is
+  /// kept when the database is closed, moved or repaired. A copy of the files that another program made has the same
+  /// number.
   public var incarnation: UInt64 { core.backend.incarnation }
 
   // MARK: - Opening
 
-  /// Opens a database, or makes one where there is none and the options say so.
+  /// Opens a database, or creates it if there is none and the options allow that.
   ///
-  /// Throws `.notFound`, `.locked` where another process has it open, `.pathIsFile` and `.notADatabase` where something
-  /// else is at the path, `.definitionDiffers`, `.alreadyDefined` and `.invalidDefinition` for a definition that contradicts
-  /// itself, `.unsupportedVersion`, `.corruption` as `options.onCorruption` says,
-  /// `.invalidArgument`, and `.storage` with the engine's error below: no permission, for instance. Where the definition
-  /// has extensions, what their registration throws.
+  /// Throws `.notFound`, `.locked` if another process has it open, `.pathIsFile` and `.notADatabase` if something else
+  /// is at the path, `.definitionDiffers`, `.alreadyDefined` and `.invalidDefinition` for a definition that contradicts
+  /// itself, `.unsupportedVersion`, `.corruption` depending on `options.onCorruption`, `.invalidArgument`, and
+  /// `.storage` with the engine's error as its cause, for example if permissions are missing. If the definition has
+  /// extensions, throws what their registration throws.
   @_disfavoredOverload
   public static func open(
     at path: String, definition: DatabaseDefinition = DatabaseDefinition(),
@@ -50,7 +52,7 @@ public final class Database: Sendable {
     return try open(try DiskOpening(path, definition, options).run(), definition)
   }
 
-  /// Makes a database in memory: the same in everything, and gone when it is closed.
+  /// Creates a database in memory, which works like one on disk and is gone when it is closed.
   @_disfavoredOverload
   public static func inMemory(
     definition: DatabaseDefinition = DatabaseDefinition(), options: DatabaseOptions = DatabaseOptions()
@@ -63,7 +65,7 @@ public final class Database: Sendable {
     return try open(backend, path: ":memory:", definition: definition, options: options)
   }
 
-  /// Opens a database over a storage of the program's own. `close` closes it.
+  /// Opens a database over a storage that the program implements. `close` closes the storage.
   @_disfavoredOverload
   public static func open(
     _ backend: any StorageBackend, path: String, definition: DatabaseDefinition = DatabaseDefinition(),
@@ -89,32 +91,32 @@ public final class Database: Sendable {
     }
   }
 
-  /// Ends the database. Throws `.writerBusy` where transactions run, and inside of `perform`: nothing has happened then.
+  /// Closes the database. Throws `.writerBusy` without any effect while transactions run, and inside `perform`.
   ///
-  /// Throws `.storage` where the storage fails while it is closed: its last flush did not fit on the disk, for example.
-  /// The database is closed then all the same, and no commit is lost: the log has what is in no table, and the next
-  /// open reads it from there.
+  /// Throws `.storage` if the storage fails while it is closed, for example because its last flush did not fit on the
+  /// disk. The database is closed nevertheless, and no commit is lost: the log has the changes that are in no table,
+  /// and the next open reads them from there.
   ///
-  /// A second call does nothing. Where the first has not ended it waits for that, at most as long as for a writer, and
-  /// then throws `.writerBusy`.
+  /// A second call does nothing. If the first one has not ended, the second waits for it, at most as long as for a
+  /// writer, and then throws `.writerBusy`.
   public func close() throws { try core.close() }
 
   // MARK: - Transactions
 
-  /// Reads one snapshot, on this thread.
+  /// Reads one snapshot, on the calling thread.
   ///
-  /// Inside of a write on the same thread it sees what that has written. Throws what `body` throws.
+  /// Inside a write on the same thread, it sees the changes of that write. Throws what `body` throws.
   @_disfavoredOverload
   public func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result {
     if let performing = core.performingRead { return try performing.runHere(body) }
     return try core.read(body)
   }
 
-  /// Changes the database, on this thread: all of it, or where `body` throws nothing.
+  /// Changes the database atomically, on the calling thread: if `body` throws, nothing is changed.
   ///
-  /// Inside of a write on the same thread it is a savepoint: where it throws, it alone is undone. Returns when the
-  /// commit was acknowledged. Throws what `body` throws; `.writerBusy` where the writer isn't free in time;
-  /// `.writeInsideRead`; `.readOnly`; `.doomed`; and `.outcomeUnknown` where the commit may have happened.
+  /// Inside a write on the same thread, it is a savepoint: if it throws, only its own changes are undone. Returns when
+  /// the commit was acknowledged. Throws what `body` throws; `.writerBusy` if the writer is not free in time;
+  /// `.writeInsideRead`; `.readOnly`; `.doomed`; and `.outcomeUnknown` if the commit may have happened.
   @_disfavoredOverload
   @discardableResult
   public func write<Result>(
@@ -124,12 +126,12 @@ public final class Database: Sendable {
     return try core.write(WriteTerms(label: label, durability: durability), body)
   }
 
-  /// Changes the database beside other such writers: for closures that take long and seldom meet.
+  /// Changes the database concurrently with other such writers. Use it for closures that take long and rarely conflict.
   ///
-  /// The closure runs again where something that it read has changed before its commit, so it should do nothing but
-  /// read and write through its transaction. At the first change that an extension receives which does not work side by
-  /// side (`ExtensionConfiguration.isConcurrent`), the attempt ends, and the closure runs again holding the writer; so
-  /// it does after eight attempts. `statistics` counts the former. Throws as `write` does.
+  /// The closure runs again if something that it read has changed before its commit, so it should do nothing but read
+  /// and write through its transaction. At the first change for an extension that does not support concurrent writes
+  /// (`ExtensionConfiguration.isConcurrent`), the attempt ends, and the closure runs again with the writer held; the
+  /// same happens after eight attempts. `statistics` counts the former. Throws as `write` does.
   @_disfavoredOverload
   @discardableResult
   public func writeConcurrently<Result>(

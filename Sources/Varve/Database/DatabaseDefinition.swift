@@ -1,4 +1,4 @@
-/// The types of a database, their collections and formats, and its extensions: what a program knows before it opens it.
+/// The types of a database, their collections and formats, and its extensions: the program's schema of the database.
 ///
 /// ```swift
 /// extension Database {
@@ -14,29 +14,29 @@
 /// let count = try database.read { tx in try tx[Database.words].count(of: "sea") }
 /// ```
 ///
-/// A definition that is used more than once is kept: `let definition = DatabaseDefinition { BookFormat.self }`, and
-/// ``DatabaseDefinitionBuilder`` says all that may stand in it. A collection has one type, one coder and one format: what
-/// contradicts that is found when a database is opened with it, which throws `.alreadyDefined` or `.invalidDefinition`
-/// before anything is written.
+/// A definition that is used more than once can be stored: `let definition = DatabaseDefinition { BookFormat.self }`.
+/// ``DatabaseDefinitionBuilder`` lists its possible elements. A collection has one type, one coder and one format;
+/// opening a database with a definition that contradicts this throws `.alreadyDefined` or `.invalidDefinition` before
+/// anything is written.
 ///
 /// # Extensions
-/// They are registered when the database is opened, in their order, after those that they depend on: no write of the
-/// program goes past them. What they miss is built in the background after the open: `Database.ready` waits for that. Of a
-/// database that is only read it is each use that throws where the disk has not what the extension would keep. `open`
-/// throws what `Database.register` throws.
+/// Extensions are registered when the database is opened, in their order, after those that they depend on, so they
+/// receive every write of the program. What they have missed is built in the background after the open:
+/// `Database.ready` waits for that. In a database that is only read, each use throws if the content on disk does not
+/// match the extension. `open` throws what `Database.register` throws.
 ///
 /// A value: safe from any thread.
 public struct DatabaseDefinition: Sendable {
   private(set) var collections: [String: CollectionDefinition] = [:]
-  /// In the order in which they were added.
+  /// The extensions in the order in which they were added.
   private(set) var extensions: [DefinedExtension] = []
-  /// The first mistake.
+  /// The first error that was found in the definition.
   private var mistake: DatabaseError?
 
-  /// Nothing is defined.
+  /// Creates an empty definition.
   public init() {}
 
-  /// What `contents` lists. Throws what that throws.
+  /// Creates a definition of the listed contents. Throws what `contents` throws.
   public init(@DatabaseDefinitionBuilder _ contents: () throws -> DatabaseDefinition) rethrows {
     self = try contents()
   }
@@ -47,7 +47,7 @@ public struct DatabaseDefinition: Sendable {
 
   init(_ defined: DefinedExtension) { extensions = [defined] }
 
-  /// What `body` inserts; what it throws is thrown when a database is opened.
+  /// Creates a definition of what `body` inserts. An error of `body` is thrown when a database is opened.
   init(inserting body: (inout DatabaseDefinition) throws -> Void) {
     do {
       try body(&self)
@@ -58,7 +58,7 @@ public struct DatabaseDefinition: Sendable {
     }
   }
 
-  /// One after the other.
+  /// Joins definitions in their order.
   init(joining definitions: [DatabaseDefinition]) {
     self.init(inserting: { (joined: inout DatabaseDefinition) in
       for definition in definitions {
@@ -84,7 +84,7 @@ public struct DatabaseDefinition: Sendable {
     extensions.append(defined)
   }
 
-  /// Throws `.alreadyDefined`, `.invalidDefinition`.
+  /// Checks the definition. Throws `.alreadyDefined`, `.invalidDefinition`.
   func check() throws {
     if let mistake { throw mistake }
     var coders = CoderTable()
@@ -109,7 +109,7 @@ public struct DatabaseDefinition: Sendable {
   }
 }
 
-/// An extension of a definition: an ``ExtensionHandle``, or what ``ExtensionHandle/reportingProgress(_:)`` makes of it.
+/// An extension of a definition: an ``ExtensionHandle``, or the result of ``ExtensionHandle/reportingProgress(_:)``.
 public struct DefinedExtension: Sendable {
   let name: String
   let register: @Sendable (DatabaseCore) throws -> Void
@@ -129,15 +129,15 @@ public struct DefinedExtension: Sendable {
 }
 
 extension ExtensionHandle {
-  /// The extension in a definition, with a closure that is called after each chunk of its build.
+  /// Returns the extension for a definition, with a closure that is called after each chunk of its build.
   public func reportingProgress(_ progress: @escaping @Sendable (BuildProgress) -> Void) -> DefinedExtension {
     DefinedExtension(self, progress)
   }
 }
 
 extension DatabaseExtension {
-  /// The extension under a name: its handle, for definitions (``DatabaseDefinition``) and for `tx[handle]`. Nothing is
-  /// registered.
+  /// Returns a handle of the extension under a name, for definitions (``DatabaseDefinition``) and for `tx[handle]`.
+  /// Nothing is registered.
   ///
   /// ```swift
   /// static let words = WordCount().named("words")

@@ -1,20 +1,22 @@
 internal import VarveEngine
 
-/// Puts another database instead of a damaged one.
+/// Replaces a damaged database by another one.
 ///
 /// # Steps
-/// 1. The new database is made in a directory beside: empty, or with what can be read of the damaged one.
-/// 2. When all of it is durable, the directory gets the name `<path>.replacement`.
-/// 3. The damaged database is renamed to `<path>.<n>.corrupt`, `n` the first number that is free.
+/// 1. The new database is created in a separate directory next to the damaged one: empty, or with the rows that can be
+///    read.
+/// 2. When all of it is durable, the directory is renamed to `<path>.replacement`.
+/// 3. The damaged database is renamed to `<path>.<n>.corrupt`, where `n` is the first free number.
 /// 4. The replacement is renamed to the path.
 ///
-/// Until step 3 the path is as it was: what fails, or a crash, has changed nothing, and the next open begins again. After
-/// it, the next open that finds nothing at the path, and a replacement, takes step 4 (`finish`).
+/// Until step 3 the path is unchanged: an error or a crash has changed nothing, and the next open begins again. After
+/// step 3, the next open that finds no database at the path, but a replacement, performs step 4 (`finish`).
 ///
 /// # Numbers
-/// A caller that follows the changes has kept the number of a commit. What the largest was may be lost, so the new database
-/// counts from one that the old can't have reached: the seconds since 1970 times 2²⁰. None has made a million commits in
-/// each second since. Its feed says that it has nothing from before, so that everybody is notified of a gap.
+/// A caller that follows the changes has stored the version of a commit. The largest version may be lost, so the new
+/// database counts from a number that the old one cannot have reached: the seconds since 1970 times 2²⁰. No database
+/// has made a million commits in each second since. The new feed records that it has no earlier entries, so every
+/// caller receives a gap.
 struct DatabaseReplacement {
   let path: String
   let options: EngineOptions
@@ -30,8 +32,8 @@ struct DatabaseReplacement {
     self.clock = clock
   }
 
-  /// Runs `body` while no one else replaces this database, or ends what a crash has cut short. Throws `.locked` where
-  /// someone does.
+  /// Runs `body` while no other process replaces this database or completes an interrupted replacement. Throws
+  /// `.locked` if another process does.
   func exclusively<Result>(_ body: () throws -> Result) throws -> Result {
     let name = path + ".replacing"
     let lock: any FileLock
@@ -43,7 +45,7 @@ struct DatabaseReplacement {
     return try body()
   }
 
-  /// Does it, and returns what the damaged database is called now.
+  /// Replaces the database, and returns the new path of the damaged one.
   func run(saves: Bool) throws -> String {
     do {
       try leftover("replacement").removeLeftover()
@@ -58,7 +60,7 @@ struct DatabaseReplacement {
     }
   }
 
-  /// Ends what a crash has cut short between its two renames.
+  /// Completes a replacement that a crash interrupted between its two renames.
   func finish() throws {
     guard try isUnfinished else { return }
     try exclusively {
@@ -92,7 +94,7 @@ struct DatabaseReplacement {
     DirectoryUnderConstruction(path, purpose: "a salvage", suffix: suffix, fileSystem)
   }
 
-  /// Makes the new database, complete and durable, under the name of the replacement.
+  /// Creates the new database, complete and durable, under the name of the replacement.
   private func build(saves: Bool) throws {
     let location = DirectoryUnderConstruction(
       replacement, purpose: "a replacement", suffix: "unfinished", fileSystem)
@@ -123,7 +125,7 @@ struct DatabaseReplacement {
     try target.close()
   }
 
-  /// Copies what can be read by way of a database of the engine.
+  /// Copies what can be read, by way of an intermediate engine database.
   private func copy(into salvage: ObjectSalvage, _ options: EngineOptions) throws {
     let raw = leftover("salvage-raw")
     try raw.removeLeftover()
@@ -147,7 +149,7 @@ struct DatabaseReplacement {
       try fileSystem.rename(path, to: aside)
       return aside
     } catch {
-      // Or the next open that finds nothing at the path would put it there.
+      // Otherwise the next open that finds no database at the path would install the replacement.
       leftover("replacement").discard()
       throw error
     }

@@ -1,18 +1,21 @@
-/// Lets an extension work beside transactions: remove files after a commit, run what a queue has. It may outlive the database,
-/// and does not keep it open.
+/// Runs an extension's work outside transactions, such as removing files after a commit or running the tasks of a
+/// queue. It may outlive the database, and does not keep it open.
 public final class DatabaseWorker: Sendable {
   private let core: WeakCore
 
   init(_ core: DatabaseCore?) { self.core = WeakCore(core) }
 
-  /// Whether the database is one that this program writes. Followers and databases that are read leave the work to who does.
+  /// Whether this program writes the database. In followers and read-only databases, the work is left to the process
+  /// that writes.
   public var isOfWriter: Bool { core.value.map { !$0.backend.isReadOnly } ?? false }
 
   /// Whether work that continues should end, because the database is being closed.
   public var isStopping: Bool { core.value?.builds.isPausing ?? true }
 
-  /// Runs work on a thread of its own. Closing the database waits for it: so it returns soon after `isStopping`, and does not
-  /// close the database itself. False: the database is closed or being closed, and nothing is run.
+  /// Runs work on a thread of its own, and returns false without running it if the database is closed or being closed.
+  ///
+  /// Closing the database waits for the work, so it has to return soon after `isStopping` becomes true, and must not
+  /// close the database itself.
   ///
   /// May be called from `DatabaseExtension.didAcknowledge`, which must not wait itself.
   @discardableResult
@@ -25,7 +28,7 @@ public final class DatabaseWorker: Sendable {
     return true
   }
 
-  /// The same for work that suspends: it has a thread only while it has something to do.
+  /// Runs work that suspends: it occupies a thread only while it executes. See `run` for the rules.
   @discardableResult
   public func runAsync(_ body: @escaping @Sendable (Database) async -> Void) -> Bool {
     guard let core = core.value, core.builds.beginWork() else { return false }
@@ -37,7 +40,7 @@ public final class DatabaseWorker: Sendable {
   }
 }
 
-/// A database that is not kept.
+/// A weak reference to a database.
 private final class WeakCore: Sendable {
   private weak let core: DatabaseCore?
 
@@ -47,6 +50,6 @@ private final class WeakCore: Sendable {
 }
 
 extension SharedView {
-  /// What lets the extension work beside transactions, for as long as the database is open.
+  /// A worker with which the extension runs work outside transactions for as long as the database is open.
   public var worker: DatabaseWorker { DatabaseWorker(core) }
 }

@@ -1,28 +1,29 @@
 internal import VarveEngine
 
-/// Saves what can be read of a database of objects, whose readable rows the engine has copied, into a new one.
+/// Copies the readable content of an object database into a new one, from rows that the engine has salvaged.
 ///
 /// # Steps
-/// 1. Where the MANIFEST was lost, families have numbers for names: those that no table names. The object floor makes
-///    its families in one order, so the one that holds the catalog tells the others; families of collections of their
-///    own and of extensions are not known then.
-/// 2. Rows go family by family into the new database: those whose header can be read. Where the metadata of one is lost
-///    its header says so, and metadata goes along whose row says that it has some. Counts are counted, the feed is left,
-///    and records of extensions too: they are built again.
-///    Rows of a collection whose record is lost are kept, and no one is shown them: their number is logged.
-/// 3. Where the catalog has lost which numbers are free, those after all that rows have: none is given twice.
+/// 1. If the MANIFEST was lost, the families of the tables have numbers instead of names. An object database creates
+///    its families in a fixed order, so the number of the family that holds the catalog determines the others.
+///    Collections with their own families and extensions are not recognized then.
+/// 2. Rows whose header can be read are copied family by family. If the metadata of a row is lost, its header is
+///    changed to state that; metadata is copied if its row states that it has some. Rows are counted again. The feed
+///    and the records of extensions are not copied: extensions are built again. Rows of a collection whose record is
+///    lost are kept but not accessible: their number is logged.
+/// 3. If the catalog has lost which numbers are free, the counters are set past all numbers that rows use, so that none
+///    is assigned twice.
 final class ObjectSalvage {
   private let target: Engine
   private let families: Families
-  /// The largest numbers that rows have.
+  /// The largest numbers that were found in rows.
   private var highest = Highest()
-  /// The collections whose records are there, and how many rows each id has.
+  /// The ids of the collections whose records were found.
   private var collections: Set<UInt32> = []
   private var counts: [UInt32: Int64] = [:]
 
   private static let batchSize = 1 << 20
-  /// How many shapes may have been lost with their position in the catalog, so that no row says their numbers itself: only
-  /// from within a value. Each number costs nothing but itself.
+  /// The number of shapes that may have been lost together with their counter in the catalog, and whose numbers appear
+  /// only within values, not in row headers. Skipping a number has no other cost.
   private static let lostShapes: UInt32 = 1 << 20
 
   private struct Families {
@@ -41,17 +42,17 @@ final class ObjectSalvage {
     var coder: UInt8 = 0
   }
 
-  /// Where the rows of some collections are, and where they go.
+  /// The source and target families of the rows of some collections.
   private struct Passage {
     let objectsFrom: ColumnFamily?
     let metadataFrom: ColumnFamily?
     let objects: ColumnFamily
     let metadata: ColumnFamily
-    /// Of a collection with families of its own: its id; nil: keys begin with it.
+    /// The id of a collection with its own families, or nil if the keys begin with the id.
     var collection: UInt32?
   }
 
-  /// Makes the families of an empty database, as an open would have. The feed has nothing up to `feedBase`.
+  /// Creates the families of an empty database as an open would. The feed has no entries up to `feedBase`.
   init(_ target: Engine, feedBase: UInt64) throws {
     self.target = target
     families = Families(
@@ -64,7 +65,7 @@ final class ObjectSalvage {
     try target.put(FeedKey.record, record.bytes, in: families.feed)
   }
 
-  /// Copies. Throws `.corruption` where there is no catalog: nothing says then what the rows are.
+  /// Copies the content. Throws `.corruption` if there is no catalog, without which rows cannot be interpreted.
   func run(_ source: Engine) throws {
     let found = try sources(source)
     try copyCatalog(source, found.catalog)
@@ -86,7 +87,7 @@ final class ObjectSalvage {
     try reserve(highest.shape + min(Self.lostShapes, .max - highest.shape), at: CatalogKey.nextShape)
   }
 
-  /// Makes a number the next that is free, unless a larger one is.
+  /// Sets the counter at a key to the next free number, unless it is larger already.
   private func reserve<Number: FixedWidthInteger>(_ number: Number, at key: [UInt8]) throws {
     let known = try target.get(key, in: families.catalog).flatMap { BigEndian.number($0, as: Number.self) } ?? 0
     if known < number { try target.put(key, BigEndian.bytes(number), in: families.catalog) }
@@ -103,7 +104,7 @@ final class ObjectSalvage {
     guard let catalog = try candidates.first(where: { try source.contains(CatalogKey.format, in: $0) }) else {
       throw DatabaseError(.corruption, "nothing is left of the catalog, so nothing says what the rows are")
     }
-    // They are the first that a database makes, after the one of the engine's own.
+    // These families are the first that a database creates, after the engine's own.
     let first = number(catalog) ?? 1
     return (
       catalog, family("objects") ?? family("recovered-\(first + 1)"),
@@ -119,7 +120,7 @@ final class ObjectSalvage {
       case CatalogKey.extensions[0], CatalogKey.settings[0]: return nil
       case CatalogKey.collections[0]: return try hasItsRows(key, value.copied, source) ? value.copied : nil
       case CatalogKey.dropped[0]:
-        // Only the feed wanted the name.
+        // Only the feed needed the name.
         note(BigEndian.number(Array(key.dropFirst()), as: UInt32.self), in: \.collection)
         return nil
       case CatalogKey.shapes[0]:
@@ -131,15 +132,16 @@ final class ObjectSalvage {
     }
   }
 
-  /// Whether it is a number that leaves no next one: a damaged one, and what is next is found in what there is.
+  /// Returns whether a number is so large that none follows it, so it must be damaged. The next number is then derived
+  /// from the rows.
   private func isFull(_ key: [UInt8], _ value: [UInt8]) -> Bool {
     if key.first == CatalogKey.versions[0] { return BigEndian.number(key, at: 5, as: UInt32.self) == .max }
     if key == CatalogKey.rowIDs { return BigEndian.number(value, as: UInt64.self) ?? 0 >= Catalog.rowIDMaximum }
     return key.count == 1 && BigEndian.number(value, as: UInt32.self) == .max
   }
 
-  /// Whether what a collection's record says of its families is so: of those whose families are not known nothing is
-  /// left, and their names are free.
+  /// Returns whether the families of a collection's record exist. If they are not known, nothing of the collection is
+  /// left, and its name is free.
   private func hasItsRows(_ key: [UInt8], _ value: [UInt8], _ source: Engine) throws -> Bool {
     let name = String(decoding: key.dropFirst(), as: UTF8.self)
     guard let record = try? CollectionRecord(value, name: name), record.id < .max else { return false }
@@ -149,7 +151,7 @@ final class ObjectSalvage {
     return isThere
   }
 
-  /// Collections with families of their own, where these have kept their names.
+  /// Copies collections with their own families, provided that the families have kept their names.
   private func copyOwn(_ source: Engine) throws {
     for objectsFrom in source.families where objectsFrom.name.hasPrefix("c.") && objectsFrom.name.hasSuffix(".objects")
     {
@@ -163,7 +165,7 @@ final class ObjectSalvage {
     }
   }
 
-  /// Copies the rows that can be read, with their metadata, and counts them.
+  /// Copies and counts the rows that can be read, with their metadata.
   private func copy(_ source: Engine, _ passage: Passage) throws {
     if let from = passage.objectsFrom {
       try copyRows(source, from, into: passage.objects) { key, value in
@@ -190,7 +192,7 @@ final class ObjectSalvage {
     }
   }
 
-  /// A row as it is kept; nil where its header can't be read.
+  /// Returns a row as it is copied, or nil if its header cannot be read.
   private func kept(
     _ value: RawSpan, of key: [UInt8], _ passage: Passage, _ source: Engine
   ) throws -> [UInt8]? {
@@ -206,13 +208,13 @@ final class ObjectSalvage {
     return header.row(value.extracting(offset...))
   }
 
-  /// The largest number there can be is damage: it leaves no next one.
+  /// Notes a number as used. The largest possible number is ignored as damage, because none could follow it.
   private func note(_ number: UInt32?, in part: WritableKeyPath<Highest, UInt32>) {
     guard let number, number < .max else { return }
     highest[keyPath: part] = max(highest[keyPath: part], number)
   }
 
-  /// Copies what `transform` makes of the rows of a family; those of which it makes nil are left out.
+  /// Copies the rows of a family as `transform` returns them; rows for which it returns nil are skipped.
   private func copyRows(
     _ source: Engine, _ from: ColumnFamily, into family: ColumnFamily,
     _ transform: ([UInt8], RawSpan) throws -> [UInt8]?

@@ -1,51 +1,52 @@
 internal import FutexLocks
 
-/// The indexes of a collection: one extension, with a part for each index.
+/// The indexes of a collection: an extension with a part for each index.
 ///
 /// # Format
-/// The part `i.` and the name of an index has its entries:
+/// The part named `i.` and the name of an index has its entries:
 /// ```
 ///  key    n bytes    the value, encoded (`KeyTag`)
 ///         m bytes    the row's key
 ///         m as 1 byte below 240; or as 2 bytes, big-endian, and the byte 240
-///  value             empty; of a direct index the row as it stands in `objects`
+///  value             empty, or for a direct index the row as stored in `objects`
 /// ```
-/// Entries of unique indexes are the same: that a value has one row is checked before it is entered. So a value that two
-/// rows had before the index was there loses neither, and nil needs no form of its own.
+/// Entries of unique indexes have the same format: before a value is entered, it is checked that no other row has it.
+/// So rows that had the same value before the index was created are all kept, and nil needs no special format.
 ///
-/// The part `emitted` has for each row what it has in all indexes, so that entries can be removed whose row can't be decoded
-/// any more, or is read in another way by now:
+/// The part `emitted` has for each row its values in all indexes, so that entries can be removed even if the row can no
+/// longer be decoded, or is decoded differently by now:
 /// ```
 ///  key    the row's key
-///  value  byte       0; 1 where the row is in no index
+///  value  byte       0, or 1 if the row is in no index
 ///         for each index in which the row has values
 ///           4 bytes  number of the index, big-endian: `IndexPlan.number`
-///           varint   how many values
+///           varint   number of values
 ///             varint size of the value, and the value
 /// ```
-/// The part `unindexed` has, by the keys of rows that can't be decoded or have a value that can't be a key, the error as
-/// text. The part `collisions` has,
-/// by the number of a unique index, big-endian, and a hash of its definition (FNV-1a of 64 bits), what `IndexCollisions`
-/// says. The part `review` is empty: another version of it lets all rows be looked at again.
+/// The part `unindexed` has the error text of each row that cannot be decoded or has a value that cannot be a key, by
+/// the row's key. The part `collisions` has the encoded `IndexCollisions` of each unique index, by its number,
+/// big-endian, and a hash of its definition (FNV-1a of 64 bits). The part `review` is empty: changing its version
+/// causes all rows to be reviewed.
 ///
-/// On disk: never change.
+/// The format is stored on disk and must never change.
 ///
-/// A class: each transaction that uses the indexes has it.
+/// This is a class because each transaction that uses the indexes references it.
 final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
   static var kind: String { IndexFormat.kind }
   static var reviewPartName: String { "review" }
 
   let collection: String
-  /// In the order of their names.
+  /// The indexes in the order of their names.
   let indexes: [NamedIndex<Instance>]
-  /// The same as the write path uses them.
+  /// The plans of the indexes, as the write path uses them.
   let plans: [IndexPlan]
-  /// Whether one of them is unique.
+  /// Whether one of the indexes is unique.
   let hasUnique: Bool
-  /// What the values of rows depend on beside the definitions of the indexes.
+  /// The version of everything that the values of rows depend on besides the definitions of the indexes.
   private let reviewVersion: String
   let unindexableRows: UnindexableRows
-  /// For each index one more than the commit that has made it ready, where that has left no collisions; 0: not known.
+  /// For each index, one more than the version of the commit that has made it ready, if that commit left no collisions; or
+  /// 0 if that is not known.
   private let clean: FutexLock<[UInt64]>
 
   func isClean(_ index: Int, since version: CommitVersion) -> Bool {
@@ -54,8 +55,8 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
 
   func setClean(_ index: Int, since version: CommitVersion) { clean.withLock { $0[index] = version.number + 1 } }
 
-  /// `surviving` is the version of the part `review` in the catalog, and the versions of the format whose values are those of
-  /// the present one.
+  /// Creates the indexes. `surviving` has the version of the part `review` in the catalog, and the versions of the
+  /// format whose values equal those of the current one.
   init(
     collection: String, _ indexes: [NamedIndex<Instance>], formatVersion: String?,
     surviving: (version: String?, others: [String]) = (nil, []), unindexableRows: UnindexableRows
@@ -68,7 +69,7 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
     hasUnique = indexes.contains { $0.declaration.kind.isUnique }
     let versions = indexes.filter { $0.declaration.version != 0 }.map { "\($0.name) \($0.declaration.version)" }
     func tag(_ version: String) -> String { "\(version)|\(versions.joined(separator: "|"))" }
-    // What the catalog has stays where its values are still right: no row is reviewed.
+    // The version in the catalog is kept if its values are still correct, so that no row is reviewed.
     let kept = surviving.others.lazy.map(tag).first { $0 == surviving.version }
     reviewVersion = kept ?? tag(formatVersion ?? "")
   }
@@ -84,7 +85,7 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
     configuration.isConcurrent = true
     configuration.catchesUp = true
     configuration.reviewsWholeParts = true
-    // Programs that follow a database may know more indexes than the one that writes it, or fewer.
+    // Programs that follow a database may know more or fewer indexes than the one that writes it.
     configuration.commonParts = [IndexFormat.emittedPart, "unindexed", IndexFormat.collisionsPart, Self.reviewPartName]
     configuration.parts = indexes.map { index in
       var part = PartDefinition(index.partName)
@@ -100,7 +101,7 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
     return configuration
   }
 
-  /// The slots of the parts that are for all indexes.
+  /// The slots of the parts that all indexes share.
   var emittedPart: Int { indexes.count }
   var unindexedPart: Int { indexes.count + 1 }
   var collisionsPart: Int { indexes.count + 2 }

@@ -1,6 +1,6 @@
-/// What a row has in the indexes of its collection, as the part `emitted` keeps it (`CollectionIndexes`).
+/// The values of a row in the indexes of its collection, as stored in the part `emitted` (`CollectionIndexes`).
 enum EmittedValues {
-  /// Writes it. `plans` are the indexes, by their slots.
+  /// Encodes the values. `plans` are the indexes by their slots.
   static func write(_ keys: IndexKeys, isIndexed: Bool, _ plans: [IndexPlan], to bytes: inout [UInt8]) {
     bytes.removeAll(keepingCapacity: true)
     bytes.append(isIndexed ? 0 : 1)
@@ -25,12 +25,12 @@ enum EmittedValues {
     }
   }
 
-  /// Reads it: the values of the indexes that there are, in the order of their slots. Returns whether the row is in them.
-  /// Throws `.corruption`.
+  /// Decodes the values of the existing indexes, in the order of their slots. Returns whether the row is in the
+  /// indexes. Throws `.corruption`.
   static func read(_ bytes: [UInt8], _ plans: [IndexPlan], into keys: inout IndexKeys) throws -> Bool {
     keys.removeAll()
     let (isIndexed, groups) = try groups(bytes)
-    // Others were dropped.
+    // The values of dropped indexes are ignored.
     let found = groups.compactMap { number, values in
       plans.firstIndex { $0.number == number }.map { (index: $0, values: values) }
     }
@@ -40,7 +40,7 @@ enum EmittedValues {
     return isIndexed
   }
 
-  /// All values, by the numbers of their indexes, and whether the row is in the indexes. Throws `.corruption`.
+  /// Returns all values by the numbers of their indexes, and whether the row is in the indexes. Throws `.corruption`.
   static func groups(
     _ bytes: [UInt8]
   ) throws -> (isIndexed: Bool, values: [(index: UInt32, values: [ArraySlice<UInt8>])]) {

@@ -1,26 +1,26 @@
-/// Rows that had one value of a unique index before the index was there: the cause of `.notUnique`, which each use of such an
-/// index throws until a build finds none.
+/// The rows that had the same value of a unique index before it was built: the cause of `.notUnique`, which each use of
+/// the index throws until a build finds none.
 public struct IndexCollisions: Error, Sendable, CustomStringConvertible {
-  /// Two rows with one value.
+  /// Two rows with the same value.
   public struct Pair: Hashable, Sendable {
     /// The value, as the tool prints keys.
     public let value: String
-    /// The row that comes first by its key.
+    /// The row whose key comes first.
     public let first: RowKey
-    /// Another.
+    /// Another row with the same value.
     public let second: RowKey
   }
 
   /// The name of the index.
   public let index: String
-  /// How many rows have the value of a row before them.
+  /// The number of rows that have the value of an earlier row.
   public let count: Int
-  /// The first of them, 100 at most.
+  /// The first of these rows, at most 100.
   public let pairs: [Pair]
 
   static var pairsMaximum: Int { 100 }
 
-  /// The count and the first pair.
+  /// The count and the first pair as a text.
   public var description: String {
     let first = pairs.first.map { "; \($0.first.text) and \($0.second.text) have \($0.value)" } ?? ""
     return "\(count) rows have the value of another\(first)"
@@ -28,11 +28,12 @@ public struct IndexCollisions: Error, Sendable, CustomStringConvertible {
 }
 
 extension IndexCollisions {
+  /// Encodes collisions.
   /// ```
   ///  8 bytes  count, big-endian
   ///  a pair   value, key of the first row, key of the second: each a varint with its size, and its bytes
   /// ```
-  /// On disk: never change.
+  /// The format is stored on disk and must never change.
   static func bytes(count: Int, _ pairs: [[[UInt8]]]) -> [UInt8] {
     var bytes = BigEndian.bytes(UInt64(count))
     for field in pairs.joined() {
@@ -42,7 +43,7 @@ extension IndexCollisions {
     return bytes
   }
 
-  /// Throws `.corruption`.
+  /// Decodes collisions. Throws `.corruption`.
   init(_ bytes: [UInt8], index: String, collection: String) throws {
     let damaged = DatabaseError(
       .corruption, "the collisions of index \"\(index)\" are damaged", collection: collection)

@@ -1,10 +1,11 @@
-/// The keys of index entries: a value, the key of its row, and the size of that (`CollectionIndexes`).
+/// Encodes the keys of index entries, which consist of a value, the key of its row, and the size of the latter
+/// (`CollectionIndexes`).
 enum IndexEntry {
-  /// From this size on it takes three bytes.
+  /// The size from which on its encoding takes three bytes.
   private static var longSize: Int { 240 }
-  /// The longest key of a row: no byte of the size may be 0xff, which ends the entries of a value.
+  /// The maximum size of a row's key: no byte of the size may be 0xff, which ends the entries of a value.
   static var rowKeySizeMaximum: Int { 0xfeff }
-  /// The most bytes that the size takes.
+  /// The maximum number of bytes that encode the size.
   static var sizeSizeMaximum: Int { 3 }
 
   /// Appends the row's key and its size to a value.
@@ -18,7 +19,7 @@ enum IndexEntry {
     bytes.append(UInt8(longSize))
   }
 
-  /// Where the row's key begins and ends in an entry's key. Throws `.corruption`.
+  /// Returns the range of the row's key in an entry's key. Throws `.corruption`.
   @inline(__always)
   static func rowKey(in key: RawSpan) throws -> Range<Int> {
     var end = key.byteCount - 1

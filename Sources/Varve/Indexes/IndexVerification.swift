@@ -1,27 +1,27 @@
-/// A row and an index that do not agree.
+/// A difference between a row and an index.
 public struct IndexDifference: Hashable, Sendable, CustomStringConvertible {
-  /// What is wrong.
+  /// The kind of a difference.
   public enum Kind: String, Hashable, Sendable {
-    /// The row has a value that the index does not have.
+    /// The index lacks an entry for a value of the row.
     case missing
-    /// The index has an entry for a value that the row does not have, or for a row that is not there.
+    /// The index has an entry for a value that the row does not have, or for a row that does not exist.
     case stale
-    /// A direct index has another content of the row.
+    /// A direct index has a different content of the row.
     case content
-    /// What the row has emitted is not what it has.
+    /// The emitted values of the row differ from its values.
     case emitted
   }
 
-  /// What is wrong.
+  /// The kind of the difference.
   public let kind: Kind
-  /// The name of the index; of `emitted`, empty.
+  /// The name of the index, or an empty string for `emitted`.
   public let index: String
-  /// Which row it is.
+  /// The row that differs.
   public let row: RowKey
   /// The value, as the tool prints keys.
   public let value: String
 
-  /// `index "title": missing "Emma" of books/1`.
+  /// A text such as `index "title": missing "Emma" of books/1`.
   public var description: String {
     kind == .emitted ? "emitted values differ of \(row)" : "index \"\(index)\": \(kind.rawValue) \(value) of \(row)"
   }
@@ -33,14 +33,14 @@ struct IndexVerification<Instance: Codable & Sendable> {
   private let writer: IndexWriter<Instance>
   private let info: CollectionInfo
   private let transaction: ReadTransaction
-  /// Every so many-th row and entry is compared.
+  /// The distance between compared rows, and between compared entries.
   private let stride: Int
   private(set) var differences: [IndexDifference] = []
 
-  /// So many differences are enough.
+  /// The maximum number of differences, at which the comparison ends.
   static var differencesMaximum: Int { 1_000 }
 
-  /// Of a sample of about so many rows; nil: of all.
+  /// Prepares a comparison. `sample` is the approximate number of rows to compare, or nil for all.
   init(
     _ indexes: IndexesTransaction<Instance>, _ info: CollectionInfo, sample: Int?, in transaction: ReadTransaction
   ) throws {
@@ -52,7 +52,8 @@ struct IndexVerification<Instance: Codable & Sendable> {
     stride = sample.map { max(1, count / max(1, $0)) } ?? 1
   }
 
-  /// Complexity: O(n) of rows and entries, of a sample in reads; the keys between are passed.
+  /// Compares rows and entries. Complexity: O(n) in the rows and entries, or in those of the sample for reads; the keys
+  /// in between are skipped.
   mutating func run() throws {
     let slots = try indexes.definition.indexes.indices.filter { try indexes.part($0).isReady }
     try compareRows(slots)

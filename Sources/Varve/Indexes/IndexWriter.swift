@@ -1,18 +1,20 @@
-/// Keeps the entries of a collection's indexes up with the rows, in one transaction.
+/// Updates the entries of a collection's indexes when rows change, in one transaction.
 ///
 /// # The path of a change
-/// `willChange` computes the values of the row as it will be and as it was, and refuses what can't be entered; `didChange`
-/// enters the difference. Of a row that was written by the definitions that are in force, the values of the old row are
-/// what the indexes have. Of others (it was not reviewed yet, or can't be decoded) it is what the row has emitted.
+/// `willChange` computes the values of the row before and after the change, and throws for values that cannot be
+/// entered; `didChange` enters the difference. If the row was written under the current definitions, the values of the
+/// old row are those in the indexes. Otherwise (it was not reviewed yet, or cannot be decoded) they are the values that
+/// the row has emitted.
 ///
 /// # Invariants
-/// 1. What the indexes that have all rows hold of a row is what `emitted` says of it, with what the transaction has written.
+/// 1. The entries of a row in the indexes that have all rows are those that `emitted` has for it, including the writes
+///    of the transaction.
 /// 2. A row that is not in `emitted` is in no index.
-/// 3. Of a unique index that is ready and has no collisions, a value without nil has one row; of a deferred one at the end of
-///    each transaction.
+/// 3. In a unique index that is ready and has no collisions, a value without nil has one row; in a deferred one this
+///    holds at the end of each transaction.
 final class IndexWriter<Instance: Codable & Sendable> {
   let definition: CollectionIndexes<Instance>
-  /// It owns this.
+  /// The owner of this writer.
   private unowned let indexes: IndexesTransaction<Instance>
   private let parts: [Part]
   private let emitted: Part
@@ -20,14 +22,14 @@ final class IndexWriter<Instance: Codable & Sendable> {
   private let isEmittedCounted: PartSet
   private let isReviewCounted: PartSet
   private let keyLimit: Int
-  /// What is asked of a plan for each entry, by its slot: no reference is counted for that.
+  /// The kinds of the plans by slot, which are needed for each entry: reading them requires no reference counting.
   private let kinds: [IndexPlan.Kind]
 
   private let state = StatePointer(State())
   private var isNewIndexed = true
   private var isOldKnown = true
   private var isPrepared = false
-  /// Values of deferred indexes that were entered.
+  /// The values that were entered into deferred indexes.
   private var deferred: Set<DeferredValue> = []
 
   private struct DeferredValue: Hashable {
@@ -35,7 +37,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     let bytes: [UInt8]
   }
 
-  /// What is used for each entry of each row.
+  /// The buffers that are used for each entry of each row.
   private struct State {
     var new = IndexKeys()
     var old = IndexKeys()
@@ -44,22 +46,22 @@ final class IndexWriter<Instance: Codable & Sendable> {
     var entry: [UInt8] = []
   }
 
-  /// The values of the row as it will be.
+  /// The values of the row after the change.
   private var new: IndexKeys {
     @inline(__always) _read { yield state.pointee.new }
     @inline(__always) _modify { yield &state.pointee.new }
   }
-  /// Those of the row as it was or is in the indexes.
+  /// The values of the row before the change, or those in the indexes.
   private var old: IndexKeys {
     @inline(__always) _read { yield state.pointee.old }
     @inline(__always) _modify { yield &state.pointee.old }
   }
-  /// The row that `willChange` has computed values for.
+  /// The key of the row whose values `willChange` has computed.
   private var prepared: [UInt8] {
     @inline(__always) _read { yield state.pointee.prepared }
     @inline(__always) _modify { yield &state.pointee.prepared }
   }
-  /// The row that is looked at.
+  /// The key of the current row.
   private var rowKey: [UInt8] {
     @inline(__always) _read { yield state.pointee.rowKey }
     @inline(__always) _modify { yield &state.pointee.rowKey }
@@ -101,7 +103,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     key.withBytes { rowKey.append($0) }
   }
 
-  /// Throws `.notUnique` where a value belongs to another row.
+  /// Throws `.notUnique` if a value belongs to another row.
   private func checkUnique() throws {
     for key in new.keys where !key.hasNil {
       let index = definition.plans[key.index]
@@ -124,12 +126,13 @@ final class IndexWriter<Instance: Codable & Sendable> {
       collection: definition.collection, key: KeyText.text(of: row))
   }
 
-  /// Whether values of a unique index are checked: it has all rows, and had no collisions then.
+  /// Returns whether the values of a unique index are checked: it has all rows, and had no collisions when it was
+  /// built.
   private func isEnforced(_ index: Int) throws -> Bool {
     try parts[index].isReady && indexes.collisions(of: index) == nil
   }
 
-  /// A row with a value that is another than `row`; nil: none.
+  /// Returns a row with a value, other than `row`, or nil if there is none.
   private func holder(of value: [UInt8], in index: Int, beside row: [UInt8]?) throws -> [UInt8]? {
     var range = StorageRange(lower: value, upper: KeyRange.end(ofParts: value))
     while let (key, _) = try parts[index].first(in: range) {
@@ -148,7 +151,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     note(change.key)
     let parts = change.parts
     if parts.isSuperset(of: isEmittedCounted), parts.isSuperset(of: isReviewCounted) {
-      // The old row says what the indexes have.
+      // The old row has the values that are in the indexes.
       if !wasPrepared || prepared != rowKey {
         isNewIndexed = try collectNew(change)
         isOldKnown = try collectOld(change)
@@ -157,24 +160,25 @@ final class IndexWriter<Instance: Codable & Sendable> {
     }
     isNewIndexed = try collectNew(change)
     if parts.isSuperset(of: isEmittedCounted) {
-      // The row was not reviewed: it may be in the indexes as it is read now, if this transaction has changed it, and as it
-      // was read once.
+      // The row was not reviewed. Its entries may be those of its current decoding, if this transaction has changed it,
+      // and those of an earlier decoding.
       if try collectOld(change) { try remove(old, exceptIn: []) }
       return try replaceEmitted(by: change.newRow, fresh: [])
     }
-    // A build gives the row.
+    // The row is passed by a build.
     try replaceEmitted(by: change.newRow, fresh: parts)
   }
 
-  /// Removes what the row has emitted, but not from `fresh` parts, which have nothing of it, and enters its new values.
+  /// Removes the emitted values of the row, except from `fresh` parts, which have none of its entries, and enters its
+  /// new values.
   private func replaceEmitted(by row: [UInt8]?, fresh: PartSet) throws {
     if let bytes = try emitted.committedValue(of: rowKey) {
       do {
         _ = try EmittedValues.read(bytes, definition.plans, into: &old)
         try remove(old, exceptIn: fresh)
       } catch let error as DatabaseError where error.code == .corruption && !fresh.isEmpty {
-        // A build makes them again from the row. What the row had in other indexes without having it now is found by a
-        // verification, and goes with a rebuild of these.
+        // A build creates the emitted values again from the row. Entries of the row in other indexes that it no longer
+        // has are found by a verification, and removed by a rebuild of those indexes.
       }
     }
     for key in new.keys { try put(key, row ?? []) }
@@ -182,7 +186,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     try list(isRemoved: row == nil)
   }
 
-  /// Removes entries of the row that it does not have any more.
+  /// Removes the entries that the row no longer has.
   private func remove(_ keys: IndexKeys, exceptIn fresh: PartSet) throws {
     for key in keys.keys where !fresh.contains(PartSet(part: key.index)) {
       if new.keys.contains(where: { $0.index == key.index && new.compare($0, with: keys, key) == 0 }) { continue }
@@ -190,7 +194,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     }
   }
 
-  /// Both rows are decoded: enters what is new and removes what is gone.
+  /// Enters new values and removes old ones, for a row that can be decoded before and after the change.
   private func enterDifference(_ change: borrowing RowChange) throws {
     var isChanged = change.event == .inserted || change.event == .removed
     var (oldPosition, newPosition) = (0, 0)
@@ -256,7 +260,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     try emitted.put(rowKey, entry)
   }
 
-  /// Brings the list of rows that are in no index up to date.
+  /// Updates the list of rows that are in no index.
   private func list(isRemoved: Bool) throws {
     guard isRemoved || isNewIndexed else { return try unindexed.put(rowKey, Array(failure.utf8)) }
     try unindexed.delete(rowKey)
@@ -264,11 +268,12 @@ final class IndexWriter<Instance: Codable & Sendable> {
 
   // MARK: - Values
 
-  /// Why the last row can be in no index.
+  /// The reason why the last row cannot be in the indexes.
   private var failure = ""
 
-  /// The values of the row as the change leaves it; false where it can be in no index. Where `isCall`, throws `.invalidKey` and
-  /// `.keyTooLong`, which end the call that changes the row; where not, the row was there before the index.
+  /// Collects the values of the row after the change, and returns false if it cannot be in the indexes. With `isCall`,
+  /// throws `.invalidKey` and `.keyTooLong`, which fail the call that changes the row; otherwise the row existed before
+  /// the index.
   private func collectNew(_ change: borrowing RowChange, isCall: Bool = false) throws -> Bool {
     let (facts, transaction) = (change.facts, change.transaction)
     new.removeAll()
@@ -284,7 +289,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     }
   }
 
-  /// Those of the row as the change found it; false where they are not known.
+  /// Collects the values of the row before the change, and returns false if they are not known.
   private func collectOld(_ change: borrowing RowChange) throws -> Bool {
     old.removeAll()
     if change.event == .inserted { return true }
@@ -297,7 +302,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     return true
   }
 
-  /// The same of a row that was read, as `collectNew`.
+  /// Collects the values of a row that was read, like `collectNew(_:isCall:)`.
   private func collectNew(_ row: Row) throws -> Bool {
     new.removeAll()
     do {
@@ -322,7 +327,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     return !isCall || (error.code != .invalidKey && error.code != .keyTooLong)
   }
 
-  /// Whether an error says that a row can be in no index.
+  /// Returns whether an error means that a row cannot be in the indexes.
   private static func isOfRow(_ error: DatabaseError) -> Bool {
     switch error.code {
     case .decodingFailed, .unsupportedVersion, .invalidKey, .keyTooLong: true
@@ -331,7 +336,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
   }
 
   private func collect(_ instance: InstanceAddress, _ row: IndexedRow, into list: inout IndexKeys) throws {
-    // What the program has written may run: it gets none of the fields.
+    // Code of the program may run here, so the list is moved out of its field to avoid overlapping access.
     var keys = IndexKeys(empty: ())
     swap(&keys, &list)
     defer { swap(&keys, &list) }
@@ -392,7 +397,8 @@ final class IndexWriter<Instance: Codable & Sendable> {
 
   // MARK: - For a comparison
 
-  /// The values of a row by the definitions that are in force; none for a row that can be in no index.
+  /// Returns the values of a row under the current definitions, which are empty for a row that cannot be in the
+  /// indexes.
   func values(of row: Row, _ key: [UInt8]) throws -> IndexKeys {
     rowKey = key
     new.removeAll()
@@ -402,7 +408,7 @@ final class IndexWriter<Instance: Codable & Sendable> {
     return new
   }
 
-  /// Whether a row has emitted these values.
+  /// Returns whether a row has emitted exactly these values.
   func hasEmitted(_ keys: IndexKeys, _ row: [UInt8]) throws -> Bool {
     guard let bytes = try emitted.committedValue(of: row),
       (try? EmittedValues.read(bytes, definition.plans, into: &old)) != nil

@@ -1,23 +1,23 @@
-/// The rows that entries of an index lead to, in the order of the entries.
+/// Scans the rows of index entries, in the order of the entries.
 ///
-/// Rows are read many at once, the first ones few at once, because many iterations end soon. A value: a copy continues at the
-/// same entry.
+/// Rows are read in batches; the first ones are small, because many iterations end early. A scan is a value: a copy
+/// continues at the same entry.
 struct IndexedRowScan: Sendable {
   let info: CollectionInfo
   private let source: any StorageReading
   private var entries: FamilyCursor
   private let isDirect: Bool
-  /// The rows that have come, where a row may have several entries.
+  /// The keys of the rows that were returned, if a row may have several entries.
   private var seen: Set<[UInt8]>?
   private var remaining: Int
-  /// Rows that were read, from `position` on.
+  /// The rows that were read and are returned from `position` on.
   private var rows: [(key: [UInt8], bytes: [UInt8])] = []
   private var position = 0
   private var batchSize = 1
 
   private static var batchSizeMaximum: Int { 256 }
 
-  /// `entries` have their values where the index is direct.
+  /// Creates a scan. `entries` have their values if the index is direct.
   init(
     _ entries: FamilyCursor, isDirect: Bool, hasSeveralValues: Bool, limit: Int?, of info: CollectionInfo,
     from source: any StorageReading
@@ -30,7 +30,7 @@ struct IndexedRowScan: Sendable {
     remaining = limit ?? .max
   }
 
-  /// The key and the bytes of the next row, in the collection's family; nil after the last.
+  /// Returns the key of the next row in the collection's family and its bytes, or nil after the last.
   mutating func next() throws -> (key: [UInt8], bytes: [UInt8])? {
     guard remaining > 0 else { return nil }
     if position == rows.count {
@@ -56,7 +56,7 @@ struct IndexedRowScan: Sendable {
     try info.read(keys, from: source) { rows.append(($0, $1)) }
   }
 
-  /// The key of the next row in the collection's family, and its content where the index has it.
+  /// Returns the key of the next row in the collection's family, and its content if the index has it.
   private mutating func nextEntry() throws -> (key: [UInt8], row: [UInt8])? {
     let (prefix, isDirect) = (info.prefix, isDirect)
     while true {
@@ -73,7 +73,7 @@ struct IndexedRowScan: Sendable {
     }
   }
 
-  /// Continues at an entry.
+  /// Moves to an entry.
   mutating func seek(to entry: [UInt8]) {
     entries.seek(to: entry)
     rows = []
@@ -81,7 +81,7 @@ struct IndexedRowScan: Sendable {
     batchSize = 1
   }
 
-  /// How many rows are left.
+  /// Returns the number of rows that remain.
   func count() throws -> Int {
     let ahead = rows.count - position
     if seen == nil { return try min(remaining, ahead + entries.count()) }
@@ -93,7 +93,7 @@ struct IndexedRowScan: Sendable {
 }
 
 extension CollectionInfo {
-  /// Passes the rows that entries of an index have led to, read at once. Throws `.corruption` where one is not there.
+  /// Reads the rows of index entries at once, and passes them to `body`. Throws `.corruption` if one does not exist.
   func read(
     _ keys: [[UInt8]], from source: any StorageReading, _ body: ([UInt8], [UInt8]) -> Void
   ) throws {
@@ -105,7 +105,7 @@ extension CollectionInfo {
     }
   }
 
-  /// An index has an entry of a row that is not there.
+  /// Returns the error for an index entry whose row does not exist.
   func missingRow(_ key: [UInt8]) -> DatabaseError {
     DatabaseError(
       .corruption, "an index has a row that is not there; `rebuild` makes the index from the rows",

@@ -1,16 +1,16 @@
-/// Rows by an index of their collection (``RowIndex``), in the order of their values.
+/// The rows of an index of their collection (``RowIndex``), in the order of their values.
 ///
 /// ```swift
 /// var rows = try tx.rows(with: "Nina Simone", from: byArtist)
 /// while let row = try rows.next() { print(try row.key(as: String.self)) }
 /// ```
 ///
-/// Nothing of a row is decoded until it is asked for. The iteration shows the rows as they were when it was begun, whatever the
-/// transaction writes meanwhile. It belongs to the thread and the time of its transaction; one that was made inside a
-/// savepoint, or a nested `write`, which was then undone throws `.cursorEnded`.
+/// A row is decoded only on request. The iteration shows the rows as they were at its beginning, whatever the
+/// transaction writes meanwhile. It may be used only on the thread, and until the end, of its transaction. An iteration
+/// that began inside a savepoint, or a nested `write`, which was then rolled back throws `.cursorEnded`.
 public struct IndexedRows<Value: KeyCodable> {
   private let transaction: ReadTransaction
-  /// Nil: there are none.
+  /// The scan, or nil if there are no rows.
   private var scan: IndexedRowScan?
   private let metadata: (any StorageReading)?
   private let isDescending: Bool
@@ -22,14 +22,14 @@ public struct IndexedRows<Value: KeyCodable> {
     metadata = scan.map { transaction.view(of: $0.info.metadata) }
   }
 
-  /// The next row; nil after the last. Throws `.transactionEnded`, `.corruption`, `.storage`.
+  /// Returns the next row, or nil after the last. Throws `.transactionEnded`, `.corruption`, `.storage`.
   public mutating func next() throws -> Row? {
     try transaction.check()
     guard let (key, bytes) = try scan?.next(), let info = scan?.info else { return nil }
     return Row(try transaction.stored(key, bytes, info, metadata), in: transaction)
   }
 
-  /// Continues with the first row that has a value or a later one, or where the rows are descending, the value or an earlier
+  /// Moves to the first row with the value or a later one, or if the rows are descending, with the value or an earlier
   /// one. Rows that were returned can be returned again, unless a row may have several values.
   public mutating func seek(to value: Value) throws {
     try transaction.check()
@@ -37,18 +37,18 @@ public struct IndexedRows<Value: KeyCodable> {
     scan?.seek(to: isDescending ? KeyRange.end(ofParts: bytes) : bytes)
   }
 
-  /// Calls `body` with each row that is left, in order, until it throws.
+  /// Calls `body` with each remaining row in order, until it throws.
   public mutating func forEach(_ body: (Row) throws -> Void) throws {
     while let row = try next() { try body(row) }
   }
 
-  /// How many rows are left. Complexity: O(n) of these; no row is read.
+  /// Returns the number of rows that remain. Complexity: O(n) in these; no row is read.
   public consuming func count() throws -> Int {
     try transaction.check()
     return try scan?.count() ?? 0
   }
 
-  /// What `transform` makes of each row that is left; rows of which it makes nil are left out.
+  /// Returns the results of `transform` for the remaining rows, without those that are nil.
   public mutating func compactMap<Result>(_ transform: (Row) throws -> Result?) throws -> [Result] {
     var results: [Result] = []
     while let row = try next() {
@@ -62,7 +62,7 @@ public struct IndexedRows<Value: KeyCodable> {
 extension IndexedRows: Sendable {}
 
 extension Array where Element == Row {
-  /// All rows that are left of an iteration.
+  /// Creates an array of all remaining rows of an iteration.
   public init<Value: KeyCodable>(_ rows: consuming IndexedRows<Value>) throws {
     self = try rows.compactMap(\.self)
   }

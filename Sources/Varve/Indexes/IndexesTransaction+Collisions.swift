@@ -1,9 +1,10 @@
-/// Rows that had one value of a unique index before it was ready.
+/// Handles rows that had the same value of a unique index before it was ready.
 extension IndexesTransaction {
-  /// What the disk has; nil: there are none.
+  /// Returns the stored collisions of an index, or nil if there are none.
   func collisions(of index: Int) throws -> IndexCollisions? {
     if let known = knownCollisions[index] { return known }
-    // They are found by the commit that ends a build: of an index that had none there are none until it is built again.
+    // Collisions are found by the commit that ends a build. An index without collisions has none until it is built
+    // again.
     let since = context.readySince(part: index)
     if let since, definition.isClean(index, since: since) { return nil }
     let named = definition.indexes[index]
@@ -15,13 +16,14 @@ extension IndexesTransaction {
     return found
   }
 
-  /// The index is built again.
+  /// Removes the stored collisions of an index that is built again.
   func forgetCollisions(of index: Int) throws {
     knownCollisions[index] = nil
     try part(definition.collisionsPart).delete(definition.indexes[index].collisionsKey)
   }
 
-  /// Iterates the entries of an index that has all rows now, and notes which values several rows have. Complexity: O(n).
+  /// Scans the entries of an index that has all rows now, and stores the values that several rows have. Complexity:
+  /// O(n).
   func findCollisions(of index: Int) throws {
     var previous: (value: [UInt8], row: [UInt8])?
     var isNil = false
@@ -53,7 +55,7 @@ extension IndexesTransaction {
 }
 
 extension KeyPart {
-  /// Whether a part of a key is nil.
+  /// Returns whether a part of a key is nil.
   fileprivate static func hasNil(_ key: [UInt8]) throws -> Bool {
     try parts(of: key).contains { $0 == .null || $0 == .descending(.null) }
   }

@@ -1,5 +1,5 @@
 extension IndexesTransaction {
-  /// What is to be built again because rows collided when it was built.
+  /// Returns the indexes that have to be built again because rows collided when they were built.
   func collidingIndexes() throws -> [Int] {
     try definition.indexes.indices.filter { index in
       guard definition.indexes[index].declaration.kind.isUnique, try part(index).isReady else { return false }
@@ -7,12 +7,12 @@ extension IndexesTransaction {
     }
   }
 
-  /// Some indexes are built again.
+  /// Removes the stored collisions of indexes that are built again.
   func forgetCollisions(of indexes: [Int]) throws {
     for index in indexes { try forgetCollisions(of: index) }
   }
 
-  /// The rows that are in no index, in the order of their keys, and why.
+  /// Returns the rows that are in no index, in the order of their keys, with the reasons.
   func unindexedRows() throws -> [UnindexedRow] {
     var rows: [UnindexedRow] = []
     var cursor = try part(definition.unindexedPart).cursor()
@@ -26,8 +26,8 @@ extension IndexesTransaction {
 
 /// A row that is in no index of its collection.
 public struct UnindexedRow: Hashable, Sendable {
-  /// Which row it is.
+  /// The key of the row.
   public let key: RowKey
-  /// Why: it can't be decoded, or a value of it can't be a key.
+  /// The reason: the row cannot be decoded, or a value of it cannot be a key.
   public let reason: String
 }

@@ -1,13 +1,13 @@
 /// The indexes of a collection in one transaction.
 ///
-/// Most transactions look for one value, so what a change needs is made with the first change (`IndexWriter`).
+/// Most transactions only look up a value, so the writer is created with the first change (`IndexWriter`).
 final class IndexesTransaction<Instance: Codable & Sendable>: ExtensionTransaction {
   typealias Definition = CollectionIndexes<Instance>
 
   let definition: Definition
   let context: ExtensionContext<Definition>
   private var madeWriter: IndexWriter<Instance>?
-  /// What is known of the collisions of each index.
+  /// The collisions of each index, as far as they were read.
   var knownCollisions: [Int: IndexCollisions?] = [:]
 
   init(_ definition: Definition, _ context: ExtensionContext<Definition>) {
@@ -15,7 +15,7 @@ final class IndexesTransaction<Instance: Codable & Sendable>: ExtensionTransacti
     self.context = context
   }
 
-  /// A part, by its slot in the configuration: first those of the indexes.
+  /// Returns a part by its slot in the configuration, which begins with the indexes.
   func part(_ slot: Int) -> Part { context.part(at: slot) }
 
   private var writer: IndexWriter<Instance> {

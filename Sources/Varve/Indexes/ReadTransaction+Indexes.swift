@@ -1,7 +1,7 @@
 extension ReadTransaction {
-  /// The indexes of a collection in this transaction: those that have all rows can be used.
+  /// Returns the indexes of a collection in this transaction. Those that have all rows can be used.
   ///
-  /// Throws `.unknownExtension` where the database was opened without them.
+  /// Throws `.unknownExtension` if the database was opened without them.
   final func indexes<Instance>(
     of collection: String, named name: String, _ type: Instance.Type
   ) throws -> IndexesTransaction<Instance> {
@@ -18,7 +18,7 @@ extension ReadTransaction {
 }
 
 extension IndexesTransaction {
-  /// The part of an index that can be read. Throws `.notReady` while it is built, and `.notUnique`.
+  /// Returns the part of an index if it can be read. Throws `.notReady` while it is built, and `.notUnique`.
   func readable(_ index: Int) throws -> Part {
     let named = definition.indexes[index]
     guard try part(index).isReady else {

@@ -1,11 +1,12 @@
-/// Which entries of an index of rows a call is about.
+/// The entries of an index of rows that a call selects.
 struct RowIndexLook: Sendable {
   private let terms: RowIndexTerms
   private let bounds: Result<(lower: [UInt8], upper: [UInt8]?), any Error>
   let isDescending: Bool
   private let limit: Int?
 
-  /// Of the values of a range; nil: of all. What is wrong with it is thrown by `begin` and `count`.
+  /// Selects the entries with values in a range, or all entries if it is nil. Invalid arguments are thrown by `begin`
+  /// and `count`.
   init<Value: KeyCodable>(
     _ index: RowIndex<Value>, _ range: (any KeyBounds<Value>)?, descending: Bool = false, limit: Int? = nil
   ) {
@@ -15,7 +16,7 @@ struct RowIndexLook: Sendable {
     self.limit = limit
   }
 
-  /// Of one value, or of those that begin with it.
+  /// Selects the entries with a value, or with values that begin with it.
   init<Value: KeyCodable>(
     value: some KeyCodable, _ index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
   ) {
@@ -28,8 +29,8 @@ struct RowIndexLook: Sendable {
     self.limit = limit
   }
 
-  /// Nil where nothing was ever put into the collection. Throws `.notReady`, `.notUnique`, `.unknownExtension`,
-  /// `.invalidKey`, `.invalidArgument`.
+  /// Begins a scan, or returns nil if the collection does not exist. Throws `.notReady`, `.notUnique`,
+  /// `.unknownExtension`, `.invalidKey`, `.invalidArgument`.
   func begin(_ tx: ReadTransaction, keysOnly: Bool = false) throws -> IndexedRowScan? {
     try tx.check()
     if let limit, limit < 0 {
@@ -48,10 +49,10 @@ struct RowIndexLook: Sendable {
   }
 }
 
-/// The indexes of a collection, whatever the type of its objects.
+/// The indexes of a collection, independent of the type of its objects.
 protocol RowIndexes {
-  /// Throws `.notReady`, `.notUnique`, and `.invalidDefinition` for an index that the collection has by another definition, or
-  /// does not have.
+  /// Returns the part of an index. Throws `.notReady`, `.notUnique`, and `.invalidDefinition` for an index that the
+  /// collection does not have, or has with another definition.
   func readable(_ terms: RowIndexTerms) throws -> Part
   func slot(of terms: RowIndexTerms) throws -> Int
   func forgetCollisions(of indexes: [Int]) throws
@@ -87,7 +88,7 @@ extension IndexesTransaction: RowIndexes {
 }
 
 extension ReadTransaction {
-  /// Throws `.unknownExtension` where the definition of the database has none for the collection.
+  /// Returns the indexes of a collection. Throws `.unknownExtension` if the database's definition has none for it.
   final func rowIndexes(of info: CollectionInfo) throws -> any RowIndexes {
     guard let registered = try find(info.indexesName), let found = try open(registered).hearer as? any RowIndexes else {
       throw DatabaseError(

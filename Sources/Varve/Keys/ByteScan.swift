@@ -1,8 +1,9 @@
-/// Looks through bytes eight at a time for what strings and data need: zeros, and bytes beyond ASCII.
+/// Scans bytes eight at a time for the properties that the encoding of strings and data needs: zeros, and bytes beyond
+/// ASCII.
 enum ByteScan {
-  /// What some bytes have in them.
+  /// The properties of some bytes.
   struct Content {
-    /// Every byte that is there, or-ed.
+    /// The bitwise or of all bytes.
     fileprivate(set) var union: UInt64 = 0
     fileprivate(set) var zeroMarks: UInt64 = 0
     fileprivate(set) var combiningMarks: UInt64 = 0
@@ -18,9 +19,10 @@ enum ByteScan {
     @inline(__always)
     fileprivate mutating func add(_ word: UInt64) {
       union |= word
-      // The high bit of each zero byte. A borrow may mark a byte above a zero too; where none is zero, none is marked.
+      // This sets the high bit of each zero byte. A borrow may also mark a byte above a zero; if no byte is zero, none
+      // is marked.
       zeroMarks |= (word &- ByteScan.lowBits) & ~word
-      // The high bit of each byte that has it and whose other bits are at least 0x4c.
+      // This sets the high bit of each byte that is at least 0xcc.
       combiningMarks |= ((word & ~ByteScan.highBits) &+ ByteScan.lowBits &* (0x80 - 0x4c)) & word
     }
   }
@@ -28,7 +30,7 @@ enum ByteScan {
   fileprivate static let highBits: UInt64 = 0x8080_8080_8080_8080
   fileprivate static let lowBits: UInt64 = 0x0101_0101_0101_0101
 
-  /// *Complexity*: O(bytes), a step for eight of them.
+  /// Returns the properties of some bytes. *Complexity*: O(bytes), with one step for eight bytes.
   @inline(__always)
   static func content(of bytes: RawSpan) -> Content {
     var content = Content()
@@ -38,7 +40,7 @@ enum ByteScan {
       index &+= 8
     }
     if index < bytes.byteCount {
-      // The rest, filled up with ones, which mark nothing.
+      // The remaining bytes are padded with ones, which mark nothing.
       var rest: UInt64 = lowBits
       while index < bytes.byteCount {
         rest = rest << 8 | UInt64(bytes.byte(at: index))
@@ -49,13 +51,13 @@ enum ByteScan {
     return content
   }
 
-  /// The offset of the first zero byte from `start` on; the count of the bytes where there is none.
+  /// Returns the offset of the first zero byte from `start` on, or the number of bytes if there is none.
   @inline(__always)
   static func firstZero(in bytes: RawSpan, from start: Int) -> Int {
     var index = start
     while index &+ 8 <= bytes.byteCount {
       let word = UInt64(littleEndian: bytes.word(at: index))
-      // The lowest marked byte is a zero; bytes above it may be marked by its borrow alone.
+      // The lowest marked byte is a zero; bytes above it may be marked by its borrow only.
       let marks = (word &- lowBits) & ~word & highBits
       if marks != 0 { return index &+ marks.trailingZeroBitCount / 8 }
       index &+= 8
@@ -64,7 +66,7 @@ enum ByteScan {
     return index
   }
 
-  /// Whether two spans have the same bytes.
+  /// Returns whether two spans have the same bytes.
   static func areEqual(_ first: RawSpan, _ second: RawSpan) -> Bool {
     guard first.byteCount == second.byteCount else { return false }
     var index = 0
@@ -81,17 +83,17 @@ enum ByteScan {
 }
 
 extension RawSpan {
-  /// The byte at `offset`. Stops the process beyond the end: the caller has compared.
+  /// Returns the byte at `offset`. Stops the process if it is out of bounds, which the caller has checked.
   @inline(__always)
   func byte(at offset: Int) -> UInt8 {
-    // Safety: the load compares the offset with the count, and every byte is a `UInt8`.
+    // Safety: the load checks the offset against the count, and every byte is a valid `UInt8`.
     unsafe unsafeLoad(fromByteOffset: offset, as: UInt8.self)
   }
 
-  /// The eight bytes from `offset` on, in the order of the machine.
+  /// Returns the eight bytes from `offset` on, in the byte order of the machine.
   @inline(__always)
   func word(at offset: Int) -> UInt64 {
-    // Safety: as above.
+    // Safety: the load checks the offset against the count, and any eight bytes are a valid `UInt64`.
     unsafe unsafeLoadUnaligned(fromByteOffset: offset, as: UInt64.self)
   }
 }
@@ -100,7 +102,7 @@ extension [UInt8] {
   /// The bytes as a span.
   @inline(__always)
   var rawSpan: RawSpan {
-    // Safety: every byte of an array of bytes is initialised, which is all that `bytes` asks for.
+    // Safety: every byte of an array of bytes is initialized, as `bytes` requires.
     @_lifetime(borrow self)
     get { unsafe span.bytes }
   }

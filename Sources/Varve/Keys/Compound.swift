@@ -1,22 +1,22 @@
-/// Several values as one key: sorted by the first, then by the second, and so on.
+/// Several values as one key, which is sorted by the first, then by the second, and so on.
 ///
 /// ```swift
 /// let key = Compound(1999, "A")
 /// print(key.values.0, key.values.1)
 /// ```
 ///
-/// Its bytes are the bytes of its values, one after the other, with no header of their own: what begins with the
-/// same values lies together.
+/// Its encoding is that of its values, one after the other, without a header, so that keys that begin with the same
+/// values are adjacent.
 public struct Compound<each Value: KeyCodable>: Sendable {
   /// The values, as a tuple.
   public let values: (repeat each Value)
 
-  /// Makes a key of values.
+  /// Creates a key of values.
   public init(_ value: repeat each Value) { values = (repeat each value) }
 }
 
 extension Compound: Hashable {
-  /// Whether all values are equal.
+  /// Returns whether all values are equal.
   public static func == (left: Self, right: Self) -> Bool {
     for (first, second) in repeat (each left.values, each right.values) {
       if first != second { return false }
@@ -29,7 +29,7 @@ extension Compound: Hashable {
 }
 
 extension Compound: Comparable where repeat each Value: Comparable {
-  /// Compares the first values that differ.
+  /// Compares the first pair of values that differ.
   public static func < (left: Self, right: Self) -> Bool {
     for (first, second) in repeat (each left.values, each right.values) {
       if first != second { return first < second }
@@ -39,7 +39,7 @@ extension Compound: Comparable where repeat each Value: Comparable {
 }
 
 extension Compound: KeyCodable {
-  /// `compound(...)`.
+  /// The type is `compound(...)`.
   public static var keyType: KeyType {
     var parts: [KeyType] = []
     for type in repeat (each Value).self { parts.append(type.keyType) }
@@ -51,14 +51,14 @@ extension Compound: KeyCodable {
     for value in repeat each values { try value.encodeKey(into: &encoder) }
   }
 
-  /// Reads the values.
+  /// Decodes the values.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> Self {
     Self(repeat try (each Value).decodeKey(from: &decoder))
   }
 }
 
 extension Compound: Encodable where repeat each Value: Encodable {
-  /// Writes the values as an array.
+  /// Encodes the values as an array.
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.unkeyedContainer()
     for value in repeat each values { try container.encode(value) }
@@ -66,7 +66,7 @@ extension Compound: Encodable where repeat each Value: Encodable {
 }
 
 extension Compound: Decodable where repeat each Value: Decodable {
-  /// Reads the values from an array.
+  /// Decodes the values from an array.
   public init(from decoder: any Decoder) throws {
     var container = try decoder.unkeyedContainer()
     values = (repeat try container.decode((each Value).self))

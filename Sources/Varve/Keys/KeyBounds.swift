@@ -1,25 +1,25 @@
-/// The bounds of a range of keys: of the ranges of the standard library, and of ``KeyInterval``.
+/// The bounds of a range of keys: the ranges of the standard library, and ``KeyInterval``.
 ///
-/// A range whose end is before its beginning holds no key.
+/// A range whose end is before its beginning contains no key.
 public protocol KeyBounds<Bound> {
-  /// What the range is of.
+  /// The type of the keys.
   associatedtype Bound
-  /// Where it begins; nil: at the first key.
+  /// The lower bound, or nil if the range begins at the first key.
   var lowerKey: Bound? { get }
-  /// Whether the beginning belongs to it. Default true.
+  /// Whether the lower bound belongs to the range. Default: true.
   var includesLowerKey: Bool { get }
-  /// Where it ends; nil: after the last key.
+  /// The upper bound, or nil if the range ends after the last key.
   var upperKey: Bound? { get }
-  /// Whether the end belongs to it.
+  /// Whether the upper bound belongs to the range.
   var includesUpperKey: Bool { get }
-  /// The bounds where they are of the first parts of keys; nil, which is the default: where they are of keys.
+  /// The bounds of a range over the first parts of keys, or nil, which is the default, for a range over whole keys.
   var beginning: KeyBeginning? { get }
 }
 
 extension KeyBounds {
-  /// Nil.
+  /// The default, nil.
   public var beginning: KeyBeginning? { nil }
-  /// True.
+  /// The default, true.
   public var includesLowerKey: Bool { true }
 }
 
@@ -28,7 +28,7 @@ extension Range: KeyBounds {
   public var lowerKey: Bound? { lowerBound }
   /// The upper bound.
   public var upperKey: Bound? { upperBound }
-  /// False.
+  /// The upper bound does not belong to the range.
   public var includesUpperKey: Bool { false }
 }
 
@@ -37,33 +37,33 @@ extension ClosedRange: KeyBounds {
   public var lowerKey: Bound? { lowerBound }
   /// The upper bound.
   public var upperKey: Bound? { upperBound }
-  /// True.
+  /// The upper bound belongs to the range.
   public var includesUpperKey: Bool { true }
 }
 
 extension PartialRangeFrom: KeyBounds {
   /// The lower bound.
   public var lowerKey: Bound? { lowerBound }
-  /// None.
+  /// The range has no upper bound.
   public var upperKey: Bound? { nil }
-  /// False.
+  /// The value is false.
   public var includesUpperKey: Bool { false }
 }
 
 extension PartialRangeUpTo: KeyBounds {
-  /// None.
+  /// The range has no lower bound.
   public var lowerKey: Bound? { nil }
   /// The upper bound.
   public var upperKey: Bound? { upperBound }
-  /// False.
+  /// The upper bound does not belong to the range.
   public var includesUpperKey: Bool { false }
 }
 
 extension PartialRangeThrough: KeyBounds {
-  /// None.
+  /// The range has no lower bound.
   public var lowerKey: Bound? { nil }
   /// The upper bound.
   public var upperKey: Bound? { upperBound }
-  /// True.
+  /// The upper bound belongs to the range.
   public var includesUpperKey: Bool { true }
 }

@@ -1,10 +1,11 @@
-/// Integers of all widths have one encoding: a width can change without a migration, as long as the numbers fit.
+/// Integers of all widths have the same encoding: a width can change without a migration, provided that the numbers
+/// fit.
 extension KeyCodable where Self: FixedWidthInteger {
-  /// `int`.
+  /// The type is `int`.
   public static var keyType: KeyType { .integer }
   /// Appends the number.
   public func encodeKey(into encoder: inout KeyEncoder) throws { try encoder.append(integer: self) }
-  /// Reads a number. *Throws* `.invalidKey` if it does not fit.
+  /// Decodes a number. *Throws* `.invalidKey` if it does not fit.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> Self { try decoder.decodeInteger() }
 }
 

@@ -1,66 +1,66 @@
 public import Foundation
 
 extension String: KeyCodable {
-  /// `string`.
+  /// The type is `string`.
   public static var keyType: KeyType { .string }
   /// Appends the string in normal form C.
   public func encodeKey(into encoder: inout KeyEncoder) { encoder.append(string: self) }
-  /// Reads a string.
+  /// Decodes a string.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> String { try decoder.decodeString() }
 }
 
 extension Data: KeyCodable {
-  /// `data`.
+  /// The type is `data`.
   public static var keyType: KeyType { .data }
   /// Appends the bytes.
   public func encodeKey(into encoder: inout KeyEncoder) { encoder.append(data: self) }
-  /// Reads bytes.
+  /// Decodes bytes.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> Data { try decoder.decodeData() }
 }
 
 extension UUID: KeyCodable {
-  /// `uuid`.
+  /// The type is `uuid`.
   public static var keyType: KeyType { .uuid }
   /// Appends the 16 bytes.
   public func encodeKey(into encoder: inout KeyEncoder) { encoder.append(uuid: self) }
-  /// Reads a UUID.
+  /// Decodes a UUID.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> UUID { try decoder.decodeUUID() }
 }
 
 extension Date: KeyCodable {
-  /// `date`.
+  /// The type is `date`.
   public static var keyType: KeyType { .date }
   /// Appends the date with its full precision. *Throws* `.invalidKey` if its seconds are NaN.
   public func encodeKey(into encoder: inout KeyEncoder) throws { try encoder.append(date: self) }
-  /// Reads a date.
+  /// Decodes a date.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> Date { try decoder.decodeDate() }
 }
 
-/// The number counts, not how it is written: 1.0 and 1.00 are one key.
+/// The key is the number, independent of its representation: 1.0 and 1.00 are the same key.
 extension Decimal: KeyCodable {
-  /// `decimal`.
+  /// The type is `decimal`.
   public static var keyType: KeyType { .decimal }
   /// Appends the number. *Throws* `.invalidKey` for a NaN.
   public func encodeKey(into encoder: inout KeyEncoder) throws { try encoder.append(decimal: self) }
-  /// Reads a number.
+  /// Decodes a number.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> Decimal { try decoder.decodeDecimal() }
 }
 
 extension Duration: KeyCodable {
-  /// `duration`.
+  /// The type is `duration`.
   public static var keyType: KeyType { .duration }
   /// Appends the duration with its full precision.
   public func encodeKey(into encoder: inout KeyEncoder) { encoder.append(duration: self) }
-  /// Reads a duration.
+  /// Decodes a duration.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> Duration { try decoder.decodeDuration() }
 }
 
-/// A URL is a key as the string that it is.
+/// A URL is encoded as its string.
 extension URL: KeyCodable {
-  /// `string`.
+  /// The type is `string`.
   public static var keyType: KeyType { .string }
 
-  /// Appends the URL's string. *Throws* `.invalidKey` for one that is relative to another: its string is not all of it.
+  /// Appends the URL's string. *Throws* `.invalidKey` for a relative URL, whose string is incomplete.
   public func encodeKey(into encoder: inout KeyEncoder) throws {
     guard baseURL == nil else {
       throw DatabaseError(
@@ -69,7 +69,7 @@ extension URL: KeyCodable {
     encoder.append(string: absoluteString)
   }
 
-  /// Reads a URL. *Throws* `.invalidKey` for a string that is not a URL.
+  /// Decodes a URL. *Throws* `.invalidKey` for a string that is not a URL.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> URL {
     let offset = decoder.offset
     let text = try decoder.decodeString()
@@ -81,29 +81,29 @@ extension URL: KeyCodable {
 }
 
 extension Bool: KeyCodable {
-  /// `bool`.
+  /// The type is `bool`.
   public static var keyType: KeyType { .bool }
   /// Appends the Boolean.
   public func encodeKey(into encoder: inout KeyEncoder) { encoder.append(bool: self) }
-  /// Reads a Boolean.
+  /// Decodes a Boolean.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> Bool { try decoder.decodeBool() }
 }
 
 extension Double: KeyCodable {
-  /// `double`.
+  /// The type is `double`.
   public static var keyType: KeyType { .double }
   /// Appends the double. *Throws* `.invalidKey` for a NaN.
   public func encodeKey(into encoder: inout KeyEncoder) throws { try encoder.append(double: self) }
-  /// Reads a double.
+  /// Decodes a double.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> Double { try decoder.decodeDouble() }
 }
 
 extension Float: KeyCodable {
-  /// `double`: a float has the bytes of the double that it equals.
+  /// The type is `double`: a float has the encoding of the double that it equals.
   public static var keyType: KeyType { .double }
   /// Appends the float as a double. *Throws* `.invalidKey` for a NaN.
   public func encodeKey(into encoder: inout KeyEncoder) throws { try encoder.append(double: Double(self)) }
-  /// Reads a double. *Throws* `.invalidKey` if no float equals it.
+  /// Decodes a double. *Throws* `.invalidKey` if no float equals it.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> Float {
     let offset = decoder.offset
     let double = try decoder.decodeDouble()
@@ -114,12 +114,12 @@ extension Float: KeyCodable {
   }
 }
 
-/// Nil sorts first. Each layer of nested optionals has a byte of its own, so all their values are distinguished.
+/// Nil sorts first. Each level of nested optionals has its own byte, so all their values are distinct.
 extension Optional: KeyCodable where Wrapped: KeyCodable {
-  /// `optional(...)`.
+  /// The type is `optional(...)`.
   public static var keyType: KeyType { .optional(Wrapped.keyType) }
 
-  /// Appends nil, or the value after a byte that says that there is one.
+  /// Appends nil, or a byte that marks a value, and the value.
   public func encodeKey(into encoder: inout KeyEncoder) throws {
     switch self {
     case .none: encoder.appendNil()
@@ -129,7 +129,7 @@ extension Optional: KeyCodable where Wrapped: KeyCodable {
     }
   }
 
-  /// Reads nil or a value.
+  /// Decodes nil or a value.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> Wrapped? {
     try decoder.decodeIsSome() ? .some(try Wrapped.decodeKey(from: &decoder)) : .none
   }

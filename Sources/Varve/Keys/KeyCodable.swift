@@ -1,17 +1,17 @@
-/// A type whose values can be keys: of a collection, of an index, as a part of a ``Compound``.
+/// A type whose values can be keys of a collection or of an index, or parts of a ``Compound``.
 ///
-/// The encoding keeps the order: two encoded keys compare byte by byte as the values do by `<`. Strings, integers
-/// of each width, `Double`, `Float`, `Decimal`, `Bool`, `Date`, `Duration`, `UUID`, `URL`, `Data`, optionals, ``Compound`` and
-/// ``Descending`` are keys.
+/// The encoding preserves the order: two encoded keys compare byte by byte as the values do by `<`. Strings, integers
+/// of each width, `Double`, `Float`, `Decimal`, `Bool`, `Date`, `Duration`, `UUID`, `URL`, `Data`, optionals,
+/// ``Compound`` and ``Descending`` are keys.
 ///
-/// A type with a raw value that is a key needs nothing more than to say so:
+/// A type whose raw value is a key only has to declare its conformance:
 ///
 /// ```swift
 /// struct ISBN: RawRepresentable, Codable, Hashable, Sendable, KeyCodable { var rawValue: String }
 /// enum Shelf: Int, KeyCodable { case fiction, science }
 /// ```
 ///
-/// Its keys sort by the raw value. Another type puts its key together from parts:
+/// Its keys are ordered by the raw value. Another type composes its key of parts:
 ///
 /// ```swift
 /// struct Location: KeyCodable {
@@ -28,43 +28,43 @@
 /// }
 /// ```
 ///
-/// What a type must guarantee: equal values encode to equal bytes, what is decoded equals what was encoded, and
-/// decoding reads exactly the parts that encoding appended, whatever part follows them (so it is with parts in a
-/// fixed order; a count that varies needs an end of its own). The bytes are on disk: a type that changes them needs
-/// another `keyType`.
+/// A type has to guarantee the following: equal values have equal encodings, decoding returns a value that equals the
+/// encoded one, and decoding reads exactly the parts that encoding has appended, whatever part follows them. The latter
+/// holds for parts in a fixed order; a variable number of parts needs a terminator. The encoding is stored on disk: a
+/// type that changes it needs another `keyType`.
 public protocol KeyCodable: Hashable, Sendable {
-  /// What is encoded, for the catalog.
+  /// The type of the encoding, for the catalog.
   static var keyType: KeyType { get }
 
   /// Appends the key's parts.
   ///
-  /// *Throws* `.invalidKey` if the value can't be a key. What was appended until then is of no use.
+  /// *Throws* `.invalidKey` if the value cannot be a key. The encoder must then be discarded.
   func encodeKey(into encoder: inout KeyEncoder) throws
 
-  /// Reads the parts that `encodeKey(into:)` appends, and no more.
+  /// Decodes the parts that `encodeKey(into:)` appends, and no more.
   ///
-  /// *Throws* `.invalidKey` if the bytes are no key, `.keyTypeDiffers` if they are one of another type.
+  /// *Throws* `.invalidKey` if the bytes are not a key, and `.keyTypeDiffers` if they are a key of another type.
   static func decodeKey(from decoder: inout KeyDecoder) throws -> Self
 }
 
 extension KeyCodable {
-  /// The bytes of the key.
+  /// Returns the encoding of the key.
   ///
-  /// *Throws* `.invalidKey` if the value can't be a key: a NaN, for instance.
+  /// *Throws* `.invalidKey` if the value cannot be a key, such as a NaN.
   public func encoded() throws -> [UInt8] {
     var encoder = KeyEncoder(capacity: 32)
     try encodeKey(into: &encoder)
     return encoder.bytes
   }
 
-  /// The key that `bytes` are, all of them.
+  /// Decodes a key from bytes, all of which have to belong to it.
   ///
-  /// *Throws* `.invalidKey` if they are no key, `.keyTypeDiffers` if they are one of another type.
+  /// *Throws* `.invalidKey` if they are not a key, and `.keyTypeDiffers` if they are a key of another type.
   public static func decoded(from bytes: [UInt8]) throws -> Self { try decoded(from: bytes.rawSpan) }
 
-  /// The key that `bytes` are, all of them.
+  /// Decodes a key from bytes, all of which have to belong to it.
   ///
-  /// *Throws* `.invalidKey` if they are no key, `.keyTypeDiffers` if they are one of another type.
+  /// *Throws* `.invalidKey` if they are not a key, and `.keyTypeDiffers` if they are a key of another type.
   public static func decoded(from bytes: RawSpan) throws -> Self {
     var decoder = KeyDecoder(bytes)
     do {
@@ -79,17 +79,17 @@ extension KeyCodable {
 }
 
 extension KeyCodable where Self: RawRepresentable, RawValue: KeyCodable {
-  /// That of the raw value.
+  /// The type of the raw value.
   public static var keyType: KeyType { RawValue.keyType }
 
   /// Appends the raw value.
   public func encodeKey(into encoder: inout KeyEncoder) throws { try rawValue.encodeKey(into: &encoder) }
 
-  /// Reads the raw value. *Throws* `.invalidKey` if no value of this type has it.
+  /// Decodes the raw value. *Throws* `.invalidKey` if this type has no value for it.
   public static func decodeKey(from decoder: inout KeyDecoder) throws -> Self {
     let offset = decoder.offset
     let rawValue = try RawValue.decodeKey(from: &decoder)
-    // An initialiser that changes the raw value would give one key two encodings.
+    // An initializer that changes the raw value would give the same key two encodings.
     guard let value = Self(rawValue: rawValue), value.rawValue == rawValue else {
       throw decoder.invalid("\(Self.self) has no value for this raw value", at: offset)
     }

@@ -1,21 +1,22 @@
 internal import Foundation
 
-/// A decimal number as bytes that sort as it does, of which there is one form: 1.0 and 1.00 are the same.
+/// A decimal number in an encoding that sorts as the number does, and is unique: 1.0 and 1.00 are the same.
 ///
 ///     sign (1)   exponent (2)   digits   end (1)
 ///
-/// - The sign is 0x02 for zero, and nothing follows it; 0x03 for a number above zero, 0x01 for one below. Below zero all
-///   that follows is inverted.
+/// - The sign is 0x02 for zero, without further bytes; 0x03 for a positive number, and 0x01 for a negative one, of
+///   which all following bytes are inverted.
 /// - The number is 0.d1d2d3... times ten to the exponent, where d1 is not 0. The exponent is big-endian, plus 0x8000.
-/// - Two digits are a byte, 1 for 00 to 100 for 99; a number of odd length has a 0 more. The last byte is not 1.
+/// - Two digits are one byte, from 1 for 00 to 100 for 99; an odd number of digits is padded with a 0. The last byte is
+///   not 1.
 /// - The end is 0x00.
 struct KeyDecimal {
   private let isNegative: Bool
   private let exponent: Int
-  /// 0 to 9 each, the first and the last not 0; empty: the number is zero.
+  /// The digits, 0 to 9 each, of which the first and the last are not 0; empty for zero.
   private let digits: [UInt8]
 
-  /// 38 of a significand, and one that may come with a conversion.
+  /// The maximum number of byte pairs: 38 digits of a significand, and one that a conversion may add.
   private static let pairCountMaximum = 20
   private static let bias = 0x8000
   private static let exponentMaximum = 127
@@ -26,7 +27,7 @@ struct KeyDecimal {
     static let above: UInt8 = 3
   }
 
-  /// Nil for a NaN.
+  /// Creates a number, or returns nil for a NaN.
   init?(_ value: Decimal) {
     if value.isNaN { return nil }
     isNegative = value.sign == .minus && !value.isZero
@@ -55,7 +56,8 @@ struct KeyDecimal {
     bytes.append(inversion)
   }
 
-  /// The number whose bytes begin at `start`, and how many they are; nil where they are none, or another form of one.
+  /// Decodes the number at `start`, and returns it with its number of bytes, or nil if the bytes are not a number in
+  /// its unique encoding.
   static func read(_ bytes: RawSpan, from start: Int) -> (value: Decimal, count: Int)? {
     guard start < bytes.byteCount else { return nil }
     let sign = bytes.byte(at: start)
@@ -75,13 +77,13 @@ struct KeyDecimal {
     let count = index + 1 - start
     while digits.utf8.last == UInt8(ascii: "0") { digits.removeLast() }
     var exponent = biased - bias - digits.utf8.count
-    // A number has an exponent of at most this, and more digits instead.
+    // A `Decimal` has at most this exponent, and trailing zeros instead.
     while exponent > exponentMaximum, digits.utf8.count < 2 * pairCountMaximum {
       digits += "0"
       exponent -= 1
     }
     let text = "\(sign == Sign.below ? "-" : "")\(digits)e\(exponent)"
-    // Whatever was made of it: only the one form of a number is taken.
+    // Only the unique encoding of a number is accepted.
     guard let value = Decimal(string: text), let decimal = KeyDecimal(value) else { return nil }
     var again: [UInt8] = []
     decimal.append(to: &again)

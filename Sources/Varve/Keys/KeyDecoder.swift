@@ -1,20 +1,21 @@
 public import Foundation
 internal import UnicodeNormalForm
 
-/// Reads the bytes of a key, part by part (`KeyTag` draws them).
+/// Decodes a key part by part (see `KeyTag` for the format).
 ///
-/// The bytes may be anything: each length is compared with what is left, only the one encoding of a value is taken,
-/// and what is not a key throws `.invalidKey` with the offset. A part of another kind throws `.keyTypeDiffers`.
+/// The bytes need not be valid: each length is checked against the remaining bytes, only the unique encoding of a value
+/// is accepted, and bytes that are not a key throw `.invalidKey` with the offset. A part of another kind throws
+/// `.keyTypeDiffers`.
 public struct KeyDecoder: ~Escapable {
   private let bytes: RawSpan
-  /// Where `bytes` begin in the key.
+  /// The offset of `bytes` in the key.
   private let start: Int
-  /// How many zeros a string or data ends in: two where the bytes were those of descending parts.
+  /// The number of zeros at the end of a string or data: two for inverted bytes of descending parts.
   private let endSize: Int
-  /// How many bytes were read.
+  /// The number of bytes that were read.
   public private(set) var offset = 0
 
-  /// Begins at the first of `bytes`, which are a key and nothing else.
+  /// Creates a decoder of `bytes`, which are exactly one key.
   @_lifetime(copy bytes)
   public init(_ bytes: RawSpan) {
     self.bytes = bytes
@@ -22,7 +23,7 @@ public struct KeyDecoder: ~Escapable {
     endSize = 1
   }
 
-  /// Begins where the parts of a key are descending: with what `outer.invertedRest` is.
+  /// Creates a decoder of descending parts from the `invertedRest` of another decoder.
   @_lifetime(copy bytes)
   init(inverted bytes: RawSpan, from start: Int, endSize: Int) {
     self.bytes = bytes
@@ -35,12 +36,12 @@ public struct KeyDecoder: ~Escapable {
 
   private var remaining: Int { bytes.byteCount &- offset }
 
-  /// Reads a key of any type that is a part of this one.
+  /// Decodes a key of any type that is a part of this one.
   public mutating func decode<Key: KeyCodable>(_ type: Key.Type = Key.self) throws -> Key {
     try Key.decodeKey(from: &self)
   }
 
-  /// Reads the parts of a key that sort the other way: see ``Descending``.
+  /// Decodes the parts of a key in descending order: see ``Descending``.
   public mutating func decode<Key: KeyCodable>(descending type: Key.Type) throws -> Key {
     let rest = invertedRest
     var inner = KeyDecoder(inverted: rest.rawSpan, from: start &+ offset, endSize: invertedEndSize)
@@ -49,17 +50,17 @@ public struct KeyDecoder: ~Escapable {
     return key
   }
 
-  /// All that is left, inverted.
+  /// The remaining bytes, inverted.
   var invertedRest: [UInt8] { (offset..<bytes.byteCount).map { ~bytes.byte(at: $0) } }
-  /// How many zeros a string ends in there.
+  /// The number of zeros at the end of a string in the inverted bytes.
   var invertedEndSize: Int { 3 - endSize }
-  /// Where the next part begins in the key.
+  /// The offset of the next part in the key.
   var position: Int { start &+ offset }
 
-  /// Passes bytes that were read inverted.
+  /// Skips bytes that were decoded from the inverted bytes.
   mutating func skip(_ count: Int) { offset &+= count }
 
-  /// Reads the beginning of an optional: true if its value follows, false if it was nil.
+  /// Decodes the marker of an optional. Returns true if its value follows, and false if it was nil.
   public mutating func decodeIsSome() throws -> Bool {
     switch try tag("an optional") {
     case KeyTag.some: true
@@ -68,7 +69,7 @@ public struct KeyDecoder: ~Escapable {
     }
   }
 
-  /// Reads a Boolean.
+  /// Decodes a Boolean.
   public mutating func decodeBool() throws -> Bool {
     switch try tag("a Boolean") {
     case KeyTag.true: true
@@ -77,7 +78,7 @@ public struct KeyDecoder: ~Escapable {
     }
   }
 
-  /// Reads an integer of any width. *Throws* `.invalidKey` if it does not fit into `Value`.
+  /// Decodes an integer of any width. *Throws* `.invalidKey` if it does not fit into `Value`.
   @inline(__always)
   public mutating func decodeInteger<Value: FixedWidthInteger>(as type: Value.Type = Value.self) throws -> Value {
     let start = offset
@@ -108,25 +109,25 @@ public struct KeyDecoder: ~Escapable {
     return value
   }
 
-  /// Reads a double.
+  /// Decodes a double.
   public mutating func decodeDouble() throws -> Double { try orderedDouble(KeyTag.double, "a double") }
 
-  /// Reads a date.
+  /// Decodes a date.
   public mutating func decodeDate() throws -> Date {
     Date(timeIntervalSinceReferenceDate: try orderedDouble(KeyTag.date, "a date"))
   }
 
-  /// Reads a UUID.
+  /// Decodes a UUID.
   public mutating func decodeUUID() throws -> UUID {
     try take(KeyTag.uuid, "a UUID")
     guard remaining >= 16 else { throw ended("a UUID") }
-    // Safety: the load compares with the count, and any 16 bytes are a UUID.
+    // Safety: the load checks against the count, and any 16 bytes are a UUID.
     let uuid = unsafe bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: uuid_t.self)
     offset &+= 16
     return UUID(uuid: uuid)
   }
 
-  /// Reads a decimal number.
+  /// Decodes a decimal number.
   public mutating func decodeDecimal() throws -> Decimal {
     try take(KeyTag.decimal, "a decimal")
     guard let (value, count) = KeyDecimal.read(bytes, from: offset) else {
@@ -136,7 +137,7 @@ public struct KeyDecoder: ~Escapable {
     return value
   }
 
-  /// Reads a duration.
+  /// Decodes a duration.
   public mutating func decodeDuration() throws -> Duration {
     try take(KeyTag.duration, "a duration")
     guard remaining >= 16 else { throw ended("a duration") }
@@ -149,11 +150,11 @@ public struct KeyDecoder: ~Escapable {
     return Duration(secondsComponent: seconds, attosecondsComponent: Int64(attoseconds))
   }
 
-  /// Reads bytes.
+  /// Decodes bytes.
   public mutating func decodeData() throws -> Data {
     try take(KeyTag.data, "data")
     if let end = plainEnd(from: offset) {
-      // Safety: the bytes are copied inside of the call.
+      // Safety: the bytes are copied within the call.
       let data = unsafe bytes.extracting(offset..<end).withUnsafeBytes { unsafe Data($0) }
       offset = end &+ endSize
       return data
@@ -161,7 +162,7 @@ public struct KeyDecoder: ~Escapable {
     return Data(try unescaped("data"))
   }
 
-  /// Reads a string. It equals the one that was encoded; it is in normal form C.
+  /// Decodes a string. It equals the encoded string, and is in normal form C.
   public mutating func decodeString() throws -> String {
     let start = offset
     try take(KeyTag.string, "a string")
@@ -174,7 +175,7 @@ public struct KeyDecoder: ~Escapable {
     return try string(utf8.rawSpan, at: start)
   }
 
-  /// Passes the next part, whatever it is. Throws `.invalidKey` where none begins.
+  /// Skips the next part, whatever its kind. Throws `.invalidKey` if no part begins here.
   mutating func skipPart() throws {
     var nesting = 0
     while let tag = nextTag, tag == KeyTag.some, nesting < KeyPart.nestingMaximum {
@@ -207,17 +208,17 @@ public struct KeyDecoder: ~Escapable {
     offset &+= size
   }
 
-  /// The tag of the next part, which stays unread; nil at the end.
+  /// The tag of the next part, which is not consumed, or nil at the end.
   var nextTag: UInt8? { isAtEnd ? nil : bytes.byte(at: offset) }
 
   // MARK: - Errors
 
-  /// The error for what is not a key, found at `offset`.
+  /// Returns the error for bytes that are not a key, found at `offset`.
   public func invalid(_ message: String, at offset: Int? = nil) -> DatabaseError {
     DatabaseError(.invalidKey, "\(message), at byte \(start &+ (offset ?? self.offset)) of the key")
   }
 
-  /// The error for `tag`, which was read just now.
+  /// Returns the error for `tag`, which was just read.
   private func mismatch(_ tag: UInt8, _ expected: String) -> DatabaseError {
     guard let found = KeyTag.kind(tag) else {
       return invalid("tag \(tag), which is none, instead of \(expected)", at: offset &- 1)
@@ -227,7 +228,7 @@ public struct KeyDecoder: ~Escapable {
 
   private func ended(_ part: String) -> DatabaseError { invalid("the bytes end inside \(part)") }
 
-  // MARK: - The bytes after a tag
+  // MARK: - Bytes after a tag
 
   @inline(__always)
   private mutating func tag(_ expected: String) throws -> UInt8 {
@@ -267,7 +268,7 @@ public struct KeyDecoder: ~Escapable {
     return value
   }
 
-  /// Where the string or data from `start` on ends, if it has no escaped zero; else nil, also where it has no end.
+  /// Returns the offset of the end of the string or data at `start`, or nil if it has an escaped zero or no end.
   @inline(__always)
   private func plainEnd(from start: Int) -> Int? {
     let zero = ByteScan.firstZero(in: bytes, from: start)
@@ -278,7 +279,7 @@ public struct KeyDecoder: ~Escapable {
     return zero &+ 1 < bytes.byteCount && bytes.byte(at: zero &+ 1) == KeyTag.terminator ? zero : nil
   }
 
-  /// Reads bytes with escaped zeros, and their end.
+  /// Decodes bytes with escaped zeros, and their end.
   private mutating func unescaped(_ part: String) throws -> [UInt8] {
     var result: [UInt8] = []
     while true {
@@ -290,7 +291,7 @@ public struct KeyDecoder: ~Escapable {
           throw invalid("\(part) whose end is not that of a descending one", at: zero)
         }
       }
-      // Safety: the bytes are copied inside of the call.
+      // Safety: the bytes are copied within the call.
       unsafe bytes.extracting(offset..<(isEnd ? zero : zero &+ 1)).withUnsafeBytes {
         unsafe result.append(contentsOf: $0)
       }
@@ -300,11 +301,11 @@ public struct KeyDecoder: ~Escapable {
   }
 
   private func string(_ utf8: RawSpan, at start: Int) throws -> String {
-    // Safety: the bytes are copied inside of the call.
+    // Safety: the bytes are copied within the call.
     let text = unsafe utf8.withUnsafeBytes { unsafe String(decoding: $0, as: UTF8.self) }
     let content = ByteScan.content(of: utf8)
     guard content.isBeyondASCII else { return text }
-    // What is not UTF-8 was replaced. (The initialiser that refuses it is slower.)
+    // Invalid UTF-8 was replaced. (The initializer that refuses it is slower.)
     guard KeyDecoder.isEqual(text, utf8) else { throw invalid("a string that is not UTF-8", at: start) }
     guard !content.isBeyondLatin || NormalForm.isComposed(utf8) || NormalForm.isEqual(utf8) else {
       throw invalid("a string that is not in normal form C", at: start)
@@ -313,7 +314,7 @@ public struct KeyDecoder: ~Escapable {
   }
 
   private static func isEqual(_ text: String, _ utf8: RawSpan) -> Bool {
-    // Safety: the span is used inside of the call.
+    // Safety: the span is used within the call.
     let isEqual = unsafe text.utf8.withContiguousStorageIfAvailable {
       ByteScan.areEqual(unsafe RawSpan(_unsafeElements: $0), utf8)
     }

@@ -1,4 +1,4 @@
-/// A range of keys whose ends each belong to it or don't: what the ranges of the standard library can't say.
+/// A range of keys whose ends may each be included or excluded, in contrast to the ranges of the standard library.
 ///
 /// ```swift
 /// let next = try await books.load(last..>, limit: 20)         // after last
@@ -6,16 +6,16 @@
 /// let between = try await books.load(KeyInterval(from: .excluding("a"), to: .excluding("b")))
 /// ```
 ///
-/// Wherever the database takes a range it takes one of these. One whose end is before its beginning holds no key. It is not
-/// a mistake. A value: safe from any thread.
+/// Every method that takes a range accepts an interval. An interval whose end is before its beginning contains no key,
+/// and is not an error. It is a value: safe from any thread.
 public struct KeyInterval<Bound: KeyCodable>: KeyBounds, Hashable, Sendable {
   /// One end of an interval.
   public enum End: Hashable, Sendable {
-    /// There is none: up to the first or last key.
+    /// The interval has no end on this side.
     case unbounded
-    /// At this key, which belongs to the interval.
+    /// The end is this key, which belongs to the interval.
     case including(Bound)
-    /// At this key, which does not belong to the interval.
+    /// The end is this key, which does not belong to the interval.
     case excluding(Bound)
 
     var key: Bound? {
@@ -33,31 +33,31 @@ public struct KeyInterval<Bound: KeyCodable>: KeyBounds, Hashable, Sendable {
   private let lower: End
   private let upper: End
 
-  /// From one end to another. Without either: all keys.
+  /// Creates an interval from one end to another. Without ends, it contains all keys.
   public init(from lower: End = .unbounded, to upper: End = .unbounded) {
     self.lower = lower
     self.upper = upper
   }
 
-  /// Where it begins; nil: at the first key.
+  /// The lower bound, or nil if the interval begins at the first key.
   public var lowerKey: Bound? { lower.key }
-  /// Where it ends; nil: after the last key.
+  /// The upper bound, or nil if the interval ends after the last key.
   public var upperKey: Bound? { upper.key }
-  /// Whether the beginning belongs to it.
+  /// Whether the lower bound belongs to the interval.
   public var includesLowerKey: Bool { lower.isIncluded }
-  /// Whether the end belongs to it.
+  /// Whether the upper bound belongs to the interval.
   public var includesUpperKey: Bool { upper.isIncluded }
 }
 
 infix operator ..> : RangeFormationPrecedence
 postfix operator ..>
 
-/// The keys after `lower`, up to and with `upper`.
+/// Returns the interval of the keys after `lower`, up to and including `upper`.
 public func ..> <Bound: KeyCodable>(lower: Bound, upper: Bound) -> KeyInterval<Bound> {
   KeyInterval(from: .excluding(lower), to: .including(upper))
 }
 
-/// The keys after `lower`.
+/// Returns the interval of the keys after `lower`.
 public postfix func ..> <Bound: KeyCodable>(lower: Bound) -> KeyInterval<Bound> {
   KeyInterval(from: .excluding(lower))
 }

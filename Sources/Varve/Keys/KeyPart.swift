@@ -1,10 +1,10 @@
 public import Foundation
 
-/// A part of a key, read without knowing the key's type: what tools show.
+/// A part of a key that was decoded without knowledge of the key's type, as tools show it.
 public enum KeyPart: Hashable, Sendable {
   /// An optional without a value.
   case null
-  /// An optional with a value. If its value has several parts, only the first stands inside.
+  /// An optional with a value. If the value has several parts, only the first is contained.
   indirect case some(KeyPart)
   /// A Boolean.
   case bool(Bool)
@@ -26,16 +26,16 @@ public enum KeyPart: Hashable, Sendable {
   case decimal(Decimal)
   /// A duration.
   case duration(Duration)
-  /// A part that sorts the other way.
+  /// A part in descending order.
   indirect case descending(KeyPart)
 
-  /// How many optionals may stand one inside of the other. No type of a program comes near; without a bound,
-  /// damaged bytes could make a value that is too deep to be freed.
+  /// The maximum number of nested optionals. No type of a program is close to it; without a limit, damaged bytes could
+  /// result in a value that is nested too deeply to be freed.
   static let nestingMaximum = 64
 
-  /// The parts of a key of any type.
+  /// Decodes the parts of a key of any type.
   ///
-  /// *Throws* `.invalidKey` if the bytes are no key.
+  /// *Throws* `.invalidKey` if the bytes are not a key.
   public static func parts(of bytes: [UInt8]) throws -> [KeyPart] { try parts(of: bytes.rawSpan) }
 
   static func parts(of bytes: RawSpan) throws -> [KeyPart] {

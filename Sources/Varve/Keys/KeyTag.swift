@@ -1,6 +1,7 @@
-/// The first byte of each part of a key: what kind of value follows.
+/// The first byte of each part of a key, which determines the kind of its value.
 ///
-/// A key is its parts, one after the other, with nothing before, between or after them. On disk: never change.
+/// A key consists of its parts, one after the other, without further bytes. The format is stored on disk and must never
+/// change.
 ///
 ///     tag            part            what follows the tag
 ///     0x03           nil             nothing
@@ -17,20 +18,20 @@
 ///     0x54           duration        16 bytes: attoseconds, big-endian, the sign bit inverted
 ///     0x58           false           nothing
 ///     0x59           true            nothing
-///     0xa6 ... 0xfc  descending      the part whose tag has all bits of this one inverted: what follows is inverted too.
-///                                    Before that its strings and data end in 0x00 0x00
+///     0xa6 ... 0xfc  descending      the part whose tag is the bitwise inverse, also with its following bytes inverted.
+///                                    Before the inversion, its strings and data end in 0x00 0x00
 ///
 /// Invariants:
-/// 1. No tag is 0x00 or 0xff. A string ends in 0x00, so what follows sorts after a string that ends there and
+/// 1. No tag is 0x00 or 0xff. A string ends in 0x00, so the part after it sorts after a string that ends there and
 ///    before one that has a zero there (0x00 0xff).
-/// 2. A value has one encoding: integers have no leading zero byte, there is no NaN and no -0.0. A caller that reads
-///    refuses all else, so two keys are equal if their bytes are.
-/// 3. Parts need no separator: a part's end is known from its own bytes and, for strings and data, from the next
-///    byte not being 0xff. But "a" (11 61 00) is a prefix of "a\0" (11 61 00 ff 00): what begins with the parts of
-///    a key ends at those parts and 0xff (`KeyRange`), not at the successor of their bytes.
-///    A descending string ends in 0xff 0xff: with one byte it would be a prefix of the string that continues with a zero
-///    (0xff 0x00), which sorts before it.
-/// 4. The order of the tags is the order of the kinds where a program's own key type has parts of several kinds.
+/// 2. A value has only one encoding: integers have no leading zero byte, and NaN and -0.0 are not encoded. A decoder
+///    refuses all other encodings, so two keys are equal if their bytes are.
+/// 3. Parts need no separator: a part's end is known from its own bytes and, for strings and data, from the next byte
+///    not being 0xff. But "a" (11 61 00) is a prefix of "a\0" (11 61 00 ff 00): the range of keys that begin with the
+///    parts of a key ends at those parts and 0xff (`KeyRange`), not at the successor of their bytes. A descending
+///    string ends in 0xff 0xff: with one byte it would be a prefix of the string that continues with a zero (0xff
+///    0x00), which sorts before it.
+/// 4. The order of the tags is the order of the kinds if a program's own key type has parts of several kinds.
 package enum KeyTag {
   static let null: UInt8 = 0x03
   package static let some: UInt8 = 0x04
@@ -45,21 +46,21 @@ package enum KeyTag {
   static let `false`: UInt8 = 0x58
   static let `true`: UInt8 = 0x59
 
-  /// From here on tags are those of descending parts.
+  /// The first tag of descending parts.
   static let descendingMinimum: UInt8 = ~KeyTag.true
 
-  /// How far an integer's tag is from that of zero at most: the bytes of its magnitude.
+  /// The maximum difference between an integer's tag and that of zero, which is the size of its magnitude in bytes.
   static let integerSizeMaximum: UInt8 = 16
   static let integers = integerZero - integerSizeMaximum...integerZero + integerSizeMaximum
 
-  /// What a string or data ends in, and the first byte of an escaped zero.
+  /// The end of a string or data, and the first byte of an escaped zero.
   static let terminator: UInt8 = 0x00
-  /// What follows a zero that belongs to a string or to data.
+  /// The byte after a zero that belongs to a string or to data.
   static let escape: UInt8 = 0xff
 
   static let attosecondsPerSecond: Int128 = 1_000_000_000_000_000_000
 
-  /// The kind that a tag stands for, in words; nil for a byte that is not a tag.
+  /// Returns the name of a tag's kind, or nil for a byte that is not a tag.
   static func kind(_ tag: UInt8) -> String? {
     if tag >= descendingMinimum { return kind(~tag).map { "\($0), descending" } }
     return switch tag {
@@ -78,7 +79,7 @@ package enum KeyTag {
   }
 }
 
-/// A double as 64 bits that sort as it does: all bits inverted below zero, the sign bit alone from zero on.
+/// A double as 64 bits in the same order: for negative numbers all bits are inverted, and otherwise the sign bit only.
 ///
 ///     -infinity 0x000f_ffff_ffff_ffff    -1 0x400f_ffff_ffff_ffff    0 0x8000_0000_0000_0000
 ///      infinity 0xfff0_0000_0000_0000     1 0xbff0_0000_0000_0000
@@ -89,7 +90,7 @@ struct OrderedDouble {
 
   init(bits: UInt64) { self.bits = bits }
 
-  /// Nil for a NaN, which has no position in an order. -0.0 becomes 0.0, which it equals.
+  /// Encodes a double, or returns nil for a NaN, which has no position in the order. -0.0 becomes 0.0, which it equals.
   @inline(__always)
   init?(_ value: Double) {
     guard !value.isNaN else { return nil }
@@ -97,7 +98,7 @@ struct OrderedDouble {
     bits = pattern & Self.sign == 0 ? pattern | Self.sign : ~pattern
   }
 
-  /// Nil for bits that no value is written as.
+  /// The double, or nil for bits that do not encode one.
   @inline(__always)
   var value: Double? {
     let value = Double(bitPattern: bits & Self.sign == 0 ? ~bits : bits & ~Self.sign)

@@ -1,17 +1,17 @@
 import Foundation
 
-/// Keys as text for people, without knowing the keys' type: in errors, in the tool.
+/// Formats keys as text without knowledge of the keys' type, for errors and the tool.
 ///
 ///     "a"   42   1.5   true   nil   0xc0ffee   2026-02-03T04:05:06.789Z   ("a", 42, nil)
 ///     2D5C0F0B-0A25-4A7C-9B8A-6F4D3A8D2E11   <invalid 0x1161>
 ///
-/// A duration is shown in seconds, as `-1.5s`, a descending part as what it is without that. An optional is shown as its value; only where that is an optional again, as `some(...)`. Two keys of one type
-/// have two texts.
+/// A duration is shown in seconds, as `-1.5s`, and a descending part like an ascending one. An optional is shown as its
+/// value, or as `some(...)` if that is an optional again. Different keys of one type have different texts.
 public enum KeyText {
-  /// The text of a key; bytes that are no key as `<invalid 0x...>`.
+  /// Returns the text of a key. Bytes that are not a key are shown as `<invalid 0x...>`.
   public static func text(of bytes: [UInt8]) -> String { text(of: bytes.rawSpan) }
 
-  /// The text of a key; bytes that are no key as `<invalid 0x...>`.
+  /// Returns the text of a key. Bytes that are not a key are shown as `<invalid 0x...>`.
   public static func text(of bytes: RawSpan) -> String {
     guard let parts = try? KeyPart.parts(of: bytes) else {
       return "<invalid \(hexadecimal((0..<bytes.byteCount).map { bytes.byte(at: $0) }))>"
@@ -19,7 +19,7 @@ public enum KeyText {
     return parts.count == 1 ? text(of: parts[0]) : "(\(parts.map { text(of: $0) }.joined(separator: ", ")))"
   }
 
-  /// The text of a part.
+  /// Returns the text of a part.
   public static func text(of part: KeyPart) -> String {
     switch part {
     case .null: "nil"
@@ -50,7 +50,7 @@ public enum KeyText {
     return String(decoding: text, as: UTF8.self)
   }
 
-  /// Seconds, with as many digits as the duration has.
+  /// Returns a duration in seconds, with as many digits as it has.
   private static func text(of duration: Duration) -> String {
     let (seconds, attoseconds) = duration.components
     let sign = seconds < 0 || attoseconds < 0 ? "-" : ""
@@ -60,7 +60,7 @@ public enum KeyText {
 
   // MARK: - Strings
 
-  /// The string between quotation marks, with everything escaped that could not be seen or would break the line.
+  /// Returns a string in quotation marks, in which invisible characters and line breaks are escaped.
   private static func quoted(_ string: String) -> String {
     var text = "\""
     for scalar in string.unicodeScalars {
@@ -88,13 +88,13 @@ public enum KeyText {
   // MARK: - Dates
 
   private static let secondsPerDay: Int128 = 86_400
-  /// From 0000-03-01 to 2001-01-01.
+  /// The number of days from 0000-03-01 to 2001-01-01.
   private static let daysToReference: Int128 = 730_791
-  /// The seconds of the years 0 to 9999.
+  /// The range of seconds of the years 0 to 9999.
   private static let years: Range<Double> = -63_145_526_400..<252_423_993_600
 
-  /// ISO 8601, with as many digits of a second as the date's double has. Outside of the years 0 to 9999, and less
-  /// than a ten-thousandth of a second beside 2001-01-01, as the seconds since then.
+  /// Returns a date in ISO 8601, with as many digits of a second as its double has. A date outside the years 0 to 9999,
+  /// or less than a ten-thousandth of a second from 2001-01-01, is shown as the seconds since then.
   private static func text(of date: Date) -> String {
     let interval = date.timeIntervalSinceReferenceDate
     let digits = interval.description
@@ -108,7 +108,8 @@ public enum KeyText {
     return "\(padded(year, 4))-\(padded(month, 2))-\(padded(day, 2))T\(time)\(fraction)Z"
   }
 
-  /// "-1.25" as -2 and ".75": whole seconds, rounded down, and what to add. Nil if the digits have an exponent.
+  /// Splits a number into whole seconds, rounded down, and the fraction: "-1.25" becomes -2 and ".75". Returns nil if
+  /// the digits have an exponent.
   private static func secondsAndFraction(_ digits: String) -> (seconds: Int128, fraction: String)? {
     let pieces = digits.split(separator: ".", omittingEmptySubsequences: false)
     guard pieces.count == 2, let scaled = Int128(pieces[0] + pieces[1]) else { return nil }
@@ -119,8 +120,8 @@ public enum KeyText {
     return (seconds, rest == 0 ? "" : ".\(padded(rest, pieces[1].utf8.count))")
   }
 
-  /// The date of the proleptic Gregorian calendar that is `days` after 2001-01-01, from the year 0 on. Years are
-  /// counted from March: a leap day is then the last day of a year.
+  /// Returns the date of the proleptic Gregorian calendar that is `days` after 2001-01-01, from the year 0 on. Years
+  /// are counted from March, so that a leap day is the last day of a year.
   private static func civilDate(_ days: Int128) -> (year: Int, month: Int, day: Int) {
     let shifted = Int(days + daysToReference) + 146_097
     let era = shifted / 146_097

@@ -1,45 +1,45 @@
-/// The name of a type of keys: what the catalog keeps for a collection, so that opening it with keys of another
-/// type is found.
+/// The name of a key type, which the catalog stores for a collection, so that opening it with keys of another type is
+/// detected.
 ///
-/// It names what is encoded, not the Swift type: `Int8` and `UInt64` are both `int`, an ISBN whose raw value is a
-/// string is `string`. So one may replace the other without a migration.
+/// It identifies the encoding, not the Swift type: `Int8` and `UInt64` are both `int`, and an ISBN whose raw value is a
+/// string is `string`. So one can replace the other without a migration.
 public struct KeyType: Hashable, Sendable, CustomStringConvertible {
-  /// `string`, `int`, `optional(int)`, `compound(int,string)`.
+  /// The name, such as `string`, `int`, `optional(int)`, `compound(int,string)`.
   public let name: String
 
-  /// A type by its name: for a key type of a program whose form the names below don't describe.
+  /// Creates a type by its name, for a key type of the program whose encoding the types below do not describe.
   public init(_ name: String) { self.name = name }
 
-  /// `String`.
+  /// The type of `String`.
   public static let string = KeyType("string")
-  /// Integers of each width.
+  /// The type of integers of each width.
   public static let integer = KeyType("int")
-  /// `Double` and `Float`.
+  /// The type of `Double` and `Float`.
   public static let double = KeyType("double")
-  /// `Bool`.
+  /// The type of `Bool`.
   public static let bool = KeyType("bool")
-  /// `Data`.
+  /// The type of `Data`.
   public static let data = KeyType("data")
-  /// `Date`.
+  /// The type of `Date`.
   public static let date = KeyType("date")
-  /// `UUID`.
+  /// The type of `UUID`.
   public static let uuid = KeyType("uuid")
 
-  /// `Decimal`.
+  /// The type of `Decimal`.
   public static let decimal = KeyType("decimal")
-  /// `Duration`.
+  /// The type of `Duration`.
   public static let duration = KeyType("duration")
 
-  /// A ``Descending`` value.
+  /// Returns the type of a ``Descending`` value.
   public static func descending(_ value: KeyType) -> KeyType { KeyType("descending(\(value.name))") }
 
-  /// An optional.
+  /// Returns the type of an optional.
   public static func optional(_ wrapped: KeyType) -> KeyType { KeyType("optional(\(wrapped.name))") }
 
-  /// Parts one after the other: a `Compound`, or a key type of a program that encodes several values.
+  /// Returns the type of several parts: a `Compound`, or a key type of the program that encodes several values.
   public static func compound(_ parts: KeyType...) -> KeyType { compound(parts) }
 
-  /// Parts one after the other.
+  /// Returns the type of several parts.
   public static func compound(_ parts: [KeyType]) -> KeyType {
     KeyType("compound(\(parts.map(\.name).joined(separator: ",")))")
   }
@@ -47,7 +47,7 @@ public struct KeyType: Hashable, Sendable, CustomStringConvertible {
   /// The name.
   public var description: String { name }
 
-  /// Whether keys of this type have those of another, or its parts, as their first parts.
+  /// Returns whether keys of this type begin with the parts of another.
   func begins(with first: KeyType) -> Bool {
     guard let parts = partNames else { return false }
     let wanted = first.partNames ?? first.name[...]
@@ -55,7 +55,7 @@ public struct KeyType: Hashable, Sendable, CustomStringConvertible {
     return parts.count == wanted.count || parts.dropFirst(wanted.count).first == ","
   }
 
-  /// `int,string` of `compound(int,string)`; nil for one of no parts.
+  /// The names of the parts, such as `int,string` for `compound(int,string)`, or nil if the type is not compound.
   private var partNames: Substring? {
     name.hasPrefix("compound(") && name.hasSuffix(")") ? name.dropFirst("compound(".count).dropLast() : nil
   }

@@ -1,5 +1,5 @@
 /// The keys that begin with a value, or with one of a range of values: a range over the first part of compound keys,
-/// whatever the types of the others.
+/// independent of the types of the other parts.
 ///
 /// ```swift
 /// // Keys are a group and a name.
@@ -7,30 +7,30 @@
 /// let count = try entries.count(.beginning(with: 1 ..> 3), in: tx)
 /// ```
 ///
-/// The value, or the bounds of the range, may also be a shorter ``Compound``. Where the keys of a collection don't begin
-/// with those types the call that gets the range throws `.keyTypeDiffers`; a value that can't be a key is `.invalidKey`.
-/// A value: safe from any thread.
+/// The value, or the bounds of the range, may also be a shorter ``Compound``. If the keys of a collection do not begin
+/// with those types, the call that uses the range throws `.keyTypeDiffers`; a value that cannot be a key throws
+/// `.invalidKey`. It is a value: safe from any thread.
 public struct KeysBeginning<Bound: KeyCodable>: KeyBounds, Sendable {
-  /// What the keys begin with.
+  /// The beginning of the keys.
   public let beginning: KeyBeginning?
 
   init(_ beginning: KeyBeginning) { self.beginning = beginning }
 
-  /// None: `beginning` has the bounds.
+  /// Always nil: `beginning` has the bounds.
   public var lowerKey: Bound? { nil }
-  /// None: `beginning` has the bounds.
+  /// Always nil: `beginning` has the bounds.
   public var upperKey: Bound? { nil }
-  /// False.
+  /// Always false: `beginning` has the bounds.
   public var includesUpperKey: Bool { false }
 }
 
 extension KeyBounds {
-  /// The keys that begin with a value, or with the values of a shorter ``Compound``.
+  /// Returns the range of the keys that begin with a value, or with the values of a shorter ``Compound``.
   public static func beginning<Key, First: KeyCodable>(with first: First) -> Self where Self == KeysBeginning<Key> {
     KeysBeginning(KeyBeginning(with: KeyInterval(from: .including(first), to: .including(first))))
   }
 
-  /// The keys that begin with a value of a range.
+  /// Returns the range of the keys that begin with a value of a range.
   public static func beginning<Key, First: KeyCodable>(
     with range: some KeyBounds<First>
   ) -> Self where Self == KeysBeginning<Key> {
@@ -38,13 +38,13 @@ extension KeyBounds {
   }
 }
 
-/// The first parts of keys, as bounds of their encoded form.
+/// A range over the first parts of keys, as bounds of their encoding.
 public struct KeyBeginning: Sendable {
   /// The type of the first parts.
   let keyType: KeyType
   private let encoded: Result<(lower: [UInt8], upper: [UInt8]?), any Error>
 
-  /// The keys that begin with a value of a range.
+  /// Creates the range of the keys that begin with a value of a range.
   init<First: KeyCodable>(with range: some KeyBounds<First>) {
     keyType = First.keyType
     encoded = Result {
@@ -57,6 +57,6 @@ public struct KeyBeginning: Sendable {
     }
   }
 
-  /// The first bytes, and those that are after all; nil: there are none. Throws `.invalidKey`.
+  /// Returns the encoded lower bound, and the upper bound or nil if there is none. Throws `.invalidKey`.
   func bounds() throws -> (lower: [UInt8], upper: [UInt8]?) { try encoded.get() }
 }

@@ -1,4 +1,4 @@
-/// A query whose instances come with others that belong to them.
+/// A query that returns its instances together with related ones.
 ///
 /// ```swift
 /// let listed = try await books.query.filter { $0.year >= 2000 }
@@ -7,49 +7,55 @@
 /// for (book, author, reviews) in listed { print(book.title, author?.name ?? "", reviews.count) }
 /// ```
 ///
-/// All of them are read in one transaction. Each inclusion is one read of many rows, or a look into an index for each instance.
+/// All of them are read in one transaction. Each inclusion is one read of many rows, or one index lookup for each
+/// instance.
 ///
 /// A value. Safe from any thread.
 public struct IncludingQuery<Format: StoreFormat, each Included: Sendable>: Sendable {
   fileprivate let query: StoreQuery<Format>
   fileprivate let inclusions: (repeat QueryInclusion<Format, each Included>)
 
-  /// The instances, each with what belongs to it. Throws what ``StoreQuery/fetch(in:)`` and the loads of the others throw.
+  /// Returns the instances, each with its related values. Throws what ``StoreQuery/fetch(in:)`` and the loads of the
+  /// others throw.
   public func fetch(in tx: ReadTransaction) throws -> [(Format.Instance, repeat each Included)] {
     let instances = try query.fetch(in: tx)
     let lists = (repeat try (each inclusions).load(instances, tx))
     return instances.indices.map { index in (instances[index], repeat (each lists)[index]) }
   }
 
-  /// The instances, each with what belongs to it.
+  /// Returns the instances, each with its related values.
   public func fetch() async throws -> [(Format.Instance, repeat each Included)] {
     try await query.store.database.read { tx in try fetch(in: tx) }
   }
 }
 
 extension StoreQuery {
-  /// The instances, each with what several inclusions bring: `including(.instance(\.authorID, from: authors), ...)`.
+  /// Returns a query that adds the values of several inclusions to each instance: `including(.instance(\.authorID,
+  /// from: authors), ...)`.
   public func including<each Included>(
     _ inclusions: repeat QueryInclusion<Format, each Included>
   ) -> IncludingQuery<Format, repeat each Included> {
     IncludingQuery(query: self, inclusions: (repeat each inclusions))
   }
 
-  /// The instances, each with the instance of another store whose identifier a field has; nil where there is none.
+  /// Returns a query that adds to each instance the instance of another store whose identifier a field has, or nil if
+  /// it does not exist.
   public func including<Other: StoreFormat>(
     _ path: any KeyPath<Format.Instance, Other.Identifier> & Sendable, from other: Store<Other>
   ) -> IncludingQuery<Format, Other.Instance?> {
     including(.instance(path, from: other))
   }
 
-  /// The instances, each with the instance of another store whose identifier an optional field has; nil where there is none.
+  /// Returns a query that adds to each instance the instance of another store whose identifier an optional field has,
+  /// or nil if it does not exist.
   public func including<Other: StoreFormat>(
     _ path: any KeyPath<Format.Instance, Other.Identifier?> & Sendable, from other: Store<Other>
   ) -> IncludingQuery<Format, Other.Instance?> {
     including(.instance(path, from: other))
   }
 
-  /// The instances, each with the instances of another store that name its identifier by an index, in the index's order.
+  /// Returns a query that adds to each instance the instances of another store whose index has its identifier, in the
+  /// index's order.
   public func including<Other: StoreFormat, Index: StoreIndex>(
     from other: Store<Other>, index: any KeyPath<Other, Index> & Sendable
   ) -> IncludingQuery<Format, [Other.Instance]> where Index.Value == Compound<Format.Identifier> {
@@ -57,12 +63,12 @@ extension StoreQuery {
   }
 }
 
-/// What comes with the instances of a query: ``StoreQuery/including(_:)`` takes several.
+/// A relation whose values are added to the instances of a query: ``StoreQuery/including(_:)`` takes several.
 public struct QueryInclusion<Format: StoreFormat, Included: Sendable>: Sendable {
-  /// For many instances at once, in their order.
+  /// Loads the related values of many instances at once, in their order.
   fileprivate let load: @Sendable ([Format.Instance], ReadTransaction) throws -> [Included]
 
-  /// The instance of another store whose identifier a field has; nil where there is none.
+  /// Includes the instance of another store whose identifier a field has, or nil if it does not exist.
   public static func instance<Other: StoreFormat>(
     _ path: any KeyPath<Format.Instance, Other.Identifier> & Sendable, from other: Store<Other>
   ) -> QueryInclusion where Included == Other.Instance? {
@@ -72,7 +78,7 @@ public struct QueryInclusion<Format: StoreFormat, Included: Sendable>: Sendable 
     }
   }
 
-  /// The instance of another store whose identifier an optional field has; nil where there is none.
+  /// Includes the instance of another store whose identifier an optional field has, or nil if it does not exist.
   public static func instance<Other: StoreFormat>(
     _ path: any KeyPath<Format.Instance, Other.Identifier?> & Sendable, from other: Store<Other>
   ) -> QueryInclusion where Included == Other.Instance? {
@@ -82,7 +88,8 @@ public struct QueryInclusion<Format: StoreFormat, Included: Sendable>: Sendable 
     }
   }
 
-  /// The instances of another store whose identifiers a field has, in its order; those that are not there are left out.
+  /// Includes the instances of another store whose identifiers a field has, in its order. Missing instances are left
+  /// out.
   public static func instances<Other: StoreFormat, IDs: Sequence<Other.Identifier> & SendableMetatype>(
     _ path: any KeyPath<Format.Instance, IDs> & Sendable, from other: Store<Other>
   ) -> QueryInclusion where Included == [Other.Instance] {
@@ -92,7 +99,7 @@ public struct QueryInclusion<Format: StoreFormat, Included: Sendable>: Sendable 
     }
   }
 
-  /// The instances of another store that name an instance's identifier by an index, in the index's order.
+  /// Includes the instances of another store whose index has the instance's identifier, in the index's order.
   public static func instances<Other: StoreFormat, Index: StoreIndex>(
     from other: Store<Other>, index: any KeyPath<Other, Index> & Sendable
   ) -> QueryInclusion where Included == [Other.Instance], Index.Value == Compound<Format.Identifier> {
@@ -103,7 +110,7 @@ public struct QueryInclusion<Format: StoreFormat, Included: Sendable>: Sendable 
 }
 
 extension Store where Format: StoreFormat {
-  /// Instances by their identifiers, read at once, each once.
+  /// Returns instances by their identifiers. All are read at once, and each is read once.
   fileprivate func found(_ ids: [Format.Identifier], _ tx: ReadTransaction) throws -> [Format.Identifier: Instance] {
     let ids = Array(Set(ids))
     var found: [Format.Identifier: Instance] = [:]

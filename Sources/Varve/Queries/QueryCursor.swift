@@ -1,11 +1,12 @@
-/// An instance's position in the order of a query, to be kept or sent away, and given back to a query that asks the same.
+/// The position of an instance in the order of a query, which can be stored or sent, and passed to an equal query
+/// later.
 ///
-/// It has the instance's fields that the query is sorted by, and its identifier, in the clear.
+/// It contains the fields of the instance that the query is sorted by, and its identifier, unencrypted.
 ///
 /// # Format
 /// ```
 ///  byte      1, the version of this format
-///  8 bytes   FNV-1a of what the query asks, big-endian
+///  8 bytes   FNV-1a of the query's condition and order, big-endian
 ///  8 bytes   FNV-1a of the types of its order, big-endian
 ///  varint    count of fields
 ///  each      varint size and the field's key, ascending; varint size and the field's key, descending
@@ -39,7 +40,7 @@ public struct QueryCursor<Format: StoreFormat>: Hashable, Sendable {
     return bytes + anchor.rowKey
   }
 
-  /// The cursor of bytes. Throws `.invalidArgument` for bytes that are none.
+  /// Creates a cursor from its bytes. Throws `.invalidArgument` if they are not the bytes of a cursor.
   public init(bytes: [UInt8]) throws {
     guard bytes.first == Self.version, let question = BigEndian.number(bytes, at: 1, as: UInt64.self),
       let types = BigEndian.number(bytes, at: 9, as: UInt64.self)
@@ -68,7 +69,7 @@ public struct QueryCursor<Format: StoreFormat>: Hashable, Sendable {
     DatabaseError(.invalidArgument, "the bytes are not those of a cursor of a query")
   }
 
-  /// Throws where the cursor is of another query.
+  /// Throws if the cursor belongs to another query.
   func check(_ query: StoreQuery<Format>) throws {
     guard question == query.questionHash else {
       throw DatabaseError(
@@ -84,7 +85,7 @@ public struct QueryCursor<Format: StoreFormat>: Hashable, Sendable {
 }
 
 extension StoreQuery {
-  /// The same for equal queries in each start of a program, as far as fields have names.
+  /// A hash that is the same for equal queries in each start of a program, provided that fields have names.
   fileprivate var questionHash: UInt64 {
     let order = order.map { "\($0.path.text) \($0.isDescending)" }
     let text = [store.collection, condition.map { $0.definition ?? "computed" } ?? ""] + order

@@ -1,30 +1,30 @@
-/// What a plan finds: a row, by what led to it.
+/// A row that a plan finds, with the key that led to it.
 struct QueryEntry {
-  /// In the collection's family.
+  /// The key of the row in the collection's family.
   let key: [UInt8]
-  /// The row, where it stands beside the key.
+  /// The row, if it is stored next to the key.
   let row: [UInt8]?
-  /// What entries of several accesses are compared by: the values of the order and the row's key. Empty where it was not asked
-  /// for.
+  /// The bytes by which entries of several accesses are compared: the values of the order and the row's key. Empty if
+  /// they were not requested.
   var order: [UInt8] = []
-  /// Whether its row was asked, and fulfils the condition.
+  /// Whether the row was tested and fulfils the condition.
   var isKnown = false
 }
 
-/// The entries of one access, in its order.
+/// Scans the entries of one access in its order.
 struct AccessScan: Sendable {
   private let family: StorageFamily
   private let source: any StorageReading
-  /// Nil: the entries are the rows themselves.
+  /// Whether the index stores rows next to its keys, or nil if the entries are the rows themselves.
   let isDirect: Bool?
   private let isReverse: Bool
-  /// What all entries begin with: of rows the collection's prefix.
+  /// The bytes that all entries begin with; for rows, the collection's prefix.
   private let fixed: [UInt8]
   private let prefix: [UInt8]
   private let keysOnly: Bool
-  /// How many entries are wanted at most; nil where that is not known.
+  /// The maximum number of entries that are wanted, or nil if it is not known.
   private let wanted: Int?
-  /// The next one last.
+  /// The ranges that remain, with the next one last.
   private var rest: [StorageRange]
   private var cursor: FamilyCursor?
 
@@ -43,7 +43,7 @@ struct AccessScan: Sendable {
     rest = isReverse ? ranges : ranges.reversed()
   }
 
-  /// What `body` makes of the next entry; nil after the last.
+  /// Calls `body` with the next entry and returns its result; nil after the last entry.
   mutating func withNext<Result>(_ body: (_ key: RawSpan, _ value: RawSpan) throws -> Result) throws -> Result? {
     while true {
       if let result = try cursor?.withNext(body) { return result }
@@ -56,7 +56,8 @@ struct AccessScan: Sendable {
     FamilyCursor(range, in: family, of: source, isReverse: isReverse, keysOnly: keysOnly, wanted: wanted)
   }
 
-  /// The next row; nil after the last. Of rows that stand beside their keys, and don't fulfil what is asked, nothing is copied.
+  /// Returns the next row that may fulfil the condition, or nil after the last. If rows are stored next to their keys,
+  /// those that fail the condition are not copied.
   mutating func next<Format>(isOrdered: Bool, asking rows: RowFilter<Format>.StoredRows?) throws -> QueryEntry? {
     guard let rows, isDirect != false, !keysOnly else { return try next(isOrdered: isOrdered) }
     let (isDirect, prefix, fixed) = (isDirect, prefix, fixed)
@@ -76,7 +77,7 @@ struct AccessScan: Sendable {
     }
   }
 
-  /// The next row; nil after the last.
+  /// Returns the next row, or nil after the last.
   mutating func next(isOrdered: Bool) throws -> QueryEntry? {
     let (isDirect, prefix, fixed) = (isDirect, prefix, fixed)
     return try withNext { key, value in
@@ -101,7 +102,7 @@ struct AccessScan: Sendable {
     return QueryEntry(key: bytes, row: isDirect && value.byteCount > 0 ? value.copied : nil, order: order)
   }
 
-  /// Continues at a row, which is not before the last one: of an access of one range, in the order of the rows' keys.
+  /// Moves to a row that is not before the last one. The access has a single range, in the order of the rows' keys.
   mutating func skip(toRow key: ArraySlice<UInt8>) {
     var target = fixed
     if isDirect == nil { target += key } else { IndexEntry.append(Array(key), to: &target) }
@@ -109,7 +110,7 @@ struct AccessScan: Sendable {
     cursor?.skip(to: target)
   }
 
-  /// How many entries are left.
+  /// Returns the number of entries that remain.
   consuming func count() throws -> Int {
     var count = try cursor?.count() ?? 0
     while let range = rest.popLast() { count += try open(range).count() }
@@ -117,7 +118,7 @@ struct AccessScan: Sendable {
   }
 }
 
-/// The rows of one branch: those that all of its accesses have.
+/// Scans the rows of one branch: the intersection of all its accesses.
 struct BranchScan: Sendable {
   private(set) var accesses: [AccessScan]
   private let prefixSize: Int
@@ -127,10 +128,11 @@ struct BranchScan: Sendable {
     self.prefixSize = prefixSize
   }
 
-  /// The next row; nil after the last.
+  /// Returns the next row, or nil after the last.
   mutating func next<Format>(isOrdered: Bool, asking rows: RowFilter<Format>.StoredRows?) throws -> QueryEntry? {
     if accesses.count == 1 { return try accesses[0].next(isOrdered: isOrdered, asking: rows) }
-    // Each in turn is asked for the row that the last one had. All have it once as many in a row have agreed.
+    // Each access in turn moves to the row of the previous one. A row is in all accesses once as many in succession
+    // have returned it.
     var candidate: QueryEntry?
     var agreed = 0
     var turn = 0
@@ -153,15 +155,15 @@ struct BranchScan: Sendable {
   }
 }
 
-/// The rows of all branches, each once.
+/// Scans the rows of all branches, each row once.
 struct QueryEntries: Sendable {
   private var branches: [BranchScan]
   private let isReverse: Bool
-  /// The next row of each branch, where they are read side by side.
+  /// The next row of each branch, if they are merged.
   private var heads: [QueryEntry?]
   private let isMerged: Bool
   private var hasBegun = false
-  /// The rows that have come, where the branches are read one after the other.
+  /// The keys of the returned rows, if the branches are read one after the other.
   private var seen: Set<[UInt8]>?
   private var position = 0
 
@@ -173,10 +175,10 @@ struct QueryEntries: Sendable {
     seen = isMerged || branches.count <= 1 ? nil : []
   }
 
-  /// The one access of a plan that has no other; nil where there are several.
+  /// The only access of the plan, or nil if there are several.
   var only: AccessScan? { branches.count == 1 && branches[0].accesses.count == 1 ? branches[0].accesses[0] : nil }
 
-  /// The next row; nil after the last. Those of which it is known that they don't fulfil what is asked are left out.
+  /// Returns the next row, or nil after the last. Rows that are known to fail the condition are left out.
   mutating func next<Format>(asking rows: RowFilter<Format>.StoredRows?) throws -> QueryEntry? {
     if isMerged { return try nextMerged(rows) }
     while position < branches.count {
@@ -204,7 +206,7 @@ struct QueryEntries: Sendable {
       if isReverse ? order > 0 : order < 0 { first = head }
     }
     guard let first else { return nil }
-    // Branches that have the same row have it with the same values.
+    // All branches that have the same row have it with the same values.
     for index in heads.indices where heads[index]?.key == first.key {
       heads[index] = try branches[index].next(isOrdered: true, asking: rows)
     }

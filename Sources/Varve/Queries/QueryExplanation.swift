@@ -1,19 +1,20 @@
-/// How a query finds its instances: what ``StoreQuery/explain()`` returns.
+/// A description of how a query finds its instances, which ``StoreQuery/explain()`` returns.
 public struct QueryExplanation: Hashable, Sendable, CustomStringConvertible {
-  /// What is read for one branch of the condition.
+  /// A read for one branch of the condition.
   public struct Access: Hashable, Sendable, CustomStringConvertible {
-    /// The name of the index; nil: the rows by their identifiers.
+    /// The name of the index, or nil if rows are read by their identifiers.
     public let index: String?
-    /// How many ranges of values are read. One that is not bounded is all of the index or collection.
+    /// The number of value ranges that are read. An unbounded range is the whole index or collection.
     public let rangeCount: Int
-    /// How many fields are bounded by them.
+    /// The number of fields that the ranges bound.
     public let boundFields: Int
-    /// Whether each row that is found has to be asked for the rest of the condition.
+    /// Whether the rest of the condition has to be tested on each row that is found.
     public let filters: Bool
-    /// Whether it gives only rows that the access before it in the list has as well, and is asked for them by seeks.
+    /// Whether the access is intersected with the previous one in the list: it only returns rows that the other one
+    /// has, and is read by seeks.
     public let isIntersected: Bool
 
-    /// `index "byYear", 1 range of 2 fields, filtered`.
+    /// A text such as `index "byYear", 1 range of 2 fields, filtered`.
     public var description: String {
       let name = index.map { "index \"\($0)\"" } ?? "rows by identifier"
       let source = isIntersected ? "and \(name)" : name
@@ -23,25 +24,25 @@ public struct QueryExplanation: Hashable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// How the order is made.
+  /// The way in which the order is established.
   public enum Order: Hashable, Sendable {
-    /// None was asked for.
+    /// No order was requested.
     case none
-    /// Rows are read in the order.
+    /// Rows are read in order.
     case read
-    /// Keys are sorted in memory; with a limit, as many are kept as it says.
+    /// Keys are sorted in memory. With a limit, only that many are kept.
     case sorted(limit: Int?)
   }
 
-  /// One for each branch of the condition. None: no instance can fulfil it.
+  /// The accesses of the condition's branches. Empty if no instance can fulfil the condition.
   public let accesses: [Access]
-  /// Whether the branches are read side by side, in one order. Otherwise they are read one after the other, and the rows that
-  /// have come are remembered.
+  /// Whether the branches are merged in one order. Otherwise they are read one after the other, and the rows that were
+  /// returned are remembered.
   public let isMerged: Bool
-  /// How the order is made.
+  /// The way in which the order is established.
   public let order: Order
 
-  /// A line for each access, and one for the order.
+  /// A text with a line for each access, and one for the order.
   public var description: String {
     var lines = accesses.map(\.description)
     if lines.isEmpty { lines = ["nothing"] }

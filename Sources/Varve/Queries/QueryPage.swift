@@ -1,12 +1,12 @@
-/// Some instances of a query in its order, and where they begin and end in it.
+/// A page of a query's instances in its order, with cursors of its first and last instance.
 public struct QueryPage<Format: StoreFormat>: Sendable {
   /// The instances, in the order of the query.
   public let instances: [Format.Instance]
-  /// Where the first of them stands: for ``StoreQuery/page(before:size:)``. Nil of an empty page.
+  /// The position of the first instance, for ``StoreQuery/page(before:size:)``, or nil for an empty page.
   public let firstCursor: QueryCursor<Format>?
-  /// Where the last of them stands: for ``StoreQuery/page(after:size:)``. Nil of an empty page.
+  /// The position of the last instance, for ``StoreQuery/page(after:size:)``, or nil for an empty page.
   public let lastCursor: QueryCursor<Format>?
-  /// Whether there was more in the direction in which the page was read.
+  /// Whether there are more instances in the direction in which the page was read.
   public let hasMore: Bool
 }
 
@@ -19,17 +19,18 @@ public struct QueryPage<Format: StoreFormat>: Sendable {
 /// }
 /// ```
 ///
-/// A page has what is strictly after its cursor when it is read: an instance that was moved across the cursor
-/// meanwhile may come twice or not at all, every other exactly once. It need not be there any more. A query without `sorted` is
-/// read in the order of the identifiers, so that pages have one.
+/// A page has the instances that are strictly after its cursor when it is read: an instance that was moved across the
+/// cursor meanwhile may be returned twice or not at all, and every other instance exactly once. The instance of the
+/// cursor may have been deleted. A query without `sorted` is read in the order of the identifiers, so that its pages
+/// have an order.
 ///
-/// Each throws what ``StoreQuery/fetch(in:)`` does, `.invalidArgument` for a size below 1, a query with a limit, and a
-/// cursor of another query, and `.cursorExpired` for a cursor of fields that had other types.
-/// Complexity: O(size) where an index has the order, and else O(n) of what the query finds.
+/// Each method throws what ``StoreQuery/fetch(in:)`` does, `.invalidArgument` for a size below 1, a query with a limit,
+/// and a cursor of another query, and `.cursorExpired` for a cursor whose fields had other types. Complexity: O(size)
+/// if an index has the order, and otherwise O(n) in the instances that the query finds.
 extension StoreQuery {
-  // MARK: - Inside of a transaction
+  // MARK: - Inside a transaction
 
-  /// The instances after a cursor; of nil, the first ones.
+  /// Returns the instances after a cursor, or the first ones if the cursor is nil.
   public func page(
     after cursor: QueryCursor<Format>? = nil, size: Int, in tx: ReadTransaction
   ) throws -> QueryPage<Format> {
@@ -37,20 +38,22 @@ extension StoreQuery {
     return makePage(instances, hasMore: hasMore)
   }
 
-  /// The instances before a cursor, those that are next to it; of nil, the last ones. They are in the order of the query.
+  /// Returns the instances next to a cursor that come before it, or the last ones if the cursor is nil, in the order of
+  /// the query.
   public func page(before cursor: QueryCursor<Format>?, size: Int, in tx: ReadTransaction) throws -> QueryPage<Format> {
     let (instances, hasMore) = try reversed.page(cursor, isBackward: true, size, tx)
     return makePage(instances.reversed(), hasMore: hasMore)
   }
 
-  // MARK: - By itself
+  // MARK: - In a transaction of its own
 
-  /// The instances after a cursor; of nil, the first ones.
+  /// Returns the instances after a cursor, or the first ones if the cursor is nil.
   public func page(after cursor: QueryCursor<Format>? = nil, size: Int) async throws -> QueryPage<Format> {
     try await store.database.read { tx in try page(after: cursor, size: size, in: tx) }
   }
 
-  /// The instances before a cursor, those that are next to it; of nil, the last ones. They are in the order of the query.
+  /// Returns the instances next to a cursor that come before it, or the last ones if the cursor is nil, in the order of
+  /// the query.
   public func page(before cursor: QueryCursor<Format>?, size: Int) async throws -> QueryPage<Format> {
     try await store.database.read { tx in try page(before: cursor, size: size, in: tx) }
   }

@@ -1,47 +1,48 @@
-/// How a query finds its rows.
+/// The way in which a query finds its rows.
 struct QueryPlan<Format: StoreFormat> {
-  /// What is read for one branch of the condition, or a part of it.
+  /// A read for one branch of the condition, or for a part of it.
   struct Access {
     enum Source: Equatable {
-      /// The index with this number among those of the collection.
+      /// The index with this position among those of the collection.
       case index(Int)
-      /// The rows themselves, by their keys.
+      /// The rows of the collection, by their keys.
       case rows
     }
 
     enum Order: Equatable { case forward, reverse }
 
-    /// A field that entries are in the order of.
+    /// A field by which entries are ordered.
     struct OrderField: Hashable {
       let path: FieldPath
-      /// Whether the index has its values the other way.
+      /// Whether the index orders the values descending.
       let isDescending: Bool
     }
 
     let source: Source
-    /// In order, apart from each other: values of the index, or keys of rows.
+    /// The ranges in order, without overlaps: values of the index, or keys of rows.
     var ranges: [KeySet.Range]
-    /// How many fields the ranges bound.
+    /// The number of fields that the ranges bound.
     var boundCount = 0
-    /// How many of these have one value in each range.
+    /// The number of these fields that have a single value in each range.
     var pointCount = 0
-    /// The terms of the branch that the ranges say: its sets, and after them the others.
+    /// The terms of the branch that the ranges cover, by number: the branch's sets come first, and then its other
+    /// terms.
     var terms: Set<Int> = []
-    /// Whether the entries are in the order of the query, and from which end.
+    /// The direction in which the entries are in the order of the query, or nil if they are not.
     var order: Order?
-    /// What all entries begin with: the values of the fields that are bounded to one.
+    /// The bytes that all entries begin with: the values of the fields that are bound to a single value.
     var fixed: [UInt8] = []
-    /// The fields after these; then entries are in the order of the rows' keys.
+    /// The fields after the fixed ones. After these fields, entries are in the order of the rows' keys.
     var orderFields: [OrderField] = []
     /// Whether the entries are in the order of the rows' keys.
     var isByKey = false
   }
 
-  /// What is read for one branch of the condition.
+  /// The reads for one branch of the condition.
   struct Branch {
-    /// Several, each in the order of the rows' keys: the rows that all of them have.
+    /// The accesses, whose rows are intersected. If there are several, each is in the order of the rows' keys.
     let accesses: [Access]
-    /// Whether each row that is found fulfils the branch; otherwise it has to be asked.
+    /// Whether each row that is found fulfils the branch. Otherwise the condition has to be tested on it.
     let isExact: Bool
 
     var first: Access { accesses[0] }
@@ -50,13 +51,13 @@ struct QueryPlan<Format: StoreFormat> {
   let branches: [Branch]
   /// Whether the rows have to be sorted in memory.
   let sorts: Bool
-  /// Whether the branches are read side by side, in one order.
+  /// Whether the branches are merged in one order.
   let isMerged: Bool
 
   /// Whether the same row may be found several times.
   var repeatsRows: Bool { branches.count > 1 && !isMerged }
-  /// Whether each row that is found has to be asked whether it fulfils the condition.
+  /// Whether the condition has to be tested on each row that is found.
   var filters: Bool { branches.contains { !$0.isExact } }
-  /// Whether entries are read from their ends.
+  /// Whether entries are read in reverse.
   var isReverse: Bool { !sorts && branches.contains { $0.first.order == .reverse } }
 }

@@ -1,14 +1,14 @@
-/// How many entries an access has, about: from looks that are bounded, and beyond that from the sizes that the storage knows
-/// without reading.
+/// Estimates the number of entries of an access: by bounded reads, and beyond their limit from the sizes that the
+/// storage knows without reading.
 extension QueryPlanner {
-  /// Fewer entries than these are read without looking for anything better.
+  /// The number of entries below which an access is used without looking for a better one.
   static var lookMaximum: Int { 64 }
-  /// Each look reads so many entries at most. The first that finds an end ends all.
+  /// The maximum numbers of entries of successive reads. The first read that reaches the end of an access is the last.
   private static var looks: [Int] { [64, 512, 4_096] }
-  /// What an entry is taken to need, where only bytes are known.
+  /// The assumed size of an entry, if only the number of bytes is known.
   private static var entrySize: Int { 24 }
 
-  /// Of each access about how many entries it has; exact up to the largest look.
+  /// Returns the approximate number of entries of each access, which is exact up to the limit of the largest read.
   func estimates(_ accesses: [Access]) throws -> [Int] {
     var counts: [Int] = []
     for most in Self.looks {
@@ -19,7 +19,7 @@ extension QueryPlanner {
     return try accesses.map { max(most, try size($0)) }
   }
 
-  /// About how many entries there are in all of an index.
+  /// Returns the approximate number of all entries of an index.
   func total(of access: Access) throws -> Int {
     let most = Self.looks[Self.looks.count - 1]
     let count = try look(access, most: most)
@@ -39,7 +39,7 @@ extension QueryPlanner {
     return count
   }
 
-  /// By bytes: of the same order of magnitude at least.
+  /// Returns the number of entries by their size in bytes, which is at least of the right order of magnitude.
   private func size(_ access: Access) throws -> Int {
     var size: UInt64 = 0
     for range in access.ranges {
@@ -50,7 +50,7 @@ extension QueryPlanner {
     return Int(clamping: size) / Self.entrySize
   }
 
-  /// Where the entries of a range are.
+  /// Returns the family and the storage range of the entries of a range.
   func location(_ range: KeySet.Range, _ source: Access.Source) throws -> (StorageFamily?, StorageRange) {
     guard case .index(let slot) = source else {
       let upper = range.upper.map { info.prefix + $0 } ?? info.range.upper

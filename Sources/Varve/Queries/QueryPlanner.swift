@@ -4,16 +4,16 @@ struct QueryPlanner<Format: StoreFormat> {
   typealias Branch = ConditionBranches<Format.Instance>.Branch
 
   let query: StoreQuery<Format>
-  /// Nil where the format has none.
+  /// The indexes of the collection, or nil if the format has none.
   let indexes: IndexesTransaction<Format.Instance>?
   let info: CollectionInfo
   let transaction: ReadTransaction
 
-  /// More ranges than these are not made of the values of several fields.
+  /// The maximum number of ranges that are made by combining the values of several fields.
   private static var rangesMaximum: Int { 4_096 }
-  /// More branches than these are not read side by side.
+  /// The maximum number of branches that are merged.
   private static var mergedMaximum: Int { 64 }
-  /// An index that has so many times as many entries as another does not help it.
+  /// The ratio of entries from which on an index is not intersected with another one.
   private static var intersectedRatio: Int { 16 }
 
   init(
@@ -26,7 +26,7 @@ struct QueryPlanner<Format: StoreFormat> {
     self.transaction = transaction
   }
 
-  /// Throws `.notIndexed`, `.queryTooComplex`.
+  /// Returns the plan of the query. Throws `.notIndexed`, `.queryTooComplex`.
   func plan() throws -> QueryPlan<Format> {
     guard let condition = query.condition else { return plan([try everything()]) }
     let branches = try ConditionBranches(condition).branches
@@ -53,19 +53,19 @@ struct QueryPlanner<Format: StoreFormat> {
     return QueryPlan(branches: branches, sorts: query.isOrdered, isMerged: false)
   }
 
-  /// The branches to be read side by side; nil where their entries can't be compared.
+  /// Returns the branches so that they can be merged, or nil if their entries cannot be compared.
   private func merged(_ branches: [QueryPlan<Format>.Branch]) -> [QueryPlan<Format>.Branch]? {
     guard branches.count <= Self.mergedMaximum else { return nil }
     guard query.isOrdered else { return branches.allSatisfy(\.first.isByKey) ? branches : nil }
     if areInOneOrder(branches) { return branches }
-    // A field that is fixed in each branch, to another value, is in the order: then it is compared, too.
+    // A field that is fixed to a different value in each branch is made part of the order, so that it is compared, too.
     let whole = branches.compactMap { branch in
       wholeOrder(branch).map { QueryPlan<Format>.Branch(accesses: [$0], isExact: branch.isExact) }
     }
     return whole.count == branches.count && areInOneOrder(whole) ? whole : nil
   }
 
-  /// Whether entries of all branches are in the order of the query, and compare as it says.
+  /// Returns whether the entries of all branches are in the order of the query, and comparing them yields that order.
   private func areInOneOrder(_ branches: [QueryPlan<Format>.Branch]) -> Bool {
     let first = branches[0].first
     let paths = Set(first.orderFields.map(\.path))
@@ -78,7 +78,7 @@ struct QueryPlanner<Format: StoreFormat> {
     }
   }
 
-  /// The one access of a branch with nothing fixed; nil where its entries are in no order then.
+  /// Returns the only access of a branch without fixed fields, or nil if its entries would then not be in order.
   private func wholeOrder(_ branch: QueryPlan<Format>.Branch) -> Access? {
     var access = branch.first
     guard branch.accesses.count == 1, case .index(let slot) = access.source,
@@ -97,7 +97,7 @@ struct QueryPlanner<Format: StoreFormat> {
     declaration.fields[first...].map { Access.OrderField(path: $0.path, isDescending: $0.isDescending) }
   }
 
-  /// Throws why an index can't be used that would bound a branch: `.notReady`, `.notUnique`.
+  /// Throws the reason why an index that would bound a branch cannot be used: `.notReady`, `.notUnique`.
   private func requireUsable(for branch: Branch) throws {
     guard let indexes else { return }
     for (slot, index) in indexes.definition.indexes.enumerated() where holdsAll(index.declaration, of: branch) {
@@ -118,14 +118,15 @@ struct QueryPlanner<Format: StoreFormat> {
 
   // MARK: - All rows
 
-  /// Without a condition: by an index that has all rows in the order of the query, or as they are.
+  /// Returns the branch of a query without a condition: an index that has all rows in the order of the query, or else
+  /// the rows.
   private func everything() throws -> QueryPlan<Format>.Branch {
     let rows = rows()
     let ordered = rows.order == nil ? try candidates(for: Branch()).first { $0.order != nil } : nil
     return QueryPlan.Branch(accesses: [ordered ?? rows], isExact: true)
   }
 
-  /// Each row is asked. Where few are wanted, in their order if an index has it.
+  /// Returns a branch that tests every row. If the query has a limit, an index that has the order is used.
   private func scan() throws -> QueryPlan<Format>.Branch {
     let rows = rows()
     let ordered =
@@ -152,7 +153,7 @@ struct QueryPlanner<Format: StoreFormat> {
       return QueryPlan.Branch(accesses: [access], isExact: true)
     }
     var counts = try estimates(candidates)
-    // A limit ends an iteration in order early, also one of an index that no term bounds.
+    // A limit ends an ordered iteration early, also that of an index which no term bounds.
     let fewest = counts.min() ?? 0
     if query.isOrdered, query.maximum != nil, fewest >= Self.lookMaximum,
       let unbounded = try self.candidates(for: branch).first(where: { $0.boundCount == 0 && $0.order != nil })
@@ -175,7 +176,7 @@ struct QueryPlanner<Format: StoreFormat> {
     var accesses = [access]
     var terms = access.terms
     if access.isByKey, access.ranges.count == 1, access.boundCount > 0, counts[best] >= Self.lookMaximum {
-      // Others that are in the same order are asked by seeks.
+      // Other accesses in the same order are intersected by seeks.
       for next in candidates.indices where next != best {
         let other = candidates[next]
         guard other.isByKey, other.ranges.count == 1, other.boundCount > 0, !other.terms.isSubset(of: terms),
@@ -188,21 +189,22 @@ struct QueryPlanner<Format: StoreFormat> {
     return QueryPlan.Branch(accesses: accesses, isExact: terms == all)
   }
 
-  /// For a query of few rows: an access that has nothing but these, in their order. Whatever another has, this one ends
-  /// before it would have been found out.
+  /// For a query with a small limit, returns an access that covers all terms and is in order. Reading it ends before
+  /// estimates could find a better one.
   private func short(_ candidates: [Access], terms: Set<Int>) -> Access? {
     guard let maximum = query.maximum, maximum <= Self.lookMaximum else { return nil }
     return candidates.first { $0.terms == terms && (!query.isOrdered || $0.order != nil) }
   }
 
-  /// About how many entries are read. `matches` is about how many rows the branch has.
+  /// Returns the approximate number of entries that are read. `matches` is the approximate number of rows of the
+  /// branch.
   private func cost(_ access: Access, count: Int, matches: Int) -> Int {
     guard let maximum = query.maximum, !query.isOrdered || access.order != nil else { return count }
     let share = Double(maximum) * Double(count) / Double(max(matches, 1))
     return min(count, Int(min(share.rounded(.up), Double(Int32.max))))
   }
 
-  /// By the keys of the rows.
+  /// Returns the access by the keys of the rows, or nil if the branch does not bound them.
   func rows(for branch: Branch) -> Access? {
     guard let index = branch.sets.firstIndex(where: { Format.isIdentifier($0.path) }) else { return nil }
     let set = branch.sets[index].set
@@ -211,14 +213,14 @@ struct QueryPlanner<Format: StoreFormat> {
       terms: [index], order: rowOrder, isByKey: true)
   }
 
-  /// Rows are in the order of their keys.
+  /// The direction in which rows in key order are in the order of the query, or nil if they are not.
   private var rowOrder: Access.Order? {
     guard let first = query.order.first else { return query.isTieDescending ? .reverse : .forward }
     guard Format.isIdentifier(first.path) else { return nil }
     return first.isDescending ? .reverse : .forward
   }
 
-  /// What each index that can be used has for a branch, also those that no term bounds.
+  /// Returns the access of each usable index for a branch, including those that no term bounds.
   func candidates(for branch: Branch) throws -> [Access] {
     guard let indexes else { return [] }
     var found: [Access] = []
@@ -233,7 +235,7 @@ struct QueryPlanner<Format: StoreFormat> {
     return found
   }
 
-  /// Whether every row that fulfils a branch is in an index.
+  /// Returns whether an index contains every row that fulfils a branch.
   private func holdsAll(_ declaration: IndexDeclaration<Format.Instance>, of branch: Branch) -> Bool {
     if let condition = declaration.condition {
       guard let own = try? ConditionBranches(condition).branches, own.count == 1, let wanted = own.first else {
@@ -245,13 +247,13 @@ struct QueryPlanner<Format: StoreFormat> {
       for other in wanted.others where !branch.others.contains(where: { $0 == other }) { return false }
     }
     if !declaration.skipsInvalid { return true }
-    // Rows with a value without a key are not in it.
+    // Rows with a value that has no key are not in the index.
     return declaration.fields.allSatisfy { field in
       field.keyType.hasKeyForEachValue || branch.set(of: field.path).map { !$0.hasUnkeyed } ?? false
     }
   }
 
-  /// One term on an element of the field.
+  /// Returns an access for each term on an element of the field.
   private func elements(
     _ slot: Int, _ declaration: IndexDeclaration<Format.Instance>, _ branch: Branch
   ) -> [Access] {
@@ -266,7 +268,7 @@ struct QueryPlanner<Format: StoreFormat> {
     }
   }
 
-  /// The ranges that the first fields of an index are bounded to.
+  /// Returns the access with the ranges that the branch implies for the first fields of an index.
   private func bounded(_ slot: Int, _ declaration: IndexDeclaration<Format.Instance>, _ branch: Branch) -> Access {
     var access = Access(source: .index(slot), ranges: [KeySet.Range(lower: [], upper: nil)])
     var fixedCount = 0
@@ -278,7 +280,7 @@ struct QueryPlanner<Format: StoreFormat> {
         let values = prefix.widened(set.ranges)
         guard access.boundCount == 0 || access.ranges.count * values.count <= Self.rangesMaximum else { break }
         access.ranges = access.ranges.flatMap { first in values.map { $0.following(first.lower) } }
-        // The rows are asked for the rest.
+        // The prefix does not cover the whole term, so the condition is tested on the rows.
         access.boundCount += 1
         break
       }
@@ -302,8 +304,8 @@ struct QueryPlanner<Format: StoreFormat> {
     return access
   }
 
-  /// Whether the entries of ascending ranges are in the order of the query. Where the first `fixed` fields have one value, they
-  /// are in the order of the next ones.
+  /// Returns the direction in which the entries of ascending ranges are in the order of the query, or nil if they are
+  /// not. If the first `fixed` fields have one value, entries are in the order of the following fields.
   private func order(of declaration: IndexDeclaration<Format.Instance>, fixed: Int) -> Access.Order? {
     guard query.isOrdered else { return .forward }
     let fixedPaths = Set(declaration.fields[..<fixed].map(\.path))
@@ -311,18 +313,19 @@ struct QueryPlanner<Format: StoreFormat> {
     var rest = declaration.fields[fixed...]
     var direction: Access.Order?
     for order in wanted {
-      // Sorted by the key of the row, where no field is left: ties are so.
+      // When no field is left, entries are sorted by the key of the row, as ties are.
       if rest.isEmpty, Format.isIdentifier(order.path) {
         let next: Access.Order = order.isDescending ? .reverse : .forward
         return direction == nil || direction == next ? next : nil
       }
-      // Prefixes are not in the order of what they are of.
+      // Prefixes of values are not in the order of the values.
       guard let field = rest.popFirst(), field.path == order.path, field.prefix == nil else { return nil }
       let next: Access.Order = field.isDescending == order.isDescending ? .forward : .reverse
       if let direction, direction != next { return nil }
       direction = next
     }
-    // Ties are in the order of the rows' keys, in the direction of the last: fields between would come first.
+    // Ties are ordered by the rows' keys in the direction of the last field, so no field of the index may be left
+    // before them.
     let tie: Access.Order = query.isTieDescending ? .reverse : .forward
     guard rest.isEmpty, direction == nil || direction == tie else { return nil }
     return tie
@@ -330,12 +333,12 @@ struct QueryPlanner<Format: StoreFormat> {
 }
 
 extension KeySet.Range {
-  /// Whether it has the keys that begin with one value.
+  /// Whether the range contains exactly the keys that begin with one value.
   var isPoint: Bool {
     upper.map { $0.count == lower.count + 1 && $0.last == KeyTag.escape && $0.dropLast() == lower[...] } ?? false
   }
 
-  /// The range of the keys that are `parts` and then one of this.
+  /// Returns the range of the keys that consist of `parts` followed by a key of this range.
   func following(_ parts: [UInt8]) -> KeySet.Range {
     KeySet.Range(
       lower: parts + lower, upper: upper.map { parts + $0 } ?? (parts.isEmpty ? nil : KeyRange.end(ofParts: parts)))
@@ -343,7 +346,8 @@ extension KeySet.Range {
 }
 
 extension KeySet {
-  /// The same values where they sort the other way; nil where they can't be turned around: beginnings of texts.
+  /// The ranges of the same values in descending encoding, or nil if they cannot be converted, as for prefixes of
+  /// texts.
   var descending: [Range]? {
     var turned: [Range] = []
     for range in ranges.reversed() {
@@ -358,20 +362,20 @@ extension KeySet {
 extension [UInt8] {
   private var isOnePart: Bool { (try? KeyPart.parts(of: self))?.count == 1 }
 
-  /// Where a bound of a range is among the same values the other way; nil: it is not known.
+  /// The bound of a range among the same values in descending encoding, or nil if it cannot be converted.
   fileprivate var turnedBound: [UInt8]? {
-    // Before a value: there after it.
+    // A bound before a value becomes one after it.
     if isOnePart { return descendingPart.map { KeyRange.end(ofParts: $0) } }
-    // After a value: there before it.
+    // A bound after a value becomes one before it.
     let value = Array(dropLast())
     if last == KeyTag.escape, value.isOnePart { return value.descendingPart }
-    // Before or after all optionals that have a value.
+    // The bound is before or after all optionals that have a value.
     func areOptionals(_ bytes: [UInt8]) -> Bool { !bytes.isEmpty && bytes.allSatisfy { $0 == KeyTag.some } }
     if last == KeyTag.escape, areOptionals(value) { return value.map { ~$0 } }
     return areOptionals(self) ? KeyRange.successor(ofPrefix: map { ~$0 }) : nil
   }
 
-  /// One part of a key as `KeyEncoder.encode(descending:)` writes it.
+  /// A single part of a key in the encoding of `KeyEncoder.encode(descending:)`.
   fileprivate var descendingPart: [UInt8]? {
     guard let tag = first(where: { $0 != KeyTag.some }) else { return nil }
     let isText = tag == KeyTag.string || tag == KeyTag.data
@@ -379,7 +383,7 @@ extension [UInt8] {
   }
 }
 extension FieldPath {
-  /// As messages name it.
+  /// The name of the field in messages.
   var text: String {
     switch name {
     case .stored(let name): name
@@ -390,7 +394,7 @@ extension FieldPath {
 }
 
 extension KeyType {
-  /// Whether every value of such a type has a key: of doubles, for instance, a NaN has none.
+  /// Whether every value of the type has a key. For example, the NaN of a double has none.
   var hasKeyForEachValue: Bool {
     let names = name.split { !$0.isLetter && !$0.isNumber }
     let safe: Set<Substring> = [
@@ -401,14 +405,14 @@ extension KeyType {
 }
 
 extension StoreFormat {
-  /// Whether a path leads to what rows are found by.
+  /// Returns whether a path leads to the identifier of instances.
   static func isIdentifier(_ path: FieldPath) -> Bool {
     isIdentifiedByID && type(of: path.path).valueType == Identifier.self && path.name == .stored("id")
   }
 }
 
 extension IndexesTransaction {
-  /// Whether an index has all rows and can be used.
+  /// Returns whether an index contains all rows and can be used.
   func isUsable(_ slot: Int) throws -> Bool {
     guard try part(slot).isReady else { return false }
     return try !definition.plans[slot].isUnique || collisions(of: slot) == nil

@@ -1,24 +1,24 @@
-/// Where a page of a query begins.
+/// The position at which a page of a query begins.
 struct QueryPosition: Sendable {
-  /// The instance that the page follows; nil: it begins with the first.
+  /// The instance that the page follows, or nil if it begins with the first one.
   var start: Anchor?
-  /// Whether the page has what is before, read from the end: then the query is the reversed one.
+  /// Whether the page has the instances before `start`, read from the end. The query is then the reversed one.
   var isBackward: Bool
 
-  /// An instance, by its fields in the order of a query.
+  /// An instance, represented by its fields in the order of a query.
   struct Anchor: Sendable, Hashable {
-    /// A field, as it sorts in both directions.
+    /// A field in its ascending and descending encodings.
     struct Field: Sendable, Hashable {
       let ascending: [UInt8]
       let descending: [UInt8]
     }
 
-    /// Those of the query's order.
+    /// The fields of the query's order.
     let fields: [Field]
     /// The key of the row, without the collection's prefix.
     let rowKey: [UInt8]
 
-    /// What the instance is sorted by, as `StoreQuery.order(of:)` has it.
+    /// Returns the bytes that the instance is sorted by, as `StoreQuery.order(of:)` does.
     func order<Format>(_ query: StoreQuery<Format>, prefix: [UInt8]) -> [UInt8] {
       var encoder = KeyEncoder(capacity: 64)
       for (field, order) in zip(fields, query.order) {
@@ -28,7 +28,7 @@ struct QueryPosition: Sendable {
       return encoder.bytes
     }
 
-    /// The entry that an access in the order of the query has of the instance, or would have.
+    /// Returns the key of the instance's entry in an access in the order of the query, whether or not it exists.
     func entry<Format>(
       _ access: QueryPlan<Format>.Access, _ query: StoreQuery<Format>, _ info: CollectionInfo
     ) -> [UInt8] {
@@ -45,7 +45,7 @@ struct QueryPosition: Sendable {
 }
 
 extension StoreQuery {
-  /// Where an instance stands in the order.
+  /// Returns the position of an instance in the order.
   func anchor(_ instance: Format.Instance, rowKey: [UInt8]) -> QueryPosition.Anchor {
     let fields = order.map { order in
       func bytes(descending: Bool) -> [UInt8] {

@@ -1,4 +1,4 @@
-/// A query in one transaction: its plan, and what it reads.
+/// A query in one transaction, with its plan and the data that it reads.
 struct QueryRun<Format: StoreFormat> {
   let query: StoreQuery<Format>
   let info: CollectionInfo
@@ -7,9 +7,10 @@ struct QueryRun<Format: StoreFormat> {
   private let planner: QueryPlanner<Format>
   let plan: QueryPlan<Format>
 
-  /// Nil where nothing was ever put into the collection. Throws `.notIndexed`, `.queryTooComplex`, `.invalidArgument`.
+  /// Plans a query. Returns nil if the collection does not exist. Throws `.notIndexed`, `.queryTooComplex`,
+  /// `.invalidArgument`.
   ///
-  /// `choose` makes the plan: tests compare several.
+  /// `choose` makes the plan, so that tests can compare several.
   init?(
     _ query: StoreQuery<Format>, _ tx: ReadTransaction,
     choose: (QueryPlanner<Format>) throws -> QueryPlan<Format> = { try $0.plan() }
@@ -28,18 +29,18 @@ struct QueryRun<Format: StoreFormat> {
     plan = try choose(planner)
   }
 
-  /// `readsRows`: whether rows are wanted, and not their keys alone.
+  /// Begins to read. `readsRows` is false if only the keys of the rows are needed.
   func begin(readsRows: Bool = true) throws -> QueryScan<Format> {
     let keysOnly = !readsRows && !plan.filters && !plan.sorts
     return QueryScan(query, plan, info, transaction, try entries(keysOnly: keysOnly))
   }
 
-  /// What the plan reads.
+  /// Returns the entries that the plan reads.
   func entries(keysOnly: Bool) throws -> QueryEntries {
     var branches: [BranchScan] = []
     for branch in plan.branches {
       let scans = try branch.accesses.compactMap { try scan($0, keysOnly: keysOnly) }
-      // Where a part is not there, nothing is in it.
+      // If the part of an index does not exist, it has no entries.
       if scans.count == branch.accesses.count { branches.append(BranchScan(scans, prefixSize: info.prefix.count)) }
     }
     return QueryEntries(branches, isMerged: plan.isMerged, isReverse: plan.isReverse)

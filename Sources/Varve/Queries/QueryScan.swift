@@ -1,8 +1,8 @@
-/// The instances of a query, one after the other.
+/// Iterates over the instances of a query.
 ///
 /// # Invariants
-/// 1. A row comes once.
-/// 2. Each instance fulfils the whole condition: by the ranges of its access, or because it was asked.
+/// 1. A row is returned once.
+/// 2. Each instance fulfils the whole condition: because of the ranges of its access, or because it was tested.
 struct QueryScan<Format: StoreFormat>: RowScan {
   private let access: RowAccess<Format>
   private let info: CollectionInfo
@@ -13,15 +13,15 @@ struct QueryScan<Format: StoreFormat>: RowScan {
 
   private var entries: QueryEntries
   private var remaining: Int
-  /// The keys of rows in order, once they were sorted, the next one last.
+  /// The keys of the sorted rows with the next one last, or nil before they were sorted.
   private var sorted: [[UInt8]]?
-  /// Rows that were read, from `position` on.
+  /// The rows that were read and are returned from `position` on.
   private var rows: [(key: [UInt8], bytes: [UInt8])] = []
   private var position = 0
   private var batchSize: Int
 
   private static var batchSizeMaximum: Int { 256 }
-  /// The most bytes of keys that are sorted in memory.
+  /// The maximum number of bytes of keys that are sorted in memory.
   static var sortSizeMaximum: Int { 64 << 20 }
 
   init(
@@ -47,7 +47,7 @@ struct QueryScan<Format: StoreFormat>: RowScan {
     return (instance, key.count + size)
   }
 
-  /// The next instance, the key of its row in the collection's family, and the size of the row.
+  /// Returns the next instance, the key of its row in the collection's family, and the size of the row.
   mutating func nextRow() throws -> (instance: Format.Instance, key: [UInt8], size: Int)? {
     guard remaining > 0 else { return nil }
     if sorts, sorted == nil { try sort() }
@@ -64,7 +64,7 @@ struct QueryScan<Format: StoreFormat>: RowScan {
     }
   }
 
-  /// Nil where the row does not fulfil the condition.
+  /// Returns the instance of a row, or nil if it does not fulfil the condition.
   private func instance(_ key: [UInt8], _ bytes: [UInt8]) throws -> Format.Instance? {
     guard let filter, sorted == nil else { return try access.instance(key, bytes, info, source) }
     return try filter.instance(key, bytes)
@@ -81,7 +81,7 @@ struct QueryScan<Format: StoreFormat>: RowScan {
     } else {
       try withRows { scan, asked in
         while scan.rows.count + keys.count < wanted, let entry = try scan.entries.next(asking: asked) {
-          // Those of a direct index come in between, and keep their positions.
+          // The rows of a direct index are interleaved with them, and keep their positions.
           if let row = entry.row, keys.isEmpty { scan.rows.append((entry.key, row)) } else { keys.append(entry.key) }
         }
       }
@@ -90,7 +90,7 @@ struct QueryScan<Format: StoreFormat>: RowScan {
     try info.read(keys, from: source) { rows.append(($0, $1)) }
   }
 
-  /// Calls `body` with this scan, and what stored rows are asked by.
+  /// Calls `body` with this scan and the tester of stored rows.
   private mutating func withRows<Result>(
     _ body: (inout QueryScan, RowFilter<Format>.StoredRows?) throws -> Result
   ) throws -> Result {
@@ -100,7 +100,8 @@ struct QueryScan<Format: StoreFormat>: RowScan {
 
   // MARK: - Keys
 
-  /// The key of the next row in the collection's family; nil after the last. In no order, if the plan sorts.
+  /// Returns the key of the next row in the collection's family, or nil after the last. The keys are unordered if the
+  /// plan sorts.
   mutating func nextKey() throws -> [UInt8]? {
     try withRows { scan, rows in try scan.nextKey(asking: rows) }
   }
@@ -119,7 +120,7 @@ struct QueryScan<Format: StoreFormat>: RowScan {
     return nil
   }
 
-  /// The same in the order of the query.
+  /// Returns the key of the next row in the order of the query, or nil after the last.
   mutating func nextKeyInOrder() throws -> [UInt8]? {
     if !sorts { return try nextKey() }
     if sorted == nil { try sort() }
@@ -128,7 +129,8 @@ struct QueryScan<Format: StoreFormat>: RowScan {
     return key
   }
 
-  /// How many rows there are. Complexity: O(n) of the entries; rows are read where the condition has to be asked of them.
+  /// Returns the number of rows. Complexity: O(n) in the entries; rows are only read if the condition has to be tested
+  /// on them.
   mutating func count() throws -> Int {
     if filter == nil, remaining == .max, let only = entries.only { return try only.count() }
     return try withRows { scan, rows in
@@ -140,8 +142,8 @@ struct QueryScan<Format: StoreFormat>: RowScan {
 
   // MARK: - Sorting
 
-  /// Reads all rows and sorts their keys by the fields of the order. Of a query with a limit no more than twice as many are
-  /// kept. Throws `.sortTooLarge`.
+  /// Reads all rows and sorts their keys by the fields of the order. For a query with a limit, at most twice as many
+  /// keys are kept. Throws `.sortTooLarge`.
   private mutating func sort() throws {
     var kept: [(order: [UInt8], key: [UInt8])] = []
     var size = 0
@@ -154,7 +156,7 @@ struct QueryScan<Format: StoreFormat>: RowScan {
       if let start, ByteOrder.compare(order, start) <= 0 { continue }
       kept.append((order, entry.key))
       size += order.count + entry.key.count
-      // A limit may be as large as an integer.
+      // The limit is not doubled, because it may be as large as an integer can be.
       if let maximum = query.maximum, kept.count / 2 >= maximum, kept.count >= 64 {
         kept.sort { ByteOrder.precedes($0.order, $1.order) }
         kept.removeSubrange(maximum...)
@@ -174,7 +176,7 @@ struct QueryScan<Format: StoreFormat>: RowScan {
 }
 
 extension StoreQuery {
-  /// What the instances of a query are sorted by: the fields of the order, and the key of the row.
+  /// Returns the bytes that an instance is sorted by: the fields of the order, and the key of the row.
   func order(of instance: Format.Instance, _ key: [UInt8]) -> [UInt8] {
     var encoder = KeyEncoder(capacity: 64)
     unsafe withUnsafePointer(to: instance) { pointer in
@@ -184,7 +186,7 @@ extension StoreQuery {
     return encoder.bytes
   }
 
-  /// Appends the key of a row in the direction of the last field.
+  /// Appends the key of a row, in the direction of the last field.
   func appendTie(_ key: [UInt8], to encoder: inout KeyEncoder) {
     if isTieDescending {
       encoder.append((key.map { ~$0 } + [KeyTag.escape])[...])
@@ -195,7 +197,7 @@ extension StoreQuery {
 }
 
 extension RowAccess {
-  /// The instance of a row that was read.
+  /// Decodes the instance of a row.
   func instance(
     _ key: [UInt8], _ bytes: [UInt8], _ info: CollectionInfo, _ source: any StorageReading
   ) throws -> Format.Instance {

@@ -1,17 +1,20 @@
-/// Fields of the rows of a query: from the entries of an index where these say all that is asked, and from instances otherwise.
+/// Reads fields of the rows of a query: from the entries of an index if it covers the query, and from instances
+/// otherwise.
 struct QueryValues<Format: StoreFormat> {
   private let run: QueryRun<Format>
-  /// Where each field stands in the entries that are read: nil, in the key of the row. Nil for all: they are not there.
+  /// The position of each field in the entries, where a nil element stands for the key of the row; nil if the entries
+  /// do not have all fields.
   private let parts: [Int?]?
 
-  /// `fields` have no more than one part each.
+  /// Plans the query. `fields` have at most one part each.
   init?(_ query: StoreQuery<Format>, _ fields: [QueryOrder<Format.Instance>], _ tx: ReadTransaction) throws {
     guard let run = try QueryRun(query, tx) else { return nil }
     self.run = run
     parts = Self.covered(fields, run)
   }
 
-  /// A plan with one access and nothing to ask covers the fields of its index, and the identifier.
+  /// Returns the positions of the fields in the entries of the index. A plan with a single access and no remaining test
+  /// covers the fields of its index and the identifier.
   private static func covered(
     _ fields: [QueryOrder<Format.Instance>], _ run: QueryRun<Format>
   ) -> [Int?]? {
@@ -45,7 +48,7 @@ struct QueryValues<Format: StoreFormat> {
     }
   }
 
-  /// The same of two fields.
+  /// Calls `body` with two fields of each row, in the order of the query.
   func forEach<First: KeyCodable, Second: KeyCodable>(
     _ first: KeyPath<Format.Instance, First>, _ second: KeyPath<Format.Instance, Second>,
     _ body: (First, Second) throws -> Void
@@ -63,7 +66,7 @@ struct QueryValues<Format: StoreFormat> {
     while let (instance, _, _) = try scan.nextRow() { try body(instance) }
   }
 
-  /// Nothing is copied.
+  /// Calls `body` with each entry, without copying it.
   private func forEachEntry(_ body: (RawSpan, Range<Int>, [Bool]) throws -> Void) throws {
     guard var entries = try run.entries(keysOnly: true).only, case .index(let slot) = run.plan.branches[0].first.source,
       let fields = run.indexes?.definition.indexes[slot].declaration.fields
@@ -77,7 +80,7 @@ struct QueryValues<Format: StoreFormat> {
     }
   }
 
-  /// A part of an entry; of nil, the key of the row.
+  /// Decodes a part of an entry, or the key of the row if `part` is nil.
   @inline(__always)
   private static func value<Value: KeyCodable>(
     _ part: Int?, in key: RawSpan, _ rowKey: Range<Int>, _ isDescending: [Bool]
@@ -93,7 +96,7 @@ struct QueryValues<Format: StoreFormat> {
 }
 
 extension KeyType {
-  /// Whether keys of the type are one part, and not several.
+  /// Whether keys of the type always consist of a single part.
   var isOnePart: Bool {
     let names = name.split { !$0.isLetter && !$0.isNumber }
     let single: Set<Substring> = [

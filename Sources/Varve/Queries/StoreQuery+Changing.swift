@@ -1,9 +1,10 @@
-/// Changing what a query finds. All rows are found first, and then changed one by one, with the hooks and rules that a call of the
-/// store would run. So a change never makes the query find a row again.
+/// Changes the instances that a query finds. All rows are found first, and then changed one by one, with the hooks and
+/// rules of the store's methods. So the query never finds a row again because of the change.
 ///
-/// Each returns how many instances the query named, whatever hooks made of them. Each throws what ``StoreQuery/fetch(in:)`` and writing throw.
+/// Each method returns the number of instances that the query found, whatever hooks do with them. Each throws what
+/// ``StoreQuery/fetch(in:)`` and writing throw.
 extension StoreQuery {
-  // MARK: - Inside of a transaction
+  // MARK: - Inside a transaction
 
   /// Removes the instances.
   @discardableResult
@@ -13,8 +14,8 @@ extension StoreQuery {
     return ids.count
   }
 
-  /// Changes the instances. One that a hook has removed meanwhile is left alone. Throws `.invalidArgument` where `body` gives an
-  /// instance another identifier, and what `body` throws.
+  /// Changes the instances. An instance that a hook has removed meanwhile is skipped. Throws `.invalidArgument` if
+  /// `body` changes the identifier of an instance, and what `body` throws.
   @discardableResult
   public func update(in tx: WriteTransaction, _ body: (inout Format.Instance) throws -> Void) throws -> Int {
     let ids = try ids(in: tx)
@@ -22,7 +23,7 @@ extension StoreQuery {
     return ids.count
   }
 
-  // MARK: - By itself
+  // MARK: - In transactions of their own
 
   /// Removes the instances, in one transaction.
   @discardableResult
@@ -30,8 +31,8 @@ extension StoreQuery {
     try await store.database.write(label: label, durability: durability) { tx in try delete(in: tx) }
   }
 
-  /// Changes the instances, in one transaction. Throws `.invalidArgument` where `body` gives an instance another identifier,
-  /// and what `body` throws.
+  /// Changes the instances, in one transaction. Throws `.invalidArgument` if `body` changes the identifier of an
+  /// instance, and what `body` throws.
   @discardableResult
   public func update(
     label: String? = nil, durability: StorageDurability? = nil,
@@ -40,9 +41,12 @@ extension StoreQuery {
     try await store.database.write(label: label, durability: durability) { tx in try update(in: tx, body) }
   }
 
-  /// Removes the instances, so many in one transaction: other writers get their turns, and memory is for one batch. An instance
-  /// that does not fulfil the condition any more when it is its turn is left alone. Where it throws, batches before are committed.
-  /// Returns how many were removed. Throws `.invalidArgument` for a batch of less than 1.
+  /// Removes the instances in batches of `size`, each in its own transaction, so that other writers can run in between
+  /// and memory is only needed for one batch.
+  ///
+  /// An instance that no longer fulfils the condition when its batch is processed is skipped. If this throws, the
+  /// batches before are committed. Returns the number of removed instances. Throws `.invalidArgument` for a size below
+  /// 1.
   @discardableResult
   public func delete(
     inBatchesOf size: Int, label: String? = nil, durability: StorageDurability? = nil
@@ -50,10 +54,12 @@ extension StoreQuery {
     try await inBatches(of: size, label, durability) { ids, tx in _ = try store.delete(ids: ids, in: tx) }
   }
 
-  /// Changes the instances, so many in one transaction: other writers get their turns, and memory is for one batch. An instance
-  /// that does not fulfil the condition any more when it is its turn is left alone. Where it throws, batches before are committed.
-  /// Returns how many were changed. Throws `.invalidArgument` for a batch of less than 1, and where `body` gives an
-  /// instance another identifier.
+  /// Changes the instances in batches of `size`, each in its own transaction, so that other writers can run in between
+  /// and memory is only needed for one batch.
+  ///
+  /// An instance that no longer fulfils the condition when its batch is processed is skipped. If this throws, the
+  /// batches before are committed. Returns the number of changed instances. Throws `.invalidArgument` for a size below
+  /// 1, and if `body` changes the identifier of an instance.
   @discardableResult
   public func update(
     inBatchesOf size: Int, label: String? = nil, durability: StorageDurability? = nil,

@@ -1,33 +1,33 @@
-/// A value of a field, and the instances that have it.
+/// A value of a field, and the number of instances that have it.
 public struct QueryGroup<Value: Sendable>: Sendable {
-  /// The value.
+  /// The value of the field.
   public let value: Value
-  /// How many instances have it.
+  /// The number of instances that have the value.
   public let count: Int
 }
 
 /// A value of a field, and the sum of another field of the instances that have it.
 public struct SummedGroup<Value: Sendable, Sum: Sendable>: Sendable {
-  /// The value.
+  /// The value of the field.
   public let value: Value
-  /// How many instances have it.
+  /// The number of instances that have the value.
   public let count: Int
-  /// The sum of the other field; nil adds nothing.
+  /// The sum of the other field, to which nil adds nothing.
   public let sum: Sum
 }
 
 extension QueryGroup: Equatable where Value: Equatable {}
 extension SummedGroup: Equatable where Value: Equatable, Sum: Equatable {}
 
-/// The instances of a query by the values of a field: groups are ascending, and nil is first. A value without a key, as a NaN,
-/// has no group. Of a query with a limit, the instances that it keeps are grouped.
+/// Groups the instances of a query by the values of a field. Groups are in ascending order, with nil first. A value
+/// without a key, such as a NaN, has no group. For a query with a limit, the instances within the limit are grouped.
 ///
-/// Each throws what ``StoreQuery/fetch(in:)`` does. Complexity: O(n); no row is read where an index has the fields and the whole condition, and memory
-/// is for the groups.
+/// Each method throws what ``StoreQuery/fetch(in:)`` does. Complexity: O(n). No row is read if an index has the fields
+/// and covers the whole condition, and memory is only needed for the groups.
 extension StoreQuery {
-  // MARK: - Inside of a transaction
+  // MARK: - Inside a transaction
 
-  /// The values of a field, with how many instances have each.
+  /// Returns the values of a field, each with the number of instances that have it.
   public func grouped<Value: KeyCodable>(
     by path: any KeyPath<Format.Instance, Value> & Sendable, in tx: ReadTransaction
   ) throws -> [QueryGroup<Value>] {
@@ -37,7 +37,7 @@ extension StoreQuery {
     return groups.sorted { QueryGroup(value: $0, count: $1) }
   }
 
-  /// The elements of a field with several values, with how many instances have each.
+  /// Returns the elements of a field with several values, each with the number of instances that have it.
   public func grouped<Values: Sequence & SendableMetatype>(
     byElementsOf path: any KeyPath<Format.Instance, Values> & Sendable, in tx: ReadTransaction
   ) throws -> [QueryGroup<Values.Element>] where Values.Element: KeyCodable {
@@ -45,14 +45,14 @@ extension StoreQuery {
     guard let run = try QueryRun(maximum == nil ? unordered : self, tx) else { return [] }
     var scan = try run.begin()
     while let (instance, _, _) = try scan.nextRow() {
-      // Equal elements of an instance are one.
+      // Equal elements of one instance count once.
       for element in Set(instance[keyPath: path]) { groups.add(element, ()) { _ in } }
     }
     return groups.sorted { QueryGroup(value: $0, count: $1) }
   }
 
-  /// The values of a field, with how many instances have each, and the sum of another field. Throws `.sumTooLarge` where an
-  /// integer can't be so large.
+  /// Returns the values of a field, each with the number of instances that have it and the sum of another field. Throws
+  /// `.sumTooLarge` if the sum exceeds the integer type.
   public func grouped<Value: KeyCodable, Sum: SummableValue>(
     by path: any KeyPath<Format.Instance, Value> & Sendable,
     summing other: any KeyPath<Format.Instance, Sum> & Sendable, in tx: ReadTransaction
@@ -60,7 +60,8 @@ extension StoreQuery {
     try grouped(path, other, tx) { $0 }
   }
 
-  /// The same with the sum of an optional field: nil adds nothing.
+  /// Returns the values of a field, each with the number of instances that have it and the sum of an optional field, to
+  /// which nil adds nothing.
   public func grouped<Value: KeyCodable, Sum: SummableValue>(
     by path: any KeyPath<Format.Instance, Value> & Sendable,
     summing other: any KeyPath<Format.Instance, Sum?> & Sendable, in tx: ReadTransaction
@@ -82,24 +83,24 @@ extension StoreQuery {
     return groups.sorted { SummedGroup(value: $0, count: $1, sum: $2) }
   }
 
-  // MARK: - By itself
+  // MARK: - In a transaction of its own
 
-  /// The values of a field, with how many instances have each.
+  /// Returns the values of a field, each with the number of instances that have it.
   public func grouped<Value: KeyCodable>(
     by path: any KeyPath<Format.Instance, Value> & Sendable
   ) async throws -> [QueryGroup<Value>] {
     try await store.database.read { tx in try grouped(by: path, in: tx) }
   }
 
-  /// The elements of a field with several values, with how many instances have each.
+  /// Returns the elements of a field with several values, each with the number of instances that have it.
   public func grouped<Values: Sequence & SendableMetatype>(
     byElementsOf path: any KeyPath<Format.Instance, Values> & Sendable
   ) async throws -> [QueryGroup<Values.Element>] where Values.Element: KeyCodable {
     try await store.database.read { tx in try grouped(byElementsOf: path, in: tx) }
   }
 
-  /// The values of a field, with how many instances have each, and the sum of another field. Throws `.sumTooLarge` where an
-  /// integer can't be so large.
+  /// Returns the values of a field, each with the number of instances that have it and the sum of another field. Throws
+  /// `.sumTooLarge` if the sum exceeds the integer type.
   public func grouped<Value: KeyCodable, Sum: SummableValue>(
     by path: any KeyPath<Format.Instance, Value> & Sendable,
     summing other: any KeyPath<Format.Instance, Sum> & Sendable
@@ -107,7 +108,8 @@ extension StoreQuery {
     try await store.database.read { tx in try grouped(by: path, summing: other, in: tx) }
   }
 
-  /// The same with the sum of an optional field: nil adds nothing.
+  /// Returns the values of a field, each with the number of instances that have it and the sum of an optional field, to
+  /// which nil adds nothing.
   public func grouped<Value: KeyCodable, Sum: SummableValue>(
     by path: any KeyPath<Format.Instance, Value> & Sendable,
     summing other: any KeyPath<Format.Instance, Sum?> & Sendable
@@ -116,7 +118,7 @@ extension StoreQuery {
   }
 }
 
-/// Groups by value.
+/// Collects groups by value.
 private struct Groups<Value: KeyCodable, Sum> {
   private var groups: [Value: (count: Int, sum: Sum)] = [:]
 
@@ -127,7 +129,7 @@ private struct Groups<Value: KeyCodable, Sum> {
     groups[value] = group
   }
 
-  /// In the order of the values' keys.
+  /// Returns the groups in the order of the values' keys.
   func sorted<Group>(_ make: (Value, Int, Sum) -> Group) -> [Group] {
     sortedGroups.map { make($0.value, $0.count, $0.sum) }
   }

@@ -1,11 +1,12 @@
-/// Asking a query. Each call is one transaction by itself, or takes the one that it belongs to, whose own writes it sees.
+/// Runs a query. Each call is a transaction of its own, or runs in the given one, whose writes it sees.
 ///
-/// Each throws what reading throws, `.notIndexed` where no index serves the query, `.queryTooComplex`, `.sortTooLarge`,
-/// `.unknownExtension` where the database was opened without the format, and `.invalidArgument` for a negative limit.
+/// Each method throws what reading throws, `.notIndexed` if no index serves the query, `.queryTooComplex`,
+/// `.sortTooLarge`, `.unknownExtension` if the database was opened without the format, and `.invalidArgument` for a
+/// negative limit.
 extension StoreQuery {
-  // MARK: - Inside of a transaction
+  // MARK: - Inside a transaction
 
-  /// The instances.
+  /// Returns the instances.
   public func fetch(in tx: ReadTransaction) throws -> [Format.Instance] {
     guard let run = try QueryRun(self, tx) else { return [] }
     var scan = try run.begin()
@@ -14,29 +15,29 @@ extension StoreQuery {
     return instances
   }
 
-  /// The first instance; nil where there is none.
+  /// Returns the first instance, or nil if there is none.
   public func first(in tx: ReadTransaction) throws -> Format.Instance? {
     guard let run = try QueryRun(limit(1), tx) else { return nil }
     var scan = try run.begin()
     return try scan.next()?.element
   }
 
-  /// How many instances there are. Complexity: O(n) of the entries that are read; rows are read where an index does not say
-  /// the whole condition.
+  /// Returns the number of instances. Complexity: O(n) in the entries that are read; rows are only read if an index
+  /// does not cover the whole condition.
   public func count(in tx: ReadTransaction) throws -> Int {
     guard let run = try QueryRun(self, tx) else { return 0 }
     var scan = try run.begin(readsRows: false)
     return try scan.count()
   }
 
-  /// Whether there is an instance.
+  /// Returns whether there is an instance.
   public func exists(in tx: ReadTransaction) throws -> Bool {
     guard let run = try QueryRun(limit(1), tx) else { return false }
     var scan = try run.begin(readsRows: false)
     return try scan.nextKey() != nil
   }
 
-  /// The identifiers of the instances. No row is read where an index says the whole condition and the order.
+  /// Returns the identifiers of the instances. No row is read if an index covers the whole condition and the order.
   public func ids(in tx: ReadTransaction) throws -> [Format.Identifier] {
     guard let run = try QueryRun(self, tx) else { return [] }
     var scan = try run.begin(readsRows: false)
@@ -45,35 +46,35 @@ extension StoreQuery {
     return ids
   }
 
-  /// How the query finds its instances. Nothing is read but what the plan is chosen by.
+  /// Returns how the query finds its instances. Only the data for choosing the plan is read.
   public func explain(in tx: ReadTransaction) throws -> QueryExplanation {
     try QueryRun(self, tx)?.explanation ?? QueryExplanation(accesses: [], isMerged: false, order: .none)
   }
 
-  // MARK: - By itself
+  // MARK: - In a transaction of its own
 
-  /// The instances.
+  /// Returns the instances.
   public func fetch() async throws -> [Format.Instance] {
     try await store.database.read { tx in try fetch(in: tx) }
   }
 
-  /// The first instance; nil where there is none.
+  /// Returns the first instance, or nil if there is none.
   public func first() async throws -> Format.Instance? {
     try await store.database.read { tx in try first(in: tx) }
   }
 
-  /// How many instances there are.
+  /// Returns the number of instances.
   public func count() async throws -> Int { try await store.database.read { tx in try count(in: tx) } }
 
-  /// Whether there is an instance.
+  /// Returns whether there is an instance.
   public func exists() async throws -> Bool { try await store.database.read { tx in try exists(in: tx) } }
 
-  /// The identifiers of the instances.
+  /// Returns the identifiers of the instances.
   public func ids() async throws -> [Format.Identifier] {
     try await store.database.read { tx in try ids(in: tx) }
   }
 
-  /// The instances as they are now, read as they are iterated.
+  /// Returns a sequence of the current instances, which are read during the iteration.
   public func rows() -> Rows<Format.Instance> {
     Rows(
       RowSource(store.database.core) { tx in
@@ -82,7 +83,7 @@ extension StoreQuery {
       })
   }
 
-  /// How the query finds its instances.
+  /// Returns how the query finds its instances.
   public func explain() async throws -> QueryExplanation {
     try await store.database.read { tx in try explain(in: tx) }
   }

@@ -1,10 +1,10 @@
-/// Sums and averages. Where an index has the field and the whole condition, its entries alone are read.
+/// Sums and averages. If an index has the field and covers the whole condition, only its entries are read.
 ///
-/// Each throws what ``StoreQuery/fetch(in:)`` does; a sum of integers `.sumTooLarge`.
+/// Each method throws what ``StoreQuery/fetch(in:)`` does; sums of integers throw `.sumTooLarge`.
 extension StoreQuery {
-  // MARK: - Inside of a transaction
+  // MARK: - Inside a transaction
 
-  /// The sum of a field; zero without instances.
+  /// Returns the sum of a field, or zero if there is no instance.
   public func sum<Value: SummableValue>(
     of path: any KeyPath<Format.Instance, Value> & Sendable, in tx: ReadTransaction
   ) throws -> Value {
@@ -13,7 +13,7 @@ extension StoreQuery {
     return sum
   }
 
-  /// The sum of an optional field: nil adds nothing.
+  /// Returns the sum of an optional field, to which nil adds nothing.
   public func sum<Value: SummableValue>(
     of path: any KeyPath<Format.Instance, Value?> & Sendable, in tx: ReadTransaction
   ) throws -> Value {
@@ -22,7 +22,7 @@ extension StoreQuery {
     return sum
   }
 
-  /// The average of a field; nil without instances.
+  /// Returns the average of a field, or nil if there is no instance.
   public func average<Value: SummableValue>(
     of path: any KeyPath<Format.Instance, Value> & Sendable, in tx: ReadTransaction
   ) throws -> Value.Average? {
@@ -34,7 +34,7 @@ extension StoreQuery {
     return count == 0 ? nil : Value.average(total, count: count)
   }
 
-  /// The average of an optional field, of the instances that have a value; nil where none has.
+  /// Returns the average of an optional field over the instances that have a value, or nil if none has.
   public func average<Value: SummableValue>(
     of path: any KeyPath<Format.Instance, Value?> & Sendable, in tx: ReadTransaction
   ) throws -> Value.Average? {
@@ -54,30 +54,30 @@ extension StoreQuery {
     try QueryValues(maximum == nil ? unordered : self, [field], tx)?.forEach(path, body)
   }
 
-  // MARK: - By itself
+  // MARK: - In a transaction of its own
 
-  /// The sum of a field; zero without instances.
+  /// Returns the sum of a field, or zero if there is no instance.
   public func sum<Value: SummableValue>(
     of path: any KeyPath<Format.Instance, Value> & Sendable
   ) async throws -> Value {
     try await store.database.read { tx in try sum(of: path, in: tx) }
   }
 
-  /// The sum of an optional field: nil adds nothing.
+  /// Returns the sum of an optional field, to which nil adds nothing.
   public func sum<Value: SummableValue>(
     of path: any KeyPath<Format.Instance, Value?> & Sendable
   ) async throws -> Value {
     try await store.database.read { tx in try sum(of: path, in: tx) }
   }
 
-  /// The average of a field; nil without instances.
+  /// Returns the average of a field, or nil if there is no instance.
   public func average<Value: SummableValue>(
     of path: any KeyPath<Format.Instance, Value> & Sendable
   ) async throws -> Value.Average? {
     try await store.database.read { tx in try average(of: path, in: tx) }
   }
 
-  /// The average of an optional field, of the instances that have a value; nil where none has.
+  /// Returns the average of an optional field over the instances that have a value, or nil if none has.
   public func average<Value: SummableValue>(
     of path: any KeyPath<Format.Instance, Value?> & Sendable
   ) async throws -> Value.Average? {

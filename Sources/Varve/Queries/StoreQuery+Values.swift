@@ -1,11 +1,11 @@
-/// Fields of the instances of a query. Where an index has the fields, the order and the whole condition, its entries alone are
-/// read: strings come in normal form C then, which equals what is stored.
+/// Reads fields of a query's instances. If an index has the fields and the order, and covers the whole condition, only
+/// its entries are read. Strings are then in normal form C, which compares equal to the stored string.
 ///
-/// Each throws what ``StoreQuery/fetch(in:)`` does.
+/// Each method throws what ``StoreQuery/fetch(in:)`` does.
 extension StoreQuery {
-  // MARK: - Inside of a transaction
+  // MARK: - Inside a transaction
 
-  /// A field of each instance, in the order of the query.
+  /// Returns a field of each instance, in the order of the query.
   public func values<Value: KeyCodable>(
     of path: any KeyPath<Format.Instance, Value> & Sendable, in tx: ReadTransaction
   ) throws -> [Value] {
@@ -14,46 +14,49 @@ extension StoreQuery {
     return values
   }
 
-  /// The values of a field, each once, ascending; nil is first. Values without a key, as a NaN, are left out.
+  /// Returns the distinct values of a field in ascending order, with nil first. Values without a key, such as a NaN,
+  /// are left out.
   public func distinct<Value: KeyCodable>(
     _ path: any KeyPath<Format.Instance, Value> & Sendable, in tx: ReadTransaction
   ) throws -> [Value] {
     try grouped(by: path, in: tx).map(\.value)
   }
 
-  /// The elements of a field with several values, each once, ascending.
+  /// Returns the distinct elements of a field with several values, in ascending order.
   public func distinct<Values: Sequence & SendableMetatype>(
     elementsOf path: any KeyPath<Format.Instance, Values> & Sendable, in tx: ReadTransaction
   ) throws -> [Values.Element] where Values.Element: KeyCodable {
     try grouped(byElementsOf: path, in: tx).map(\.value)
   }
 
-  /// The least value of a field; nil without instances. A value without a key, as a NaN, does not count.
+  /// Returns the smallest value of a field, or nil if there is no instance. Values without a key, such as a NaN, are
+  /// ignored.
   ///
-  /// Complexity: a seek where an index has the field next to what the condition bounds; else O(n).
+  /// Complexity: one seek if an index has the field next to what the condition bounds, and otherwise O(n).
   public func min<Value: KeyCodable>(
     of path: any KeyPath<Format.Instance, Value> & Sendable, in tx: ReadTransaction
   ) throws -> Value? {
     try end(path, descending: false, tx)
   }
 
-  /// The least value of an optional field that is not nil; nil where there is none.
+  /// Returns the smallest value of an optional field that is not nil, or nil if there is none.
   public func min<Value: KeyCodable>(
     of path: any KeyPath<Format.Instance, Value?> & Sendable, in tx: ReadTransaction
   ) throws -> Value? {
     try end(path, descending: false, tx) ?? nil
   }
 
-  /// The greatest value of a field; nil without instances. A value without a key, as a NaN, does not count.
+  /// Returns the greatest value of a field, or nil if there is no instance. Values without a key, such as a NaN, are
+  /// ignored.
   ///
-  /// Complexity: a seek where an index has the field next to what the condition bounds; else O(n).
+  /// Complexity: one seek if an index has the field next to what the condition bounds, and otherwise O(n).
   public func max<Value: KeyCodable>(
     of path: any KeyPath<Format.Instance, Value> & Sendable, in tx: ReadTransaction
   ) throws -> Value? {
     try end(path, descending: true, tx)
   }
 
-  /// The greatest value of an optional field that is not nil; nil where there is none.
+  /// Returns the greatest value of an optional field that is not nil, or nil if there is none.
   public func max<Value: KeyCodable>(
     of path: any KeyPath<Format.Instance, Value?> & Sendable, in tx: ReadTransaction
   ) throws -> Value? {
@@ -65,7 +68,7 @@ extension StoreQuery {
   ) throws -> Value? {
     let field = QueryOrder(IndexField(path), isDescending: false)
     if maximum != nil {
-      // The instances that the limit keeps have to be found first.
+      // The instances within the limit have to be found first.
       var best: (key: [UInt8], value: Value)?
       try QueryValues(self, [field], tx)?.forEach(path) { value in
         guard let key = value.fieldKey else { return }
@@ -83,52 +86,55 @@ extension StoreQuery {
     return value
   }
 
-  // MARK: - By itself
+  // MARK: - In a transaction of its own
 
-  /// A field of each instance, in the order of the query.
+  /// Returns a field of each instance, in the order of the query.
   public func values<Value: KeyCodable>(
     of path: any KeyPath<Format.Instance, Value> & Sendable
   ) async throws -> [Value] {
     try await store.database.read { tx in try values(of: path, in: tx) }
   }
 
-  /// The values of a field, each once, ascending; nil is first. Values without a key, as a NaN, are left out.
+  /// Returns the distinct values of a field in ascending order, with nil first. Values without a key, such as a NaN,
+  /// are left out.
   public func distinct<Value: KeyCodable>(
     _ path: any KeyPath<Format.Instance, Value> & Sendable
   ) async throws -> [Value] {
     try await store.database.read { tx in try distinct(path, in: tx) }
   }
 
-  /// The elements of a field with several values, each once, ascending.
+  /// Returns the distinct elements of a field with several values, in ascending order.
   public func distinct<Values: Sequence & SendableMetatype>(
     elementsOf path: any KeyPath<Format.Instance, Values> & Sendable
   ) async throws -> [Values.Element] where Values.Element: KeyCodable {
     try await store.database.read { tx in try distinct(elementsOf: path, in: tx) }
   }
 
-  /// The least value of a field; nil without instances. A value without a key, as a NaN, does not count.
+  /// Returns the smallest value of a field, or nil if there is no instance. Values without a key, such as a NaN, are
+  /// ignored.
   public func min<Value: KeyCodable>(of path: any KeyPath<Format.Instance, Value> & Sendable) async throws -> Value? {
     try await store.database.read { tx in try min(of: path, in: tx) }
   }
 
-  /// The least value of an optional field that is not nil; nil where there is none.
+  /// Returns the smallest value of an optional field that is not nil, or nil if there is none.
   public func min<Value: KeyCodable>(of path: any KeyPath<Format.Instance, Value?> & Sendable) async throws -> Value? {
     try await store.database.read { tx in try min(of: path, in: tx) }
   }
 
-  /// The greatest value of a field; nil without instances. A value without a key, as a NaN, does not count.
+  /// Returns the greatest value of a field, or nil if there is no instance. Values without a key, such as a NaN, are
+  /// ignored.
   public func max<Value: KeyCodable>(of path: any KeyPath<Format.Instance, Value> & Sendable) async throws -> Value? {
     try await store.database.read { tx in try max(of: path, in: tx) }
   }
 
-  /// The greatest value of an optional field that is not nil; nil where there is none.
+  /// Returns the greatest value of an optional field that is not nil, or nil if there is none.
   public func max<Value: KeyCodable>(of path: any KeyPath<Format.Instance, Value?> & Sendable) async throws -> Value? {
     try await store.database.read { tx in try max(of: path, in: tx) }
   }
 }
 
 extension KeyCodable {
-  /// The key of a field's value; nil where it has none, and for nil.
+  /// The key of a field's value, or nil if the value is nil or has no key.
   var fieldKey: [UInt8]? {
     guard let bytes = try? encoded(), bytes.first != KeyTag.null else { return nil }
     return bytes
@@ -136,10 +142,10 @@ extension KeyCodable {
 }
 
 extension Condition {
-  /// That a field has a value with a key and is not nil; nil where each value is so.
+  /// Returns the condition that a field is not nil and has a key, or nil if every value fulfils it.
   static func isKeyed<Value: KeyCodable>(_ path: any KeyPath<Root, Value> & Sendable) -> Condition? {
     if Value.keyType.hasKeyForEachValue, !Value.keyType.name.hasPrefix("optional(") { return nil }
-    // Keys of nil are before all others.
+    // The keys of nil are before all others.
     let keys = KeySet(from: [KeyTag.null + 1])
     return Condition(
       ConditionTerm(

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A question to a store: which instances, in which order, and how many of them. Nothing runs until it is asked.
+/// A query of a store's instances: a condition, an order and a limit. It only runs when its results are requested.
 ///
 /// ```swift
 /// let query = books.query
@@ -13,59 +13,62 @@ public import Foundation
 /// ```
 ///
 /// # Which index
-/// The condition is brought into a form of branches, of which one has to hold. Each branch needs an index that bounds it: one
-/// whose first field, or `id`, the branch compares, or tests for an element. Of several, that with the fewest entries is taken,
-/// by bounded looks. What the index does not say is asked of
-/// each instance that it finds. A query with a branch that no index bounds is refused, `.notIndexed`, unless it says
-/// ``scan()``; one without a condition iterates all instances.
+/// The condition is converted to a disjunction of branches. Each branch needs an index that bounds it: one whose first
+/// field, or `id`, the branch compares, or tests for an element. Of several, the one with the fewest entries is used,
+/// which is estimated by bounded reads. The parts of the condition that the index does not cover are tested on each
+/// instance that it finds. A query with a branch that no index bounds throws `.notIndexed`, unless ``scan()`` was
+/// called; a query without a condition iterates over all instances.
 ///
 /// # Order
-/// `sorted` may be said several times: the first counts most. Ties are in the order of the identifiers, in the direction of the
-/// last `sorted`. Where an index has the order, instances come as they are read. Otherwise their keys are sorted in memory: of a
-/// query with a limit no more than twice as many, of others at most 64 MiB, and then `.sortTooLarge` is thrown. Without `sorted` the order is
-/// that in which the plan finds them. ``explain()`` says which index, and how the order is made.
+/// `sorted` may be called several times: the first call takes precedence. Ties are in the order of the identifiers, in
+/// the direction of the last `sorted`. If an index has the order, instances are returned as they are read. Otherwise
+/// their keys are sorted in memory: with a limit, at most twice as many keys as the limit, and without one, at most 64
+/// MiB, above which `.sortTooLarge` is thrown. Without `sorted`, the order is that in which the plan finds the
+/// instances. ``explain()`` reports the index that is used, and how the order is established.
 ///
 /// # Values
-/// A condition says the same by an index, of a row, and of an instance (``Condition``). Rows that are in no index because they
-/// can't be decoded (``Store/unindexedRows(in:)``) are in no answer.
+/// A condition has the same result for an index, a row, and an instance (``Condition``). Rows that are in no index
+/// because they cannot be decoded (``Store/unindexedRows(in:)``) are in no result.
 ///
-/// A value: equal to others of the same store that ask the same. Safe from any thread.
+/// A query is a value, equal to others of the same store with the same terms. Safe from any thread.
 public struct StoreQuery<Format: StoreFormat>: Sendable {
   let store: Store<Format>
   private(set) var condition: Condition<Format.Instance>?
   fileprivate(set) var order: [QueryOrder<Format.Instance>] = []
   fileprivate(set) var maximum: Int?
   private(set) var mayScan = false
-  /// Where a page of the query begins; nil for all of it.
+  /// The position of a page of the query, or nil for all instances.
   var page: QueryPosition?
 
   init(_ store: Store<Format>) { self.store = store }
 
-  /// The instances of the query that also fulfil a condition.
+  /// Returns the query with an additional condition.
   public func filter(_ body: (Fields<Format.Instance>) -> Condition<Format.Instance>) -> StoreQuery {
     filter(Condition(body))
   }
 
-  /// The instances of the query of which a field of Booleans is true: `filter { $0.isRead }`.
+  /// Returns the query with the additional condition that a Boolean field is true: `filter { $0.isRead }`.
   public func filter(_ body: (Fields<Format.Instance>) -> Field<Format.Instance, Bool>) -> StoreQuery {
     filter(Condition(body))
   }
 
-  /// The instances of the query that also fulfil a condition.
+  /// Returns the query with an additional condition.
   public func filter(_ other: Condition<Format.Instance>) -> StoreQuery {
     var query = self
     query.condition = condition.map { $0 && other } ?? other
     return query
   }
 
-  /// The instances in the order of a field; nil comes first. After what was said before, where instances are equal in that.
+  /// Returns the query ordered by a field, with nil first. Earlier orders take precedence: this one only applies to
+  /// instances that are equal in those.
   public func sorted<Value: KeyCodable>(
     by path: any KeyPath<Format.Instance, Value> & Sendable, descending: Bool = false
   ) -> StoreQuery {
     sorted(QueryOrder(IndexField(path), isDescending: descending))
   }
 
-  /// The same in the spelling of conditions: `sorted { $0.home.city }`, also where `home` is optional.
+  /// Returns the query ordered by a field in the syntax of conditions: `sorted { $0.home.city }`, also if `home` is
+  /// optional.
   public func sorted<Value: KeyCodable>(
     descending: Bool = false, by field: (Fields<Format.Instance>) -> Field<Format.Instance, Value>
   ) -> StoreQuery {
@@ -78,14 +81,15 @@ public struct StoreQuery<Format: StoreFormat>: Sendable {
     return query
   }
 
-  /// So many instances at most. Of two limits the smaller counts. A negative one is refused when the query runs.
+  /// Returns the query with a maximum number of instances. The smallest limit applies. A negative limit throws when the
+  /// query runs.
   public func limit(_ count: Int) -> StoreQuery {
     var query = self
     query.maximum = Swift.min(count, maximum ?? count)
     return query
   }
 
-  /// The same instances without an order and a limit.
+  /// The query without an order and a limit.
   var unordered: StoreQuery {
     var query = self
     query.order = []
@@ -93,19 +97,19 @@ public struct StoreQuery<Format: StoreFormat>: Sendable {
     return query
   }
 
-  /// Whether instances come in an order, whatever the plan.
+  /// Whether instances have an order, whatever the plan.
   var isOrdered: Bool { !order.isEmpty || page != nil }
-  /// Whether instances that are equal in the order come by descending identifiers.
+  /// Whether instances that are equal in the order are sorted by descending identifiers.
   var isTieDescending: Bool { order.last?.isDescending ?? page?.isBackward ?? false }
 
-  /// The same in the opposite order.
+  /// The query in the opposite order.
   var reversed: StoreQuery {
     var query = self
     query.order = order.map(\.reversed)
     return query
   }
 
-  /// The query, also where no index serves it: it may read every instance.
+  /// Returns the query with permission to run if no index serves it. It may then read every instance.
   public func scan() -> StoreQuery {
     var query = self
     query.mayScan = true
@@ -114,14 +118,14 @@ public struct StoreQuery<Format: StoreFormat>: Sendable {
 }
 
 extension StoreQuery: Hashable {
-  /// Whether both ask the same of the same store.
+  /// Returns whether both queries have the same store and the same terms.
   public static func == (left: StoreQuery, right: StoreQuery) -> Bool {
     left.store.database === right.store.database && left.store.collection == right.store.collection
       && left.condition == right.condition && left.order == right.order && left.maximum == right.maximum
       && left.mayScan == right.mayScan
   }
 
-  /// Hashes what is asked.
+  /// Hashes the collection and the terms.
   public func hash(into hasher: inout Hasher) {
     hasher.combine(store.collection)
     hasher.combine(condition)
@@ -132,7 +136,7 @@ extension StoreQuery: Hashable {
 }
 
 extension Store where Format: StoreFormat {
-  /// All instances, to be asked for some of them.
+  /// A query of all instances of the store.
   public var query: StoreQuery<Format> { StoreQuery(self) }
 }
 
@@ -145,7 +149,7 @@ struct QueryOrder<Instance>: Sendable, Hashable {
   init(_ field: IndexField<Instance>, isDescending: Bool) {
     path = field.path
     self.isDescending = isDescending != field.isDescending
-    // Of a descending field the encoder already turns the order around.
+    // The encoder of a descending field inverts the order already.
     encoder = field.encoder
     encoderIsDescending = field.isDescending
     keyType = field.keyType
@@ -155,8 +159,8 @@ struct QueryOrder<Instance>: Sendable, Hashable {
 
   private let encoderIsDescending: Bool
 
-  /// Appends the field of an instance so that bytes sort as the query says. What can't be a key comes after everything else, or
-  /// before it where the order is descending.
+  /// Appends the field of an instance so that bytes sort in the order of the query. A value that cannot be a key comes
+  /// after all others, or before them if the order is descending.
   func append(_ instance: InstanceAddress, to encoder: inout KeyEncoder) {
     let start = encoder.bytes.count
     let isInverted = isDescending != encoderIsDescending
@@ -168,7 +172,7 @@ struct QueryOrder<Instance>: Sendable, Hashable {
     }
   }
 
-  /// The same field in the opposite order.
+  /// The field in the opposite order.
   var reversed: QueryOrder { QueryOrder(self, isDescending: !isDescending) }
 
   private init(_ other: QueryOrder, isDescending: Bool) {
@@ -179,7 +183,7 @@ struct QueryOrder<Instance>: Sendable, Hashable {
     keyType = other.keyType
   }
 
-  /// Appends the field so that bytes sort as its values do, or the other way.
+  /// Appends the field so that bytes sort ascending or descending by its values.
   func append(_ instance: InstanceAddress, descending: Bool, to encoder: inout KeyEncoder) {
     QueryOrder(self, isDescending: descending).append(instance, to: &encoder)
   }
@@ -195,8 +199,8 @@ struct QueryOrder<Instance>: Sendable, Hashable {
 }
 
 extension StoreQuery {
-  /// The instances of the query that also fulfil a predicate of Foundation. Throws `.invalidArgument` where a part of it has no
-  /// condition, which the message names.
+  /// Returns the query with the additional condition of a Foundation predicate. Throws `.invalidArgument` with a
+  /// message that names the unsupported part if it cannot be converted to a condition.
   public func filter(_ predicate: Predicate<Format.Instance>) throws -> StoreQuery {
     filter(try Condition(predicate))
   }

@@ -2,23 +2,23 @@ public import Foundation
 
 /// A field that can be summed: numbers of all kinds, and durations.
 public protocol SummableValue: KeyCodable {
-  /// What an average is: of integers and floating-point numbers a `Double`, of others the type itself.
+  /// The type of an average: `Double` for integers and floating-point numbers, and otherwise the type itself.
   associatedtype Average: Sendable
 
-  /// What a sum begins with.
+  /// The initial value of a sum.
   static var zero: Self { get }
-  /// Adds the value. Throws `.sumTooLarge` where an integer can't be so large.
+  /// Adds the value to a sum. Throws `.sumTooLarge` if the result exceeds the integer type.
   func add(to sum: inout Self) throws
-  /// What an average begins with.
+  /// The initial value of an average's total.
   static var zeroAverage: Average { get }
-  /// Adds the value to what an average is made of.
+  /// Adds the value to the total of an average.
   func add(toAverage total: inout Average)
-  /// The average of so many values with a total.
+  /// Returns the average of `count` values with a total.
   static func average(_ total: Average, count: Int) -> Average
 }
 
 extension SummableValue where Self: FixedWidthInteger {
-  /// Adds the value. Throws `.sumTooLarge`.
+  /// Adds the value to a sum. Throws `.sumTooLarge`.
   public func add(to sum: inout Self) throws {
     let (result, overflows) = sum.addingReportingOverflow(self)
     guard !overflows else {
@@ -27,22 +27,22 @@ extension SummableValue where Self: FixedWidthInteger {
     sum = result
   }
 
-  /// 0.
+  /// The initial total, 0.
   public static var zeroAverage: Double { 0 }
-  /// Adds the value.
+  /// Adds the value to the total of an average.
   public func add(toAverage total: inout Double) { total += Double(self) }
-  /// The quotient.
+  /// Returns the quotient.
   public static func average(_ total: Double, count: Int) -> Double { total / Double(count) }
 }
 
 extension SummableValue where Self: BinaryFloatingPoint {
-  /// Adds the value.
+  /// Adds the value to a sum.
   public func add(to sum: inout Self) { sum += self }
-  /// 0.
+  /// The initial total, 0.
   public static var zeroAverage: Double { 0 }
-  /// Adds the value.
+  /// Adds the value to the total of an average.
   public func add(toAverage total: inout Double) { total += Double(self) }
-  /// The quotient.
+  /// Returns the quotient.
   public static func average(_ total: Double, count: Int) -> Double { total / Double(count) }
 }
 
@@ -60,23 +60,23 @@ extension Double: SummableValue {}
 extension Float: SummableValue {}
 
 extension Decimal: SummableValue {
-  /// Adds the value.
+  /// Adds the value to a sum.
   public func add(to sum: inout Decimal) { sum += self }
-  /// 0.
+  /// The initial total, 0.
   public static var zeroAverage: Decimal { 0 }
-  /// Adds the value.
+  /// Adds the value to the total of an average.
   public func add(toAverage total: inout Decimal) { total += self }
-  /// The quotient.
+  /// Returns the quotient.
   public static func average(_ total: Decimal, count: Int) -> Decimal { total / Decimal(count) }
 }
 
 extension Duration: SummableValue {
-  /// Adds the value.
+  /// Adds the value to a sum.
   public func add(to sum: inout Duration) { sum += self }
-  /// Zero.
+  /// The initial total, zero.
   public static var zeroAverage: Duration { .zero }
-  /// Adds the value.
+  /// Adds the value to the total of an average.
   public func add(toAverage total: inout Duration) { total += self }
-  /// The quotient.
+  /// Returns the quotient.
   public static func average(_ total: Duration, count: Int) -> Duration { total / count }
 }

@@ -1,14 +1,14 @@
-/// Formats and types with a collection in the definition of a database. One that is not there is defined by the first
-/// store that uses it: later, so what is wrong with it is thrown then.
+/// Formats and types with a collection in the definition of a database. A format that is not in the definition is
+/// defined by the first store that uses it, so its errors are thrown only then.
 extension DatabaseDefinitionBuilder {
-  /// A format, in its own collection. ``CollectionDefinition/init(_:collection:)`` puts it into another.
+  /// Adds a format with its own collection. ``CollectionDefinition/init(_:collection:)`` uses another collection.
   public static func buildExpression<Format: StoreFormat>(_ format: Format.Type) -> DatabaseDefinition {
     DatabaseDefinition(inserting: { definition in
       definition = DatabaseDefinition(try CollectionDefinition(format))
     })
   }
 
-  /// A type with a collection. ``CollectionDefinition/init(_:coder:storage:)`` gives it a coder and a storage.
+  /// Adds a type with a collection. ``CollectionDefinition/init(_:coder:storage:)`` gives it a coder and a storage.
   public static func buildExpression<Item: Persistable>(_ type: Item.Type) -> DatabaseDefinition {
     DatabaseDefinition(inserting: { definition in
       definition = DatabaseDefinition(try CollectionDefinition(type))
@@ -17,16 +17,16 @@ extension DatabaseDefinitionBuilder {
 }
 
 extension DatabaseDefinition {
-  /// The names of the collections that it has, in order, and their formats; nil for those that have none, or whose
-  /// instances don't know their identifiers. For `VarveTesting`, which migrates and checks all of them.
+  /// The names of the definition's collections in order, each with its format, or nil if the collection has none or its
+  /// instances do not know their identifiers. `VarveTesting` uses it to migrate and check all of them.
   package var collectionFormats: [(name: String, format: (any StoreFormat.Type)?)] {
     collections.values.map { ($0.name, $0.codec.format) }.sorted { $0.name < $1.name }
   }
 }
 
 extension DatabaseDefinition {
-  /// What the indexes of a collection are, by their names: what must be the same for what a database has to be of use. With the
-  /// names that the collection may have there. For `VarveTesting`.
+  /// The definitions of each collection's indexes by their names, and the former names of the collection. A prebuilt
+  /// database is only usable if the definitions are equal. For `VarveTesting`.
   package var collectionIndexes: [(collection: String, formerKeys: [String], definitions: [String: String])] {
     collections.values.map { collection in
       let indexes = collection.indexing.map { Self.definitions(of: $0) } ?? [:]
@@ -40,7 +40,7 @@ extension DatabaseDefinition {
 }
 
 extension CollectionDefinition {
-  /// The collection of a persistable type, in the same way. Throws `.invalidDefinition`.
+  /// Defines the collection of a persistable type. Throws `.invalidDefinition`.
   public init<Item: Persistable>(
     _ type: Item.Type, coder: CoderKind = .binary, formerCoders: [CoderKind] = [],
     storage: CollectionStorage = .shared

@@ -1,27 +1,28 @@
 internal import Synchronization
 
-/// Notes the names of the fields that an object encodes at its top, and nothing else: how builds for debugging find
-/// metadata that is encoded with its object.
+/// Collects the names of the fields that an object encodes at its top level. Debug builds use it to find metadata that
+/// is encoded with its object.
 final class FieldProbe: Encoder {
   let codingPath: [any CodingKey] = []
   let userInfo: [CodingUserInfoKey: Any] = [:]
   fileprivate(set) var names: Set<String> = []
-  /// Only the fields at the top are noted.
+  /// Whether the probe is for the top level, whose fields are noted.
   fileprivate let isTop: Bool
-  /// An object may encode another instead of it, and has that one's fields then; a number encodes itself.
+  /// Whether the object encoded another value instead of itself, whose fields it then has. Only one is followed, because a
+  /// number encodes itself.
   fileprivate var hasFollowed = false
 
   fileprivate init(isTop: Bool) { self.isTop = isTop }
 
   private static let checked = Mutex<Set<ObjectIdentifier>>([])
 
-  /// Throws `.invalidDefinition` where the object encodes a field `metadata`. Each type is looked at until it was
-  /// found to be right once.
+  /// Throws `.invalidDefinition` if the object encodes a field `metadata`. Each type is checked until one object has
+  /// passed.
   static func check<Object: Encodable>(_ object: Object, collection: String) throws {
     let id = ObjectIdentifier(Object.self)
     if checked.withLock({ $0.contains(id) }) { return }
     let probe = FieldProbe(isTop: true)
-    // What it throws, the coder throws again where the object is encoded.
+    // The coder throws the same error when it encodes the object.
     try? object.encode(to: probe)
     guard !probe.names.contains("metadata") else {
       throw DatabaseError(

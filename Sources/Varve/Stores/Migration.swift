@@ -1,11 +1,12 @@
-/// The steps of a migration: a read finds rows that are to be rewritten, a write rewrites them. So the writer is
-/// held for what is rewritten, not for what is passed.
+/// The steps of a migration: a read finds the rows that have to be rewritten, and a write rewrites them. So the writer
+/// is held only while rows are rewritten, not while they are examined.
 struct Migration<Format: RowFormat>: Sendable {
-  /// How many rows one write rewrites.
+  /// The maximum number of rows that one write rewrites.
   static var rowsMaximum: Int { 1_000 }
-  /// How many bytes of rows, about: rows may be large.
+  /// The approximate maximum size in bytes of the rows that one write rewrites, because rows may be large.
   static var sizeMaximum: Int { 8 << 20 }
-  /// How many rows one read examines, so that progress is reported and cancellation seen where there is little to do.
+  /// The maximum number of rows that one read examines, so that progress is reported and cancellation noticed if there
+  /// is little to rewrite.
   static var examinedMaximum: Int { 20_000 }
 
   private let access: RowAccess<Format>
@@ -16,18 +17,18 @@ struct Migration<Format: RowFormat>: Sendable {
     self.limit = limit
   }
 
-  /// What one read has found.
+  /// The result of one read.
   struct Found: Sendable {
-    /// Whose rows they are: its name may be another collection's by the next step.
+    /// The id of the collection. By the next step, another collection may have its name.
     var collection: UInt32?
-    /// The rows to be rewritten.
+    /// The keys of the rows that have to be rewritten.
     var keys: [[UInt8]] = []
     var examinedCount = 0
-    /// Where the next one begins; nil: there are no more rows.
+    /// The position at which the next read begins, or nil if there are no more rows.
     var next: MigrationPosition?
   }
 
-  /// Looks for outdated rows from a key on; from the first where the collection is another one by now.
+  /// Finds outdated rows from a position on, or from the beginning if the name belongs to another collection by now.
   func find(from position: MigrationPosition?, _ tx: ReadTransaction) throws -> Found {
     var found = Found()
     guard let info = try access.collection(tx) else { return found }
@@ -54,7 +55,7 @@ struct Migration<Format: RowFormat>: Sendable {
     return found
   }
 
-  /// Rewrites those of the rows that are still there and still outdated. Returns how many.
+  /// Rewrites those of the rows that still exist and are still outdated. Returns their number.
   func rewrite(_ found: Found, _ tx: WriteTransaction) throws -> Int {
     guard let info = try access.collection(tx), info.record.id == found.collection else { return 0 }
     var count = 0
@@ -97,7 +98,8 @@ struct Migration<Format: RowFormat>: Sendable {
     }
   }
 
-  /// Whether another coder wrote a value than the one that writes now. A migration with a limit is about versions alone.
+  /// Returns whether another coder than the current one wrote a value. A migration with a limit only considers
+  /// versions.
   private func isOfFormerCoder(_ mark: UInt8?, _ info: CollectionInfo) -> Bool {
     limit == nil && mark != info.coderMark
   }
@@ -109,18 +111,18 @@ struct Migration<Format: RowFormat>: Sendable {
   }
 }
 
-/// Where a migration continues.
+/// The position at which a migration continues.
 struct MigrationPosition: Hashable, Sendable {
   let collection: UInt32
   let key: [UInt8]
 
-  /// Whether it is after another of the same collection.
+  /// Returns whether the position is after another one of the same collection.
   func isBehind(_ other: MigrationPosition?) -> Bool {
     other.map { $0.collection != collection || ByteOrder.precedes($0.key, key) } ?? true
   }
 }
 
-/// How far a migration is.
+/// The progress of a migration.
 struct MigrationState {
   private(set) var position: MigrationPosition?
   private(set) var isDone = false
@@ -130,12 +132,12 @@ struct MigrationState {
   init(rowsTotal: Int) { progress = BuildProgress(rowsDone: 0, rowsTotal: rowsTotal) }
 
   mutating func advance<Format>(_ found: Migration<Format>.Found, rewritten count: Int) {
-    // A step that went back, or stayed, would never end.
+    // A step that did not advance the position would repeat endlessly.
     assert(found.next.map { $0.isBehind(position) } ?? true, "a migration goes forwards")
     position = found.next
     isDone = found.next == nil
     rewritten += count
-    // Rows may have come and gone since they were counted.
+    // Rows may have been added or removed since they were counted.
     progress.rowsDone = isDone ? progress.rowsTotal : min(progress.rowsTotal, progress.rowsDone + found.examinedCount)
   }
 }

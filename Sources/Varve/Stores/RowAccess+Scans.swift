@@ -1,5 +1,5 @@
 extension RowAccess {
-  /// A scan over instances as the transaction sees them now.
+  /// Returns a scan over the instances that the transaction sees now.
   func scan(_ terms: ScanTerms, _ tx: ReadTransaction) throws -> any SeekableScan<Format.Instance> {
     try terms.check()
     guard let info = try collection(tx) else { return EmptyScan<Format.Instance>() }
@@ -10,12 +10,12 @@ extension RowAccess {
     StoreCursor(tx, try scan(terms, tx))
   }
 
-  /// All instances of a range, at once.
+  /// Returns all instances of a range at once.
   func all(_ terms: ScanTerms, _ tx: ReadTransaction) throws -> [Format.Instance] { try Array(try cursor(terms, tx)) }
 }
 
 extension RowAccess {
-  /// A scan over identifiers: the rows after them are not read.
+  /// Returns a scan over identifiers, which does not read the values of rows.
   func identifierScan(_ terms: ScanTerms, _ tx: ReadTransaction) throws -> any SeekableScan<Format.Identifier> {
     try terms.check()
     guard let info = try collection(tx) else { return EmptyScan<Format.Identifier>() }
@@ -26,7 +26,7 @@ extension RowAccess {
   }
 }
 
-/// The identifiers of a range.
+/// Scans the identifiers of a range.
 private struct IdentifierScan<Identifier: KeyCodable>: SeekableScan {
   let info: CollectionInfo
   var keys: FamilyCursor
@@ -45,7 +45,8 @@ private struct IdentifierScan<Identifier: KeyCodable>: SeekableScan {
   func count() throws -> Int { min(remaining, try keys.count()) }
 }
 
-/// The rows of a range as instances. Where instances have their metadata, its family is scanned beside.
+/// Scans the rows of a range as instances. If instances have their metadata, the family of the metadata is scanned in
+/// parallel.
 struct InstanceScan<Format: RowFormat>: SeekableScan {
   private let access: RowAccess<Format>
   private let info: CollectionInfo

@@ -1,19 +1,19 @@
-/// Writing. What throws has changed nothing.
+/// Writes rows. A method that throws has changed nothing.
 extension RowAccess {
-  /// What becomes of a row's metadata when its object is set.
+  /// The change of a row's metadata when its object is set.
   enum MetadataChange {
-    /// It stays.
+    /// The metadata is kept.
     case keep
-    /// It becomes this; nil: the row has none then.
+    /// The metadata is set, or removed if the value is nil.
     case set(Format.Metadata?)
-    /// It becomes what the instance itself has there.
+    /// The metadata is set to the instance's own property.
     case own(any WritableKeyPath<Format.Instance, Format.Metadata?> & Sendable)
   }
 
   // MARK: - One row
 
-  /// Sets a row, and returns what it was; nil too where that can't be decoded. Throws `.unsupportedVersion` where a
-  /// newer program has written it, as all that sets rows does.
+  /// Sets a row, and returns its previous instance, or nil if there was none or it cannot be decoded. Like all methods
+  /// that set rows, throws `.unsupportedVersion` if a newer program has written it.
   func persist(
     _ instance: Format.Instance, _ id: Format.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws -> Format.Instance? {
@@ -24,8 +24,8 @@ extension RowAccess {
     return previous
   }
 
-  /// The instance of a row that is about to go; nil where it can't be decoded. That must not keep anybody from getting
-  /// rid of it.
+  /// Returns the instance of a row that is about to be replaced or removed, or nil if it cannot be decoded: an
+  /// undecodable row must be removable.
   private func decodable(_ row: StoredRow, _ tx: ReadTransaction) throws -> Format.Instance? {
     do {
       return try instance(row, tx)
@@ -34,7 +34,7 @@ extension RowAccess {
     }
   }
 
-  /// The instance of a row that is about to go, for a call that has to return one.
+  /// Returns the instance of a row that is about to be replaced or removed, for a method that has to return one.
   private func required(_ row: StoredRow, _ tx: ReadTransaction, instead call: String) throws -> Format.Instance {
     do {
       return try instance(row, tx)
@@ -49,7 +49,7 @@ extension RowAccess {
     error.code == .decodingFailed || error.code == .corruption || error.code == .unsupportedVersion
   }
 
-  /// Sets a row, whatever it was. What was there is not decoded.
+  /// Sets a row, whether it exists or not. Its previous value is not decoded.
   func set(
     _ instance: Format.Instance, _ id: Format.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws {
@@ -69,7 +69,7 @@ extension RowAccess {
     try write(instance, metadata, key, info, over: nil, tx)
   }
 
-  /// Sets a row that is there, and returns what it was.
+  /// Sets an existing row, and returns its previous instance.
   func update(
     _ instance: Format.Instance, _ id: Format.Identifier, _ metadata: MetadataChange, _ tx: WriteTransaction
   ) throws -> Format.Instance {
@@ -80,7 +80,7 @@ extension RowAccess {
     return previous
   }
 
-  /// Changes a row that is there, and returns what it is then. `check` refuses what may not be changed.
+  /// Changes an existing row, and returns its new instance. `check` throws if the change is not allowed.
   func modify(
     _ id: Format.Identifier, _ tx: WriteTransaction, check: (Format.Instance) throws -> Void,
     _ body: (inout Format.Instance) throws -> Void
@@ -90,7 +90,7 @@ extension RowAccess {
     try body(&instance)
     try tx.check()
     try check(instance)
-    // The closure may have written: the row may be gone, or have other metadata.
+    // The closure may have written to the database: the row may be removed, or have other metadata.
     try write(instance, own, row.key, info, over: try tx.present(row.key, info), tx)
     guard info.definition?.codec.rules.before != nil, let row = try self.row(row.key, info, tx) else { return instance }
     return try self.instance(row, tx)
@@ -101,7 +101,7 @@ extension RowAccess {
     _ = try tx.replaceMetadata(metadata, row.key, info)
   }
 
-  /// What an instance says of its metadata: nothing, unless it has it itself.
+  /// The metadata change for an instance: its own metadata if it has the property, and otherwise the metadata is kept.
   var own: MetadataChange {
     guard Format.readsMetadata, let path = Format.metadataPath else { return .keep }
     return .own(path)
@@ -122,7 +122,7 @@ extension RowAccess {
       try tx.set(instance, metadata, key, info, over: old)
     case .own(let path):
       #if DEBUG
-        // The property has that name in types that have a collection; in formats it may have any.
+        // The property has that name in `Persistable` types; in formats it may have any name.
         if Format.adoptsDefinitions, instance[keyPath: path] != nil {
           try FieldProbe.check(instance, collection: name)
         }
@@ -131,7 +131,7 @@ extension RowAccess {
     }
   }
 
-  /// A row that is there. Throws `.notFound`.
+  /// Returns an existing row. Throws `.notFound`.
   private func existing(_ id: Format.Identifier, _ tx: WriteTransaction) throws -> (CollectionInfo, StoredRow) {
     guard let info = try collection(tx), let row = try row(try key(id, info), info, tx) else { throw notFound(id) }
     return (info, row)
@@ -144,7 +144,7 @@ extension RowAccess {
 
   // MARK: - Removing
 
-  /// Removes a row that is there, and returns what it was. Throws `.notFound`.
+  /// Removes an existing row, and returns its instance. Throws `.notFound`.
   func delete(_ id: Format.Identifier, _ tx: WriteTransaction) throws -> Format.Instance {
     let (info, row) = try existing(id, tx)
     let previous = try required(row, tx, instead: "deleteIfPresent")
@@ -152,7 +152,7 @@ extension RowAccess {
     return previous
   }
 
-  /// Removes a row, and returns what it was; nil too where that can't be decoded.
+  /// Removes a row, and returns its instance, or nil if there was none or it cannot be decoded.
   func deleteIfPresent(_ id: Format.Identifier, _ tx: WriteTransaction) throws -> Format.Instance? {
     guard let info = try collection(tx), let row = try row(try key(id, info), info, tx) else { return nil }
     let previous = try decodable(row, tx)
@@ -160,7 +160,7 @@ extension RowAccess {
     return previous
   }
 
-  /// Removes those that are there, undecoded, and returns how many.
+  /// Removes the existing rows among several, without decoding them, and returns their number.
   func delete(ids: some Sequence<Format.Identifier>, _ tx: WriteTransaction) throws -> Int {
     guard let info = try collection(tx) else { return 0 }
     let keys = try ids.map { try key($0, info) }
@@ -180,7 +180,7 @@ extension RowAccess {
 }
 
 extension RowAccess where Format: StoreFormat {
-  /// Throws `.invalidArgument` where an instance has another identifier.
+  /// Throws `.invalidArgument` if an instance has another identifier.
   func requireIdentifier(of instance: Format.Instance, _ id: Format.Identifier) throws {
     guard Format.identifier(of: instance) == id else {
       throw DatabaseError(

@@ -1,14 +1,14 @@
-/// One typed API: reads and writes the rows of a collection as instances of one type. `Store` and `Persistable` are what
-/// programs see of it.
+/// The implementation of the typed APIs `Store` and `Persistable`: it reads and writes the rows of a collection as
+/// instances of one type.
 ///
 /// # Definitions
-/// The collection is looked up at each call: it has the definition that the database was opened with, or gets this
-/// API's at the first call that finds none. Two definitions of one collection are an error.
+/// The collection is looked up at each call: it has the definition that the database was opened with, or gets the
+/// definition of this API at the first call. Two definitions of one collection are an error.
 ///
-/// Safe from any thread; each call belongs to the transaction that it is given.
+/// Safe from any thread. Each call belongs to the transaction that it is given.
 struct RowAccess<Format: RowFormat>: Sendable {
   let core: DatabaseCore
-  /// The collection's name.
+  /// The name of the collection.
   let name: String
 
   init(_ core: DatabaseCore, _ name: String) {
@@ -18,7 +18,7 @@ struct RowAccess<Format: RowFormat>: Sendable {
 
   // MARK: - The collection
 
-  /// The collection; nil where nothing was ever put into it. A definition that contradicts itself is an error then, too.
+  /// Returns the collection, or nil if it does not exist. A definition that contradicts itself throws in either case.
   func collection(_ tx: ReadTransaction) throws -> CollectionInfo? {
     if let info = try known(tx) { return info }
     try core.checkedDefinitions.check(Format.formatID, of: name) { _ = try Format.definition(name, nil, core.options) }
@@ -29,9 +29,9 @@ struct RowAccess<Format: RowFormat>: Sendable {
     return nil
   }
 
-  /// The collection, made where there is none, and the key of a row.
+  /// Returns the collection, created if necessary, and the key of a row.
   func location(_ id: Format.Identifier, _ tx: WriteTransaction) throws -> (CollectionInfo, [UInt8]) {
-    // Whether someone else makes it meanwhile does not matter here.
+    // It does not matter whether another caller creates it meanwhile.
     let info = try known(tx) ?? define(nil)
     return (info, try key(id, info))
   }
@@ -79,7 +79,8 @@ struct RowAccess<Format: RowFormat>: Sendable {
     guard let definition = info.definition, definition.codec.formatID != Format.formatID else { return info }
     let codec = definition.codec
     if definition.isProvisional, !Format.adoptsDefinitions, codec.type == Format.Instance.self {
-      // What was written by the type alone has no version: of a format with several it would be taken for the first.
+      // Rows that were written by the type alone have no version: a format with several versions would assume its first
+      // one.
       let own = try Format.definition(name, info, core.options)
       if own.codec.versions.count <= 1 { return try define(info) }
     }
@@ -106,13 +107,13 @@ struct RowAccess<Format: RowFormat>: Sendable {
 
   // MARK: - Decoding
 
-  /// The row of a key as it is stored; nil where there is none.
+  /// Returns the stored row of a key, or nil if there is none.
   func row(_ key: [UInt8], _ info: CollectionInfo, _ tx: ReadTransaction) throws -> StoredRow? {
     guard let bytes = try tx.value(of: key, in: info.objects) else { return nil }
     return try tx.stored(key, bytes, info)
   }
 
-  /// The instance of a row, without its metadata.
+  /// Decodes the instance of a row, without its metadata.
   func decode(_ row: StoredRow) throws -> Format.Instance {
     guard row.info.reading.formatID == Format.formatID else {
       return try core.coding.object(Format.Instance.self, row)
@@ -129,7 +130,8 @@ struct RowAccess<Format: RowFormat>: Sendable {
     }
   }
 
-  /// The instance of a row. Where instances have their metadata, `metadata` is asked for it, of rows that have some.
+  /// Decodes the instance of a row. If instances have their metadata, `metadata` is called to get it for a row that has
+  /// some.
   func instance(_ row: StoredRow, metadata: () throws -> [UInt8]?) throws -> Format.Instance {
     var instance = try decode(row)
     if Format.readsMetadata, let path = Format.metadataPath {
@@ -152,12 +154,12 @@ struct RowAccess<Format: RowFormat>: Sendable {
   func load(_ id: Format.Identifier, _ tx: ReadTransaction) throws -> Format.Instance? {
     guard let info = try collection(tx) else { return nil }
     let key = try key(id, info)
-    // A connection keeps objects, and knows nothing of metadata.
+    // A connection caches objects without their metadata.
     if tx.cache != nil, !Format.readsMetadata { return try tx.object(Format.Instance.self, key, info) }
     return try row(key, info, tx).map { try instance($0, tx) }
   }
 
-  /// In the order of the identifiers; nil where there is none.
+  /// Returns the instances in the order of the identifiers, with nil for missing ones.
   func load(ids: some Sequence<Format.Identifier>, _ tx: ReadTransaction) throws -> [Format.Instance?] {
     guard let info = try collection(tx) else { return ids.map { _ in nil } }
     let keys = try ids.map { try key($0, info) }
@@ -169,7 +171,7 @@ struct RowAccess<Format: RowFormat>: Sendable {
     }
   }
 
-  /// The metadata of those rows that have some, in their order, read at once.
+  /// Returns an iterator over the metadata of those rows that have some, which is read at once.
   private func metadata(
     of rows: [StoredRow?], _ info: CollectionInfo, _ tx: ReadTransaction
   ) throws -> IndexingIterator<[[UInt8]?]> {

@@ -1,13 +1,13 @@
-/// What a typed API needs of its rows. All of it is static, so that ``RowAccess`` needs no closure.
+/// The requirements of a typed API for its rows. All members are static, so that ``RowAccess`` needs no closures.
 extension RowFormat {
-  /// Names the definition that this makes.
+  /// The id of the definition that this format creates.
   static var formatID: ObjectIdentifier { ObjectIdentifier(Self.self) }
-  /// Whether it says nothing of versions and coders, and so works with any definition of the same types.
+  /// Whether the format specifies neither versions nor coders, and so works with any definition of the same types.
   static var adoptsDefinitions: Bool { Self.self is any AdoptingFormat.Type }
   /// Whether the metadata of a row is read with it.
   static var readsMetadata: Bool { metadataPath != nil && Metadata.self != Never.self }
 
-  /// The definition of a collection that has none yet; `found` is what the catalog knows of it.
+  /// Returns the definition of a collection that has none yet. `found` is the collection's entry in the catalog.
   static func definition(
     _ name: String, _ found: CollectionInfo?, _ options: DatabaseOptions
   ) throws -> CollectionDefinition {
@@ -19,7 +19,7 @@ extension RowFormat {
     return try CollectionDefinition(Self.self, name: name, coder: coder, formerCoders: [], storage: storage)
   }
 
-  /// The instance of a row of a collection that this has defined.
+  /// Decodes the instance of a row of a collection that this format has defined.
   static func decode(_ stored: StoredValue, version: UInt32, _ info: CollectionInfo) throws -> Instance {
     try decode(stored, version: try FormatVersions<Self>.version(version, info))
   }

@@ -1,42 +1,42 @@
-/// Removing instances, with their metadata. What a newer program has written is removed too; `delete` of one instance,
-/// which returns it, throws `.unsupportedVersion` for such a row, and `deleteIfPresent` returns nil.
+/// Removes instances, with their metadata. Rows that a newer program has written are removed, too; but `delete` of a
+/// single instance, which returns it, throws `.unsupportedVersion` for such a row, and `deleteIfPresent` returns nil.
 extension Store {
-  // MARK: - Inside of a transaction
+  // MARK: - Inside a transaction
 
-  /// Removes an instance that is there, and returns it. Throws `.notFound`.
+  /// Removes an existing instance, and returns it. Throws `.notFound`.
   @discardableResult
   public func delete(_ id: Identifier, in tx: WriteTransaction) throws -> Instance { try access.delete(id, tx) }
 
-  /// Removes an instance, and returns it; nil where there is none, or it can't be decoded.
+  /// Removes an instance, and returns it, or nil if there was none or it cannot be decoded.
   @discardableResult
   public func deleteIfPresent(_ id: Identifier, in tx: WriteTransaction) throws -> Instance? {
     try access.deleteIfPresent(id, tx)
   }
 
-  /// Removes those of several instances that are there. Returns how many. Nothing is decoded, so that what can't be is
-  /// removed too.
+  /// Removes those of several instances that exist. Returns their number. Nothing is decoded, so that instances that
+  /// cannot be decoded are removed, too.
   @discardableResult
   public func delete(ids: some Sequence<Identifier>, in tx: WriteTransaction) throws -> Int {
     try access.delete(ids: ids, tx)
   }
 
-  /// Removes the instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Returns how many. Nothing
-  /// is decoded, so that what can't be is removed too.
+  /// Removes the instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Returns their
+  /// number. Nothing is decoded, so that instances that cannot be decoded are removed, too.
   @discardableResult
   public func delete(_ range: some KeyBounds<Identifier> & Sendable, in tx: WriteTransaction) throws -> Int {
     try access.delete(ScanRange(range), tx)
   }
 
-  /// Removes all instances: `store.delete(..., in: tx)`. Returns how many there were.
+  /// Removes all instances: `store.delete(..., in: tx)`. Returns their number.
   ///
-  /// Complexity: O(1), but for what this transaction itself wrote, where no extension is notified of the collection; else
-  /// O(n).
+  /// Complexity: O(1), except for the writes of this transaction itself, if no extension is notified of the collection;
+  /// otherwise O(n).
   @discardableResult
   public func delete(_ all: UnboundedRange, in tx: WriteTransaction) throws -> Int { try access.deleteAll(tx) }
 
-  // MARK: - By itself
+  // MARK: - In a transaction of its own
 
-  /// Removes an instance that is there, and returns it. Throws `.notFound`.
+  /// Removes an existing instance, and returns it. Throws `.notFound`.
   @discardableResult
   public func delete(_ id: Identifier, label: String? = nil, durability: StorageDurability? = nil) async throws
     -> Instance
@@ -44,7 +44,7 @@ extension Store {
     try await database.write(label: label, durability: durability) { tx in try delete(id, in: tx) }
   }
 
-  /// Removes an instance, and returns it; nil where there is none, or it can't be decoded.
+  /// Removes an instance, and returns it, or nil if there was none or it cannot be decoded.
   @discardableResult
   public func deleteIfPresent(_ id: Identifier, label: String? = nil, durability: StorageDurability? = nil) async throws
     -> Instance?
@@ -52,8 +52,8 @@ extension Store {
     try await database.write(label: label, durability: durability) { tx in try deleteIfPresent(id, in: tx) }
   }
 
-  /// Removes those of several instances that are there. Returns how many. Nothing is decoded, so that what can't be is
-  /// removed too.
+  /// Removes those of several instances that exist. Returns their number. Nothing is decoded, so that instances that
+  /// cannot be decoded are removed, too.
   @discardableResult
   public func delete(
     ids: some Sequence<Identifier> & Sendable, label: String? = nil, durability: StorageDurability? = nil
@@ -61,8 +61,8 @@ extension Store {
     try await database.write(label: label, durability: durability) { tx in try delete(ids: ids, in: tx) }
   }
 
-  /// Removes the instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Returns how many. Nothing
-  /// is decoded, so that what can't be is removed too.
+  /// Removes the instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Returns their
+  /// number. Nothing is decoded, so that instances that cannot be decoded are removed, too.
   @discardableResult
   public func delete(
     _ range: some KeyBounds<Identifier> & Sendable, label: String? = nil, durability: StorageDurability? = nil
@@ -71,7 +71,7 @@ extension Store {
     return try await database.write(label: label, durability: durability) { tx in try access.delete(range, tx) }
   }
 
-  /// Removes all instances: `store.delete(...)`. Returns how many there were. Complexity: see the form in a transaction.
+  /// Removes all instances: `store.delete(...)`. Returns their number. Complexity: see the form in a transaction.
   @discardableResult
   public func delete(_ all: UnboundedRange, label: String? = nil, durability: StorageDurability? = nil) async throws
     -> Int
@@ -81,21 +81,21 @@ extension Store {
 }
 
 extension Store where Format: StoreFormat {
-  /// Removes an instance that is there, and returns what was stored. Throws `.notFound`.
+  /// Removes an existing instance, and returns the stored one. Throws `.notFound`.
   @_disfavoredOverload
   @discardableResult
   public func delete(_ instance: Instance, in tx: WriteTransaction) throws -> Instance {
     try access.delete(Format.identifier(of: instance), tx)
   }
 
-  /// Removes an instance, and returns what was stored; nil where there is none, or it can't be decoded.
+  /// Removes an instance, and returns the stored one, or nil if there was none or it cannot be decoded.
   @_disfavoredOverload
   @discardableResult
   public func deleteIfPresent(_ instance: Instance, in tx: WriteTransaction) throws -> Instance? {
     try access.deleteIfPresent(Format.identifier(of: instance), tx)
   }
 
-  /// Removes an instance that is there, and returns what was stored. Throws `.notFound`.
+  /// Removes an existing instance, and returns the stored one. Throws `.notFound`.
   @_disfavoredOverload
   @discardableResult
   public func delete(_ instance: Instance, label: String? = nil, durability: StorageDurability? = nil) async throws
@@ -106,7 +106,7 @@ extension Store where Format: StoreFormat {
     }
   }
 
-  /// Removes an instance, and returns what was stored; nil where there is none, or it can't be decoded.
+  /// Removes an instance, and returns the stored one, or nil if there was none or it cannot be decoded.
   @_disfavoredOverload
   @discardableResult
   public func deleteIfPresent(_ instance: Instance, label: String? = nil, durability: StorageDurability? = nil)

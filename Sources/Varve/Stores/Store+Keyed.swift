@@ -1,18 +1,18 @@
-/// Setting instances whose identifiers are given: formats that are ``KeyedFormat``. As for others what is stored as
-/// metadata stays, unless it is given; and a row that a newer program has written is replaced by no call
-/// (`.unsupportedVersion`).
+/// Writes instances whose identifiers are passed separately, for ``KeyedFormat`` formats. As for other formats, stored
+/// metadata is kept unless it is given, and each method throws `.unsupportedVersion`, without any change, if a newer
+/// program has written the row.
 extension Store where Format: KeyedFormat {
-  // MARK: - Inside of a transaction
+  // MARK: - Inside a transaction
 
-  /// Sets the instance of an identifier, new or not, and keeps its stored metadata. Returns what was there, if it can be
-  /// decoded.
+  /// Sets the instance of an identifier, whether it exists or not, and keeps its stored metadata. Returns the previous
+  /// one, or nil if there was none or it cannot be decoded.
   @discardableResult
   public func persist(_ instance: Instance, for id: Identifier, in tx: WriteTransaction) throws -> Instance? {
     try access.persist(instance, id, access.own, tx)
   }
 
-  /// Sets the instance of an identifier, new or not, and its metadata; nil: it has none then. Returns what was there, if
-  /// it can be decoded.
+  /// Sets the instance of an identifier, whether it exists or not, and its metadata, or removes the metadata if it is
+  /// nil. Returns the previous one, or nil if there was none or it cannot be decoded.
   @discardableResult
   public func persist(
     _ instance: Instance, for id: Identifier, metadata: Metadata?, in tx: WriteTransaction
@@ -20,7 +20,8 @@ extension Store where Format: KeyedFormat {
     try access.persist(instance, id, .set(metadata), tx)
   }
 
-  /// Sets the instances of several identifiers: all of them, or where it throws none. What was there is not decoded.
+  /// Sets the instances of several identifiers atomically: if this throws, none is set. The previous ones are not
+  /// decoded.
   public func persist(
     contentsOf instances: some Sequence<(key: Identifier, value: Instance)>, in tx: WriteTransaction
   ) throws {
@@ -29,27 +30,27 @@ extension Store where Format: KeyedFormat {
     }
   }
 
-  /// Sets the instance of an identifier that has none. Throws `.alreadyExists`.
+  /// Sets the instance of an identifier without one. Throws `.alreadyExists`.
   public func insert(_ instance: Instance, for id: Identifier, in tx: WriteTransaction) throws {
     try access.insert(instance, id, access.own, tx)
   }
 
-  /// Sets the instance of an identifier that has none, and its metadata. Throws `.alreadyExists`.
+  /// Sets the instance of an identifier without one, and its metadata. Throws `.alreadyExists`.
   public func insert(
     _ instance: Instance, for id: Identifier, metadata: Metadata?, in tx: WriteTransaction
   ) throws {
     try access.insert(instance, id, .set(metadata), tx)
   }
 
-  /// Sets the instance of an identifier that has one, and keeps its stored metadata. Returns what was there. Throws
+  /// Sets the instance of an identifier with one, and keeps its stored metadata. Returns the previous one. Throws
   /// `.notFound`.
   @discardableResult
   public func update(_ instance: Instance, for id: Identifier, in tx: WriteTransaction) throws -> Instance {
     try access.update(instance, id, access.own, tx)
   }
 
-  /// Sets the instance of an identifier that has one, and its metadata; nil: it has none then. Returns what was there.
-  /// Throws `.notFound`.
+  /// Sets the instance of an identifier with one, and its metadata, or removes the metadata if it is nil. Returns the
+  /// previous one. Throws `.notFound`.
   @discardableResult
   public func update(
     _ instance: Instance, for id: Identifier, metadata: Metadata?, in tx: WriteTransaction
@@ -57,7 +58,7 @@ extension Store where Format: KeyedFormat {
     try access.update(instance, id, .set(metadata), tx)
   }
 
-  /// Changes the instance of an identifier that has one, and keeps its stored metadata. Returns what it is then. Throws
+  /// Changes the instance of an identifier with one, and keeps its stored metadata. Returns the new one. Throws
   /// `.notFound`, and what `body` throws.
   @discardableResult
   public func modify(
@@ -66,10 +67,10 @@ extension Store where Format: KeyedFormat {
     try access.modify(id, tx, check: { _ in }, body)
   }
 
-  // MARK: - By itself
+  // MARK: - In a transaction of its own
 
-  /// Sets the instance of an identifier, new or not, and keeps its stored metadata. Returns what was there, if it can be
-  /// decoded.
+  /// Sets the instance of an identifier, whether it exists or not, and keeps its stored metadata. Returns the previous
+  /// one, or nil if there was none or it cannot be decoded.
   @discardableResult
   public func persist(
     _ instance: Instance, for id: Identifier, label: String? = nil, durability: StorageDurability? = nil
@@ -77,8 +78,8 @@ extension Store where Format: KeyedFormat {
     try await database.write(label: label, durability: durability) { tx in try persist(instance, for: id, in: tx) }
   }
 
-  /// Sets the instance of an identifier, new or not, and its metadata; nil: it has none then. Returns what was there, if
-  /// it can be decoded.
+  /// Sets the instance of an identifier, whether it exists or not, and its metadata, or removes the metadata if it is
+  /// nil. Returns the previous one, or nil if there was none or it cannot be decoded.
   @discardableResult
   public func persist(
     _ instance: Instance, for id: Identifier, metadata: Metadata?, label: String? = nil,
@@ -89,8 +90,8 @@ extension Store where Format: KeyedFormat {
     }
   }
 
-  /// Sets the instances of several identifiers in one transaction: all of them, or where it throws none. What was there
-  /// is not decoded.
+  /// Sets the instances of several identifiers in one transaction: if this throws, none is set. The previous ones are
+  /// not decoded.
   public func persist(
     contentsOf instances: some Sequence<(key: Identifier, value: Instance)> & Sendable, label: String? = nil,
     durability: StorageDurability? = nil
@@ -100,14 +101,14 @@ extension Store where Format: KeyedFormat {
     }
   }
 
-  /// Sets the instance of an identifier that has none. Throws `.alreadyExists`.
+  /// Sets the instance of an identifier without one. Throws `.alreadyExists`.
   public func insert(
     _ instance: Instance, for id: Identifier, label: String? = nil, durability: StorageDurability? = nil
   ) async throws {
     try await database.write(label: label, durability: durability) { tx in try insert(instance, for: id, in: tx) }
   }
 
-  /// Sets the instance of an identifier that has none, and its metadata. Throws `.alreadyExists`.
+  /// Sets the instance of an identifier without one, and its metadata. Throws `.alreadyExists`.
   public func insert(
     _ instance: Instance, for id: Identifier, metadata: Metadata?, label: String? = nil,
     durability: StorageDurability? = nil
@@ -117,7 +118,7 @@ extension Store where Format: KeyedFormat {
     }
   }
 
-  /// Sets the instance of an identifier that has one, and keeps its stored metadata. Returns what was there. Throws
+  /// Sets the instance of an identifier with one, and keeps its stored metadata. Returns the previous one. Throws
   /// `.notFound`.
   @discardableResult
   public func update(
@@ -126,8 +127,8 @@ extension Store where Format: KeyedFormat {
     try await database.write(label: label, durability: durability) { tx in try update(instance, for: id, in: tx) }
   }
 
-  /// Sets the instance of an identifier that has one, and its metadata; nil: it has none then. Returns what was there.
-  /// Throws `.notFound`.
+  /// Sets the instance of an identifier with one, and its metadata, or removes the metadata if it is nil. Returns the
+  /// previous one. Throws `.notFound`.
   @discardableResult
   public func update(
     _ instance: Instance, for id: Identifier, metadata: Metadata?, label: String? = nil,
@@ -138,7 +139,7 @@ extension Store where Format: KeyedFormat {
     }
   }
 
-  /// Changes the instance of an identifier that has one, and keeps its stored metadata. Returns what it is then. Throws
+  /// Changes the instance of an identifier with one, and keeps its stored metadata. Returns the new one. Throws
   /// `.notFound`, and what `body` throws.
   @discardableResult
   public func modify(

@@ -1,16 +1,16 @@
-/// Rewriting what older versions of a format have written.
+/// Rewriting rows of older versions of a format.
 extension Store {
-  /// Rewrites every row, and all metadata, that the current version of the format and its present coder have not written,
-  /// or what a version declared before `limit` has. Returns how many rows.
+  /// Rewrites all rows and metadata that were not written by the current version of the format and its current coder,
+  /// or, with `limit`, those of versions declared before it. Returns the number of rewritten rows.
   ///
-  /// Nothing has to be migrated: reads convert. It is for who wants to drop a version, or to convert once and not at
-  /// each read. Rows are rewritten up to 1,000 at a time, each time in an ordinary write transaction that reads them
-  /// as they are then: others read and write in between, and extensions hear of it. Rows say themselves which version
-  /// they have, so a migration that was interrupted, by a throw, a cancellation or a crash, continues where it was: what
-  /// was rewritten stays, and is passed by the next one.
+  /// A migration is never necessary, because reads convert rows. It is useful for dropping a version, or for converting
+  /// once instead of at each read. Rows are rewritten in ordinary write transactions of up to 1,000 rows, which read
+  /// the rows again: others read and write in between, and extensions are notified. Rows state their own version, so
+  /// after an interruption by an error, a cancellation or a crash, rewritten rows are kept, and the next migration
+  /// skips them.
   ///
-  /// `progress` is called after each step, once at least. Throws `.decodingFailed` and `.unsupportedVersion` with the
-  /// row that can't be converted.
+  /// `progress` is called after each step, at least once. Throws `.decodingFailed` and `.unsupportedVersion` with the
+  /// row that cannot be converted.
   @discardableResult
   public func migrate(
     olderThan limit: Format.Version? = nil, progress: (@Sendable (BuildProgress) -> Void)? = nil
@@ -30,7 +30,7 @@ extension Store {
     return state.rewritten
   }
 
-  /// The same on this thread.
+  /// Rewrites outdated rows, and blocks the calling thread: see the asynchronous form.
   @_disfavoredOverload
   @discardableResult
   public func migrate(

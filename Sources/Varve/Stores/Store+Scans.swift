@@ -1,31 +1,31 @@
-/// Instances in the order of their identifiers.
+/// Loads instances in the order of their identifiers.
 extension Store {
-  // MARK: - Inside of a transaction
+  // MARK: - Inside a transaction
 
-  /// All instances: `store.load(..., in: tx)`. Throws `.invalidArgument` for a negative limit.
+  /// Returns all instances: `store.load(..., in: tx)`. Throws `.invalidArgument` for a negative limit.
   public func load(
     _ all: UnboundedRange, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> {
     try access.cursor(ScanTerms(range: .all, isDescending: descending, limit: limit), tx)
   }
 
-  /// The instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Descending begins at its end. Throws
-  /// `.invalidArgument` for a negative limit.
+  /// Returns the instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. A descending scan
+  /// begins at its end. Throws `.invalidArgument` for a negative limit.
   public func load(
     _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> {
     try access.cursor(ScanTerms(range: ScanRange(range), isDescending: descending, limit: limit), tx)
   }
 
-  /// All identifiers, in order: `store.identifiers(in: tx)`. Nothing is decoded, and the rows after them are not read.
-  /// Throws `.invalidArgument` for a negative limit.
+  /// Returns all identifiers in order: `store.identifiers(in: tx)`. Nothing is decoded, and the values of the rows are
+  /// not read. Throws `.invalidArgument` for a negative limit.
   public func identifiers(
     descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Identifier> {
     StoreCursor(tx, try access.identifierScan(ScanTerms(range: .all, isDescending: descending, limit: limit), tx))
   }
 
-  /// The identifiers of a range, in order. Throws `.invalidArgument` for a negative limit.
+  /// Returns the identifiers of a range in order. Throws `.invalidArgument` for a negative limit.
   public func identifiers(
     _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Identifier> {
@@ -33,27 +33,27 @@ extension Store {
     return StoreCursor(tx, try access.identifierScan(terms, tx))
   }
 
-  // MARK: - By itself
+  // MARK: - In a transaction of its own
 
-  /// All instances as they are now: `store.load(...)`.
+  /// Returns all current instances: `store.load(...)`.
   public func load(_ all: UnboundedRange, descending: Bool = false, limit: Int? = nil) -> Rows<Instance> {
     rows(ScanTerms(range: .all, isDescending: descending, limit: limit))
   }
 
-  /// The instances, as they are now, whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. Descending begins
-  /// at its end.
+  /// Returns the current instances whose identifiers are in a range: `"a"..<"b"`, `5...`, `...id`, `id..>`. A
+  /// descending scan begins at its end.
   public func load(
     _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Instance> {
     rows(ScanTerms(range: ScanRange(range), isDescending: descending, limit: limit))
   }
 
-  /// All identifiers as they are now, in order. Nothing is decoded, and the rows after them are not read.
+  /// Returns all current identifiers in order. Nothing is decoded, and the values of the rows are not read.
   public func identifiers(descending: Bool = false, limit: Int? = nil) -> Rows<Identifier> {
     identifiers(ScanTerms(range: .all, isDescending: descending, limit: limit))
   }
 
-  /// The identifiers of a range as they are now, in order.
+  /// Returns the current identifiers of a range in order.
   public func identifiers(
     _ range: some KeyBounds<Identifier> & Sendable, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Identifier> {

@@ -1,25 +1,26 @@
-/// Setting instances.
+/// Writes instances.
 ///
-/// Where instances have their metadata themselves (``StoreFormat/metadataPath``), what they have is set with them;
-/// otherwise what is stored stays, unless it is given. Each call throws `.unsupportedVersion` where a newer program has
-/// written the row, and replaces nothing.
+/// If instances have their metadata themselves (``StoreFormat/metadataPath``), it is written with them; otherwise
+/// stored metadata is kept unless it is given. Each method throws `.unsupportedVersion`, without any change, if a newer
+/// program has written the row.
 extension Store where Format: StoreFormat {
-  // MARK: - Inside of a transaction
+  // MARK: - Inside a transaction
 
-  /// Sets an instance, new or not, and keeps its stored metadata. Returns what was there, if it can be decoded.
+  /// Sets an instance, whether it exists or not, and keeps its stored metadata. Returns the previous one, or nil if
+  /// there was none or it cannot be decoded.
   @discardableResult
   public func persist(_ instance: Instance, in tx: WriteTransaction) throws -> Instance? {
     try access.persist(instance, Format.identifier(of: instance), access.own, tx)
   }
 
-  /// Sets an instance, new or not, and its metadata; nil: it has none then. Returns what was there, if it can be
-  /// decoded.
+  /// Sets an instance, whether it exists or not, and its metadata, or removes the metadata if it is nil. Returns the
+  /// previous one, or nil if there was none or it cannot be decoded.
   @discardableResult
   public func persist(_ instance: Instance, metadata: Metadata?, in tx: WriteTransaction) throws -> Instance? {
     try access.persist(instance, Format.identifier(of: instance), .set(metadata), tx)
   }
 
-  /// Sets several instances: all of them, or where it throws none. What was there is not decoded.
+  /// Sets several instances atomically: if this throws, none is set. The previous ones are not decoded.
   public func persist(contentsOf instances: some Sequence<Instance>, in tx: WriteTransaction) throws {
     try tx.savepoint {
       for instance in instances {
@@ -28,33 +29,33 @@ extension Store where Format: StoreFormat {
     }
   }
 
-  /// Sets an instance that is not there. Throws `.alreadyExists`.
+  /// Sets an instance that does not exist. Throws `.alreadyExists`.
   public func insert(_ instance: Instance, in tx: WriteTransaction) throws {
     try access.insert(instance, Format.identifier(of: instance), access.own, tx)
   }
 
-  /// Sets an instance that is not there, and its metadata. Throws `.alreadyExists`.
+  /// Sets an instance that does not exist, and its metadata. Throws `.alreadyExists`.
   public func insert(_ instance: Instance, metadata: Metadata?, in tx: WriteTransaction) throws {
     try access.insert(instance, Format.identifier(of: instance), .set(metadata), tx)
   }
 
-  /// Sets an instance that is there, and keeps its stored metadata. Returns what was there. Throws `.notFound`.
+  /// Sets an existing instance, and keeps its stored metadata. Returns the previous one. Throws `.notFound`.
   @discardableResult
   public func update(_ instance: Instance, in tx: WriteTransaction) throws -> Instance {
     try access.update(instance, Format.identifier(of: instance), access.own, tx)
   }
 
-  /// Sets an instance that is there, and its metadata; nil: it has none then. Returns what was there. Throws
-  /// `.notFound`.
+  /// Sets an existing instance, and its metadata, or removes the metadata if it is nil. Returns the previous one.
+  /// Throws `.notFound`.
   @discardableResult
   public func update(_ instance: Instance, metadata: Metadata?, in tx: WriteTransaction) throws -> Instance {
     try access.update(instance, Format.identifier(of: instance), .set(metadata), tx)
   }
 
-  /// Changes an instance that is there, and keeps its stored metadata. Returns what it is then; where a rule of the
-  /// definition removes it (`sanitized`), as `body` left it.
+  /// Changes an existing instance, and keeps its stored metadata. Returns the new one; if a rule of the definition
+  /// removes it (`sanitized`), the result is that of `body`.
   ///
-  /// Throws `.notFound`, `.invalidArgument` where `body` gives it another identifier, and what `body` throws.
+  /// Throws `.notFound`, `.invalidArgument` if `body` changes the identifier, and what `body` throws.
   @discardableResult
   public func modify(
     _ id: Identifier, in tx: WriteTransaction, _ body: (inout Instance) throws -> Void
@@ -62,9 +63,10 @@ extension Store where Format: StoreFormat {
     try access.modify(id, tx, check: { try access.requireIdentifier(of: $0, id) }, body)
   }
 
-  // MARK: - By itself
+  // MARK: - In a transaction of its own
 
-  /// Sets an instance, new or not, and keeps its stored metadata. Returns what was there, if it can be decoded.
+  /// Sets an instance, whether it exists or not, and keeps its stored metadata. Returns the previous one, or nil if
+  /// there was none or it cannot be decoded.
   @discardableResult
   public func persist(_ instance: Instance, label: String? = nil, durability: StorageDurability? = nil) async throws
     -> Instance?
@@ -72,8 +74,8 @@ extension Store where Format: StoreFormat {
     try await database.write(label: label, durability: durability) { tx in try persist(instance, in: tx) }
   }
 
-  /// Sets an instance, new or not, and its metadata; nil: it has none then. Returns what was there, if it can be
-  /// decoded.
+  /// Sets an instance, whether it exists or not, and its metadata, or removes the metadata if it is nil. Returns the
+  /// previous one, or nil if there was none or it cannot be decoded.
   @discardableResult
   public func persist(
     _ instance: Instance, metadata: Metadata?, label: String? = nil, durability: StorageDurability? = nil
@@ -83,19 +85,19 @@ extension Store where Format: StoreFormat {
     }
   }
 
-  /// Sets several instances in one transaction: all of them, or where it throws none. What was there is not decoded.
+  /// Sets several instances in one transaction: if this throws, none is set. The previous ones are not decoded.
   public func persist(
     contentsOf instances: some Sequence<Instance> & Sendable, label: String? = nil, durability: StorageDurability? = nil
   ) async throws {
     try await database.write(label: label, durability: durability) { tx in try persist(contentsOf: instances, in: tx) }
   }
 
-  /// Sets an instance that is not there. Throws `.alreadyExists`.
+  /// Sets an instance that does not exist. Throws `.alreadyExists`.
   public func insert(_ instance: Instance, label: String? = nil, durability: StorageDurability? = nil) async throws {
     try await database.write(label: label, durability: durability) { tx in try insert(instance, in: tx) }
   }
 
-  /// Sets an instance that is not there, and its metadata. Throws `.alreadyExists`.
+  /// Sets an instance that does not exist, and its metadata. Throws `.alreadyExists`.
   public func insert(
     _ instance: Instance, metadata: Metadata?, label: String? = nil, durability: StorageDurability? = nil
   ) async throws {
@@ -104,7 +106,7 @@ extension Store where Format: StoreFormat {
     }
   }
 
-  /// Sets an instance that is there, and keeps its stored metadata. Returns what was there. Throws `.notFound`.
+  /// Sets an existing instance, and keeps its stored metadata. Returns the previous one. Throws `.notFound`.
   @discardableResult
   public func update(_ instance: Instance, label: String? = nil, durability: StorageDurability? = nil) async throws
     -> Instance
@@ -112,8 +114,8 @@ extension Store where Format: StoreFormat {
     try await database.write(label: label, durability: durability) { tx in try update(instance, in: tx) }
   }
 
-  /// Sets an instance that is there, and its metadata; nil: it has none then. Returns what was there. Throws
-  /// `.notFound`.
+  /// Sets an existing instance, and its metadata, or removes the metadata if it is nil. Returns the previous one.
+  /// Throws `.notFound`.
   @discardableResult
   public func update(
     _ instance: Instance, metadata: Metadata?, label: String? = nil, durability: StorageDurability? = nil
@@ -123,10 +125,10 @@ extension Store where Format: StoreFormat {
     }
   }
 
-  /// Changes an instance that is there, and keeps its stored metadata. Returns what it is then; where a rule of the
-  /// definition removes it (`sanitized`), as `body` left it.
+  /// Changes an existing instance, and keeps its stored metadata. Returns the new one; if a rule of the definition
+  /// removes it (`sanitized`), the result is that of `body`.
   ///
-  /// Throws `.notFound`, `.invalidArgument` where `body` gives it another identifier, and what `body` throws.
+  /// Throws `.notFound`, `.invalidArgument` if `body` changes the identifier, and what `body` throws.
   @discardableResult
   public func modify(
     _ id: Identifier, label: String? = nil, durability: StorageDurability? = nil,
@@ -137,12 +139,12 @@ extension Store where Format: StoreFormat {
 }
 
 extension Store {
-  /// Sets the metadata of an instance that is there; nil: it has none then. Throws `.notFound`.
+  /// Sets the metadata of an existing instance, or removes it if it is nil. Throws `.notFound`.
   public func setMetadata(_ metadata: Metadata?, of id: Identifier, in tx: WriteTransaction) throws {
     try access.setMetadata(metadata, id, tx)
   }
 
-  /// Sets the metadata of an instance that is there; nil: it has none then. Throws `.notFound`.
+  /// Sets the metadata of an existing instance, or removes it if it is nil. Throws `.notFound`.
   public func setMetadata(
     _ metadata: Metadata?, of id: Identifier, label: String? = nil, durability: StorageDurability? = nil
   ) async throws {

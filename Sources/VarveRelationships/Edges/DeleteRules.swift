@@ -1,37 +1,38 @@
-/// What happens when an end of an edge goes: a combination of these.
+/// The rules that are applied when an end of an edge is removed. Rules can be combined.
 ///
-/// An edge has a direction, and its rules act in both. They are those of YapDatabase's relationships, by the same bits.
+/// An edge has a direction, and its rules act in both. They are those of YapDatabase's relationships, with the same
+/// bits.
 ///
-/// | One end goes | The other end |
+/// | Removed end | Effect on the other end |
 /// |---|---|
 /// | source | `.deleteDestinationIfSourceDeleted`, `.deleteDestinationIfAllSourcesDeleted`, `.notifyIfSourceDeleted` |
 /// | destination | `.deleteSourceIfDestinationDeleted`, `.deleteSourceIfAllDestinationsDeleted`, `.notifyIfDestinationDeleted` |
 ///
-/// Without rules the edge goes, and nothing else. Two rules that delete the same end on the same occasion contradict each
-/// other: one of them would never decide, so an edge with both is refused.
+/// Without rules, only the edge is removed. Two rules that delete the same end on the same occasion contradict each
+/// other: one of them would never have an effect, so an edge with both is refused.
 public struct DeleteRules: OptionSet, Hashable, Sendable, Codable {
-  /// The bits. On disk: never change.
+  /// The bits of the rules, which are stored on disk and must never change.
   public let rawValue: UInt8
-  /// Rules of bits.
+  /// Creates rules from their bits.
   public init(rawValue: UInt8) { self.rawValue = rawValue }
 
-  /// The destination receives `edgeRemoved` when the source goes.
+  /// The destination receives `edgeRemoved` when the source is removed.
   public static let notifyIfSourceDeleted = DeleteRules(rawValue: 1)
-  /// The source receives `edgeRemoved` when the destination goes.
+  /// The source receives `edgeRemoved` when the destination is removed.
   public static let notifyIfDestinationDeleted = DeleteRules(rawValue: 2)
-  /// The source goes with the destination.
+  /// The source is removed when the destination is.
   public static let deleteSourceIfDestinationDeleted = DeleteRules(rawValue: 4)
-  /// The destination, a row or a file, goes with the source.
+  /// The destination, a row or a file, is removed when the source is.
   public static let deleteDestinationIfSourceDeleted = DeleteRules(rawValue: 8)
-  /// The source goes with a destination that was the last one it had an edge to.
+  /// The source is removed when the last destination of its edges is.
   public static let deleteSourceIfAllDestinationsDeleted = DeleteRules(rawValue: 16)
-  /// The destination, a row or a file, goes with a source that was the last one with an edge to it.
+  /// The destination, a row or a file, is removed when the last source of its edges is.
   public static let deleteDestinationIfAllSourcesDeleted = DeleteRules(rawValue: 32)
 
-  /// Those that there are.
+  /// All defined rules.
   static let all = DeleteRules(rawValue: 63)
 
-  /// Why an edge can't have these rules; nil: it can.
+  /// Returns the reason why an edge cannot have these rules, or nil if it can.
   func refusal(toFile: Bool) -> String? {
     if !Self.all.isSuperset(of: self) {
       return "has rules of bits \(rawValue); \(Self.all.rawValue) has all that there are"

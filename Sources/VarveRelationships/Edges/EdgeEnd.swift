@@ -1,13 +1,13 @@
 public import Varve
 
-/// Where an edge leads.
+/// The destination of an edge.
 public enum EdgeEnd: Hashable, Sendable, CustomStringConvertible {
-  /// To a row of the same database.
+  /// A row of the same database.
   case row(RowKey)
-  /// To a file of a declared root, by its path from there.
+  /// A file of a declared root, by its path relative to the root.
   case file(root: String, path: String)
 
-  /// The row; nil for a file.
+  /// The row, or nil for a file.
   public var row: RowKey? { if case .row(let row) = self { row } else { nil } }
 
   /// The row as collection and key, or the file as root and path.
@@ -19,22 +19,23 @@ public enum EdgeEnd: Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-/// What an edge is that leads to a row which is not there when the transaction ends.
+/// The treatment of an edge whose destination row does not exist when the transaction ends.
 public enum Dangling: UInt8, Hashable, Sendable, Codable {
-  /// It is kept, fires nothing and counts for nothing, until there is such a row.
+  /// The edge is kept, but has no effect and is not counted until the row exists.
   case weak = 0
-  /// The transaction is refused with `.danglingEdge`: a row that such edges lead to can't be removed before these.
+  /// The transaction fails with `.danglingEdge`: a row that is the destination of such edges can only be removed after
+  /// them.
   case error = 1
-  /// Its source is removed.
+  /// The source of the edge is removed.
   case deleteSource = 2
 }
 
-/// Why an edge goes, while its other end stays.
+/// The reason why an edge is removed while its other end remains.
 public enum EdgeRemoval: Hashable, Sendable {
-  /// It was removed by itself: no rule fires, and neither end is notified.
+  /// The edge itself was removed: no rule is applied, and neither end is notified.
   case edgeOnly
-  /// Its source was removed, or does not declare it any more: the rules act on the destination.
+  /// The source was removed, or no longer declares the edge: the rules act on the destination.
   case asIfSourceDeleted
-  /// Its destination was removed: the rules act on the source.
+  /// The destination was removed: the rules act on the source.
   case asIfDestinationDeleted
 }

@@ -1,26 +1,27 @@
 internal import Varve
 
-/// The name of an edge: what it means, as "avatar" or "album". Edges of one name between the same two ends are one edge.
+/// The name of an edge, which describes its meaning, such as "avatar" or "album". Edges with the same name between the
+/// same two ends are one edge.
 ///
-/// Texts that look the same are the same name: it is kept in Unicode's normal form C.
+/// Texts that look the same are the same name, because names are stored in Unicode's normal form C.
 public struct EdgeName: Hashable, Sendable, Comparable, CustomStringConvertible, ExpressibleByStringLiteral {
   /// The name, in normal form C.
   public let text: String
 
-  /// A name. What an edge refuses is found when the edge is made: an empty name, one of more than 255 bytes of UTF-8, and
-  /// one with U+0000.
+  /// Creates a name. A name that is not allowed throws when an edge is created with it: an empty name, one of more than
+  /// 255 bytes of UTF-8, and one with U+0000.
   public init(_ text: String) {
-    // ASCII has one form.
+    // ASCII text is always in the form.
     self.text = text.utf8.allSatisfy { $0 < 0x80 } ? text : ComposedText.of(text)
   }
 
-  /// A name.
+  /// Creates a name from a literal.
   public init(stringLiteral text: String) { self.init(text) }
 
-  /// The most bytes of UTF-8.
+  /// The maximum number of bytes of UTF-8.
   static let sizeMaximum = 255
 
-  /// In the order of the bytes of UTF-8, which is that of edges.
+  /// Compares names by their bytes of UTF-8, which is the order of edges.
   public static func < (left: EdgeName, right: EdgeName) -> Bool {
     left.text.utf8.lexicographicallyPrecedes(right.text.utf8)
   }
@@ -28,7 +29,7 @@ public struct EdgeName: Hashable, Sendable, Comparable, CustomStringConvertible,
   /// The name.
   public var description: String { text }
 
-  /// Throws `.invalidArgument` for a name that no edge has.
+  /// Throws `.invalidArgument` for a name that is not allowed.
   func check() throws {
     let size = text.utf8.count
     guard size > 0, size <= Self.sizeMaximum, !text.utf8.contains(0) else {

@@ -1,22 +1,23 @@
 public import Varve
 
-/// Which edges: those of a name, of a source, of a destination, in any combination. What is nil is not asked for.
+/// A query of edges by name, source and destination, in any combination. A property that is nil does not restrict the
+/// query.
 public struct EdgeQuery: Hashable, Sendable {
-  /// The name; nil: any.
+  /// The name of the edges, or nil for any.
   public var name: EdgeName?
-  /// The row where they begin; nil: any.
+  /// The source row of the edges, or nil for any.
   public var source: RowKey?
-  /// Where they lead; nil: anywhere.
+  /// The destination of the edges, or nil for any.
   public var destination: EdgeEnd?
 
-  /// Edges.
+  /// Creates a query.
   public init(_ name: EdgeName? = nil, from source: RowKey? = nil, to destination: EdgeEnd? = nil) {
     self.name = name
     self.source = source
     self.destination = destination
   }
 
-  /// Edges to a row.
+  /// Creates a query of edges to a row.
   public init(_ name: EdgeName? = nil, from source: RowKey? = nil, to destination: RowKey) {
     self.init(name, from: source, to: .row(destination))
   }

@@ -1,11 +1,11 @@
-/// The path of a file from its root.
+/// Checks the path of a file relative to its root.
 enum FilePath {
   static let sizeMaximum = 4_096
-  /// What file systems take.
+  /// The maximum size of a path component, as file systems allow.
   static let partSizeMaximum = 255
 
-  /// Why no edge leads to a path; nil: one may. That it stays within its root is looked at without the file system: what
-  /// links make of it is looked at before anything is removed.
+  /// Returns the reason why no edge may lead to a path, or nil if one may. This checks that the path stays within its
+  /// root without accessing the file system; links are checked before a file is removed.
   static func refusal(_ path: String, anywhere: Bool) -> String? {
     if path.isEmpty { return "leads to no path" }
     if path.utf8.count > sizeMaximum {

@@ -7,31 +7,32 @@ public import Varve
 /// try RelationshipEdge("avatar", to: Avatar.self, avatarID, [.deleteDestinationIfSourceDeleted])
 /// ```
 ///
-/// An edge of one name between the same two ends is one edge: declared twice it is the last, and so it is where it is added
-/// twice. Declared and added it is two, because each goes by itself.
+/// Edges with the same name between the same two ends are one edge: if it is declared or added several times, the last
+/// one takes precedence. If it is both declared and added, these are two edges, because each is removed separately.
 ///
-/// A value: safe from any thread.
+/// An edge is a value: safe from any thread.
 public struct RelationshipEdge: Hashable, Sendable {
-  /// What it means.
+  /// The name, which describes the meaning of the edge.
   public let name: EdgeName
-  /// Where it begins; nil: at the row that declares it.
+  /// The source row, or nil for the row that declares the edge.
   public internal(set) var source: RowKey?
-  /// Where it leads.
+  /// The destination of the edge.
   public let destination: EdgeEnd
-  /// What happens when one of its ends goes.
+  /// The rules that are applied when one of its ends is removed.
   public let rules: DeleteRules
-  /// What it is while its destination is not there.
+  /// The treatment of the edge while its destination does not exist.
   public let dangling: Dangling
-  /// The domain that it belongs to; nil: that of `Relationships` without one.
+  /// The domain to which the edge belongs, or nil for that of `Relationships` without a domain.
   public private(set) var domain: String?
-  /// Its position among the edges of its name and source, smallest first; equal ones come by destination. Default 0.
+  /// The position among the edges with the same name and source, smallest first; equal positions are ordered by
+  /// destination. Default: 0.
   public private(set) var order: Int64 = 0
-  /// Whether it was added by hand; false: a row declares it.
+  /// Whether the edge was added by hand. Otherwise a row declares it.
   public internal(set) var isManual = false
-  /// What it carries, as JSON; empty: nothing.
+  /// The attribute of the edge as JSON, or empty if there is none.
   var attributeBytes: [UInt8] = []
 
-  /// The key of the other end, as the type says its collection. Throws as the other form, and `.invalidKey`.
+  /// Creates an edge to the row of a type's collection with a key. Throws as the other form, and `.invalidKey`.
   public init<Destination: Persistable>(
     _ name: EdgeName, to type: Destination.Type, _ key: Destination.ID, _ rules: DeleteRules = [],
     dangling: Dangling = .weak
@@ -39,8 +40,8 @@ public struct RelationshipEdge: Hashable, Sendable {
     try self.init(name, to: .row(Destination.rowKey(key)), rules, dangling: dangling)
   }
 
-  /// To a row or a file. Throws `.invalidArgument` for a name, a path or rules that no edge has, naming what contradicts
-  /// what.
+  /// Creates an edge to a row or a file. Throws `.invalidArgument` for a name, a path or rules that are not allowed;
+  /// the message names the contradiction.
   public init(
     _ name: EdgeName, to destination: EdgeEnd, _ rules: DeleteRules = [], dangling: Dangling = .weak
   ) throws {
@@ -51,7 +52,7 @@ public struct RelationshipEdge: Hashable, Sendable {
     try check()
   }
 
-  /// One that was read: it was checked when it was made.
+  /// Creates an edge that was read, and so was checked when it was written.
   init(
     _ name: EdgeName, from source: RowKey, to destination: EdgeEnd, _ rules: DeleteRules, _ dangling: Dangling,
     order: Int64, attributeBytes: [UInt8], isManual: Bool, domain: String?
@@ -82,27 +83,27 @@ public struct RelationshipEdge: Hashable, Sendable {
     if let reason = rules.refusal(toFile: isFile) { throw refused(reason) }
   }
 
-  // MARK: - What may be said besides
+  // MARK: - Further properties
 
-  /// The same in a domain: see ``Relationships``.
+  /// Returns the edge in a domain: see ``Relationships``.
   public func inDomain(_ domain: String) -> RelationshipEdge {
     var copy = self
     copy.domain = ComposedText.of(domain)
     return copy
   }
 
-  /// The same with a position among the edges of its name and source.
+  /// Returns the edge with a position among the edges with the same name and source.
   public func ordered(_ order: Int64) -> RelationshipEdge {
     var copy = self
     copy.order = order
     return copy
   }
 
-  /// The same with something that it carries, up to 64 KiB as JSON. Throws `.encodingFailed`, `.valueTooLong`.
+  /// Returns the edge with an attribute, of up to 64 KiB as JSON. Throws `.encodingFailed`, `.valueTooLong`.
   public func with(_ attribute: some Encodable & Sendable) throws -> RelationshipEdge {
     var copy = self
     let encoder = JSONEncoder()
-    // One value has one encoding, so that an edge which is declared again is found to be the same.
+    // Keys are sorted so that equal values have the same encoding, and an edge that is declared again is recognized.
     encoder.outputFormatting = .sortedKeys
     do {
       copy.attributeBytes = [UInt8](try encoder.encode(attribute))
@@ -120,7 +121,7 @@ public struct RelationshipEdge: Hashable, Sendable {
 
   static let attributeSizeMaximum = 64 << 10
 
-  /// What it carries; nil: nothing. Throws `.decodingFailed`.
+  /// Returns the attribute of the edge, or nil if it has none. Throws `.decodingFailed`.
   public func attribute<Attribute: Decodable & Sendable>(_ type: Attribute.Type = Attribute.self) throws -> Attribute? {
     if attributeBytes.isEmpty { return nil }
     do { return try JSONDecoder().decode(type, from: Data(attributeBytes)) } catch {

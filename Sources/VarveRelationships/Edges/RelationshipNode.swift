@@ -1,4 +1,4 @@
-/// A type whose instances say by themselves where their edges lead.
+/// A type whose instances declare their edges.
 ///
 /// ```swift
 /// struct Player: Persistable, RelationshipNode {
@@ -21,24 +21,26 @@
 /// }
 /// ```
 ///
-/// The type has to be that of the collection in the program's definition, or of its first use: then instances that are set
-/// in whatever way are asked.
+/// The type has to be that of the collection in the program's definition, or that of its first use: then all instances
+/// that are written, by whatever method, are asked for their edges.
 public protocol RelationshipNode: Codable, Sendable {
-  /// The edges that begin here: all of them. Asked when the instance is inserted, updated, or its object is replaced. An edge
-  /// that the list had before and has no longer goes as if the source were deleted. What it throws ends the call that
-  /// changes the row, and dooms the transaction.
+  /// Returns all edges that begin at this instance. It is called when the instance is inserted or updated, or its
+  /// object is replaced. An edge that was in the previous list but is not in this one is removed as if its source was
+  /// deleted. An error fails the call that changes the row, and dooms the transaction.
   ///
-  /// It has to depend on the instance alone: it is asked again where edges are collected again.
+  /// The result must only depend on the instance, because this is called again when edges are collected again.
   func relationshipEdges() throws -> [RelationshipEdge]
 
-  /// Called where an edge with a rule to notify goes, and this end stays: what the instance is to be now; nil: as it is.
+  /// Returns the new value of the instance when an edge with a notify rule is removed and this end remains, or nil to
+  /// leave it unchanged.
   ///
-  /// The row keeps its metadata and its key. Of several edges that go each call receives what the last one has returned, and
-  /// the row is written once. Also called where a rule deletes this end; then nothing is made of what it returns.
+  /// The row keeps its metadata and its key. If several edges are removed, each call receives the result of the
+  /// previous one, and the row is written once. This is also called if a rule deletes this end; the result is then
+  /// ignored.
   func edgeRemoved(_ edge: RelationshipEdge, _ reason: EdgeRemoval) throws -> Self?
 }
 
 extension RelationshipNode {
-  /// As it is.
+  /// Returns nil: the instance is unchanged.
   public func edgeRemoved(_ edge: RelationshipEdge, _ reason: EdgeRemoval) throws -> Self? { nil }
 }

@@ -1,8 +1,9 @@
 internal import Foundation
 
-/// Comparing and hashing bytes where they lie.
+/// Compares and hashes bytes without copying them.
 enum ByteCompare {
-  /// Below zero where the first bytes come first. The ranges have to be within the bytes.
+  /// Compares two ranges of bytes, which must be in bounds. The result is negative, zero or positive if the left bytes
+  /// are before, equal to or after the right ones.
   @inline(__always)
   static func order(
     _ left: UnsafeRawBufferPointer, _ leftRange: Range<Int>, _ right: UnsafeRawBufferPointer, _ rightRange: Range<Int>
@@ -11,12 +12,13 @@ enum ByteCompare {
     guard count > 0, let first = left.baseAddress, let second = right.baseAddress else {
       return leftRange.count - rightRange.count
     }
-    // Safety: the caller's ranges are within the bytes.
+    // Safety: the caller's ranges are in bounds.
     let difference = unsafe memcmp(first + leftRange.lowerBound, second + rightRange.lowerBound, count)
     return difference != 0 ? Int(difference) : leftRange.count - rightRange.count
   }
 
-  /// Bytes by eight, each multiplied in (the way of FNV, with words in position of bytes), and mixed at the end.
+  /// Returns a hash of a range of bytes: eight bytes at a time are multiplied in (as in FNV, but with words instead of
+  /// bytes), and the result is mixed.
   static func hash(_ bytes: UnsafeRawBufferPointer, _ range: Range<Int>) -> UInt64 {
     var hash: UInt64 = 0xcbf2_9ce4_8422_2325 ^ UInt64(truncatingIfNeeded: range.count)
     var index = range.lowerBound

@@ -1,9 +1,9 @@
 internal import Varve
 
-/// How edges stand in the families of a domain.
+/// The format of edges in the families of a domain.
 ///
-/// Each edge has two entries, one by its source and one by its destination. Edges that rows declare and edges that were added
-/// by hand have families of their own, because only the former can be made again from the rows: `declared.from`,
+/// Each edge has two entries, one by its source and one by its destination. Edges that rows declare and edges that were
+/// added by hand have separate families, because only the former can be created again from the rows: `declared.from`,
 /// `declared.to`, `manual.from`, `manual.to`.
 ///
 /// ```
@@ -18,22 +18,25 @@ internal import Varve
 ///  value by source:       rules, dangling, then what the edge carries as JSON
 ///  value by destination:  rules, dangling with bit 7 where the edge carries something, then the order, unless it is 0
 /// ```
-/// On disk: never change. `dangling` is 0 weak, 1 error, 2 delete the source.
+/// The format is stored on disk and must never change. `dangling` is 0 for weak, 1 for error, and 2 for delete the
+/// source.
 ///
 /// Invariants:
-/// 1. What stands before the name differs from that of longer keys: no part of a key begins with 0x01, and only the zero byte in
-///    strings is followed by 0xff. So the entries of a row are those that begin with its end and 0x01.
-/// 2. The entry by destination has no order: so an edge is found by what it is, and then by where it stands.
+/// 1. The bytes before the name are never a prefix of those of a longer key: no part of a key begins with 0x01, and
+///    only the zero byte in strings is followed by 0xff. So the entries of a row are those that begin with its end and
+///    0x01.
+/// 2. The entry by destination has no order in its key, so that an edge is found by its identity, independent of its
+///    position.
 enum EdgeFormat {
   static let row: UInt8 = 1
   static let file: UInt8 = 2
-  /// Stands after the first end.
+  /// The byte after the first end.
   static let endMark: UInt8 = 1
-  /// Stands after the name.
+  /// The byte after the name.
   static let nameMark: UInt8 = 0
   static let carriesBit: UInt8 = 0x80
 
-  /// The most bytes of both ends of an edge.
+  /// The maximum total size of both ends of an edge in bytes.
   static let endsSizeMaximum = 60 << 10
 
   // MARK: - Ends
@@ -41,7 +44,7 @@ enum EdgeFormat {
   static func append(row collection: UInt32, _ key: RawSpan, to bytes: inout [UInt8]) {
     bytes.append(row)
     for shift in stride(from: 24, through: 0, by: -8) { bytes.append(UInt8(truncatingIfNeeded: collection >> shift)) }
-    // Safety: the bytes are copied while they are lent.
+    // Safety: the bytes are copied within the call.
     unsafe key.withUnsafeBytes { unsafe bytes.append(contentsOf: $0) }
   }
 
@@ -53,23 +56,23 @@ enum EdgeFormat {
     bytes.append(0)
   }
 
-  /// The collection of an end that is a row; nil for a file.
+  /// Returns the collection number of an end that is a row, or nil for a file.
   static func collection(_ end: ArraySlice<UInt8>) -> UInt32? {
     guard end.first == row, end.count >= 5 else { return nil }
     return end.dropFirst().prefix(4).reduce(0) { $0 << 8 | UInt32($1) }
   }
 
-  /// The key of an end that is a row.
+  /// Returns the key of an end that is a row.
   static func key(_ end: ArraySlice<UInt8>) -> ArraySlice<UInt8> { end.dropFirst(5) }
 
-  /// The end that a row of a collection number begins with.
+  /// Returns the common prefix of the ends that are rows of a collection.
   static func prefix(ofCollection number: UInt32) -> [UInt8] {
     var bytes: [UInt8] = []
     append(row: number, RawSpan(), to: &bytes)
     return bytes
   }
 
-  /// Root and path of an end that is a file; nil for another.
+  /// Returns the root and path of an end that is a file, or nil for another end.
   static func fileLocation(_ end: ArraySlice<UInt8>) -> (root: String, path: String)? {
     guard end.first == file, let mark = end.firstIndex(of: 0), end.last == 0, mark < end.index(before: end.endIndex),
       let root = String(validating: end[(end.startIndex + 1)..<mark], as: UTF8.self),
@@ -80,7 +83,7 @@ enum EdgeFormat {
 
   // MARK: - Keys
 
-  /// What the keys of an end's entries begin with; with a name, those of that name.
+  /// Returns the common prefix of the keys of an end's entries, or of those with a name.
   static func prefix(_ end: ArraySlice<UInt8>, _ name: EdgeName?) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(end.count + 2 + (name?.text.utf8.count ?? 0))
@@ -119,7 +122,7 @@ enum EdgeFormat {
     appendSize(destination.count, to: &bytes)
   }
 
-  /// Replaces bytes by the key of an entry: by source with its order, and by destination without.
+  /// Replaces bytes by the key of an entry: by source if an order is given, and otherwise by destination.
   static func replace(
     _ bytes: inout [UInt8], by first: [UInt8], _ name: EdgeName, _ order: Int64?, _ second: [UInt8]
   ) {
@@ -133,12 +136,13 @@ enum EdgeFormat {
     appendSize(first.count, to: &bytes)
   }
 
-  /// Replaces bytes by the key of the other entry of an edge; `key` is the one, with its pieces where `layout` says.
+  /// Replaces bytes by the key of the other entry of an edge. `key` is the key of the one entry, with its pieces at the
+  /// positions of `layout`.
   static func mirror(
     _ key: borrowing [UInt8], _ layout: EdgeLayout, bySource: Bool, order: Int64, into bytes: inout [UInt8]
   ) {
     bytes.removeAll(keepingCapacity: true)
-    // Safety: the ranges are checked by the slices, and the bytes are copied while they are lent.
+    // Safety: the ranges are checked by the slices, and the bytes are copied within the call.
     unsafe key.withUnsafeBytes { key in
       unsafe bytes.append(contentsOf: key[layout.second])
       bytes.append(endMark)
@@ -155,7 +159,7 @@ enum EdgeFormat {
     bytes.append(UInt8(truncatingIfNeeded: size))
   }
 
-  /// As an integer is a part of a key.
+  /// Appends an order in the encoding of an integer key part.
   static func appendOrder(_ order: Int64, to bytes: inout [UInt8]) {
     if order == 0 { return bytes.append(0x30) }
     let magnitude = order.magnitude
@@ -167,7 +171,8 @@ enum EdgeFormat {
     }
   }
 
-  /// The order at the beginning of bytes, and how many it takes; nil where they are none.
+  /// Returns the order at the beginning of bytes and the size of its encoding, or nil if the bytes do not begin with an
+  /// order.
   static func order(_ bytes: ArraySlice<UInt8>) -> (order: Int64, size: Int)? {
     guard let tag = bytes.first, (0x28...0x38).contains(tag) else { return nil }
     let size = abs(Int(tag) - 0x30)

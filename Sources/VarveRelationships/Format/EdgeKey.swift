@@ -1,16 +1,16 @@
 internal import Varve
 
-/// Where the pieces of an entry's key are in its bytes.
+/// The positions of the pieces of an entry's key.
 struct EdgeLayout {
-  /// The end that the entry stands by: the source of an entry by source.
+  /// The end by which the entry is stored: the source for an entry by source.
   let first: Range<Int>
   let name: Range<Int>
-  /// Of an entry by source; 0 in one by destination.
+  /// The order of an entry by source; 0 for one by destination.
   let order: Int64
-  /// The other end.
+  /// The range of the other end.
   let second: Range<Int>
 
-  /// Throws `.corruption` where the bytes are no key of an edge.
+  /// Parses a key. Throws `.corruption` if the bytes are not the key of an edge.
   init(_ bytes: borrowing [UInt8], bySource: Bool) throws {
     guard let layout = EdgeLayout(of: bytes, bySource) else {
       throw DatabaseError(
@@ -51,12 +51,12 @@ struct EdgeLayout {
   }
 }
 
-/// The key of an edge's entry, taken apart.
+/// The key of an edge's entry with its pieces.
 struct EdgeKey {
   let bytes: [UInt8]
   let layout: EdgeLayout
 
-  /// Throws `.corruption` where the bytes are no key of an edge.
+  /// Parses a key. Throws `.corruption` if the bytes are not the key of an edge.
   init(_ bytes: [UInt8], bySource: Bool) throws {
     layout = try EdgeLayout(bytes, bySource: bySource)
     self.bytes = bytes
@@ -82,11 +82,11 @@ struct EdgeKey {
 struct EdgeValue: Equatable {
   var rules: DeleteRules
   var dangling: Dangling
-  /// Of an entry by source.
+  /// The attribute, in an entry by source.
   var attributes: ArraySlice<UInt8> = []
-  /// Of an entry by destination.
+  /// The order, in an entry by destination.
   var order: Int64 = 0
-  /// Whether the entry by source has more.
+  /// Whether the edge has an attribute in the entry by source.
   var carries = false
 
   init(_ edge: borrowing RelationshipEdge) {
@@ -97,7 +97,7 @@ struct EdgeValue: Equatable {
     carries = !attributes.isEmpty
   }
 
-  /// Throws `.corruption` where the bytes are no value of an edge.
+  /// Parses a value. Throws `.corruption` if the bytes are not the value of an edge.
   init(_ bytes: [UInt8], bySource: Bool) throws {
     let damaged = DatabaseError(
       .corruption,
@@ -118,14 +118,14 @@ struct EdgeValue: Equatable {
     }
   }
 
-  /// Of the entry by destination.
+  /// The encoding for the entry by destination.
   var toBytes: [UInt8] {
     var bytes = [rules.rawValue, dangling.rawValue | (carries ? EdgeFormat.carriesBit : 0)]
     if order != 0 { EdgeFormat.appendOrder(order, to: &bytes) }
     return bytes
   }
 
-  /// The rules in the value of an entry. Throws `.corruption`.
+  /// Returns the rules in the value of an entry. Throws `.corruption`.
   static func rules(_ bytes: borrowing [UInt8]) throws -> DeleteRules {
     guard let first = bytes.first, first <= DeleteRules.all.rawValue else {
       throw DatabaseError(

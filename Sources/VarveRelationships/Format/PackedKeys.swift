@@ -1,11 +1,12 @@
-/// Many keys in one piece of memory: appended, sorted, and read by their positions.
+/// Many keys in one buffer, which are appended, sorted, and read by their positions.
 ///
-/// A cascade has as many keys as rows die; an array of arrays would take twice the memory, and an allocation each.
+/// A cascade needs as many keys as rows are removed; an array of arrays would need twice the memory, and an allocation
+/// for each key.
 struct PackedKeys {
   private var bytes: [UInt8] = []
-  /// Where each key ends.
+  /// The end offset of each key.
   private var ends: [Int] = []
-  /// The positions of the keys in their order; nil: as they were appended.
+  /// The positions of the keys in sorted order, or nil if they are in the order in which they were appended.
   private var order: [Int]?
 
   var count: Int { ends.count }
@@ -19,33 +20,33 @@ struct PackedKeys {
 
   mutating func append(_ key: [UInt8]) { append(key, 0..<key.count) }
 
-  /// Appends some of the bytes of a buffer.
+  /// Appends a key from a range of a buffer.
   @inline(__always)
   mutating func append(_ buffer: borrowing [UInt8], _ range: Range<Int>) {
-    // Safety: the bytes are copied while they are lent, and the range is checked by the slice.
+    // Safety: the bytes are copied within the call, and the range is checked by the slice.
     unsafe buffer.withUnsafeBytes { unsafe bytes.append(contentsOf: $0[range]) }
     ends.append(bytes.count)
     order = nil
   }
 
-  /// Appends the bytes of a span.
+  /// Appends a key from a span.
   @inline(__always)
   mutating func append(_ key: RawSpan) {
-    // Safety: the bytes are copied while they are lent.
+    // Safety: the bytes are copied within the call.
     unsafe key.withUnsafeBytes { unsafe bytes.append(contentsOf: $0) }
     ends.append(bytes.count)
     order = nil
   }
 
-  /// Replaces the bytes of a buffer by a key, by its position in the order.
+  /// Replaces the content of a buffer by the key at an index of the order.
   func copy(_ index: Int, into buffer: inout [UInt8]) {
     let range = range(position(index))
     buffer.removeAll(keepingCapacity: true)
-    // Safety: the range is checked by the slice, and the bytes are copied while they are lent.
+    // Safety: the range is checked by the slice, and the bytes are copied within the call.
     unsafe bytes.withUnsafeBytes { unsafe buffer.append(contentsOf: $0[range]) }
   }
 
-  /// A byte of a key, by its position in the order.
+  /// Returns a byte of the key at an index of the order.
   subscript(_ index: Int, _ offset: Int) -> UInt8 { bytes[range(position(index)).lowerBound + offset] }
 
   mutating func removeAll() {
@@ -54,7 +55,7 @@ struct PackedKeys {
     order = nil
   }
 
-  /// Keeps the first `count`, in the order in which they were appended.
+  /// Keeps the first `count` keys, in the order in which they were appended.
   mutating func truncate(to count: Int) {
     guard count < ends.count else { return }
     bytes.removeSubrange((count == 0 ? 0 : ends[count - 1])...)
@@ -62,16 +63,16 @@ struct PackedKeys {
     order = nil
   }
 
-  /// A key by its position in the order.
+  /// Returns the key at an index of the order.
   subscript(_ index: Int) -> ArraySlice<UInt8> { appended(position(index)) }
 
-  /// A key by its position among those that were appended.
+  /// Returns a key by its position in the order of appending.
   func appended(_ index: Int) -> ArraySlice<UInt8> { bytes[range(index)] }
 
-  /// The position among those that were appended of a key in the order.
+  /// Returns the position in the order of appending of the key at an index of the order.
   func position(_ index: Int) -> Int { order?[index] ?? index }
 
-  /// Those from `index` on, in the order in which they were appended.
+  /// Returns the keys from `index` on, in the order in which they were appended.
   func suffix(from index: Int) -> PackedKeys {
     guard index < count else { return PackedKeys() }
     var copy = PackedKeys()
@@ -81,19 +82,19 @@ struct PackedKeys {
     return copy
   }
 
-  /// The bytes of a key, by its position in the order.
+  /// Returns the size of the key at an index of the order.
   func size(_ index: Int) -> Int { range(position(index)).count }
 
   private func range(_ position: Int) -> Range<Int> { (position == 0 ? 0 : ends[position - 1])..<ends[position] }
 
   // MARK: - Order
 
-  /// Sorts the keys by their bytes. Of equal keys the one that was appended first stays, unless `keepsEqual`; these keep
-  /// the order in which they were appended.
+  /// Sorts the keys by their bytes. Of equal keys, only the one that was appended first is kept, unless `keepsEqual` is
+  /// true; equal keys are then in the order in which they were appended.
   mutating func sort(keepsEqual: Bool = false) {
     if count < 2 || isSorted(strictly: !keepsEqual) { return }
     let shared = sharedPrefix
-    // Eight bytes after what all have in common decide nearly every comparison.
+    // The eight bytes after the prefix that all keys share decide nearly every comparison.
     var heads = ends.indices.map { (head: head($0, after: shared), position: $0) }
     heads.sort { left, right in
       if left.head != right.head { return left.head < right.head }
@@ -113,7 +114,7 @@ struct PackedKeys {
     if order.count == count {
       self.order = order
     } else {
-      // Those that were there twice are left out for good.
+      // Duplicates are removed permanently.
       var copy = PackedKeys()
       copy.bytes.reserveCapacity(bytes.count)
       for position in order { copy.append(bytes, range(position)) }
@@ -130,7 +131,7 @@ struct PackedKeys {
     return true
   }
 
-  /// How many bytes all keys begin with.
+  /// The size of the prefix that all keys share.
   private var sharedPrefix: Int {
     let first = range(0)
     var size = first.count
@@ -139,7 +140,7 @@ struct PackedKeys {
         let other = range(position)
         size = min(size, other.count)
         var index = 0
-        // Safety: both ranges are within the bytes.
+        // Safety: both ranges are in bounds.
         while index < size, unsafe bytes[first.lowerBound + index] == bytes[other.lowerBound + index] { index += 1 }
         size = index
         if size == 0 { break }
@@ -164,12 +165,14 @@ struct PackedKeys {
     }
   }
 
-  /// Below zero where the first comes first; by positions among those that were appended.
+  /// Compares two keys by their positions in the order of appending. The result is negative if the left one comes
+  /// first.
   private func compare(_ left: Int, _ right: Int) -> Int {
     unsafe bytes.withUnsafeBytes { unsafe ByteCompare.order($0, range(left), $0, range(right)) }
   }
 
-  /// Below zero where the first bytes of a key come before those of a key of others; both by their positions in the order.
+  /// Compares a part of the key at an index with a key of another list at its index, both in the order. The result is
+  /// negative if the part comes first.
   func compare(_ index: Int, _ part: Range<Int>, with others: PackedKeys, _ other: Int) -> Int {
     let own = range(position(index))
     let range = (own.lowerBound + part.lowerBound)..<(own.lowerBound + part.upperBound)
@@ -180,14 +183,14 @@ struct PackedKeys {
     }
   }
 
-  /// Below zero where `left` comes first.
+  /// Compares two keys. The result is negative if `left` comes first.
   static func compare(_ left: ArraySlice<UInt8>, _ right: ArraySlice<UInt8>) -> Int {
     unsafe left.withUnsafeBytes { left in
       unsafe right.withUnsafeBytes { unsafe ByteCompare.order(left, 0..<left.count, $0, 0..<$0.count) }
     }
   }
 
-  /// Whether a key is among them. Only after `sort`.
+  /// Returns whether the list contains a key. The keys must be sorted.
   func contains(_ key: ArraySlice<UInt8>) -> Bool {
     var (low, high) = (0, count)
     while low < high {
@@ -201,15 +204,15 @@ struct PackedKeys {
 
   // MARK: - Hashes
 
-  /// A number that equal keys share, of some bytes.
+  /// Returns the hash of a range of a buffer, which is the same for equal keys.
   static func hash(_ buffer: borrowing [UInt8], _ range: Range<Int>) -> UInt64 {
     unsafe buffer.withUnsafeBytes { unsafe ByteCompare.hash($0, range) }
   }
 
-  /// The same of a key by its position among those that were appended.
+  /// Returns the hash of a key by its position in the order of appending.
   func hash(_ position: Int) -> UInt64 { Self.hash(bytes, range(position)) }
 
-  /// Whether a key, by its position among those that were appended, has the bytes of a buffer.
+  /// Returns whether a key, by its position in the order of appending, has the bytes of a range of a buffer.
   func isEqual(_ position: Int, to buffer: borrowing [UInt8], _ other: Range<Int>) -> Bool {
     let own = range(position)
     guard own.count == other.count else { return false }
@@ -219,10 +222,10 @@ struct PackedKeys {
   }
 }
 
-/// Which of many keys there are: looked for by their hashes. These are made when the first one is looked for.
+/// A hash set of keys. The hashes are computed at the first lookup.
 final class PackedKeySet {
   private let keys: PackedKeys
-  /// Places of keys, and 0 for none: one more than the position.
+  /// The positions of the keys plus one, or 0 for an empty slot.
   private var slots: [UInt32] = []
   private var mask = 0
 
@@ -240,7 +243,7 @@ final class PackedKeySet {
     }
   }
 
-  /// Whether some bytes of a buffer are one of the keys.
+  /// Returns whether a range of a buffer is one of the keys.
   func contains(_ buffer: borrowing [UInt8], _ range: Range<Int>) -> Bool {
     if keys.isEmpty { return false }
     if keys.count == 1 { return keys.isEqual(0, to: buffer, range) }

@@ -1,51 +1,52 @@
 internal import Varve
 
-/// What a transaction has changed since rules were applied last, as far as rules need to know it.
+/// The changes of a transaction since rules were last applied, as far as rules need them.
 ///
-/// The edges themselves stand in the families at once, so that queries find them there and savepoints undo them. The log has
-/// what these can't say: which rows were removed, which edges stood there before, and which have to be looked at.
+/// The edges themselves are written to the families at once, so that queries find them there and savepoints undo them.
+/// The log has the remaining information: which rows were removed, which edges existed before, and which have to be
+/// checked.
 struct EdgeLog {
-  /// An edge that came, went or changed.
+  /// An edge that was added, removed or changed.
   struct Change {
     let isManual: Bool
-    /// What it was before; nil: it was not there.
+    /// The previous value of the edge, or nil if it did not exist.
     let before: EdgeValue?
-    /// Why it went.
+    /// The reason of its removal.
     let reason: EdgeRemoval
-    /// Whether it has to lead somewhere when rules have been applied.
+    /// Whether the edge has to be checked for dangling after rules were applied.
     let isChecked: Bool
   }
 
   /// The ends of rows that were removed.
   private(set) var deaths = PackedKeys()
-  /// The ends of rows that were inserted with edges: none of these was there when rules were applied last.
+  /// The ends of rows that were inserted with edges, none of which existed when rules were last applied.
   private(set) var fresh = PackedKeys()
   /// The keys by destination of edges that have changed.
   private(set) var changedKeys = PackedKeys()
   private(set) var changes: [Change] = []
-  /// The ends of rows that rules have removed.
+  /// The ends of the rows that rules have removed.
   private(set) var removedByRules = PackedKeys()
-  /// The ends of those of them that were made again: no rule removes these a second time.
+  /// The ends of those rows that were created again, which no rule removes a second time.
   private(set) var remade = PackedKeys()
-  /// `removedByRules`, as far as it was looked for in it; nil: not yet.
+  /// The first `count` elements of `removedByRules` as a set, or nil if it was not created yet.
   private var removedSet: (ends: Set<[UInt8]>, count: Int)?
   /// Whether rules were applied before.
   var hasFlushed = false
   /// Whether rows were inserted.
   private(set) var hasInsertions = false
-  /// Whether rows were inserted after others were removed: they may be the same.
+  /// Whether rows were inserted after others were removed, so that they may be the same.
   private(set) var hasInsertionsAfterDeaths = false
-  /// How much of each was there when rules were applied last.
+  /// The counts when rules were last applied.
   private var taken = Counts()
 
-  /// How much there is.
+  /// The numbers of logged elements.
   struct Counts: Equatable {
     var deaths = 0
     var fresh = 0
     var changes = 0
   }
 
-  /// Where a savepoint was set.
+  /// The state of the log at a savepoint.
   struct Mark {
     fileprivate let counts: Counts
     fileprivate let taken: Counts
@@ -56,11 +57,11 @@ struct EdgeLog {
 
   private var counts: Counts { Counts(deaths: deaths.count, fresh: fresh.count, changes: changes.count) }
 
-  /// Whether there is something that rules have not been applied to.
+  /// Whether there are changes to which rules were not applied.
   var hasNews: Bool { counts != taken }
-  /// Whether rows were removed that rules have not been applied to.
+  /// Whether there are removed rows to which rules were not applied.
   var hasDeaths: Bool { deaths.count > taken.deaths }
-  /// Whether rows were removed at all.
+  /// Whether any rows were removed.
   var hasEverDeaths: Bool { !deaths.isEmpty }
 
   mutating func noteDeath(_ end: [UInt8]) { deaths.append(end) }
@@ -72,10 +73,10 @@ struct EdgeLog {
 
   mutating func noteRemoval(byRules end: [UInt8]) { removedByRules.append(end) }
 
-  /// A row was inserted before any was removed.
+  /// Notes the insertion of a row before any row was removed.
   mutating func noteInsertion() { hasInsertions = true }
 
-  /// A row was inserted: it may be one that a rule has removed.
+  /// Notes the insertion of a row, which may be one that a rule has removed.
   mutating func noteInsertion(_ end: [UInt8]) {
     hasInsertions = true
     if !deaths.isEmpty { hasInsertionsAfterDeaths = true }
@@ -110,19 +111,19 @@ struct EdgeLog {
 
   // MARK: - News
 
-  /// What rules have not been applied to.
+  /// The changes to which rules were not applied.
   struct News {
-    /// In their order, each once.
+    /// The removed rows in order, each once.
     var deaths: PackedKeys
-    /// In their order, each once.
+    /// The inserted rows with edges in order, each once.
     var fresh: PackedKeys
-    /// In their order; of one edge the earliest first.
+    /// The keys of changed edges in order; those of the same edge are in the order of the changes.
     var changedKeys: PackedKeys
-    /// By the positions of the keys.
+    /// The changes by the positions of the keys.
     var changes: [Change]
   }
 
-  /// Gives what is new, and counts it as dealt with.
+  /// Returns the news, and marks them as handled.
   mutating func takeNews() -> News {
     var news = News(
       deaths: deaths.suffix(from: taken.deaths), fresh: fresh.suffix(from: taken.fresh),

@@ -1,6 +1,8 @@
 extension ByteSource {
-  /// Moves the offset over some values, nested ones with all that is in them. Nothing recursive: the values that are
-  /// still to come are counted, and the count is checked against the bytes that are left.
+  /// Moves the offset over some values, including all values nested in them.
+  ///
+  /// This is not recursive: the values that are still to come are counted, and the count is checked against the
+  /// remaining bytes.
   func skip(_ offset: inout Int, count: Int, _ shapes: borrowing ShapeLookup) throws(ReadFailure) {
     var pending = count
     while pending > 0 {
@@ -19,7 +21,7 @@ extension ByteSource {
     }
   }
 
-  /// The rest of a value after its tag, but for those within it, which are counted.
+  /// Skips the rest of a value after its tag, except for the values within it, whose number is returned.
   private func skipLong(
     _ offset: inout Int, _ tag: UInt8, _ shapes: borrowing ShapeLookup
   ) throws(ReadFailure) -> Int {
@@ -35,7 +37,7 @@ extension ByteSource {
     case ValueTag.record: return try shapes.shape(try shapeNumber(&offset)).fieldCount
     case ValueTag.uniformArray:
       let count = try self.count(&offset, sizeMinimum: 1)
-      // At most 2³¹ records of at most 2¹⁰ fields: no overflow.
+      // At most 2³¹ records of at most 2¹⁰ fields cannot overflow.
       return count * (try shapes.shape(try shapeNumber(&offset)).fieldCount)
     default: throw .damaged
     }

@@ -1,10 +1,10 @@
 internal import Foundation
 
-/// Values in the format of `ValueTag`, as the types that are asked for.
+/// Reads values in the format of `ValueTag` as the requested types.
 ///
-/// What converts, in either direction: integers of all widths, integers and floating-point numbers where nothing is
-/// lost, a `Double` to the nearest `Float`, a number to a decimal number and back, a `Date` and its seconds since 2001,
-/// a `UUID` or `URL` and its text. All of them are what JSON lets a program change in its types.
+/// The following conversions are supported, in both directions: integers of all widths, integers and floating-point
+/// numbers if nothing is lost, a `Double` to the nearest `Float`, a number and a decimal number, a `Date` and its
+/// seconds since 2001, a `UUID` or `URL` and its text. These are the type changes that JSON allows a program.
 extension ByteSource {
   func bool(_ offset: inout Int) throws(ReadFailure) -> Bool {
     switch try next(&offset) {
@@ -22,7 +22,7 @@ extension ByteSource {
     _ offset: inout Int, as type: Number.Type
   ) throws(ReadFailure) -> Number {
     let tag = try next(&offset)
-    // 0…63: fits every type.
+    // 0…63 fits every integer type.
     if tag < ValueTag.shortString { return Number(truncatingIfNeeded: tag) }
     return try largeInteger(&offset, tag, as: type)
   }
@@ -44,7 +44,7 @@ extension ByteSource {
     return result
   }
 
-  /// An integer of at most 64 bits with a sign, after its tag.
+  /// Reads an integer of at most 64 bits with a sign, after its tag.
   @inline(__always)
   private func smallInteger(_ offset: inout Int, _ tag: UInt8) throws(ReadFailure) -> Int64 {
     if tag < ValueTag.shortString { return Int64(tag) }
@@ -55,7 +55,7 @@ extension ByteSource {
     return try signed(&offset, size: Int(tag & 0x07) &+ 1)
   }
 
-  /// A floating-point number after its tag. The tags of a type of its own come first.
+  /// Reads a floating-point number, after its tag. The tags that belong to a single type come first.
   @inline(__always)
   private func floatingPoint(_ offset: inout Int, _ tag: UInt8) throws(ReadFailure) -> Double {
     switch tag {
@@ -90,7 +90,7 @@ extension ByteSource {
   }
 
   func float(_ offset: inout Int) throws(ReadFailure) -> Float {
-    // The bits of a float, NaNs too.
+    // The bits of a float are kept, including those of NaNs.
     if try byte(offset) == ValueTag.float {
       offset &+= 1
       return Float(bitPattern: try load(&offset, as: UInt32.self))
@@ -101,17 +101,17 @@ extension ByteSource {
     return result
   }
 
-  /// The text of a `Decimal`, after its tag.
+  /// Reads the text of a `Decimal`, after its tag.
   func decimalText(_ offset: inout Int) throws(ReadFailure) -> String {
     let text = try text(&offset, size: try count(&offset, sizeMinimum: 1))
     guard ByteSource.isDecimal(text) else { throw .badText }
     return text
   }
 
-  /// Whether the text is one that a `Decimal` is written as: a sign, digits, and a point with digits after it, as JSON
-  /// has them too; or NaN.
+  /// Returns whether a text is one that a `Decimal` is written as: a sign, digits, and a point with digits after it, as
+  /// in JSON; or NaN.
   ///
-  /// Foundation's reading takes what a text begins with, and what follows ("1 apple", "-91.0E") as if it weren't there.
+  /// Foundation parses the beginning of a text and ignores what follows ("1 apple", "-91.0E").
   private static func isDecimal(_ text: String) -> Bool {
     if text == "NaN" { return true }
     var digits = text.utf8[...]
@@ -133,7 +133,7 @@ extension ByteSource {
       guard let result = Decimal(string: text, locale: nil) else { throw .badText }
       return result
     case ValueTag.double, ValueTag.shortDouble, ValueTag.float:
-      // By the shortest text that is this number: 0.1 is 0.1.
+      // The conversion uses the shortest text of the number, so that 0.1 remains 0.1.
       let text = "\(try double(&offset))"
       guard let result = Decimal(string: text, locale: nil) else { throw .doesNotFit }
       return result

@@ -6,30 +6,30 @@
   internal import Musl
 #endif
 
-/// Why a value could not be read. The container that asked adds the coding path.
+/// The reason why a value could not be read. The container that requested it adds the coding path.
 package enum ReadFailure: Error {
-  /// The bytes are not what an encoder writes.
+  /// The bytes are not those that an encoder writes.
   case damaged
   /// The value is of another kind than the type.
   case mismatch
   case null
-  /// The number is outside of the type's range, or not one of its values.
+  /// The number is outside the range of the type, or not one of its values.
   case doesNotFit
   /// The text is not a UUID, URL or number.
   case badText
   case other(any Error)
 }
 
-/// Bytes that may be damaged: each read is compared with what is left, and what does not fit throws.
+/// Bytes that may be damaged: each read is checked against the remaining bytes, and throws if it exceeds them.
 ///
 /// # Safety
-/// It does not keep its bytes alive. A decoder has one for the time of a call, and an empty one otherwise.
+/// A source does not keep its bytes alive. A decoder has one during a call, and an empty one otherwise.
 @safe
 package struct ByteSource {
   private let base: UnsafeRawPointer
   package let count: Int
 
-  /// Without bytes.
+  /// Creates a source without bytes.
   init() { unsafe self.init(UnsafeRawBufferPointer(start: nil, count: 0)) }
 
   @unsafe
@@ -43,17 +43,17 @@ package struct ByteSource {
     self.count = count
   }
 
-  /// The address of no bytes, which no one reads.
+  /// The address of an empty source, which is never read.
   private static var nowhere: UnsafeRawPointer { unsafe UnsafeRawPointer(bitPattern: 8).unsafelyUnwrapped }
 
-  /// The byte at an offset, which is not negative.
+  /// Returns the byte at an offset, which must not be negative.
   @inline(__always)
   package func byte(_ offset: Int) throws(ReadFailure) -> UInt8 {
     guard offset < count else { throw .damaged }
     return unsafe base.load(fromByteOffset: offset, as: UInt8.self)
   }
 
-  /// The byte at an offset, and the offset after it.
+  /// Returns the byte at an offset, and advances the offset.
   @inline(__always)
   package func next(_ offset: inout Int) throws(ReadFailure) -> UInt8 {
     let result = try byte(offset)
@@ -68,7 +68,7 @@ package struct ByteSource {
     offset &+= size
   }
 
-  /// A number as it lies in memory, little-endian.
+  /// Reads a little-endian number as it is represented in memory.
   @inline(__always)
   func load<Number: FixedWidthInteger & BitwiseCopyable>(
     _ offset: inout Int, as type: Number.Type
@@ -78,13 +78,13 @@ package struct ByteSource {
     return unsafe Number(littleEndian: base.loadUnaligned(fromByteOffset: start, as: Number.self))
   }
 
-  /// An integer of 1…8 bytes, two's complement.
+  /// Reads an integer of 1…8 bytes in two's complement.
   @inline(__always)
   func signed(_ offset: inout Int, size: Int) throws(ReadFailure) -> Int64 {
     let start = offset
     try pass(&offset, size)
     let shift = UInt64(8 &- size) &* 8
-    // Eight bytes at once where there are so many; the high ones are of what follows, and are shifted out.
+    // Eight bytes are read at once if there are as many; the high ones belong to what follows and are shifted out.
     if count &- start >= 8 {
       let word = unsafe Int64(littleEndian: base.loadUnaligned(fromByteOffset: start, as: Int64.self))
       return (word &<< shift) &>> shift
@@ -111,7 +111,7 @@ package struct ByteSource {
       guard shift < 63 || byte <= 1 else { throw .damaged }
       result |= UInt64(byte & 0x7f) << shift
       if byte < 0x80 {
-        // A value has one form: a number that is longer than it needs to be was not written by an encoder.
+        // A number has only one encoding, so an encoder did not write one that is longer than necessary.
         guard byte != 0 else { throw .damaged }
         return result
       }
@@ -119,7 +119,7 @@ package struct ByteSource {
     }
   }
 
-  /// A varint that counts things which take at least `sizeMinimum` bytes each, and follow.
+  /// Reads a varint that counts following elements of at least `sizeMinimum` bytes each.
   @inline(__always)
   package func count(_ offset: inout Int, sizeMinimum: Int) throws(ReadFailure) -> Int {
     let value = try varint(&offset)
@@ -127,14 +127,14 @@ package struct ByteSource {
     return Int(value)
   }
 
-  /// The number of a shape.
+  /// Reads the number of a shape.
   @inline(__always)
   package func shapeNumber(_ offset: inout Int) throws(ReadFailure) -> UInt32 {
     guard let number = UInt32(exactly: try varint(&offset)) else { throw .damaged }
     return number
   }
 
-  /// Some bytes, for the time of the call.
+  /// Calls `body` with some bytes, which are valid only during the call.
   @unsafe
   @inline(__always)
   func withBytes<Result>(
@@ -145,14 +145,14 @@ package struct ByteSource {
     return unsafe body(UnsafeRawBufferPointer(start: base + start, count: size))
   }
 
-  /// Some bytes of UTF-8.
+  /// Reads some bytes of UTF-8.
   @inline(__always)
   func text(_ offset: inout Int, size: Int) throws(ReadFailure) -> String {
     let start = offset
     try pass(&offset, size)
     let bytes = unsafe UnsafeRawBufferPointer(start: base + start, count: size)
-    // Decodes and repairs. What had to be repaired has other bytes than these. (The initialiser that refuses instead
-    // is generic down to its end in this version of the library, and five times slower.)
+    // The initializer repairs invalid text, which then has other bytes than the source. (The initializer that refuses
+    // invalid text instead is generic throughout in this version of the library, and five times slower.)
     let text = unsafe String(decoding: bytes, as: UTF8.self)
     let isSame = unsafe text.utf8.withContiguousStorageIfAvailable { utf8 in
       guard let content = utf8.baseAddress else { return size == 0 }
@@ -162,7 +162,7 @@ package struct ByteSource {
     return text
   }
 
-  /// Whether the bytes at an offset are these. Also false where there are fewer.
+  /// Returns whether the given bytes are at an offset. Also returns false if fewer bytes remain.
   @inline(__always)
   func matches(_ offset: Int, _ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
     guard bytes.count <= count &- offset else { return false }

@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// Values in the format of `ValueTag`.
+/// Writes values in the format of `ValueTag`.
 extension CodingBuffer {
   @inline(__always)
   mutating func write(_ value: Bool) { append(byte: value ? ValueTag.yes : ValueTag.no) }
@@ -95,7 +95,7 @@ extension CodingBuffer {
     unsafe append(UnsafeRawBufferPointer(utf8))
   }
 
-  /// A string that is not contiguous: one of Objective-C's.
+  /// Writes a string that is not contiguous, such as one of Objective-C.
   @inline(never)
   private mutating func writeForeign(_ value: String) {
     var text = value
@@ -129,7 +129,7 @@ extension CodingBuffer {
 
   // MARK: - Headers
 
-  /// Puts the header of a record before its fields: over the `size` bytes that were kept for it at `start`.
+  /// Writes the header of a record before its fields, into the `size` bytes that were reserved at `start`.
   mutating func writeRecordHeader(_ shape: UInt32, at start: Int, size: Int) {
     let wanted = 1 + CodingBuffer.varintSize(UInt64(shape))
     if wanted != size { resize(at: start, from: size, to: wanted) }
@@ -137,7 +137,7 @@ extension CodingBuffer {
     overwrite(varint: UInt64(shape), at: start + 1)
   }
 
-  /// Puts the header of an array, before its elements. With `shape`: of records of it.
+  /// Writes the header of an array before its elements. If `shape` is not nil, the elements are records of that shape.
   mutating func writeArrayHeader(_ count: Int, shape: UInt32?, at start: Int, size: Int) {
     let countSize = CodingBuffer.varintSize(UInt64(count))
     guard let shape else {
@@ -155,7 +155,7 @@ extension CodingBuffer {
     overwrite(varint: UInt64(shape), at: start + 1 + countSize)
   }
 
-  /// Puts the header of a map, before its entries.
+  /// Writes the header of a map before its entries.
   mutating func writeMapHeader(_ count: Int, at start: Int, size: Int) {
     let wanted = 1 + CodingBuffer.varintSize(UInt64(count))
     if wanted != size { resize(at: start, from: size, to: wanted) }

@@ -6,11 +6,11 @@
   internal import Musl
 #endif
 
-/// The bytes of a value while they are put together: memory of its own that grows, and is kept for the next value.
+/// The bytes of a value that is being encoded: a growing buffer that is reused for the next value.
 ///
 /// # Safety
-/// The only owner of its memory. All offsets are of its own making: every method that takes one requires that it is
-/// at most `count`.
+/// The buffer is the only owner of its memory. Its own methods compute all offsets: every method that takes one
+/// requires it to be at most `count`.
 @safe
 struct CodingBuffer: ~Copyable {
   private var base: UnsafeMutableRawPointer
@@ -24,15 +24,15 @@ struct CodingBuffer: ~Copyable {
 
   deinit { unsafe base.deallocate() }
 
-  /// A copy.
+  /// A copy of the bytes.
   var bytes: [UInt8] { unsafe [UInt8](UnsafeRawBufferPointer(start: base, count: count)) }
 
-  /// The bytes, until the next change.
+  /// The bytes, which are valid until the next change.
   @unsafe
   @inline(__always)
   var content: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(start: base, count: count) }
 
-  /// Forgets the content, and the memory too where it is much.
+  /// Removes the content, and frees the memory if it is large.
   mutating func removeAll() {
     count = 0
     if capacity > CoderLimits.keptBufferSize {
@@ -42,7 +42,7 @@ struct CodingBuffer: ~Copyable {
     }
   }
 
-  /// Forgets what is after `newCount` bytes.
+  /// Removes everything after the first `newCount` bytes.
   @inline(__always)
   mutating func truncate(to newCount: Int) {
     precondition(newCount >= 0 && newCount <= count, "truncate only to a shorter length")
@@ -71,13 +71,13 @@ struct CodingBuffer: ~Copyable {
     count &+= 1
   }
 
-  /// A tag and a number after it.
+  /// Appends a tag and a number.
   @inline(__always)
   mutating func append<Number: FixedWidthInteger & BitwiseCopyable>(tag: UInt8, _ number: Number) {
     append(tag: tag, number, size: MemoryLayout<Number>.size)
   }
 
-  /// A tag, and the first `size` bytes of a number after it.
+  /// Appends a tag and the first `size` bytes of a number.
   @inline(__always)
   mutating func append<Number: FixedWidthInteger & BitwiseCopyable>(tag: UInt8, _ number: Number, size: Int) {
     reserve(1 &+ MemoryLayout<Number>.size)
@@ -123,31 +123,32 @@ struct CodingBuffer: ~Copyable {
     count &+= extra
   }
 
-  /// Copies some of the bytes out.
+  /// Returns a copy of some of the bytes.
   func copy(_ range: Range<Int>) -> [UInt8] {
     precondition(range.lowerBound >= 0 && range.upperBound <= count, "copy only what is there")
     return unsafe [UInt8](UnsafeRawBufferPointer(start: base + range.lowerBound, count: range.count))
   }
 
-  /// Negative, zero or positive, as some bytes come before, are, or come after others.
+  /// Compares two ranges of bytes. The result is negative, zero or positive if the left one is before, equal to or
+  /// after the right one.
   func compare(_ left: Range<Int>, _ right: Range<Int>) -> Int {
     precondition(left.upperBound <= count && right.upperBound <= count, "compare only what is there")
     let order = unsafe memcmp(base + left.lowerBound, base + right.lowerBound, min(left.count, right.count))
     return order != 0 ? Int(order) : left.count - right.count
   }
 
-  /// Makes room for bytes at an offset, or takes some away there: what is after `oldSize` bytes moves to be after
-  /// `newSize`. The bytes in between are not set.
+  /// Inserts or removes space at an offset: the bytes after the first `oldSize` bytes are moved to after `newSize`
+  /// bytes. The space in between is not initialized.
   mutating func resize(at offset: Int, from oldSize: Int, to newSize: Int) {
     precondition(offset >= 0 && offset + oldSize <= count, "resize only what is there")
     let rest = count - offset - oldSize
     if newSize > oldSize { reserve(newSize - oldSize) }
-    // As if through a third position: the two may overlap.
+    // The source and the target may overlap, which this method supports.
     unsafe (base + offset + newSize).copyMemory(from: base + offset + oldSize, byteCount: rest)
     count += newSize - oldSize
   }
 
-  /// Puts bytes in at an offset.
+  /// Inserts bytes at an offset.
   mutating func insert(_ bytes: [UInt8], at offset: Int) {
     resize(at: offset, from: 0, to: bytes.count)
     overwrite(bytes, at: offset)
@@ -160,14 +161,14 @@ struct CodingBuffer: ~Copyable {
     }
   }
 
-  /// Sets a byte that is there.
+  /// Sets an existing byte.
   @inline(__always)
   mutating func overwrite(byte: UInt8, at offset: Int) {
     precondition(offset >= 0 && offset < count, "overwrite only what is there")
     unsafe base.storeBytes(of: byte, toByteOffset: offset, as: UInt8.self)
   }
 
-  /// How many bytes a varint takes.
+  /// Returns the number of bytes of a varint.
   @inline(__always)
   static func varintSize(_ value: UInt64) -> Int {
     value < 0x80 ? 1 : (70 &- value.leadingZeroBitCount) / 7

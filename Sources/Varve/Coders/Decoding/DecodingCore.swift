@@ -1,7 +1,7 @@
-/// A decoder for one value at a time, used again for the next: what containers hold, and what calls the user's code.
+/// A reusable decoder for one value at a time, which containers reference and which calls the user's code.
 ///
-/// Used by one thread at a time. Containers that are kept for their next use hold the core, which holds them: so it
-/// ends by `destroy`.
+/// It is used by one thread at a time. Containers that are kept for their next use retain the core, which retains them,
+/// so it has to be ended by `destroy`.
 final class DecodingCore {
   let state: StatePointer<DecodingState>
   private let shapes: ShapeCache
@@ -13,10 +13,10 @@ final class DecodingCore {
 
   deinit { state.destroy() }
 
-  /// Lets go of what holds it.
+  /// Releases the containers that retain the core.
   func destroy() { state.pointee.tables.removeBoxes() }
 
-  /// Decodes a value. With a shape other than 0, the bytes are the fields of a record of it.
+  /// Decodes a value. If `shape` is not 0, the bytes are the fields of a record of that shape.
   func decode<T: Decodable>(_ type: T.Type, _ source: ByteSource, shape: UInt32) throws -> T {
     defer { state.pointee.end() }
     do {
@@ -47,7 +47,8 @@ final class DecodingCore {
       throw state.pointee.error(error, type, 0, [])
     }
     let (value, end, owed) = try decodeNested(type, parent: -1, part: 0, start: 0, shape: known)
-    // The rest, which the type did not ask for, is passed over: a row is whole, or it is an error.
+    // The remaining values, which the type did not decode, are skipped: the bytes of a row have to be complete and
+    // valid.
     var offset = end
     do throws(ReadFailure) {
       if owed > 0 { try source.skip(&offset, count: owed, state.pointee.shapes) }
@@ -59,7 +60,7 @@ final class DecodingCore {
     return value
   }
 
-  /// Lets a type decode itself from a part of a frame. Where the value ends: after `owed` values after `end`.
+  /// Lets a type decode itself from a part of a frame. The value ends `owed` values after `end`.
   @inline(__always)
   func decodeNested<T: Decodable>(
     _ type: T.Type, parent: Int, part: Int, start: Int, shape: ShapeReference?
@@ -76,7 +77,7 @@ final class DecodingCore {
     }
   }
 
-  /// Decodes one of the elements of bytes as a type that is made of an integer: as if that stood alone.
+  /// Decodes an element of bytes as a type that wraps an integer, as if the integer was stored by itself.
   func decodeByte<T: Decodable>(_ byte: UInt8, as type: T.Type) throws -> T {
     var integer = CodingBuffer()
     integer.write(integer: Int64(byte))
@@ -87,7 +88,7 @@ final class DecodingCore {
 
   // MARK: - Containers
 
-  /// The keyed container of a frame.
+  /// Returns the keyed container of a frame.
   @inline(__always)
   func keyed<Key: CodingKey>(_ slot: Int, _ id: UInt32, _ type: Key.Type) throws -> KeyedDecodingContainer<Key> {
     guard state.pointee.isLive(slot, id) else { throw state.pointee.late() }
@@ -122,7 +123,7 @@ final class DecodingCore {
     return container
   }
 
-  /// The array container of a frame.
+  /// Returns the array container of a frame.
   func unkeyed(_ slot: Int, _ id: UInt32) throws -> UnkeyedDecoding {
     guard state.pointee.isLive(slot, id) else { throw state.pointee.late() }
     do throws(ReadFailure) {
@@ -138,14 +139,14 @@ final class DecodingCore {
     return UnkeyedDecoding(core: self, slot: slot, id: id, body: state.pointee.frames[slot].body)
   }
 
-  /// A handle of a part of a frame.
+  /// Returns a handle of a part of a frame.
   func child(_ parent: Int, part: Int, start: Int, shape: ShapeReference?) throws -> DecodingHandle {
     let (slot, id) = try state.pointee.push(parent: parent, part: part, start: start, shape: shape)
     return DecodingHandle(core: self, slot: slot, id: id)
   }
 }
 
-/// The decoder that a type gets: a frame.
+/// The decoder that a type receives: a reference to a frame.
 struct DecodingHandle: Decoder {
   let core: DecodingCore
   let slot: Int

@@ -1,42 +1,42 @@
-/// A value that is being decoded, or a part of one that a container was asked for.
+/// The state of a value that is being decoded, or of a part for which a container was requested.
 struct DecodingFrame: BitwiseCopyable {
   enum Kind: UInt8 {
-    /// Not looked at yet, or a value without parts.
+    /// A value that was not inspected yet, or that has no parts.
     case value
-    /// There is nothing: the super decoder of a record without one.
+    /// A missing value: the super decoder of a record without one.
     case nothing
     case record, map, array
-    /// An array of records of one shape.
+    /// An array of records of the same shape.
     case uniformArray
-    /// Bytes, which are read as an array.
+    /// Bytes that are read as an array.
     case bytes
   }
 
-  /// Never the same for two frames of a decoder.
+  /// An id that is unique among the frames of a decoder.
   let id: UInt32
   var kind: Kind
   let depth: Int
-  /// The frame that this is a part of, and which part: the position of a field, the index of an element, or the offset
-  /// of an entry's key.
+  /// The parent frame, and the part of it that this frame is: the position of a field, the index of an element, or the
+  /// offset of an entry's key.
   let parent: Int
   let part: Int
-  /// Where the value begins.
+  /// The offset at which the value begins.
   let start: Int
-  /// How many offsets there were before this frame.
+  /// The number of offsets before this frame.
   let offsetsBefore: Int
-  /// How many fields, entries or elements.
+  /// The number of fields, entries or elements.
   var count = 0
-  /// The first part that was not passed yet, and where it begins, after `owed` values that were begun and left.
+  /// The first part that was not passed yet. It begins at `cursor`, after `owed` values that were only partly read.
   var next = 0
   var cursor: Int
   var owed = 0
-  /// Where the parts begin.
+  /// The offset at which the parts begin.
   var body = 0
-  /// Record: where the offsets of its fields stand.
+  /// For a record, the index of its first field offset.
   var offsets = 0
-  /// Record: its shape. Array of records: theirs.
+  /// The shape of a record, or of the records of a uniform array.
   var shape: ShapeReference?
-  /// Record: the key type that was asked for last, and the positions of its keys.
+  /// For a record, the key type of the last request, and the positions of its keys.
   var table: KeyTablePointer?
   var positions: PositionTable?
 
@@ -54,15 +54,15 @@ struct DecodingFrame: BitwiseCopyable {
   var fieldCount: Int { shape?.fieldCount ?? 0 }
 }
 
-/// A field or an entry, found.
+/// A field or an entry that was found.
 struct DecodingPosition {
   let slot: Int
-  /// As `DecodingFrame.part`.
+  /// The part of the frame: see `DecodingFrame.part`.
   let part: Int
   let start: Int
-  /// Moves over the value as it is read.
+  /// The offset of the next byte, which advances as the value is read.
   var offset: Int
-  /// Whether it is the first part that was not passed yet.
+  /// Whether this is the first part that was not passed yet.
   let isNext: Bool
 
   @inline(__always)
@@ -75,10 +75,10 @@ struct DecodingPosition {
   }
 }
 
-/// Where the fields of the open records begin.
+/// The offsets of the fields of the open records.
 ///
 /// # Safety
-/// The only owner of its memory. Offsets are within a frame's own part, which was appended for it.
+/// The stack is the only owner of its memory. Indexes are within a frame's own section, which was appended for it.
 @safe
 struct OffsetStack: ~Copyable {
   private var base: UnsafeMutablePointer<UInt32>
@@ -89,7 +89,7 @@ struct OffsetStack: ~Copyable {
 
   deinit { unsafe base.deallocate() }
 
-  /// Makes room for some offsets, which are not set.
+  /// Appends space for some offsets, which are not initialized.
   @inline(__always)
   mutating func append(_ extra: Int) {
     if capacity &- count < extra { grow(extra) }
@@ -107,7 +107,7 @@ struct OffsetStack: ~Copyable {
     capacity = wanted
   }
 
-  /// Removes all offsets, and gives back the memory of so many as few values have.
+  /// Removes all offsets, and frees memory that exceeds what most values need.
   @inline(__always)
   mutating func reset() {
     count = 0

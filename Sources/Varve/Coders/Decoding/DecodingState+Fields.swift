@@ -1,6 +1,6 @@
-/// Fields of records, and entries of maps.
+/// Decodes fields of records, and entries of maps.
 extension DecodingState {
-  /// Finds the value of a key; nil where the value has no such field. It may still be absent.
+  /// Returns the position of a key's value, or nil if the value has no such field. A field that is found may be absent.
   @inline(__always)
   mutating func location<Key: CodingKey>(_ cell: ContainerCell, _ key: Key) throws -> DecodingPosition? {
     let slot = cell.slot
@@ -38,7 +38,7 @@ extension DecodingState {
     }
   }
 
-  /// The value at a position of a record.
+  /// Returns the position of a record's field.
   private mutating func location(_ slot: Int, _ position: Int) throws(ReadFailure) -> DecodingPosition {
     if position < frames[slot].next {
       let start = offsets[frames[slot].offsets + position]
@@ -55,7 +55,7 @@ extension DecodingState {
     return DecodingPosition(slot: slot, part: position, start: start, isNext: true)
   }
 
-  /// Passes what a part of the frame left unread.
+  /// Skips the values that a part of the frame has left unread.
   private mutating func settle(_ slot: Int) throws(ReadFailure) {
     let owed = frames[slot].owed
     guard owed > 0 else { return }
@@ -65,7 +65,7 @@ extension DecodingState {
     frames[slot].owed = 0
   }
 
-  /// Notes that the value of a position was read: it ends after `owed` values after the position's offset.
+  /// Notes that the value of a position was read. It ends `owed` values after the position's offset.
   @inline(__always)
   mutating func finish(_ location: DecodingPosition, owed: Int = 0) {
     guard location.isNext else { return }
@@ -79,7 +79,7 @@ extension DecodingState {
   private mutating func placeInMap(_ slot: Int, _ name: String) throws(ReadFailure) -> DecodingPosition? {
     if let index = indexes[slot], index.id == frames[slot].id { return location(slot, index, name) }
     try settle(slot)
-    // Usually the keys are asked for in their own order: a dictionary asks which there are, then for each.
+    // Keys are usually requested in their own order: a dictionary requests the list of keys, and then each one.
     if frames[slot].next < frames[slot].count {
       let part = frames[slot].cursor
       var offset = part
@@ -111,7 +111,7 @@ extension DecodingState {
 
   // MARK: - Names
 
-  /// The names of the fields and entries that have a value, in their order.
+  /// Returns the names of the fields and entries that have a value, in their order.
   mutating func names(_ slot: Int, _ id: UInt32) throws(ReadFailure) -> [String] {
     guard isLive(slot, id) else { throw .other(late()) }
     let frame = frames[slot]

@@ -1,21 +1,22 @@
-/// A value on its way out of bytes: the bytes, and a frame for each container that was asked for.
+/// The state of decoding a value: the bytes, and a frame for each container that was requested.
 ///
 /// # How a value is read
-/// From the front, as far as it goes. A record's fields are asked for in the order in which they lie, nearly always: a
-/// field costs a look at the table of its key type, and its value is read where the last one ended. What is passed is
-/// noted, so that a field after is found again, and one ahead is reached by passing those before it.
+/// A value is read front to back as far as possible. The fields of a record are nearly always requested in the order in
+/// which they are stored: a field costs one lookup in the table of its key type, and its value is read where the last
+/// one ended. The offsets of passed fields are recorded, so that an earlier field is found again, and a later field is
+/// reached by skipping those before it.
 ///
 /// # Frames
-/// A frame lasts until the type is decoded whose decoder asked for it. A container that is used later yet, because its
-/// decoder was kept in the value, is found out by its frame's id; then the whole value is decoded again, and every
-/// frame is kept to the end.
+/// A frame lasts until the type whose decoder requested it is decoded. A container that is used after that, because its
+/// decoder was kept in the value, is detected by its frame's id; then the whole value is decoded again, and every frame
+/// is kept to the end.
 ///
 /// # Invariants
-/// 1. All offsets are within `source`, which lasts for one call.
-/// 2. `cursor` of a frame is after `next` parts of it, but for `owed` values.
+/// 1. All offsets are within `source`, which is valid for one call.
+/// 2. `cursor` of a frame is after `next` parts of it, except for `owed` values.
 /// 3. No method calls the user's code.
 struct DecodingState: ~Copyable {
-  /// A map's values by their keys.
+  /// The offsets of a map's values by their keys.
   struct Index {
     let id: UInt32
     let locations: [String: (part: Int, start: Int)]
@@ -25,13 +26,12 @@ struct DecodingState: ~Copyable {
   var frames = FrameStack<DecodingFrame>()
   var tables: KeyTables
   var offsets = OffsetStack()
-  /// Of maps whose keys were asked for in another order than theirs; by slot.
+  /// The indexes of maps whose keys were not requested in their own order, by slot.
   var indexes: [Int: Index] = [:]
   let shapes: ShapeLookup
   private(set) var keepsFrames = false
   private(set) var wasLate = false
-  /// What was found to be damaged, or could not be read from the storage, for code of the user's that does not pass the
-  /// error on.
+  /// The first damage or storage error that was found. It is kept because the user's code may ignore the error.
   private(set) var damage: (any Error)?
   private var lastID: UInt32 = 0
 
@@ -48,7 +48,7 @@ struct DecodingState: ~Copyable {
     wasLate = false
   }
 
-  /// Forgets the bytes. Containers are refused from here on.
+  /// Removes the bytes. Containers throw from then on.
   mutating func end() {
     source = ByteSource()
     frames.reset()
@@ -58,7 +58,7 @@ struct DecodingState: ~Copyable {
 
   // MARK: - Frames
 
-  /// Begins a part of a frame. With a shape: a record that has no header.
+  /// Begins a part of a frame. With a shape, it is a record without a header.
   @inline(__always)
   mutating func push(
     parent: Int, part: Int, start: Int, shape: ShapeReference?
@@ -82,20 +82,20 @@ struct DecodingState: ~Copyable {
     return (slot, lastID)
   }
 
-  /// Begins a part that is not there.
+  /// Begins a part that is missing.
   mutating func pushNothing(parent: Int) throws -> (slot: Int, id: UInt32) {
     let pushed = try push(parent: parent, part: 0, start: 0, shape: nil)
     frames[pushed.slot].kind = .nothing
     return pushed
   }
 
-  /// Ends a frame and those above it. Where its value ends: after `owed` values after `end`.
+  /// Ends a frame and those above it. Its value ends `owed` values after `end`.
   @inline(__always)
   mutating func pop(_ slot: Int) -> (end: Int, owed: Int) {
     let frame = frames[slot]
     drop(slot)
     switch frame.kind {
-    // A value without parts that was not read is owed itself.
+    // A value without parts that was not read is itself still to be skipped.
     case .value: return (frame.cursor, frame.next > 0 ? 0 : 1)
     case .nothing: return (frame.start, 0)
     case .record, .array: return (frame.cursor, frame.owed &+ frame.count &- frame.next)
@@ -115,7 +115,7 @@ struct DecodingState: ~Copyable {
   @inline(__always)
   func isLive(_ slot: Int, _ id: UInt32) -> Bool { slot < frames.count && frames[slot].id == id }
 
-  /// What to do about a container whose frame is gone.
+  /// Returns the error of a container whose frame has ended, and requests that the value is decoded again.
   mutating func late() -> any Error {
     wasLate = true
     let context = DecodingError.Context(
@@ -125,11 +125,11 @@ struct DecodingState: ~Copyable {
 
   // MARK: - Opening
 
-  /// Finds out what a value is, so far as it has parts.
+  /// Determines the kind and the parts of a value.
   @inline(__always)
   mutating func open(_ slot: Int) throws(ReadFailure) {
     guard frames[slot].kind == .value else { return }
-    // What a record needs stays as long as the frame, so it has to be the top one.
+    // The offsets of a record are kept as long as its frame, so the frame has to be the top one.
     if slot &+ 1 != frames.count && !keepsFrames { throw .other(late()) }
     var offset = frames[slot].start
     let tag = try source.next(&offset)
@@ -182,7 +182,7 @@ struct DecodingState: ~Copyable {
 
   // MARK: - Errors
 
-  /// The keys from the top to a frame.
+  /// Returns the keys from the top to a frame.
   func path(to slot: Int) -> [any CodingKey] {
     var path: [any CodingKey] = []
     var index = slot
@@ -194,7 +194,7 @@ struct DecodingState: ~Copyable {
     return path.reversed()
   }
 
-  /// The key of a part of a frame.
+  /// Returns the key of a part of a frame.
   func key(of part: Int, in slot: Int) -> any CodingKey {
     let frame = frames[slot]
     switch frame.kind {
@@ -214,7 +214,7 @@ struct DecodingState: ~Copyable {
     return error
   }
 
-  /// The error for a value that could not be read as a type.
+  /// Returns the error for a value that could not be read as a type.
   mutating func error(
     _ failure: ReadFailure, _ type: Any.Type, _ start: Int, _ path: [any CodingKey]
   ) -> any Error {

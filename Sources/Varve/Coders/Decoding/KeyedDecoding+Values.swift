@@ -1,4 +1,4 @@
-/// The types that a keyed container reads without a frame. Each is a requirement of the protocol.
+/// Decodes the types that a keyed container reads without a frame. Each method is a requirement of the protocol.
 extension KeyedDecoding {
   func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool {
     try read(key) { source, offset throws(ReadFailure) in try source.bool(&offset) }

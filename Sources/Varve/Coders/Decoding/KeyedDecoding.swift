@@ -1,7 +1,7 @@
-/// The fields of a record, or the entries of a map, as its type decodes them.
+/// A keyed container from which a type decodes the fields of a record, or the entries of a map.
 ///
 /// # Safety
-/// `cell` is that of `owner`, which is held.
+/// `cell` belongs to `owner`, which is retained.
 @safe
 struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   private let owner: CellOwner<DecodingCore>
@@ -22,7 +22,7 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
     do throws(ReadFailure) {
       return unsafe try state.pointee.names(slot, cell.pointee.id).compactMap { Key(stringValue: $0) }
     } catch {
-      // No error can be thrown here, and who asks may read nothing more: the error is kept for the end.
+      // This property cannot throw, and the caller may read nothing more, so the error is kept until the end.
       _ = state.pointee.error(error, Any.self, state.pointee.source.count, codingPath)
       return []
     }
@@ -36,7 +36,7 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
   @inline(__always)
   private func location(_ key: Key) throws -> DecodingPosition? { try unsafe state.pointee.location(cell.pointee, key) }
 
-  /// A field that has a value. Whether it is absent, its tag says.
+  /// Returns the position of a field, or throws if there is none. The tag tells whether the field is absent.
   @inline(__always)
   private func existing(_ key: Key) throws -> DecodingPosition {
     guard let location = try location(key) else { throw missing(key) }
@@ -49,7 +49,7 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
     return DecodingError.keyNotFound(key, context)
   }
 
-  /// The error for a field that could not be read.
+  /// Returns the error for a field that could not be read.
   private func error(_ failure: ReadFailure, _ type: Any.Type, _ location: DecodingPosition, _ key: Key) -> any Error {
     if case .mismatch = failure, (try? state.pointee.source.byte(location.start)) == ValueTag.absent {
       return missing(key)
@@ -72,7 +72,7 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
     }
   }
 
-  /// The same, where there is a value.
+  /// Reads a value that is not a container, or returns nil if it is absent or null.
   @inline(__always)
   func readIfPresent<Value>(
     _ key: Key, _ body: (ByteSource, inout Int) throws(ReadFailure) -> Value
@@ -87,7 +87,7 @@ struct KeyedDecoding<Key: CodingKey>: KeyedDecodingContainerProtocol {
     }
   }
 
-  /// The position of a value that is neither absent nor null.
+  /// Returns the position of a value, or nil if it is absent or null.
   @inline(__always)
   private func presentLocation(_ key: Key) throws -> DecodingPosition? {
     guard var location = try location(key) else { return nil }

@@ -1,4 +1,4 @@
-/// A value without parts, or one that another type stands for.
+/// A container of a value without parts, or of a value that another type represents.
 struct SingleValueDecoding: SingleValueDecodingContainer {
   let core: DecodingCore
   let slot: Int
@@ -8,7 +8,7 @@ struct SingleValueDecoding: SingleValueDecodingContainer {
 
   func decodeNil() -> Bool {
     guard core.state.pointee.isLive(slot, id) else {
-      // The next call that can throw says so; and it makes the value be decoded again.
+      // This method cannot throw. The next call that can throws the error; the value is decoded again in any case.
       _ = core.state.pointee.late()
       return false
     }
@@ -21,7 +21,7 @@ struct SingleValueDecoding: SingleValueDecodingContainer {
     return true
   }
 
-  /// Notes where the value ends.
+  /// Notes the end of the value.
   @inline(__always)
   private func note(_ end: Int) {
     core.state.pointee.frames[slot].next = 1
@@ -38,7 +38,7 @@ struct SingleValueDecoding: SingleValueDecodingContainer {
       switch core.state.pointee.frames[slot].kind {
       case .value: break
       case .nothing: throw .null
-      // Already known to be a container.
+      // The value is known to be a container.
       case .record, .map, .array, .uniformArray, .bytes: throw .mismatch
       }
       var offset = start
@@ -52,7 +52,7 @@ struct SingleValueDecoding: SingleValueDecodingContainer {
 
   private func error(_ failure: ReadFailure, _ type: Any.Type, _ start: Int) -> any Error {
     let path = codingPath
-    // A record in an array of such, or at the top, has no tag.
+    // A record in an array of records, or at the top level, has no tag.
     if case .mismatch = failure, core.state.pointee.frames[slot].kind == .record {
       let context = DecodingError.Context(codingPath: path, debugDescription: "expected \(type), found a record")
       return DecodingError.typeMismatch(type, context)
@@ -68,7 +68,7 @@ struct SingleValueDecoding: SingleValueDecodingContainer {
     if let tag, special.reads(tag) {
       return try read { source, offset throws(ReadFailure) in try source.special(&offset, special, as: type) }
     }
-    // It takes the frame over.
+    // The type uses this frame.
     return try T(from: DecodingHandle(core: core, slot: slot, id: id))
   }
 

@@ -1,6 +1,6 @@
-/// The elements of an array, as its type decodes them. A value: a copy of it continues by itself.
+/// A container from which a type decodes the elements of an array. It is a value: a copy continues independently.
 ///
-/// It has 24 bytes, so that it needs no box as `any UnkeyedDecodingContainer`.
+/// Its size is 24 bytes, so that it needs no box as `any UnkeyedDecodingContainer`.
 struct UnkeyedDecoding: UnkeyedDecodingContainer {
   private let core: DecodingCore
   private let slotNumber: Int32
@@ -8,7 +8,8 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
   private var index: Int32 = 0
   private var location: Int32
 
-  /// Slots and offsets fit: a value has at most 2³¹ − 1 bytes, and a frame is of one of them at least.
+  /// Creates a container. Slots and offsets fit 32 bits: a value has at most 2³¹ − 1 bytes, and each frame needs at
+  /// least one of them.
   init(core: DecodingCore, slot: Int, id: UInt32, body: Int) {
     self.core = core
     slotNumber = Int32(truncatingIfNeeded: slot)
@@ -25,14 +26,14 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
   var count: Int? { core.state.pointee.isLive(slot, id) ? core.state.pointee.frames[slot].count : nil }
 
   var isAtEnd: Bool {
-    // A caller that is late gets an error when it decodes.
+    // A container that is used too late throws when it decodes.
     guard core.state.pointee.isLive(slot, id) else { return false }
     return currentIndex >= core.state.pointee.frames[slot].count
   }
 
   // MARK: - Elements
 
-  /// What the array is, where it has another element.
+  /// Returns the kind of the array, or throws if it has no further element.
   @inline(__always)
   private func begin(_ type: Any.Type) throws -> DecodingFrame.Kind {
     guard core.state.pointee.isLive(slot, id) else { throw core.state.pointee.late() }
@@ -55,7 +56,7 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
     return DecodingError.typeMismatch(type, context)
   }
 
-  /// Continues after an element.
+  /// Advances to the next element at an offset.
   @inline(__always)
   private mutating func advance(to offset: Int) {
     index &+= 1
@@ -84,7 +85,7 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
     }
   }
 
-  /// An element of bytes, as any kind of integer.
+  /// Reads an element of bytes as any integer type.
   private mutating func readByte<Value>(as type: Value.Type) throws(ReadFailure) -> Value {
     guard let integer = type as? any FixedWidthInteger.Type else { throw .mismatch }
     guard let value = integer.init(exactly: try core.state.pointee.source.byte(offset)) as? Value else {
@@ -94,7 +95,7 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
     return value
   }
 
-  /// An element of bytes as a type that is made of an integer.
+  /// Decodes an element of bytes as a type that wraps an integer.
   private mutating func decodeByte<T: Decodable>(_ type: T.Type) throws -> T {
     let byte = try tag()
     do {
@@ -135,7 +136,7 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
     return value
   }
 
-  /// Continues after an element that was not read to its end.
+  /// Skips what remains of an element that was not read completely.
   private mutating func advance(over owed: Int, from start: Int) throws {
     var end = start
     do throws(ReadFailure) {
@@ -175,7 +176,7 @@ struct UnkeyedDecoding: UnkeyedDecodingContainer {
     return try core.child(slot, part: currentIndex, start: offset, shape: shape)
   }
 
-  /// Continues after an element of which a container was made.
+  /// Skips an element for which a container was created.
   private mutating func pass() throws {
     let frame = core.state.pointee.frames[slot]
     try advance(over: frame.kind == .uniformArray ? frame.fieldCount : 1, from: offset)

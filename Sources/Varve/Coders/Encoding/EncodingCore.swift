@@ -1,7 +1,7 @@
-/// An encoder for one value at a time, used again for the next: what containers hold, and what calls the user's code.
+/// A reusable encoder for one value at a time, which containers reference and which calls the user's code.
 ///
-/// Used by one thread at a time. Containers that are kept for their next use hold the core, which holds them: so it
-/// ends by `destroy`.
+/// It is used by one thread at a time. Containers that are kept for their next use retain the core, which retains them,
+/// so it has to be ended by `destroy`.
 final class EncodingCore {
   let state: StatePointer<EncodingState>
   private let shapes: ShapeCache
@@ -20,17 +20,17 @@ final class EncodingCore {
 
   deinit { state.destroy() }
 
-  /// Lets go of what holds it.
+  /// Releases the containers that retain the core.
   func destroy() {
     state.pointee.discardAttachments(from: 0)
     state.pointee.tables.removeBoxes()
   }
 
-  /// What was encoded, until the next value.
+  /// The encoded bytes, which are valid until the next value is encoded.
   @unsafe
   var content: UnsafeRawBufferPointer { unsafe state.pointee.output.content }
 
-  /// Encodes a value into the buffer, and gives the number of its shape.
+  /// Encodes a value into the buffer, and returns the number of its shape.
   func encode<T: Encodable>(_ value: T) throws -> UInt32 {
     var modes: EncodingModes = []
     for _ in 0..<CoderLimits.attemptsMaximum {
@@ -65,13 +65,13 @@ final class EncodingCore {
     try state.pointee.close(slot)
   }
 
-  /// Ends the value of a container with a buffer of its own, and gives its bytes.
+  /// Ends the value of a container with its own buffer, and returns its bytes.
   func finish() throws -> [UInt8] {
     if state.pointee.frames.count > 0 { try state.pointee.close(0) }
     return state.pointee.output.bytes
   }
 
-  /// Writes a value that has no special form, in a frame of its own.
+  /// Encodes a value without a special encoding, in a frame of its own.
   @inline(__always)
   func encodeNested<T: Encodable>(_ value: T) throws {
     let (slot, id) = try state.pointee.push()
@@ -86,7 +86,7 @@ final class EncodingCore {
 
   // MARK: - Containers
 
-  /// The keyed container of a frame.
+  /// Returns the keyed container of a frame.
   @inline(__always)
   func keyed<Key: CodingKey>(_ slot: Int, _ id: UInt32, _ type: Key.Type) -> KeyedEncodingContainer<Key> {
     let table = state.pointee.tables.table(type)
@@ -108,13 +108,13 @@ final class EncodingCore {
     return container
   }
 
-  /// The array container of a frame.
+  /// Returns the array container of a frame.
   func unkeyed(_ slot: Int, _ id: UInt32) -> UnkeyedEncoding {
     do { try state.pointee.openArray(slot, id) } catch { outcome.fail(error) }
     return UnkeyedEncoding(core: self, slot: slot, id: id)
   }
 
-  /// A handle of a child of a frame whose position in the frame is there.
+  /// Returns a handle of a child of a frame. The position of the child was already written.
   func child(_ slot: Int, _ key: any CodingKey) -> EncodingHandle {
     do {
       if let core = try state.pointee.detach(slot, shapes, key: key) {
@@ -127,14 +127,14 @@ final class EncodingCore {
     }
   }
 
-  /// A handle that refuses everything, for where nothing can be thrown: the error is that of the whole value.
+  /// Returns a handle that refuses everything, for methods that cannot throw. The whole value fails with the error.
   func failed(_ error: any Error) -> EncodingHandle {
     outcome.fail(error)
     return EncodingHandle(core: self, slot: 0, id: 0)
   }
 }
 
-/// The encoder that a type gets: a frame.
+/// The encoder that a type receives: a reference to a frame.
 struct EncodingHandle: Encoder {
   let core: EncodingCore
   let slot: Int

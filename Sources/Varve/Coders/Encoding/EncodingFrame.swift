@@ -1,41 +1,43 @@
-/// A value that is being encoded. Its children are the frames above it.
+/// The state of a value that is being encoded. The frames above it are its children.
 struct EncodingFrame: BitwiseCopyable {
   enum Kind: UInt8 {
-    /// Nothing was asked for yet.
+    /// No container was requested yet.
     case pending
-    /// A value without parts; it is written.
+    /// A value without parts that was written.
     case value
     case record, map, array
   }
 
-  /// Never the same for two frames of an encoder: a container whose frame has another id came too late.
+  /// An id that is unique among the frames of an encoder. A container whose frame has another id was used too late.
   let id: UInt32
   var kind = Kind.pending
-  /// A record whose shape stands elsewhere: in the row's header, or once for all elements of an array.
+  /// Whether the frame is a record whose shape is stored elsewhere: in the row's header, or once for all elements of an
+  /// array.
   var isBare = false
-  /// An array whose elements so far are bare records of `elementShape`, which is 0 before the first is complete.
+  /// Whether the frame is an array whose elements so far are bare records of `elementShape`, which is 0 before the
+  /// first is complete.
   var isUniform = false
-  /// A record that was given a field as absent, because the shape has one there.
+  /// Whether the frame is a record in which a field was written as absent because the shape has one at that position.
   var isFilled = false
-  /// A record whose shape is being learned: see `Lesson`.
+  /// Whether the frame is a record whose shape is being learned: see `Lesson`.
   var isLearning = false
-  /// The byte of the key that the record began with.
+  /// The byte of the record's first key.
   var firstByte: UInt8 = 0
-  /// Whether that byte was noted: then the shape is kept for the next record that begins so.
+  /// Whether `firstByte` was set. The shape is then kept for the next record with the same first key.
   var hasFirstByte = false
   var elementShape: UInt32 = 0
-  /// Where the value begins, with the room for its header.
+  /// The offset at which the value begins, including the space for its header.
   var start: Int
-  /// Where its content begins.
+  /// The offset at which the content begins.
   var body: Int
-  /// Record: the position of the field that is expected next. Array, map: how many elements there are.
+  /// For a record, the position of the next expected field; for an array or a map, the number of elements.
   var next = 0
-  /// Map: where its first entry stands in `entryStarts`.
+  /// For a map, the index of its first entry in `entryStarts`.
   var entries = 0
-  /// Record: the key type and the positions in the shape that are expected; those of the container that wrote last.
+  /// For a record, the key type of the container that wrote last, and the expected positions of its keys.
   var table: KeyTablePointer?
   var positions: PositionTable?
-  /// The key type that `firstByte` is of.
+  /// The key type of `firstByte`.
   var firstTable: KeyTablePointer?
 
   init(id: UInt32, start: Int) {
@@ -45,11 +47,11 @@ struct EncodingFrame: BitwiseCopyable {
   }
 }
 
-/// A record whose fields are not those of the shape that was expected, or of which none was.
+/// The shape of a record that does not match the expected shape, or for which none was expected.
 ///
-/// The shape that comes out of it has the fields in the order in which they came. Fields that were expected and did
-/// not come stay in it, as absent: so a type that leaves fields out now and then ends up with one shape for all of
-/// them, after a few values.
+/// The resulting shape has the fields in the order in which they were encoded. Fields that were expected and not
+/// encoded remain in it, as absent. So a type that sometimes leaves fields out has a single shape for all its values
+/// after a few of them.
 final class Lesson {
   private(set) var fields: [String]
   private let base: KnownShape?
@@ -63,13 +65,13 @@ final class Lesson {
   }
 
   enum Outcome {
-    /// The field is next, after some that are absent.
+    /// The field is next, after some absent fields.
     case next(absent: Int)
-    /// The field was there before.
+    /// The field was encoded before.
     case repeated
   }
 
-  /// Adds a field. `precedes` says whether one that is expected is declared before it.
+  /// Adds a field. `precedes` returns whether an expected field is declared before it.
   func add(_ name: String, precedes: (String) -> Bool) -> Outcome {
     if let base, let position = base.position(of: name), position >= baseNext {
       let absent = position - baseNext
@@ -79,8 +81,8 @@ final class Lesson {
       return .next(absent: absent)
     }
     if fields.contains(name) { return .repeated }
-    // A new one goes where it would stand if all fields were there, so far as that is known: most types encode their
-    // fields in the order in which they declare them.
+    // A new field is added where it would be if all fields were encoded, as far as that is known: most types encode
+    // their fields in the order of declaration.
     let passed = base.map { $0.fields[baseNext...].prefix { precedes($0) } } ?? []
     fields += passed
     baseNext += passed.count
@@ -89,14 +91,14 @@ final class Lesson {
     return .next(absent: passed.count)
   }
 
-  /// Takes the last field back.
+  /// Removes the last field.
   func removeLast() {
     fields.removeLast()
     if isLastOfBase { baseNext -= 1 }
     isLastOfBase = false
   }
 
-  /// Adds the fields that did not come, and gives their count.
+  /// Adds the remaining expected fields, and returns their number.
   func finish() -> Int {
     guard let base else { return 0 }
     let absent = base.fields.count - baseNext

@@ -1,28 +1,29 @@
 internal import Synchronization
 
-/// More careful ways to encode a value.
+/// More careful methods of encoding a value.
 struct EncodingModes: OptionSet {
   let rawValue: UInt8
-  /// No record expects a shape: its fields are in the order in which they come.
+  /// No record expects a shape: its fields are written in the order in which they are encoded.
   static let exact = EncodingModes(rawValue: 1)
-  /// Nested containers and super encoders have buffers of their own, which are put in when their parent ends.
+  /// Nested containers and super encoders have their own buffers, which are inserted when their parent ends.
   static let detached = EncodingModes(rawValue: 2)
   /// No record has a shape.
   static let maps = EncodingModes(rawValue: 4)
 }
 
-/// What became of a value apart from its bytes. Shared by all buffers that the value has: the user's code may keep an
-/// error to itself, and drop the container that it came from.
+/// The outcome of encoding a value, apart from its bytes. All buffers of the value share it, because the user's code
+/// may ignore an error, and release the container that threw it.
 final class EncodingOutcome {
-  /// Thrown through the user's code to begin again.
+  /// An error that is thrown through the user's code to restart the encoding.
   struct Repeat: Error {}
 
-  /// The value has to be encoded again, in more careful modes.
+  /// Whether the value has to be encoded again, in more careful modes.
   private(set) var mustRepeat = false
   private(set) var wantedModes: EncodingModes = []
-  /// What went wrong for the whole value.
+  /// The error for the whole value.
   private(set) var failure: (any Error)?
-  /// Whether nothing became of the value yet. An atomic, as a field would be checked for exclusive access for each value.
+  /// Whether neither a failure nor a repetition was noted. It is an atomic because a field would be checked for
+  /// exclusive access for each value.
   private let clean = Atomic<Bool>(true)
 
   @inline(__always)
@@ -40,7 +41,7 @@ final class EncodingOutcome {
     failure = nil
   }
 
-  /// The error that makes the whole value be encoded again.
+  /// Returns the error that causes the whole value to be encoded again.
   func again(_ modes: EncodingModes) -> any Error {
     clean.store(false, ordering: .relaxed)
     wantedModes.formUnion(modes)
@@ -48,7 +49,7 @@ final class EncodingOutcome {
     return Repeat()
   }
 
-  /// Keeps the first error.
+  /// Notes an error; only the first one is kept.
   func fail(_ error: any Error) {
     guard failure == nil && !(error is Repeat) else { return }
     clean.store(false, ordering: .relaxed)

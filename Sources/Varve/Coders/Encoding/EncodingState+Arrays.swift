@@ -1,6 +1,6 @@
-/// Values, arrays, and how records open inside of them.
+/// Encodes values and arrays, and opens records.
 extension EncodingState {
-  /// Makes room for a value without parts, which is all that the frame is.
+  /// Prepares to write a value without parts as the whole content of the frame.
   @inline(__always)
   mutating func beginValue(_ slot: Int, _ id: UInt32) throws {
     try enter(slot, id)
@@ -11,7 +11,7 @@ extension EncodingState {
     frames[slot].kind = .value
   }
 
-  /// Makes room for an element without parts. A caller that writes it counts it.
+  /// Prepares to write an element without parts. The caller that writes it increments the count.
   @inline(__always)
   mutating func beginElement(_ slot: Int, _ id: UInt32) throws {
     try enter(slot, id)
@@ -50,7 +50,8 @@ extension EncodingState {
     if slot == 0 {
       frames[slot].isBare = !isDetached
     } else if frames[slot &- 1].kind == .array && frames[slot &- 1].next == 0 && !frames[slot &- 1].isUniform {
-      // The first element. The array's header gets room for a shape of one byte, and the elements have none.
+      // The first element is a record. The array's header reserves space for a shape of one byte, and the elements have
+      // no headers.
       output.append(repeating: 0, count: 2)
       frames[slot &- 1].body = output.count
       frames[slot &- 1].isUniform = true
@@ -71,7 +72,7 @@ extension EncodingState {
     frames[slot].kind = kind
   }
 
-  /// Before a value that is not a record, in an array that had records alone so far.
+  /// Gives elements their own headers before a value that is not a record is added to an array of records.
   @inline(__always)
   private mutating func leaveUniform(_ slot: Int) throws {
     guard slot > 0, frames[slot &- 1].isUniform else { return }
@@ -85,7 +86,7 @@ extension EncodingState {
     output.writeArrayHeader(frame.next, shape: shape, at: frame.start, size: frame.body - frame.start)
   }
 
-  /// Ends an element whose shape the array does not have yet, or which has another one.
+  /// Ends a record whose shape the array does not have yet, or that has another shape than the array.
   mutating func sealElement(_ slot: Int, _ shape: UInt32) throws {
     let parent = slot - 1
     if frames[parent].elementShape == 0 {
@@ -97,8 +98,8 @@ extension EncodingState {
     output.writeRecordHeader(shape, at: start, size: 2)
   }
 
-  /// Gives each element of an array a header of its own: those that are complete and have none. Returns by how much
-  /// what is after them has moved.
+  /// Gives each complete element of an array its own header. Returns the number of bytes by which the content after
+  /// them has moved.
   mutating func tagElements(_ slot: Int) throws -> Int {
     let frame = frames[slot]
     frames[slot].isUniform = false
@@ -120,7 +121,7 @@ extension EncodingState {
     return frame.next * headerBytes.count
   }
 
-  /// Where the fields of a record end, which was just written.
+  /// Returns the offset at which the fields of a record end that was just written.
   private func endOfRecord(_ bytes: [UInt8], _ start: Int, _ number: UInt32) throws -> Int {
     let outcome: Result<Int, ReadFailure> = unsafe bytes.withUnsafeBytes { content in
       do throws(ReadFailure) {
@@ -139,7 +140,7 @@ extension EncodingState {
     }
   }
 
-  /// Writes a record without fields, or a value that encoded nothing.
+  /// Writes a record without fields, or a value that encoded nothing, as an empty map.
   mutating func writeEmptyMap(_ slot: Int) throws {
     output.truncate(to: frames[slot].start)
     try leaveUniform(slot)

@@ -1,17 +1,17 @@
-/// Maps, and containers with a buffer of their own.
+/// Encodes maps, and containers with their own buffers.
 extension EncodingState {
-  /// Begins an entry of a map with its key.
+  /// Begins an entry of a map by writing its key.
   mutating func beginEntry(_ slot: Int, _ name: String) {
     entryStarts.append(output.count)
     output.write(name)
     frames[slot].next += 1
   }
 
-  /// The key of an entry, without what makes it a value.
+  /// Returns the range of an entry's key, without its tag and size.
   private func keyRange(at start: Int) -> Range<Int> {
     let source = unsafe ByteSource(output.content)
     var offset = start
-    // What was just written there.
+    // The key was just written at this offset.
     guard let tag = try? source.next(&offset) else { return start..<start }
     let isShort = tag >= ValueTag.shortString && tag < ValueTag.mediumInteger
     let size = isShort ? Int(tag & 0x3f) : (try? source.count(&offset, sizeMinimum: 1)) ?? 0
@@ -20,8 +20,7 @@ extension EncodingState {
 
   func entryName(at start: Int) -> String { String(decoding: output.copy(keyRange(at: start)), as: UTF8.self) }
 
-  /// Ends a map: its entries in ascending order of their keys, whatever order they came in, so that equal dictionaries
-  /// have equal bytes.
+  /// Ends a map. Its entries are sorted in ascending order of their keys, so that equal dictionaries have equal bytes.
   mutating func finishMap(_ slot: Int) throws {
     let frame = frames[slot]
     let starts = Array(entryStarts[frame.entries...])
@@ -41,10 +40,10 @@ extension EncodingState {
     output.writeMapHeader(frame.next, at: frame.start, size: frame.body - frame.start)
   }
 
-  // MARK: - Buffers of their own
+  // MARK: - Separate buffers
 
-  /// A core for a container inside of a frame, where the mode asks for that; its bytes go here when the frame ends.
-  /// The position in the frame was made before.
+  /// Returns a core with its own buffer for a nested container, if the mode requires one. Its bytes are inserted here
+  /// when the frame ends. The position in the frame was already written.
   mutating func detach(_ slot: Int, _ shapes: ShapeCache, key: any CodingKey) throws -> EncodingCore? {
     guard modes.contains(.detached) || isDetached else { return nil }
     if frames[slot].isUniform { _ = try tagElements(slot) }
@@ -58,7 +57,7 @@ extension EncodingState {
     return core
   }
 
-  /// Puts in what the containers inside of a frame have written meanwhile.
+  /// Inserts the bytes of the nested containers of a frame.
   mutating func attach(_ slot: Int) throws {
     while let last = attachments.last, last.slot == slot {
       attachments.removeLast()

@@ -1,16 +1,16 @@
-/// Records: fields by position.
+/// Encodes records, whose fields are identified by position.
 extension EncodingState {
-  /// The first byte of a key that is a byte at most.
+  /// Returns the byte of a key whose size is at most one byte.
   @inline(__always)
   static func byte<Key>(_ key: Key) -> UInt8 {
     if MemoryLayout<Key>.size == 0 { return 0 }
     return unsafe unsafeBitCast(key, to: UInt8.self)
   }
 
-  /// Where a key stands among those of its type, if it is a byte: the cases of an enum are numbered as declared.
+  /// Returns the order of a key among those of its type if it is a byte: the cases of an enum are numbered as declared.
   private static func order<Key>(_ key: Key) -> UInt8? { MemoryLayout<Key>.size <= 1 ? byte(key) : nil }
 
-  /// Makes room for the value of a field: the next thing that is written.
+  /// Prepares to write the value of a field, which has to be written next.
   @inline(__always)
   mutating func beginField<Key: CodingKey>(_ cell: ContainerCell, _ key: Key) throws {
     if isLive(cell.slot, cell.id), frames.count == cell.slot &+ 1, frames[cell.slot].table == cell.table,
@@ -25,7 +25,7 @@ extension EncodingState {
     try beginUnexpectedField(cell, key)
   }
 
-  /// A field that has no value now keeps its position in a record. A map has entries with values alone.
+  /// Writes that a field has no value. It keeps its position in a record, and has no entry in a map.
   mutating func writeAbsent<Key: CodingKey>(_ cell: ContainerCell, _ key: Key) throws {
     try enter(cell.slot, cell.id)
     if frames[cell.slot].kind == .map { return }
@@ -48,7 +48,7 @@ extension EncodingState {
     try beginField(slot, key, byte, cell.table, positions)
   }
 
-  /// Finds what shape to expect by the first key.
+  /// Determines the expected shape by the first key.
   private mutating func beginRecord(_ slot: Int, _ table: KeyTablePointer, _ byte: UInt8?) {
     if let byte {
       frames[slot].firstTable = table
@@ -59,7 +59,7 @@ extension EncodingState {
       frames[slot].positions = expected
       frames[slot].table = table
       guard !frames[slot].isBare else { return }
-      // The body is empty still: the right room for the header costs nothing now.
+      // The body is still empty, so the header can get its exact size without moving anything.
       let size = 1 + CodingBuffer.varintSize(UInt64(expected.number))
       output.truncate(to: frames[slot].start)
       output.append(repeating: 0, count: size)
@@ -70,13 +70,13 @@ extension EncodingState {
     }
   }
 
-  /// A field of a record that has the fields of its shape so far.
+  /// Begins a field of a record whose fields match its shape so far.
   private mutating func beginField<Key: CodingKey>(
     _ slot: Int, _ key: Key, _ byte: UInt8?, _ table: KeyTablePointer, _ positions: PositionTable
   ) throws {
     var positions = positions
     if byte != nil && frames[slot].table != table {
-      // Another key type of the same record: a subclass and its superclass.
+      // The key belongs to another key type of the same record, such as that of a subclass and its superclass.
       positions = table.pointee.positions(in: positions.shape)
       frames[slot].table = table
       frames[slot].positions = positions
@@ -89,7 +89,7 @@ extension EncodingState {
         frames[slot].table = frames[slot].firstTable
         return try beginField(slot, key, byte, table, newer)
       }
-      // Not a field of the shape: the record has another one.
+      // The field is not in the shape, so the record has another one.
       frames[slot].isLearning = true
       frames[slot].positions = nil
       frames[slot].table = nil
@@ -104,7 +104,7 @@ extension EncodingState {
     frames[slot].next = position + 1
   }
 
-  /// The shape that another encoder has learned meanwhile, if it begins as the record does and has the field.
+  /// Returns the shape that another encoder has learned meanwhile, if it begins like the record and has the field.
   private func newerExpectation<Key: CodingKey>(_ slot: Int, _ key: Key, _ old: PositionTable) -> PositionTable? {
     let next = frames[slot].next
     guard frames[slot].hasFirstByte, let first = frames[slot].firstTable,
@@ -132,7 +132,8 @@ extension EncodingState {
     }
   }
 
-  /// A field that the record has already. If it was filled in as absent, the fields only come in another order.
+  /// Returns the error for a field that the record already has. If fields were written as absent, the field may only be
+  /// in a different order, and the value is encoded again.
   private mutating func repeated(_ slot: Int, _ key: any CodingKey) -> any Error {
     if frames[slot].isFilled { return outcome.again(.exact) }
     let error = error(slot, key: key, EncodingState.repeatedKey)
@@ -140,7 +141,7 @@ extension EncodingState {
     return error
   }
 
-  /// Ends a record, and says of which shape it is.
+  /// Ends a record, and writes its shape.
   @inline(__always)
   mutating func finishRecord(_ slot: Int) throws {
     guard let positions = frames[slot].positions else { return try finishLesson(slot) }
@@ -162,7 +163,7 @@ extension EncodingState {
     try seal(slot, shape.number)
   }
 
-  /// Writes the number of a record's shape where it belongs.
+  /// Writes the number of a record's shape to its header, the row's or the array's.
   @inline(__always)
   private mutating func seal(_ slot: Int, _ shape: UInt32) throws {
     guard frames[slot].isBare else {

@@ -1,24 +1,24 @@
-/// A value on its way into bytes: the bytes, and a frame for each value that has begun and not ended.
+/// The state of encoding a value: the bytes, and a frame for each value that has begun and not ended.
 ///
 /// # How a value is written
-/// In one pass, into one buffer. A frame's children are written inside of it, so that only the top frame may write: a
-/// write to a lower one ends those above it. The header of a record, an array or a map is not known before its end; a
-/// guess of room is kept for it, nearly always the right one.
+/// A value is written in one pass, into one buffer. Children are written inside their parent's frame, so that only the
+/// top frame may write: a write to a lower one ends those above it. The header of a record, an array or a map is not
+/// known before its end, so space of the most likely size is reserved for it.
 ///
-/// A record expects the fields of the shape that the last record had which began with the same key. While they come in
-/// that order, a field costs a comparison. Otherwise the record continues as a `Lesson`, and comes out of it with a shape
-/// of its own.
+/// A record expects the fields of the shape of the last record that began with the same key. As long as the fields are
+/// encoded in that order, a field costs one comparison. Otherwise the record continues as a `Lesson`, which results in
+/// a shape of its own.
 ///
-/// # When that does not do
-/// A container that is written to after its parent went on, fields in changing orders: those are found out in the
-/// middle. The value is then encoded again from its beginning, in a mode that copes.
+/// # Exceptions
+/// A container that is written to after its parent has continued, and fields in changing orders, are only detected
+/// while encoding. The value is then encoded again from its beginning, in a mode that supports them.
 ///
 /// # Invariants
 /// 1. Frames are a path from the root to the value that is being written; each begins after its parent's body.
-/// 2. `output` ends where the top frame continues.
+/// 2. `output` ends at the position where the top frame continues.
 /// 3. No method calls the user's code.
 struct EncodingState: ~Copyable {
-  /// A container with a buffer of its own, and where it goes.
+  /// A nested container with its own buffer, and the offset at which its bytes are inserted.
   struct Attachment {
     let slot: Int
     let offset: Int
@@ -29,16 +29,17 @@ struct EncodingState: ~Copyable {
   var frames = FrameStack<EncodingFrame>()
   var tables: KeyTables
   let shapes: ShapeLookup
-  /// By slot.
+  /// The lessons of records whose shapes are being learned, by slot.
   var lessons: [Int: Lesson] = [:]
-  /// Where the entries of the maps begin that have not ended.
+  /// The offsets of the entries of the open maps.
   var entryStarts: [Int] = []
   var attachments: [Attachment] = []
   private(set) var modes: EncodingModes = []
   let outcome: EncodingOutcome
-  /// The shape of the value at the top; 0 where it has none.
+  /// The shape of the top-level value, or 0 if it has none.
   var rootShape: UInt32 = 0
-  /// Set for a container with a buffer of its own: what is above it.
+  /// Whether the state belongs to a nested container with its own buffer, in which case the following properties
+  /// describe its parents.
   let isDetached: Bool
   let depthAbove: Int
   let pathAbove: [any CodingKey]
@@ -55,7 +56,8 @@ struct EncodingState: ~Copyable {
     self.pathAbove = pathAbove
   }
 
-  /// Ready for a value, whatever became of the one before. Containers of that one are refused from here on.
+  /// Prepares for a value, whatever the outcome of the previous one. Containers of the previous value throw from then
+  /// on.
   mutating func reset(_ modes: EncodingModes) {
     output.removeAll()
     frames.reset()
@@ -68,7 +70,7 @@ struct EncodingState: ~Copyable {
 
   // MARK: - Frames
 
-  /// Begins a value at the end.
+  /// Begins a value at the end of the buffer.
   @inline(__always)
   mutating func push() throws -> (slot: Int, id: UInt32) {
     let slot = frames.count
@@ -89,7 +91,7 @@ struct EncodingState: ~Copyable {
     if frames.count > slot &+ 1 { try close(above: slot) }
   }
 
-  /// What to do about a container whose value has ended.
+  /// Returns the error of a container whose value has ended, and requests that the value is encoded again if possible.
   private mutating func late() -> any Error {
     if !modes.contains(.detached) && !isDetached && frames.count > 0 { return outcome.again(.detached) }
     let context = EncodingError.Context(
@@ -99,7 +101,7 @@ struct EncodingState: ~Copyable {
     return error
   }
 
-  /// Ends the frames above one, which were left open: nested containers have no end of their own.
+  /// Ends the frames above one, which are still open because nested containers have no end of their own.
   mutating func close(above slot: Int) throws {
     while frames.count > slot + 1 { try close(frames.count - 1) }
   }
@@ -118,7 +120,7 @@ struct EncodingState: ~Copyable {
       case .array: finishArray(slot)
       }
     } catch {
-      // The user's code may keep this error to itself, and yet the value can't be completed.
+      // The user's code may ignore this error, but the value cannot be completed.
       outcome.fail(error)
       throw error
     }
@@ -126,7 +128,7 @@ struct EncodingState: ~Copyable {
     if slot > 0 && frames[slot &- 1].kind == .array { frames[slot &- 1].next &+= 1 }
   }
 
-  /// Takes a value back whose type threw: the user's code may catch that, and go on.
+  /// Removes a value whose type threw. The user's code may catch the error and continue.
   mutating func abandon(_ slot: Int) {
     guard slot < frames.count else { return }
     let start = frames[slot].start
@@ -151,7 +153,7 @@ struct EncodingState: ~Copyable {
     }
   }
 
-  /// Lets go of the containers with buffers of their own in a frame and those above it.
+  /// Releases the nested containers with their own buffers in a frame and those above it.
   mutating func discardAttachments(from slot: Int) {
     if attachments.isEmpty { return }
     for attachment in attachments where attachment.slot >= slot { attachment.core.destroy() }
@@ -162,7 +164,7 @@ struct EncodingState: ~Copyable {
 
   static let repeatedKey = "the key is encoded twice in one container"
 
-  /// The keys from the top to a frame.
+  /// Returns the keys from the top to a frame.
   func path(to slot: Int) -> [any CodingKey] {
     var path = pathAbove
     for index in 0..<min(slot, frames.count) {
@@ -171,7 +173,7 @@ struct EncodingState: ~Copyable {
     return path
   }
 
-  /// Of which part of the frame the frame above it is.
+  /// Returns the key of the part of a frame to which the frame above it belongs.
   private func currentKey(_ slot: Int) -> (any CodingKey)? {
     let frame = frames[slot]
     switch frame.kind {

@@ -1,4 +1,4 @@
-/// The types that a keyed container writes without a frame. Each is a requirement of the protocol.
+/// Encodes the types that a keyed container writes without a frame. Each method is a requirement of the protocol.
 extension KeyedEncoding {
   func encode(_ value: Bool, forKey key: Key) throws {
     try begin(key)

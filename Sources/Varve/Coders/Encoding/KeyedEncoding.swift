@@ -1,7 +1,7 @@
-/// The fields of a record, as its type encodes them.
+/// A keyed container to which a type encodes the fields of a record.
 ///
 /// # Safety
-/// `cell` is that of `owner`, which is held.
+/// `cell` belongs to `owner`, which is retained.
 @safe
 struct KeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
   private let owner: CellOwner<EncodingCore>
@@ -16,7 +16,7 @@ struct KeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
 
   var codingPath: [any CodingKey] { unsafe state.pointee.path(to: cell.pointee.slot) }
 
-  /// Makes room for the value of a field.
+  /// Prepares to write the value of a field.
   @inline(__always)
   func begin(_ key: Key) throws { try unsafe state.pointee.beginField(cell.pointee, key) }
 
@@ -25,7 +25,7 @@ struct KeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
     state.pointee.output.append(byte: ValueTag.null)
   }
 
-  /// So all values of a type have one shape.
+  /// Encodes a field without a value, so that all values of a type have the same shape.
   func encodeAbsent(_ key: Key) throws {
     try unsafe state.pointee.writeAbsent(cell.pointee, key)
   }
@@ -52,7 +52,7 @@ struct KeyedEncoding<Key: CodingKey>: KeyedEncodingContainerProtocol {
   func superEncoder(forKey key: Key) -> any Encoder { child(key) }
 
   func superEncoder() -> any Encoder {
-    // A key by name: `super` is rarely one of the type's own.
+    // The key is found by name, because `super` is rarely a key of the type itself.
     let slot = unsafe cell.pointee.slot
     let id = unsafe cell.pointee.id
     do {

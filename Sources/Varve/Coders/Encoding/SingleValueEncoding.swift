@@ -1,4 +1,4 @@
-/// A value without parts, or one that another type stands for.
+/// A container of a value without parts, or of a value that another type represents.
 struct SingleValueEncoding: SingleValueEncodingContainer {
   let core: EncodingCore
   let slot: Int
@@ -17,7 +17,7 @@ struct SingleValueEncoding: SingleValueEncodingContainer {
   func encode<T: Encodable>(_ value: T) throws {
     let special = SpecialType.of(T.self)
     if special.fits(value) { return try self.value { $0.write(special: value, special) } }
-    // It takes the frame over.
+    // The type uses this frame.
     try core.state.pointee.enter(slot, id)
     try value.encode(to: EncodingHandle(core: core, slot: slot, id: id))
   }

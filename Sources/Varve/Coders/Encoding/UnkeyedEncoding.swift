@@ -1,4 +1,4 @@
-/// The elements of an array, as its type encodes them.
+/// A container to which a type encodes the elements of an array.
 struct UnkeyedEncoding: UnkeyedEncodingContainer {
   let core: EncodingCore
   let slot: Int
@@ -8,7 +8,7 @@ struct UnkeyedEncoding: UnkeyedEncodingContainer {
 
   var count: Int {
     guard core.state.pointee.isLive(slot, id) else { return 0 }
-    // An element that is still open counts.
+    // An element that is still open counts as well.
     let isOpen = core.state.pointee.frames.count > slot + 1
     return core.state.pointee.frames[slot].next + (isOpen ? 1 : 0)
   }

@@ -1,27 +1,27 @@
-/// What one encoder or decoder knows of one type of coding keys: the positions of its keys in the shapes that were
-/// met with it, and containers that wait for their next use.
+/// The data of one encoder or decoder for one type of coding keys: the positions of its keys in the shapes that were
+/// used with it, and idle containers.
 ///
 /// # Keys by their byte
-/// The keys of a type are nearly always an enum of at most 256 cases, and then a value of it is one byte, or none. The
-/// name and the position of a key are looked up once for each byte; from then on a key costs one load from a table. So
-/// a key type whose values fit a byte has to give the same name for the same value always, as enums do.
+/// The keys of a type are nearly always an enum of at most 256 cases, whose values are one byte or none. The name and
+/// the position of a key are looked up once for each byte; after that, a key costs one load from a table. So a key type
+/// whose values fit a byte must always return the same name for the same value, as enums do.
 ///
 /// # Containers
 /// `KeyedEncodingContainer` and its counterpart allocate a box for each record, and look the box's type up at run time:
-/// together as much as four fields. So boxes are kept, and one that no one else holds is used again.
+/// together as expensive as four fields. So boxes are kept, and one without other references is used again.
 struct KeyTable: ~Copyable {
   /// The address of the type.
   let type: UInt
-  /// Whether the values of the type are a byte at most.
+  /// Whether the values of the type are at most one byte.
   let isByte: Bool
-  /// The table of the shape that was met last.
+  /// The table of the shape that was used last.
   private(set) var last: PositionTable?
   private var others: [UInt32: PositionTable] = [:]
 
-  // For encoders.
-  /// By the byte of the key that a record begins with: the shape that the last such record had.
+  // The following properties are used by encoders only.
+  /// The shape of the last record that began with a key, by the byte of the key.
   private var expected: [PositionTable?] = []
-  /// Whether records of this type are maps: their fields came in too many orders.
+  /// Whether records of this type are written as maps because their fields were encoded in too many orders.
   private(set) var isDisorderly: Bool
 
   var boxes: [ContainerBox] = []
@@ -36,7 +36,7 @@ struct KeyTable: ~Copyable {
     for table in others.values { table.free() }
   }
 
-  /// The positions of the keys in a shape.
+  /// Returns the positions of the keys in a shape.
   @inline(__always)
   mutating func positions(in shape: ShapeReference) -> PositionTable {
     if let last, last.shape == shape { return last }
@@ -51,14 +51,14 @@ struct KeyTable: ~Copyable {
     return table
   }
 
-  /// The shape that a record has which begins with this key, so far as is known.
+  /// Returns the expected shape of a record that begins with a key, or nil if none is known.
   @inline(__always)
   mutating func expectation(_ first: UInt8, _ shapes: borrowing ShapeLookup) -> PositionTable? {
     if !expected.isEmpty, let known = expected[Int(first)] { return known }
     return newestExpectation(first, shapes)
   }
 
-  /// The same, as the other encoders have it.
+  /// Returns the expected shape of a record that begins with a key, as all encoders have last learned it.
   @inline(never)
   mutating func newestExpectation(_ first: UInt8, _ shapes: borrowing ShapeLookup) -> PositionTable? {
     guard let shape = shapes.expectation(type, first) else { return nil }
@@ -72,7 +72,7 @@ struct KeyTable: ~Copyable {
     expected[Int(first)] = table
   }
 
-  /// Keeps what shape a record had which began with this key. False where there were too many.
+  /// Notes the shape of a record that began with a key. Returns false if there were too many shapes.
   mutating func learn(_ first: UInt8, _ table: PositionTable, _ shapes: borrowing ShapeLookup) -> Bool {
     expect(first, table)
     isDisorderly = !shapes.learn(type, first, table.shape)
@@ -80,15 +80,15 @@ struct KeyTable: ~Copyable {
   }
 }
 
-/// The positions of keys in one shape, by the keys' bytes. Filled as keys are met.
+/// The positions of keys in one shape, by the keys' bytes. Entries are added as keys are used.
 ///
 /// # Safety
-/// The key table frees it, with the encoder or decoder. It has an entry for each byte.
+/// The table has an entry for each byte. The key table frees it together with the encoder or decoder.
 @safe
 struct PositionTable: BitwiseCopyable {
-  /// The key is not in the shape.
+  /// The entry of a key that is not in the shape.
   static let missing: UInt16 = 0xffff
-  /// The key was not met yet.
+  /// The entry of a key that was not used yet.
   static let unknown: UInt16 = 0xfffe
 
   let shape: ShapeReference
@@ -112,7 +112,7 @@ struct PositionTable: BitwiseCopyable {
     nonmutating set { unsafe entries[Int(byte)] = newValue }
   }
 
-  /// The position of a key that is a byte; nil where the shape does not have it.
+  /// Returns the position of a key that is a byte, or nil if the shape does not have it.
   func position<Key: CodingKey>(of key: Key, byte: UInt8) -> Int? {
     if self[byte] == PositionTable.unknown {
       self[byte] = shape.position(of: key.stringValue).map(UInt16.init) ?? PositionTable.missing
@@ -122,10 +122,10 @@ struct PositionTable: BitwiseCopyable {
   }
 }
 
-/// A key table by its key type.
+/// The key tables by their key types.
 ///
 /// # Safety
-/// The only owner of its tables, which stay where they are until it ends.
+/// It is the only owner of its tables, which keep their addresses until it ends.
 @safe
 struct KeyTables: ~Copyable {
   private var slots: UnsafeMutablePointer<UnsafeMutablePointer<KeyTable>?>
@@ -151,7 +151,7 @@ struct KeyTables: ~Copyable {
   @inline(__always)
   static func address(_ type: Any.Type) -> UInt { UInt(bitPattern: ObjectIdentifier(type)) }
 
-  /// The table of a type, made where there is none.
+  /// Returns the table of a type, and creates it if there is none.
   @inline(__always)
   mutating func table<Key: CodingKey>(_ key: Key.Type) -> KeyTablePointer {
     let address = KeyTables.address(key)
@@ -197,7 +197,7 @@ struct KeyTables: ~Copyable {
     unsafe old.deallocate()
   }
 
-  /// Lets go of all containers. They hold the core, and the core holds them.
+  /// Releases all containers. They retain the core, which retains them.
   mutating func removeBoxes() {
     for index in 0..<slotCount {
       unsafe slots[index]?.pointee.boxes = []
@@ -205,8 +205,10 @@ struct KeyTables: ~Copyable {
   }
 }
 
+/// A pointer to a key table.
+///
 /// # Safety
-/// The tables that it is of keep it until they end, with the encoder or decoder.
+/// The `KeyTables` of the encoder or decoder keep the table until they end.
 @safe
 struct KeyTablePointer: BitwiseCopyable, Equatable {
   private let pointer: UnsafeMutablePointer<KeyTable>

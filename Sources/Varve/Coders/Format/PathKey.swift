@@ -13,12 +13,12 @@ struct PathKey: CodingKey, CustomStringConvertible {
     self.intValue = intValue
   }
 
-  /// The key of `superEncoder()` and `superDecoder()`, which name none.
+  /// The key of `superEncoder()` and `superDecoder()` without an argument.
   static let `super` = PathKey(stringValue: "super")
 
   var description: String { stringValue }
 
-  /// `author.books[3].title`; `the value itself` for the top.
+  /// Returns a text such as `author.books[3].title`, or `the value itself` for the top level.
   static func text(of path: [any CodingKey]) -> String {
     var text = ""
     for key in path {

@@ -1,8 +1,8 @@
 internal import Foundation
 
 extension SpecialType {
-  /// Whether a value with this tag is read as the type at once. The alternative is that the type decodes itself: from
-  /// an array of numbers, for bytes; from the parts of a relative URL.
+  /// Returns whether a value with this tag is read directly as the type. Otherwise the type decodes itself: bytes from
+  /// an array of numbers, or a relative URL from its parts.
   @inline(__always)
   func reads(_ tag: UInt8) -> Bool {
     switch self {
@@ -16,7 +16,7 @@ extension SpecialType {
 }
 
 extension ByteSource {
-  /// A value of a special type, which is `T`.
+  /// Reads a value of a special type, which is `T`.
   @inline(__always)
   func special<T>(_ offset: inout Int, _ special: SpecialType, as type: T.Type) throws(ReadFailure) -> T {
     switch special {

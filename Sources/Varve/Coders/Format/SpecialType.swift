@@ -1,7 +1,7 @@
 internal import Foundation
 
-/// The types that have a form of their own, instead of the one that their `Codable` would give them. Containers ask
-/// for these before they let a value encode or decode itself.
+/// The types that have their own encoding, instead of that of their `Codable` conformance. Containers check for them
+/// before they let a value encode or decode itself.
 enum SpecialType {
   case none
   case string, bool, int, double, float
@@ -9,7 +9,7 @@ enum SpecialType {
   case uint, uint8, uint16, uint32, uint64, uint128
   case uuid, date, data, bytes, url, decimal
 
-  /// Comparisons of addresses; the most frequent types first.
+  /// Returns the special type of a type by comparing addresses, with the most frequent types first.
   @inline(__always)
   static func of<T>(_ type: T.Type) -> SpecialType {
     if type == UUID.self { return .uuid }
@@ -41,10 +41,10 @@ enum SpecialType {
     return .none
   }
 
-  /// The value as what its type was found to be.
+  /// Returns a value as the type that it was found to be.
   ///
   /// # Safety
-  /// `T` is `Other`: `of` compared them.
+  /// `T` and `Other` are the same type: `of` compared them.
   @inline(__always)
   static func cast<T, Other>(_ value: T, as type: Other.Type) -> Other {
     assert(T.self == Other.self, "a cast to another type")
@@ -53,7 +53,7 @@ enum SpecialType {
 }
 
 extension CodingBuffer {
-  /// Writes a value of a special type, which `fits`.
+  /// Writes a value of a special type for which `fits` returned true.
   @inline(__always)
   mutating func write<T>(special value: T, _ type: SpecialType) {
     switch type {
@@ -91,7 +91,7 @@ extension CodingBuffer {
 }
 
 extension SpecialType {
-  /// Whether the value has its special form: a URL relative to another one has not.
+  /// Returns whether the value has the special encoding. A URL that is relative to another one does not.
   @inline(__always)
   func fits<T>(_ value: T) -> Bool {
     switch self {

@@ -1,8 +1,8 @@
-/// The first byte of every value, which says what it is.
+/// The first byte of every value, which determines its kind.
 ///
 /// # Format of a row
-/// The header of a row holds the number of a shape. With a number, the row is the values of the shape's fields, one
-/// after the other. With 0, the row is one value. Nothing follows.
+/// The header of a row has the number of a shape. If it is not 0, the row consists of the values of the shape's fields,
+/// one after the other. If it is 0, the row is one value. No bytes follow.
 ///
 /// # Format of a value
 ///
@@ -32,12 +32,13 @@
 ///     d2     record: varint shape, the values of its fields
 ///     d3     map: varint count, then for each entry a string and a value; ascending by the bytes of the string
 ///
-/// All numbers are little-endian. A varint has seven bits a byte, low bits first, the top bit set on all but the last.
-/// Other tags are errors: a version that writes them says so in the row's header. On disk: never change.
+/// All numbers are little-endian. A varint has seven bits per byte, low bits first, with the top bit set in all bytes
+/// but the last. Other tags are errors: a version that writes them marks it in the row's header. The format is stored
+/// on disk and must never change.
 ///
-/// Every value takes at least one byte, and so every count is checked against the bytes that are left before anything
-/// is made room for; a shape has at least one field, so that holds for `d1` too. Each integer has one form, the
-/// shortest, and so has each string and array: equal values have equal bytes. A record without fields is an empty map.
+/// Every value takes at least one byte, so every count is checked against the remaining bytes before memory is
+/// allocated; a shape has at least one field, so this holds for `d1` too. Each integer, string and array has only one
+/// encoding, the shortest, so that equal values have equal bytes. A record without fields is an empty map.
 package enum ValueTag {
   package static let shortString: UInt8 = 0x40
   package static let mediumInteger: UInt8 = 0x80
@@ -65,14 +66,14 @@ package enum ValueTag {
   package static let record: UInt8 = 0xd2
   package static let map: UInt8 = 0xd3
 
-  /// How many strings and arrays, and which integers, are encoded in the tag alone.
+  /// The limits below which strings, arrays and integers are encoded with the tag alone.
   static let shortStringSize = 64
   static let shortArrayCount = 16
   static let smallIntegers: Int64 = 64
   static let mediumIntegers: Int64 = 4_160
   static let negativeIntegers: Int64 = -16
 
-  /// What a value is, in words, for errors.
+  /// Returns the name of a value's kind for error messages.
   static func name(of tag: UInt8) -> String {
     switch tag {
     case 0..<shortString, mediumInteger..<shortArray, signed...unsigned128: "an integer"

@@ -1,5 +1,5 @@
-/// The fields of a record, in their order: what all rows of a type have in common, and what is therefore kept once in
-/// the catalog, under a number.
+/// The names of a record's fields in order, which all rows of a type share. A shape is stored once in the catalog,
+/// under a number.
 ///
 /// # Format
 ///
@@ -7,25 +7,26 @@
 ///     varint      count of fields, at least 1
 ///     each field  varint size of the name, the name in UTF-8
 ///
-/// A varint is little-endian in groups of seven bits, the high bit set in all but the last byte. On disk: never
-/// change.
+/// A varint is little-endian in groups of seven bits, with the high bit set in all bytes but the last. The format is
+/// stored on disk and must never change.
 ///
-/// # Why names alone
-/// The values contain their own kinds, by tags that cost nothing for small integers, short strings and booleans. A shape
-/// with the kinds would save about four bytes in a row of two hundred; but then an optional, a payload of any kind or
-/// the case of an enum would each ask for another shape, and what a row's bytes are would depend on the rows before.
+/// # Why a shape has names only
+/// The values contain their own kinds, in tags that cost nothing for small integers, short strings and Booleans. A
+/// shape with the kinds would save about four bytes in a row of two hundred; but then an optional, a payload of any
+/// kind or the case of an enum would each need another shape, and the bytes of a row would depend on earlier rows.
 package struct Shape: Hashable, Sendable, CustomStringConvertible {
   /// The names of the fields, in the order of their values.
   package let fields: [String]
 
-  /// Throws `.invalidArgument` where the names are none, too many, too long, or not distinct.
+  /// Creates a shape. Throws `.invalidArgument` if there are no names or too many, or they are too long or not
+  /// distinct.
   package init(fields: [String]) throws {
     if let fault = Shape.fault(of: fields) { throw DatabaseError(.invalidArgument, "no shape: \(fault)") }
     self.fields = fields
   }
 
-  /// Reads the canonical bytes. Throws `.corruption` where they are no shape, `.unsupportedVersion` where a later
-  /// version wrote them.
+  /// Reads a shape from its canonical bytes. Throws `.corruption` if they are not a shape, and `.unsupportedVersion` if
+  /// a later version wrote them.
   package init(_ bytes: [UInt8]) throws {
     self = unsafe try bytes.withUnsafeBytes { try unsafe Shape(ByteSource($0)) }
   }
@@ -53,7 +54,7 @@ package struct Shape: Hashable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// The canonical form.
+  /// The canonical encoding.
   var bytes: [UInt8] {
     var buffer = CodingBuffer()
     buffer.append(byte: 1)
@@ -65,10 +66,10 @@ package struct Shape: Hashable, Sendable, CustomStringConvertible {
     return buffer.bytes
   }
 
-  /// `{id, title, year}`.
+  /// A text such as `{id, title, year}`.
   package var description: String { "{\(fields.joined(separator: ", "))}" }
 
-  /// Whether a record may have fields of these names, so far as each alone is concerned.
+  /// Returns whether a record may have a field of this name, regardless of its other fields.
   static func isField(_ name: String) -> Bool { name.utf8.count <= CoderLimits.nameSizeMaximum }
 
   private static func fault(of fields: [String]) -> String? {

@@ -1,7 +1,7 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// A shape with its number, and its fields by name.
+/// A shape with its number, and the positions of its fields by name.
 final class KnownShape: Sendable {
   let number: UInt32
   let fields: [String]
@@ -12,13 +12,13 @@ final class KnownShape: Sendable {
     self.number = number
     fields = shape.fields
     fieldCount = shape.fields.count
-    // A shape has each name once.
+    // The names in a shape are distinct.
     positions = Dictionary(shape.fields.enumerated().map { ($1, $0) }) { first, _ in first }
   }
 
   func position(of name: String) -> Int? { positions[name] }
 
-  /// Whether it has all fields of another one, in their order.
+  /// Returns whether the shape has all fields of another one, in the same order.
   func continues(_ other: KnownShape) -> Bool {
     var rest = fields[...]
     return other.fields.allSatisfy { field in
@@ -29,11 +29,11 @@ final class KnownShape: Sendable {
   }
 }
 
-/// A known shape, without counting a reference.
+/// An unowned reference to a known shape, without reference counting.
 ///
 /// # Safety
-/// It comes from a cache, which keeps every shape that it ever gave until its own end, and the caller that has one of these
-/// holds the cache.
+/// The shape comes from a cache, which keeps every shape that it has returned until it is released. The owner of this
+/// reference retains the cache.
 @safe
 struct ShapeReference: BitwiseCopyable, Equatable {
   private let shape: Unmanaged<KnownShape>
@@ -50,7 +50,7 @@ struct ShapeReference: BitwiseCopyable, Equatable {
 
   func position(of name: String) -> Int? { unsafe shape._withUnsafeGuaranteedRef { $0.position(of: name) } }
 
-  /// A lesson that begins with the first fields of the shape.
+  /// Returns a lesson that begins with the first `count` fields of the shape.
   func lesson(_ count: Int) -> Lesson {
     unsafe shape._withUnsafeGuaranteedRef { Lesson(Array($0.fields[..<count]), base: $0) }
   }
@@ -61,24 +61,24 @@ struct ShapeReference: BitwiseCopyable, Equatable {
   }
 }
 
-/// The shapes that a coder has met, by number and by shape. Shared by all encoders and decoders of a database; what is
-/// in it stays until the end.
+/// The shapes that a coder has used, by number and by shape. All encoders and decoders of a database share the cache;
+/// its entries are never removed.
 final class ShapeCache: Sendable {
   private struct State {
     var byNumber: [UInt32: KnownShape] = [:]
     var byShape: [Shape: KnownShape] = [:]
     var orders: [OrderKey: Order] = [:]
-    /// Types of keys that come in too many orders.
+    /// The key types whose fields are encoded in too many orders.
     var disorderly: Set<UInt> = []
   }
 
-  /// A type of keys by its address, and the byte of the key that a record begins with.
+  /// A key type by its address, and the byte of a record's first key.
   private struct OrderKey: Hashable {
     let type: UInt
     let first: UInt8
   }
 
-  /// The shape that such records had last, and how often it replaced one that it does not continue.
+  /// The last shape of such records, and the number of times it replaced one that it does not continue.
   private struct Order {
     var shape: KnownShape
     var changes = 0
@@ -89,13 +89,13 @@ final class ShapeCache: Sendable {
 
   init(_ registry: any ShapeRegistry) { self.registry = registry }
 
-  /// The shape with a number.
+  /// Returns the shape with a number.
   func shape(_ number: UInt32) throws -> KnownShape {
     if let known = state.withLock({ $0.byNumber[number] }) { return known }
     return keep(number, try registry.shape(number))
   }
 
-  /// The number of a shape.
+  /// Returns a shape with its number.
   func known(_ shape: Shape) throws -> KnownShape {
     if let known = state.withLock({ $0.byShape[shape] }) { return known }
     let number = try registry.number(of: shape)
@@ -105,13 +105,13 @@ final class ShapeCache: Sendable {
 
   // MARK: - Orders
 
-  /// The shape that a record with such a first key had last.
+  /// Returns the last shape of a record with such a first key, or nil if there is none.
   func expectation(_ type: UInt, _ first: UInt8) -> KnownShape? {
     state.withLock { $0.orders[OrderKey(type: type, first: first)]?.shape }
   }
 
-  /// Notes what shape a record had. False where there were too many. A shape that has only more fields than the last
-  /// one is none too many: there is an end of that.
+  /// Notes the shape of a record. Returns false if the key type has had too many shapes. A shape that only adds fields
+  /// to the previous one does not count, because the number of fields is limited.
   func learn(_ type: UInt, _ first: UInt8, _ shape: KnownShape) -> Bool {
     state.withLock { state in
       let key = OrderKey(type: type, first: first)
@@ -128,7 +128,8 @@ final class ShapeCache: Sendable {
 
   func isDisorderly(_ type: UInt) -> Bool { state.withLock { $0.disorderly.contains(type) } }
 
-  /// Of two threads that asked at once, the first wins: there is one object for each number.
+  /// Returns the known shape of a number, and keeps it. If two threads ask at the same time, the first wins, so that
+  /// there is one object for each number.
   private func keep(_ number: UInt32, _ shape: Shape) -> KnownShape {
     state.withLock { state in
       let known = state.byNumber[number] ?? KnownShape(number, shape)
@@ -139,10 +140,10 @@ final class ShapeCache: Sendable {
   }
 }
 
-/// The shapes that one encoder or decoder has met last, by number: no lock, and no count of references.
+/// The shapes that one encoder or decoder has used last, by number, without a lock and without reference counting.
 ///
 /// # Safety
-/// The only owner of its slots.
+/// The lookup is the only owner of its slots.
 @safe
 struct ShapeLookup: ~Copyable {
   private let cache: ShapeCache

@@ -9,7 +9,7 @@ struct UntypedReader: ~Copyable {
     self.shapes = ShapeLookup(shapes)
   }
 
-  /// The value of the whole row. Throws `.corruption` where the bytes are damaged.
+  /// Returns the value of the whole row. Throws `.corruption` if the bytes are damaged.
   consuming func value(shape: UInt32) throws -> UntypedValue {
     do throws(ReadFailure) {
       let value = shape == 0 ? try self.value(depth: 1) : try record(shape, depth: 1)
@@ -22,7 +22,7 @@ struct UntypedReader: ~Copyable {
     }
   }
 
-  /// The next value; nil where it is absent.
+  /// Returns the next value, or nil if it is absent.
   private mutating func value(depth: Int) throws(ReadFailure) -> UntypedValue? {
     guard depth <= CoderLimits.depth + 1 else { throw .damaged }
     let tag = try source.byte(offset)

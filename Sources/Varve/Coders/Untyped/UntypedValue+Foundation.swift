@@ -1,7 +1,7 @@
 internal import Foundation
 
 extension UntypedValue {
-  /// What property lists have beside the kinds of JSON.
+  /// Reads the kinds of values that property lists have in addition to those of JSON.
   init(foundation container: any SingleValueDecodingContainer) throws {
     if let date = try? container.decode(Date.self) {
       self = .date(date.timeIntervalSinceReferenceDate)
@@ -10,8 +10,8 @@ extension UntypedValue {
     }
   }
 
-  /// JSON on one line, the fields in their order. Bytes are base64, dates ISO 8601 to the millisecond, UUIDs and URLs
-  /// their text, decimal numbers numbers; infinities and NaN are strings.
+  /// The value as JSON on one line, with the fields in their order. Bytes are base64, dates ISO 8601 to the
+  /// millisecond, UUIDs and URLs their text, decimal numbers numbers; infinities and NaN are strings.
   package var json: String {
     var text = ""
     write(to: &text)
@@ -69,10 +69,10 @@ extension UntypedValue {
     text += "\""
   }
 
-  /// ISO 8601 for the years 1 to 9999; a number of seconds since 2001 for all else. Without a calendar, which would
-  /// stop the process for some of the numbers that may stand there.
+  /// Returns a date in ISO 8601 for the years 1 to 9999, and otherwise as a number of seconds since 2001. This does not
+  /// use a calendar, which would stop the process for some of the numbers that may be stored.
   private static func date(_ interval: Double) -> String {
-    // 2001-01-01 is day 730,791 after 0000-03-01, where the days of 400 years begin again.
+    // 2001-01-01 is day 730,791 after 0000-03-01, at which a cycle of 400 years begins.
     let milliseconds = (interval * 1000).rounded(.down)
     guard abs(milliseconds) < 9e15 else { return "\(interval) s since 2001" }
     let (day, rest) = Int(milliseconds).quotientAndRemainder(dividingBy: 86_400_000)

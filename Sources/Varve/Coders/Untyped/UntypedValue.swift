@@ -1,23 +1,23 @@
-/// A value as it stands in a row, without its type: what tools print.
+/// A value of a row without its type, as tools print it.
 indirect package enum UntypedValue: Hashable, Sendable {
   case null
   case bool(Bool)
-  /// All integers but those above `Int128.max`.
+  /// All integers except those above `Int128.max`.
   case integer(Int128)
   case unsigned(UInt128)
   case float(Float)
   case double(Double)
   case string(String)
   case bytes([UInt8])
-  /// Its text.
+  /// The text of a UUID.
   case uuid(String)
-  /// Seconds since the beginning of 2001, UTC.
+  /// The seconds since the beginning of 2001, UTC.
   case date(Double)
   case url(String)
-  /// Its text.
+  /// The text of a decimal number.
   case decimal(String)
   case array([UntypedValue])
-  /// A record or a map; the fields that have a value, in their order.
+  /// A record or a map: the fields that have a value, in their order.
   case record([Member])
 
   /// A name and a value.
@@ -32,7 +32,7 @@ indirect package enum UntypedValue: Hashable, Sendable {
   }
 }
 
-/// For the coders that are Foundation's: a value is the first kind that it can be read as.
+/// Decoding for Foundation's coders: a value has the first kind as which it can be read.
 extension UntypedValue: Decodable {
   package init(from decoder: any Decoder) throws {
     if let fields = try? decoder.container(keyedBy: PathKey.self) {

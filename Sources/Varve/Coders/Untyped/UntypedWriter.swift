@@ -1,15 +1,17 @@
 internal import Foundation
 
-/// Writes values without their types, in the format of `ValueTag`: what tools import. `UntypedReader` reads them.
+/// Writes values without their types in the format of `ValueTag`, for tools that import rows. `UntypedReader` reads
+/// them.
 ///
-/// Records inside of a value are written as maps: then no shape is needed for each set of fields that some row has, and a
-/// type that decodes itself from a record takes a map as well.
+/// Records inside a value are written as maps. So no shape is needed for each set of fields that some row has, and a
+/// type that decodes itself from a record also accepts a map.
 package struct UntypedWriter: ~Copyable {
   private var buffer = CodingBuffer()
 
-  /// The bytes of the fields of a record, in the order of its shape; nil for a field that this record does not have.
+  /// Returns the bytes of a record's fields, in the order of its shape. A nil stands for a field that the record does
+  /// not have.
   ///
-  /// Throws `.encodingFailed` for what is nested too deep or is not a value of its kind, `.valueTooLong`.
+  /// Throws `.encodingFailed` for a value that is nested too deeply or is not valid for its kind, and `.valueTooLong`.
   package static func bytes(ofFields fields: [UntypedValue?]) throws -> [UInt8] {
     var writer = UntypedWriter()
     for field in fields {
@@ -22,7 +24,7 @@ package struct UntypedWriter: ~Copyable {
     return try writer.finished()
   }
 
-  /// The bytes of one value. Throws as `bytes(ofFields:)`.
+  /// Returns the bytes of one value. Throws as `bytes(ofFields:)`.
   package static func bytes(of value: UntypedValue) throws -> [UInt8] {
     var writer = UntypedWriter()
     try writer.write(value, depth: 1)
@@ -65,7 +67,7 @@ package struct UntypedWriter: ~Copyable {
     }
   }
 
-  /// Ascending by the bytes of the names, as the format asks.
+  /// Writes a map, with its entries ascending by the bytes of the names as the format requires.
   private mutating func write(_ fields: [UntypedValue.Member], depth: Int) throws {
     let sorted = fields.sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
     for (field, next) in zip(sorted, sorted.dropFirst()) where field.name.utf8.elementsEqual(next.name.utf8) {

@@ -1,20 +1,21 @@
 extension Database {
-  /// Drops a collection: its rows, the type of its keys, its coder, and families of its own. The next write to the name
-  /// makes another one, as the program or one of its stores has defined it, else with the key type of its first row.
-  /// Returns whether there was one.
+  /// Drops a collection: its rows, the type of its keys, its coder, and the families of its own.
   ///
-  /// Extensions hear of its rows as of those that `removeAll(in:)` removes, and observers hear that it was cleared.
-  /// Instants that are held go on having it. Space is given back by compactions, as everywhere; families of its own are
-  /// empty from now on, and gone with the next open.
+  /// Returns whether the collection existed. The next write to the name creates another collection, as the program or
+  /// one of its stores has defined it, or else with the key type of its first row.
   ///
-  /// Complexity: O(1) where no extension is notified of it; else O(n). Throws `.invalidArgument` inside of a transaction, what
-  /// an extension throws that refuses, `.doesNotSettle` where one has written rows to it meanwhile (those stay, and so
-  /// does it), and what `write` throws.
+  /// Extensions are notified of its rows as of those that `removeAll(in:)` removes, and observers are notified that it
+  /// was cleared. Snapshots that are held still have the collection. Compactions reclaim its space, as for any
+  /// deletion; families of its own are emptied now, and are dropped when the database is next opened.
+  ///
+  /// Complexity: O(1) if no extension is notified of it, and O(n) otherwise. Throws `.invalidArgument` inside a
+  /// transaction, the error of an extension that refuses, `.doesNotSettle` if an extension wrote rows to it meanwhile
+  /// (those rows and the collection remain), and what `write` throws.
   @_disfavoredOverload
   @discardableResult
   public func dropCollection(_ name: String) throws -> Bool { try core.dropCollection(name) }
 
-  /// The same for tasks.
+  /// Drops a collection without blocking the task's thread: see the synchronous form.
   @discardableResult
   public func dropCollection(_ name: String) async throws -> Bool {
     let core = core
@@ -23,8 +24,9 @@ extension Database {
 }
 
 extension DatabaseCore {
-  /// Removes the rows, and with the writer still held, after that commit, what the catalog has: as all numbers of the
-  /// catalog it changes in a commit of its own. A crash between the two leaves a collection without rows.
+  /// Removes the rows, and then, after that commit and with the writer still held, the collection's record. Like every
+  /// change of the catalog's numbers, the latter is a commit of its own. A crash between the two commits leaves a
+  /// collection without rows.
   func dropCollection(_ name: String) throws -> Bool {
     try requireNoTransaction("collection \"\(name)\" is dropped")
     var outcome: Result<Bool, any Error> = .success(false)
@@ -42,7 +44,7 @@ extension DatabaseCore {
     return try outcome.get()
   }
 
-  /// As of the last commit, the caller that can see that already.
+  /// Throws `.doesNotSettle` unless the collection is empty as of the last commit, which the caller can already see.
   private func requireEmpty(_ info: CollectionInfo) throws {
     let count = try backend.snapshot().value(of: info.countKey, in: catalog.families.counts)
     guard count.flatMap(StorageBatch.counterNumber) ?? 0 == 0 else {

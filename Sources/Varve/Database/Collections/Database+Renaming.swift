@@ -1,25 +1,27 @@
 extension Database {
-  /// Gives a collection another name, in one commit: its rows, their numbers and metadata, its coder and versions stay as they
-  /// are, and so do its indexes.
+  /// Renames a collection in one commit. Its rows with their numbers and metadata, its coder, its versions and its
+  /// indexes are unchanged.
   ///
-  /// For collections that the program uses by name alone. One that it has defined gets its new name where it is defined, and the
-  /// former one among ``StoreFormat/formerKeys``, or by ``CollectionDefinition/formerly(_:)``: then opening the database
-  /// renames it, and no start of the program finds an empty collection.
+  /// This is for collections that the program uses by name alone. If the program defines the collection, change the
+  /// name in its definition and add the former name to ``StoreFormat/formerKeys``, or use
+  /// ``CollectionDefinition/formerly(_:)``: opening the database then renames it, so that no start of the program finds
+  /// an empty collection.
   ///
-  /// Snapshots that are held have the collection by its former name. Observers, subscriptions and connections receive a gap,
-  /// after which they read again what they need, and so does a process that follows this one. Extensions that receive changes
-  /// of the collection by either name are built again, because what they keep may have its name in it; `ready` waits for that.
+  /// Snapshots that are held have the collection under its former name. Observers, subscriptions, connections, and a
+  /// process that follows this one receive a gap, after which they read again what they need. Extensions that receive
+  /// changes of the collection under either name are built again, because what they keep may contain its name; `ready`
+  /// waits for that.
   ///
-  /// Complexity: O(extensions), whatever the number of rows. Throws `.notFound`, `.alreadyExists` where there is a collection by
-  /// the new name, `.alreadyDefined` where the program has defined it by the old one, `.definitionDiffers` where it is not what
-  /// the program has defined by the new one, `.invalidArgument` inside of a transaction and for an empty name, and what `write`
-  /// throws.
+  /// Complexity: O(extensions), independent of the number of rows. Throws `.notFound`, `.alreadyExists` if a collection
+  /// has the new name, `.alreadyDefined` if the program has defined the collection under the old name,
+  /// `.definitionDiffers` if it does not match the program's definition of the new name, `.invalidArgument` inside a
+  /// transaction and for an empty name, and what `write` throws.
   @_disfavoredOverload
   public func renameCollection(_ name: String, to newName: String) throws {
     try core.renameCollection(name, to: newName)
   }
 
-  /// The same for tasks.
+  /// Renames a collection without blocking the task's thread: see the synchronous form.
   public func renameCollection(_ name: String, to newName: String) async throws {
     let core = core
     try await core.writerExecutor.run { try core.renameCollection(name, to: newName) }
@@ -40,7 +42,7 @@ extension DatabaseCore {
   }
 }
 
-/// The transaction that gives a collection another name.
+/// The work of a transaction that renames a collection.
 struct CollectionRename {
   private let transaction: WriteTransaction
   private let name: String
@@ -55,7 +57,7 @@ struct CollectionRename {
     self.newName = newName
   }
 
-  /// `noteOutcome` receives what happens after the commit was applied.
+  /// Writes the renaming. `noteOutcome` receives the outcome of the steps that follow once the commit is applied.
   func run(_ noteOutcome: @escaping (Result<Void, any Error>) -> Void) throws {
     guard let info = catalog.collection(name) else {
       throw DatabaseError(.notFound, "the database has no such collection", collection: name)
@@ -69,11 +71,11 @@ struct CollectionRename {
     try pending.put(CatalogKey.collection(newName), info.record.bytes, in: family)
     try pending.put(CatalogKey.generation, BigEndian.bytes(generation), in: family)
     transaction.cutsFeed = true
-    // Before the builds that begin with the commit: they go by the names of collections.
+    // This callback has to run before the builds that begin with the commit, which use the names of collections.
     transaction.onApplied { [core, newName] version in
       noteOutcome(
         Result { try core.catalog.didRename(info, to: newName, generation: generation, at: version) })
-      // Which extensions receive changes of the collection is found out again.
+      // The extensions that receive changes of the collection are determined again.
       core.extensions.change { _ in }
     }
     try renameExtensions(RenamedScope(old: name, new: newName))

@@ -1,4 +1,4 @@
-/// Opens the object floor over a storage: families, catalog, collections of the definition.
+/// Opens an object database over a storage: its families, the catalog, and the collections of the definition.
 struct DatabaseOpening {
   private let backend: any StorageBackend
   private let path: String
@@ -14,7 +14,7 @@ struct DatabaseOpening {
     self.options = options
   }
 
-  /// Where it throws, the storage is closed.
+  /// Opens the database. If this throws, the storage is closed.
   func run() throws -> DatabaseCore {
     do {
       return try open()
@@ -59,9 +59,11 @@ struct DatabaseOpening {
       counts: try family("counts", StorageFamilyOptions(counter: .sum)), feed: try family("feed"))
   }
 
-  /// What an extension kept that was unregistered, or whose definition was replaced, where the process ended before it was
-  /// dropped, runs of builds that no record needs, and the families, emptied when they were dropped, of collections that
-  /// had some of their own.
+  /// Drops families that are no longer needed.
+  ///
+  /// These are the families of an extension that was unregistered, or whose definition was replaced, if the process
+  /// ended before they were dropped; runs of builds that no record needs; and the emptied families of dropped
+  /// collections.
   private func dropOrphans(_ extensions: ExtensionCatalog, _ catalog: Catalog) throws {
     guard !backend.isReadOnly else { return }
     let records = extensions.names.compactMap { extensions.record($0) }

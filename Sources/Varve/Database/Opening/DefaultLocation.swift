@@ -1,13 +1,13 @@
 internal import Foundation
 
-/// Where the databases of a program lie for which nothing else is said.
+/// The default location of a program's databases.
 struct DefaultLocation {
-  /// The data of the user, of all programs.
+  /// The directory of the user's data for all programs.
   let data: URL
-  /// The folder of this program, unless another one is given.
+  /// The name of this program's folder, unless another one is given.
   let program: String
 
-  /// That of this process. Throws `.storage`.
+  /// Returns the location for this process. Throws `.storage`.
   static func current() throws -> DefaultLocation {
     let program = Bundle.main.bundleIdentifier ?? ProcessInfo.processInfo.processName
     #if canImport(Darwin)
@@ -26,7 +26,8 @@ struct DefaultLocation {
     self.program = program
   }
 
-  /// By the rules of the XDG Base Directory Specification: a path that is not absolute counts as none.
+  /// Creates a location by the rules of the XDG Base Directory Specification, which ignores a path that is not
+  /// absolute.
   init(environment: [String: String], home: URL, program: String) {
     if let path = environment["XDG_DATA_HOME"], path.hasPrefix("/") {
       self.init(data: URL(fileURLWithPath: path, isDirectory: true), program: program)
@@ -35,7 +36,8 @@ struct DefaultLocation {
     }
   }
 
-  /// Where the database is, or will be; the directories above it are there then. Throws `.invalidArgument`, `.storage`.
+  /// Returns the URL of a database, whether it exists or not, and creates its parent directories. Throws
+  /// `.invalidArgument`, `.storage`.
   func url(name: String, program: String?) throws -> URL {
     let program = program ?? self.program
     try Self.check(name, "name of a database")

@@ -1,7 +1,7 @@
 internal import VarveEngine
 
-/// Opens a database on disk, and does what the options say where it is damaged: what the engine finds, and what the
-/// object floor finds in its catalog.
+/// Opens a database on disk, and handles damage as the options specify, whether the engine detects it or the object
+/// database does in its catalog.
 struct DiskOpening {
   private let path: String
   private let definition: DatabaseDefinition
@@ -13,7 +13,7 @@ struct DiskOpening {
     environment: EngineEnvironment = .system
   ) {
     self.environment = environment
-    // What stands beside the directory is named by its path.
+    // Trailing slashes are removed because the names of files next to the directory are derived from its path.
     var path = path[...]
     while path.count > 1, path.hasSuffix("/") { path.removeLast() }
     self.path = String(path)
@@ -36,7 +36,7 @@ struct DiskOpening {
 
   private func replace(with replacement: DatabaseReplacement) throws -> DatabaseCore {
     do {
-      // Someone else may have replaced it since.
+      // Another process may have replaced it since.
       return try open()
     } catch let error as DatabaseError where error.code == .corruption {
       let aside = try replacement.run(saves: options.onCorruption == .salvage)

@@ -1,10 +1,10 @@
 internal import Foundation
 
-/// What the options say of the files of a database as attributes: the class of data protection, and that they are left out
-/// of backups.
+/// The attributes of a database's files that the options specify: the data protection class, and the exclusion from
+/// backups.
 ///
-/// The directory is marked first: what is made in it later has its class of protection. Files that are there are marked one
-/// by one. Where the platform has no such attribute nothing is done.
+/// The directory is marked first, because files that are created in it later inherit its protection class. Existing
+/// files are marked one by one. On platforms without these attributes, nothing is done.
 struct FileMarks {
   private let protection: FileProtection?
   private let isExcludedFromBackup: Bool
@@ -14,13 +14,13 @@ struct FileMarks {
     isExcludedFromBackup = options.isExcludedFromBackup
   }
 
-  /// Marks a directory and the files in it. Throws `.storage`, and `.notReadableNow` where a file is protected now.
+  /// Marks a directory and its files. Throws `.storage`, and `.notReadableNow` if a file is protected at present.
   func set(at directory: String) throws {
     #if canImport(Darwin)
       guard protection != nil || isExcludedFromBackup else { return }
       do {
         try mark(directory)
-        // Temporary files may go meanwhile: those have what the directory has.
+        // Temporary files may disappear meanwhile; they have inherited the directory's attributes.
         for name in try FileManager.default.contentsOfDirectory(atPath: directory) {
           do { try mark(directory + "/" + name) } catch CocoaError.fileNoSuchFile {}
         }

@@ -1,9 +1,9 @@
-/// Gives collections that are on disk by former names the names that the program defines them by, before anything else is
-/// done with them.
+/// Renames collections that are on disk under former names to the names in the program's definition, before they are
+/// used.
 ///
-/// Each is one commit: the record of the collection, those of extensions (`RenamedScope`), and the feed, which begins again, so
-/// that a subscription that resumes receives a gap instead of changes by names that its program does not know. A crash leaves
-/// the collection by one name or the other.
+/// Each renaming is one commit of the collection's record, the records of extensions (`RenamedScope`), and the feed.
+/// The feed begins again, so that a subscription that resumes receives a gap instead of changes under names that its
+/// program does not know. A crash leaves the collection under one of the two names.
 struct FormerCollections {
   private let backend: any StorageBackend
   private let families: Catalog.Families
@@ -15,8 +15,8 @@ struct FormerCollections {
     self.catalog = catalog
   }
 
-  /// Throws `.invalidDefinition` where a collection is there by two names, and `.definitionDiffers` where what is on disk is
-  /// not what the definition says: nothing was written then.
+  /// Renames the collections. Throws, before anything is written, `.invalidDefinition` if a collection exists under two
+  /// names, and `.definitionDiffers` if the collection on disk does not match the definition.
   func rename(for definitions: some Collection<CollectionDefinition>) throws {
     var renamed = false
     for definition in definitions.sorted(by: { $0.name < $1.name }) {
@@ -24,7 +24,7 @@ struct FormerCollections {
       guard let former = present.first else { continue }
       if let second = present.dropFirst().first { throw Catalog.isThereTwice(former.name, second.name) }
       if catalog.collection(definition.name) != nil { throw Catalog.isThereTwice(definition.name, former.name) }
-      // Its uses throw until another process has renamed it.
+      // Uses of the collection throw until another process has renamed it.
       if backend.isReadOnly { continue }
       try rename(former, for: definition)
       renamed = true
@@ -42,7 +42,7 @@ struct FormerCollections {
     do {
       if let bytes = try snapshot.value(of: FeedKey.record, in: families.feed) { isOff = try FeedRecord(bytes).isOff }
     } catch let error as DatabaseError where error.code == .corruption {
-      // The feed is brought in line with the options when it is opened.
+      // The feed is updated to match the options when it is opened.
     }
     FeedRecord.beginAgain(isOff: isOff, in: families.feed, &batch)
     _ = try backend.commit(batch, check: nil, durability: .process)
@@ -63,7 +63,7 @@ struct FormerCollections {
       case .moves(let record, let target):
         batch.delete(CatalogKey.databaseExtension(name), in: families.catalog)
         batch.put(CatalogKey.databaseExtension(target), record.bytes, in: families.catalog)
-      // Its families are dropped when the extensions are read.
+      // The families of the extension are dropped when the extensions are read.
       case .goes: batch.delete(CatalogKey.databaseExtension(name), in: families.catalog)
       case .isBuiltAgain(let record):
         batch.put(CatalogKey.databaseExtension(name), record.bytes, in: families.catalog)

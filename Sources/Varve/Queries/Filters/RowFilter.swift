@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Asks rows whether they fulfil a condition: from their stored bytes where these say it, and from instances otherwise.
+/// Tests whether rows fulfil a condition: from their stored bytes if possible, and from decoded instances otherwise.
 ///
 /// Safe from any thread.
 final class RowFilter<Format: StoreFormat>: Sendable {
@@ -8,21 +8,21 @@ final class RowFilter<Format: StoreFormat>: Sendable {
   private let access: RowAccess<Format>
   private let info: CollectionInfo
   private let source: any StorageReading
-  /// Nil where rows have to be decoded.
+  /// The condition for stored rows, or nil if rows have to be decoded.
   private let stored: StoredCondition<Format>?
   private let readers = Mutex<[Held]>([])
 
-  /// A reader goes from one user to the next.
+  /// A reader that one caller uses at a time and then returns.
   private final class Held: @unchecked Sendable {
     let reader: StoredReader
     init(_ reader: StoredReader) { self.reader = reader }
   }
 
-  /// What a stored row says.
+  /// The result of testing a stored row.
   enum Verdict {
     case fulfils
     case fails
-    /// It has to be decoded and asked.
+    /// The row has to be decoded to evaluate the condition.
     case unknown
   }
 
@@ -37,7 +37,7 @@ final class RowFilter<Format: StoreFormat>: Sendable {
     stored = info.coder == .binary && Format.readsStoredFields ? StoredCondition(condition) : nil
   }
 
-  /// The instance of a row that fulfils the condition; nil of another.
+  /// Returns the instance of a row if it fulfils the condition, and nil otherwise.
   func instance(_ key: [UInt8], _ bytes: [UInt8]) throws -> Format.Instance? {
     switch try verdict(key, bytes) {
     case .fails: return nil
@@ -60,7 +60,7 @@ final class RowFilter<Format: StoreFormat>: Sendable {
     try withReader { reader in try unsafe reader.verdict(bytes.span.bytes) { key } }
   }
 
-  /// Asks many rows with one reader.
+  /// Calls `body` to test many rows with one reader.
   func withReader<Result>(_ body: (StoredRows) throws -> Result) rethrows -> Result {
     guard let stored else { return try body(StoredRows(filter: self, stored: nil, reader: nil)) }
     let held =
@@ -70,14 +70,14 @@ final class RowFilter<Format: StoreFormat>: Sendable {
     return try body(StoredRows(filter: self, stored: stored, reader: held.reader))
   }
 
-  /// Stored rows that are asked one after the other.
+  /// Tests stored rows one after the other.
   struct StoredRows {
     fileprivate let filter: RowFilter
     fileprivate let stored: StoredCondition<Format>?
     fileprivate let reader: StoredReader?
 
-    /// What a row says; `key` is asked for where the row has to be decoded to find out. Throws `.invalidDefinition` where
-    /// decoding changes a field, and rows may have been left out.
+    /// Tests a row. `key` is called if the row has to be decoded for comparison. Throws `.invalidDefinition` if
+    /// decoding changes a field, because rows may then have been left out.
     func verdict(_ row: RawSpan, key: () throws -> [UInt8]) throws -> Verdict {
       guard let stored, let reader else { return .unknown }
       do {
@@ -85,7 +85,7 @@ final class RowFilter<Format: StoreFormat>: Sendable {
       } catch let error as DatabaseError where error.code == .invalidDefinition {
         throw error
       } catch {
-        // What can't be read so is decoded, and decoding says what is wrong.
+        // A row that cannot be read from its bytes is decoded, which then throws the reason.
         return .unknown
       }
     }
@@ -94,7 +94,7 @@ final class RowFilter<Format: StoreFormat>: Sendable {
       _ row: RawSpan, _ stored: StoredCondition<Format>, _ reader: StoredReader, _ key: () throws -> [UInt8]
     ) throws -> Verdict {
       let (header, start) = try RowHeader.read(row)
-      // Those of older versions are converted when they are decoded.
+      // Rows of older versions are converted when they are decoded.
       guard header.version == filter.info.versions.current else { return .unknown }
       return try unsafe row.withUnsafeBytes { bytes in
         let source = unsafe ByteSource(UnsafeRawBufferPointer(rebasing: bytes[start...]))
@@ -117,7 +117,7 @@ final class RowFilter<Format: StoreFormat>: Sendable {
       }
     }
 
-    /// Of the rows that are left out one in so many is decoded.
+    /// The mask that selects the rows that are decoded for comparison: one of 256 of the rows that are left out.
     private static var comparedMask: Int { 255 }
   }
 

@@ -1,13 +1,13 @@
-/// A condition that is asked of stored rows, without decoding them.
+/// A condition that is evaluated on stored rows, without decoding them.
 ///
-/// Only what a field's stored value says by itself is read: of fields whose kinds are known, at paths of stored properties that
-/// are named as their coding keys. Whether decoding keeps these values, `StoredFieldProof` compares.
+/// It only reads fields whose stored values are self-contained: fields of known kinds, at paths of stored properties
+/// that are named like their coding keys. `StoredFieldProof` checks that decoding preserves these values.
 struct StoredCondition<Format: StoreFormat>: Sendable {
   private(set) var questions = StoredQuestions()
-  /// What the condition itself has for each of the questions' terms.
+  /// The terms of the condition, one for each of the questions' terms.
   private(set) var terms: [ConditionTerm<Format.Instance>] = []
 
-  /// Nil where a term asks for what stored rows don't say.
+  /// Creates a stored condition, or returns nil if a term cannot be evaluated on stored rows.
   init?(_ condition: Condition<Format.Instance>) {
     guard add(condition.node) else { return nil }
   }
@@ -62,8 +62,8 @@ struct StoredCondition<Format: StoreFormat>: Sendable {
   }
 }
 
-/// What a condition asks of stored values, without the type of the instances: so the compiler knows all of it, and a row is
-/// asked without a look at that type.
+/// The tests of a condition on stored values. The type is independent of the instances' type, so that the compiler can
+/// specialize it fully, and testing a row does not look up that type.
 struct StoredQuestions: Sendable {
   struct Field: Sendable {
     let names: [String]
@@ -82,11 +82,11 @@ struct StoredQuestions: Sendable {
     case substring(String)
   }
 
-  /// The condition as a list: a node is followed by its own, so that asking makes no copies.
+  /// A node of the condition in prefix order: the children of a node follow it, so that evaluation makes no copies.
   enum Node: Sendable {
     case term(Int)
     case not
-    /// So many nodes follow that belong to it, with theirs.
+    /// A conjunction; `size` is the number of following nodes that belong to it, including their own children.
     case all(size: Int)
     case any(size: Int)
   }
@@ -95,7 +95,7 @@ struct StoredQuestions: Sendable {
   fileprivate(set) var terms: [Term] = []
   fileprivate(set) var nodes: [Node] = []
 
-  /// Whether the row whose fields the reader has found fulfils the condition.
+  /// Returns whether a row, whose fields the reader has located, fulfils the condition.
   func holds(_ reader: StoredReader, _ source: ByteSource) throws -> Bool {
     var index = 0
     return try holds(at: &index, reader, source)

@@ -1,29 +1,31 @@
 internal import Synchronization
 
-/// Whether decoding gives the fields of a type the values that are stored.
+/// Checks whether decoding gives the fields of a type the values that are stored.
 ///
-/// A type may decode in a way of its own. So the first rows of a format are decoded and compared with what is stored, and later
-/// one in many: a field that differs among the first is never read without decoding, and one that differs later is an error, as rows may have been left out. Only real rows are decoded: the program's code gets no value that it has
-/// not written. A type that changes some values says so by `StoreFormat.readsStoredFields`.
+/// A type may have its own decoding. So the first rows of a format are decoded and compared with the stored values, and
+/// later one row in many. A field that differs in one of the first rows is never read without decoding; a field that
+/// differs later is an error, because rows may have been left out. Only stored rows are decoded, so the program's code
+/// receives no value that it has not written. A type that changes values when it decodes declares it by
+/// `StoreFormat.readsStoredFields`.
 enum StoredFieldProof {
   private struct Key: Hashable {
     let format: ObjectIdentifier
     let path: FieldPath
   }
 
-  /// How many rows have agreed; negative: one has not.
+  /// The number of rows that have agreed for a field, or a negative number if one did not.
   private static let known = Mutex<[Key: Int]>([:])
-  /// So many rows have to agree before others are not decoded.
+  /// The number of rows that have to agree before rows are no longer decoded.
   static var agreementsNeeded: Int { 16 }
 
-  /// How many rows have agreed in all fields of a condition; negative: one has not.
+  /// Returns the number of rows that have agreed in all fields of a condition, or a negative number if one did not.
   static func agreements<Format>(_ condition: StoredCondition<Format>) -> Int {
     known.withLock { known in
       condition.questions.fields.map { known[key($0.path, Format.self)] ?? 0 }.min() ?? 0
     }
   }
 
-  /// Compares a row, whose fields the reader has found. Returns whether all agree.
+  /// Compares a row, whose fields the reader has located, with its decoded instance. Returns whether all fields agree.
   static func compare<Format>(
     _ condition: StoredCondition<Format>, _ row: StoredRow, _ access: RowAccess<Format>, _ reader: StoredReader,
     _ source: ByteSource
@@ -32,7 +34,7 @@ enum StoredFieldProof {
     var agree = true
     for (question, term) in zip(condition.questions.terms, condition.terms) {
       let field = condition.questions.fields[question.field]
-      // What can't be read is decoded in any case, and shows nothing.
+      // A field that cannot be read proves nothing; its row is decoded in any case.
       guard let agrees = try? compare(question, term, field.kind, instance, reader, source) else { continue }
       agree = agree && agrees
       known.withLock { known in

@@ -2,13 +2,13 @@ internal import Foundation
 
 /// A kind of field whose key can be read from the stored row.
 struct StoredKind: Sendable {
-  /// Appends the key of the stored value at an offset. Throws where it is not a value of the type.
+  /// Appends the key of the stored value at an offset. Throws if the value is not of the type.
   let append: @Sendable (ByteSource, inout Int, inout KeyEncoder) throws -> Void
   var isOptional = false
-  /// Whether it is a list: `append` is of its elements.
+  /// Whether the field is a list, in which case `append` is for its elements.
   var isList = false
 
-  /// The kind of a type of fields; nil for others, whose rows are decoded.
+  /// Returns the kind of a field type, or nil for a type whose rows have to be decoded.
   static func of(_ type: Any.Type) -> StoredKind? {
     if let optional = type as? any OptionalValue.Type {
       guard var kind = of(optional.wrapped), !kind.isOptional else { return nil }
@@ -58,7 +58,7 @@ struct StoredKind: Sendable {
     })
   }
 
-  /// An enum, or whatever else is coded as its raw value.
+  /// Returns the kind of a type that is coded as its raw value, such as an enum.
   private static func raw<Value: KeyCodable & RawRepresentable>(_ type: Value.Type) -> StoredKind? {
     func kind<Raw>(_ read: @escaping @Sendable (ByteSource, inout Int) throws -> Raw) -> StoredKind? {
       StoredKind(append: { source, offset, encoder in
@@ -77,7 +77,7 @@ struct StoredKind: Sendable {
 }
 
 extension ByteSource {
-  /// Appends a string as a key, without making one.
+  /// Appends a stored string as a key, without creating a `String`.
   fileprivate func appendText(_ offset: inout Int, to encoder: inout KeyEncoder) throws(ReadFailure) {
     let tag = try byte(offset)
     let size: Int

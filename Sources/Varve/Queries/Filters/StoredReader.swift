@@ -1,16 +1,17 @@
-/// Finds fields in stored rows. One thread uses it at a time.
+/// Locates fields in stored rows. An instance is used by one thread at a time.
 final class StoredReader {
   private let names: [[String]]
   private let shapes: ShapeLookup
-  /// Where the fields are in the rows of a shape, by how far they are; nil for a shape that has not all of them.
+  /// The positions of the fields in the rows of a shape, in ascending order; nil for a shape that does not have all of
+  /// them.
   private var plans: [UInt32: [(position: Int, field: Int)]?] = [:]
   private var lastShape: UInt32 = 0
   private var lastPlan: [(position: Int, field: Int)]?
-  /// Where each field begins in the row at hand; negative: it is nil.
+  /// The offset of each field in the current row, or a negative number if the field is nil.
   private(set) var offsets: [Int]
-  /// How many rows have agreed with what was decoded of them, as far as it was asked.
+  /// The number of rows that have agreed with their decoded instances, as of the last query.
   var agreements = 0
-  /// How many rows were left out without being decoded.
+  /// The number of rows that were left out without being decoded.
   var leftOut = 0
   private var encoder = KeyEncoder(capacity: 64)
 
@@ -20,7 +21,8 @@ final class StoredReader {
     offsets = Array(repeating: -1, count: names.count)
   }
 
-  /// Finds the fields of an object; false where its shape has not all of them, or a field is not of a record.
+  /// Locates the fields of an object. Returns false if its shape does not have all of them, or a field is not in a
+  /// record.
   func find(_ source: ByteSource, shape: UInt32) throws -> Bool {
     if shape != lastShape || lastPlan == nil {
       lastShape = shape
@@ -58,7 +60,8 @@ final class StoredReader {
     return plan
   }
 
-  /// A field of a record within the row: negative where one on the way is nil; nil where one is not a record with such a field.
+  /// Returns the offset of a field in nested records: negative if a value on the path is nil, and nil if a value is not
+  /// a record with such a field.
   private func nested(_ source: ByteSource, _ start: Int, _ path: ArraySlice<String>) throws -> Int? {
     if try source.isNil(start) { return -1 }
     guard let name = path.first else { return start }
@@ -72,7 +75,7 @@ final class StoredReader {
 
   // MARK: - Values
 
-  /// The key of a field that was found, as long as `body` runs.
+  /// Calls `body` with the key of a located field. The key is valid only during the call.
   func withKey<Result>(
     _ field: Int, _ kind: StoredKind, _ source: ByteSource, _ body: ([UInt8]) throws -> Result
   ) throws -> Result {
@@ -88,7 +91,7 @@ final class StoredReader {
     return try body(encoder.bytes)
   }
 
-  /// Whether an element of a list fulfils `body`, by its key.
+  /// Returns whether `body` returns true for the key of an element of a list.
   func hasElement(_ field: Int, _ kind: StoredKind, _ source: ByteSource, _ body: ([UInt8]) -> Bool) throws -> Bool {
     var offset = offsets[field]
     guard offset >= 0 else { return false }
@@ -107,7 +110,7 @@ final class StoredReader {
     return false
   }
 
-  /// A string that was found; nil for nil.
+  /// Returns the string of a located field, or nil if the field is nil.
   func text(_ field: Int, _ source: ByteSource) throws -> String? {
     var offset = offsets[field]
     return offset < 0 ? nil : try source.string(&offset)
@@ -122,8 +125,8 @@ extension ByteSource {
 }
 
 extension KeyEncoder {
-  /// Appends that an optional has no value.
+  /// Appends the marker of an optional without a value.
   mutating func append(null: Void) { bytes.append(KeyTag.null) }
-  /// Appends that the value of an optional follows.
+  /// Appends the marker of an optional whose value follows.
   mutating func append(some: Void) { bytes.append(KeyTag.some) }
 }

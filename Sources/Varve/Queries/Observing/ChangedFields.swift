@@ -1,9 +1,10 @@
-/// Which fields of a row are stored otherwise than they were.
+/// Compares the stored fields of a row before and after a change.
 enum ChangedFields {
-  /// The coding keys of the fields that differ between two rows; nil where the rows don't say: another coder than the
-  /// binary one has written them, or the object is not a record.
+  /// Returns the coding keys of the fields that differ between two rows.
   ///
-  /// Fields are compared as bytes: equal sets and dictionaries may have their elements in another order, and differ.
+  /// Returns nil if the rows do not have fields: another coder than the binary one has written them, or the object is
+  /// not a record. Fields are compared as bytes: equal sets and dictionaries may store their elements in different
+  /// orders, and then differ.
   static func between(
     _ before: [UInt8], _ now: [UInt8], _ info: CollectionInfo, _ coder: BinaryCoder
   ) throws -> Set<String>? {
@@ -15,7 +16,7 @@ enum ChangedFields {
     return changed
   }
 
-  /// The stored fields of a row. Those that have no value are left out.
+  /// The stored fields of a row, without those that have no value.
   private struct Fields {
     private(set) var values: [String: ArraySlice<UInt8>] = [:]
 

@@ -1,13 +1,13 @@
-/// The rows that concern a query and were changed by commits, as they are at a snapshot.
+/// The rows that are relevant to a query and were changed by commits, as of a snapshot.
 struct ChangedKeys<Format: StoreFormat> {
-  /// Without the collection's prefix, in their order.
+  /// The keys in order, without the collection's prefix.
   let keys: [[UInt8]]
   private let query: StoreQuery<Format>
   private let change: ObservedChange
   private let transaction: ReadTransaction
-  /// Nil where the collection is not there at the snapshot.
+  /// The collection, or nil if it does not exist in the snapshot.
   private let info: CollectionInfo?
-  /// The rows; nil where one was removed.
+  /// The rows, with nil for a row that was removed.
   private let rows: [[UInt8]?]
 
   init(_ change: ObservedChange, _ query: StoreQuery<Format>, _ tx: ReadTransaction) throws {
@@ -21,7 +21,7 @@ struct ChangedKeys<Format: StoreFormat> {
     rows = try info.map { info in try tx.values(of: keys.map { info.prefix + $0 }, in: info.objects) } ?? []
   }
 
-  /// Those that are there.
+  /// The existing rows by their keys.
   var found: [[UInt8]: [UInt8]] {
     var found: [[UInt8]: [UInt8]] = [:]
     for (key, row) in zip(keys, rows) { found[key] = row }
@@ -30,7 +30,7 @@ struct ChangedKeys<Format: StoreFormat> {
 
   func contains(_ key: [UInt8]) -> Bool { change.rows[key] != nil }
 
-  /// Of each key whether its row fulfils the condition.
+  /// Returns for each key whether its row fulfils the condition.
   func areIn() throws -> [Bool] {
     guard let info else { return keys.map { _ in false } }
     let filter = query.condition.map { RowFilter($0, query.store.access, info, transaction.snapshot) }
@@ -40,7 +40,8 @@ struct ChangedKeys<Format: StoreFormat> {
     }
   }
 
-  /// Those that fulfil the condition, for a window. Throws `.decodingFailed` where a row can't be asked.
+  /// Returns the entries of a window for the rows that fulfil the condition. Throws `.decodingFailed` if a row cannot
+  /// be decoded.
   func entries() throws -> [QueryWindow<Format>.Entry] {
     guard let info else { return [] }
     let access = query.store.access
@@ -53,7 +54,7 @@ struct ChangedKeys<Format: StoreFormat> {
     }
   }
 
-  /// By key the fields that a row has otherwise than before the commits, where that is known.
+  /// Returns for each key the fields of its row that differ from before the commits, if that is known.
   func changedFields() throws -> [[UInt8]: Set<String>] {
     guard let info else { return [:] }
     let coder = query.store.access.core.coding.binaryCoder

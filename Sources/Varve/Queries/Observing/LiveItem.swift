@@ -1,11 +1,12 @@
 public import Observation
 
-/// One instance of a store, for user interfaces: it changes as the instance does, once a turn of the main actor.
+/// One instance of a store for user interfaces, which is updated when the instance changes, once per turn of the main
+/// actor.
 ///
-/// The first value is read without blocking the main actor: until then `isLoaded` is false.
+/// The first value is read without blocking the main actor; `isLoaded` is false until then.
 @MainActor
 public final class LiveItem<Format: StoreFormat>: Observable {
-  /// What the instance is found by.
+  /// The identifier of the instance.
   public let id: Format.Identifier
 
   private let store: Store<Format>
@@ -19,7 +20,7 @@ public final class LiveItem<Format: StoreFormat>: Observable {
     var isLoaded = false
   }
 
-  /// An instance, kept at one commit with the other members of a scope; nil: by itself.
+  /// Observes an instance, at the same commit as the other members of a scope; or on its own if the scope is nil.
   public init(_ id: Format.Identifier, of store: Store<Format>, in scope: LiveScope? = nil) {
     self.id = id
     self.store = store
@@ -27,19 +28,19 @@ public final class LiveItem<Format: StoreFormat>: Observable {
     self.scope.add(self)
   }
 
-  /// The instance; nil where there is none.
+  /// The instance, or nil if there is none.
   public var instance: Format.Instance? {
     registrar.access(self, keyPath: \.instance)
     return state.instance
   }
 
-  /// Why the instance can't be read; nil where it can.
+  /// The error that prevents the instance from being read, or nil if there is none.
   public var error: (any Error)? {
     registrar.access(self, keyPath: \.error)
     return state.error
   }
 
-  /// Whether the first value is there.
+  /// Whether the first value was read.
   public var isLoaded: Bool {
     registrar.access(self, keyPath: \.isLoaded)
     return state.isLoaded

@@ -1,14 +1,15 @@
 public import Observation
 
-/// The instances of a query, for user interfaces: it changes as the result does, once a turn of the main actor.
+/// The instances of a query for user interfaces, which are updated when the result changes, once per turn of the main
+/// actor.
 ///
 /// ```swift
 /// @State private var books = LiveQuery(store.query.sorted(by: \.title).limit(50))
 /// var body: some View { List(books.instances) { Text($0.title) } }
 /// ```
 ///
-/// The first value is read without blocking the main actor: until then `isLoaded` is false. A query of many instances needs a
-/// limit: all are in memory.
+/// The first value is read without blocking the main actor; `isLoaded` is false until then. A query with many instances
+/// needs a limit, because all of them are kept in memory.
 @MainActor
 public final class LiveQuery<Format: StoreFormat>: Observable {
   /// The query.
@@ -24,26 +25,27 @@ public final class LiveQuery<Format: StoreFormat>: Observable {
     var isLoaded = false
   }
 
-  /// The result of a query, kept at one commit with the other members of a scope; nil: by itself.
+  /// Observes the result of a query, at the same commit as the other members of a scope; or on its own if the scope is
+  /// nil.
   public init(_ query: StoreQuery<Format>, in scope: LiveScope? = nil) {
     self.query = query
     self.scope = scope ?? LiveScope(query.store.database)
     self.scope.add(self)
   }
 
-  /// The instances, in the order of the query; after an error those before it.
+  /// The instances in the order of the query. After an error, these are the instances of the last successful read.
   public var instances: [Format.Instance] {
     registrar.access(self, keyPath: \.instances)
     return state.instances
   }
 
-  /// Why the instances can't be read; nil where they can.
+  /// The error that prevents the instances from being read, or nil if there is none.
   public var error: (any Error)? {
     registrar.access(self, keyPath: \.error)
     return state.error
   }
 
-  /// Whether the first value is there.
+  /// Whether the first value was read.
   public var isLoaded: Bool {
     registrar.access(self, keyPath: \.isLoaded)
     return state.isLoaded

@@ -1,4 +1,5 @@
-/// Keeps what a user interface shows at one commit: its members change together, in one turn of the main actor.
+/// Keeps the values that a user interface shows at one commit: its members change together, in one turn of the main
+/// actor.
 ///
 /// ```swift
 /// let scope = LiveScope(database)
@@ -6,9 +7,9 @@
 /// let author = LiveItem(id, of: authors, in: scope)
 /// ```
 ///
-/// When a commit changes what one of the members has read, all of them are read again in one transaction, on a thread that
-/// neither commits nor is the main one, and then set. Commits meanwhile become one more turn. A scope lives as long as
-/// it or one of its members is referred to.
+/// When a commit changes something that one of the members has read, all of them are read again in one transaction, on
+/// a thread that neither commits nor is the main thread, and then updated. Commits that happen meanwhile lead to one
+/// more update. A scope lives as long as it or one of its members is referenced.
 @MainActor
 public final class LiveScope {
   private let database: Database
@@ -19,18 +20,18 @@ public final class LiveScope {
     weak var member: (any LiveMember)?
   }
 
-  /// A scope of a database.
+  /// Creates a scope of a database.
   public init(_ database: Database) { self.database = database }
 
   deinit { task?.cancel() }
 
-  /// Adds a member, whose first value comes with the next turn.
+  /// Adds a member, which receives its first value with the next update.
   func add(_ member: any LiveMember) {
     members[ObjectIdentifier(member)] = WeakMember(member: member)
     begin()
   }
 
-  /// Observes what all members read; begun again when members come and go.
+  /// Observes the reads of all members. This starts again when members are added or released.
   private func begin() {
     task?.cancel()
     task = nil
@@ -48,7 +49,7 @@ public final class LiveScope {
           if self.members.values.contains(where: { $0.member == nil }) { return self.begin() }
         }
       } catch {
-        // Errors of the members' own reads are among their values.
+        // Errors of the members' own reads are part of their values.
         self?.fail(error)
       }
     }
@@ -60,16 +61,16 @@ public final class LiveScope {
   }
 }
 
-/// What a member of a scope has read.
+/// The value that a member of a scope has read.
 struct LiveValue: Sendable {
-  /// Sets it.
+  /// Sets the value of the member.
   let apply: @MainActor @Sendable () -> Void
 }
 
-/// What a scope keeps at its commit.
+/// An object whose value a scope keeps at its commit.
 @MainActor
 protocol LiveMember: AnyObject, Sendable {
-  /// Reads what it shows.
+  /// Reads the value of the member.
   var read: @Sendable (ReadTransaction) -> LiveValue { get }
   func fail(_ error: any Error)
 }

@@ -1,11 +1,11 @@
-/// Compares the result of a query with what its observer knows of it.
+/// Compares the result of a query with the one that its observer knows.
 struct QueryDifferences<Format: StoreFormat>: Sendable {
   private let query: StoreQuery<Format>
   private let watcher: QueryWatcher<Format>
-  /// Of a query with a limit: the result. Nil before it was read.
+  /// The known result of a query with a limit, or nil before it was read.
   private var known: Result?
 
-  /// Positions are known up to this limit.
+  /// The largest limit for which positions are reported.
   static var windowMaximum: Int { 10_000 }
 
   init(_ query: StoreQuery<Format>, _ watcher: QueryWatcher<Format>) {
@@ -13,19 +13,19 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     self.watcher = watcher
   }
 
-  /// The last commit that a look at a snapshot shows, and whose rows were delivered. Of a database that another process writes,
-  /// commits after the snapshot may have been delivered since.
+  /// Returns the last commit that is visible in a snapshot and whose rows were delivered. If another process writes the
+  /// database, commits after the snapshot may have been delivered already.
   static func seen(at snapshot: CommitVersion, delivered: CommitVersion) -> CommitVersion {
     Swift.min(snapshot, delivered)
   }
 
-  /// The result is about to be read.
+  /// Notes that the result is about to be read.
   func begin() { watcher.begin() }
 
-  /// It is as it was.
+  /// Notes that the result is unchanged.
   func end() { watcher.end { _ in } }
 
-  /// A result, in the order of its query.
+  /// A result in the order of its query.
   fileprivate enum Result: Sendable {
     case window(QueryWindow<Format>)
     case keys([[UInt8]])
@@ -38,18 +38,18 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     }
   }
 
-  /// What was read at a snapshot.
+  /// The data that was read at a snapshot.
   struct Look: Sendable {
     fileprivate enum Found: Sendable {
       case result(Result)
-      /// Of rows, in the order of their keys, whether they are in the result.
+      /// The keys of changed rows in order, and whether each row is in the result.
       case rows(keys: [[UInt8]], isIn: [Bool])
     }
     let version: CommitVersion
     fileprivate let found: Found
-    /// The changed fields of rows, where they are known.
+    /// The changed fields of rows, if known.
     fileprivate let fields: [[UInt8]: Set<String>]
-    /// The rows that have changed, as they are.
+    /// The current values of the changed rows.
     let rows: [[UInt8]: [UInt8]]
 
     fileprivate init(_ version: CommitVersion, _ found: Found, _ changed: ChangedKeys<Format>? = nil) throws {
@@ -60,7 +60,7 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     }
   }
 
-  /// Reads what a comparison needs. It changes nothing, so that it can be done twice.
+  /// Reads the data for a comparison. It has no side effects, so it can be repeated.
   func look(_ change: ObservedChange, _ tx: ReadTransaction) throws -> Look {
     if change.isReload { return try Look(tx.version, .result(try result(tx))) }
     let rows = try ChangedKeys(change, query, tx)
@@ -71,7 +71,7 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     }
   }
 
-  /// Compares it with the result as it is known, which it is from then on. Nil where nothing of the result has changed.
+  /// Compares the data with the known result, and updates the latter. Returns nil if the result has not changed.
   mutating func compare(_ look: Look, _ change: ObservedChange) throws -> QueryChange<Format>? {
     switch look.found {
     case .result(let result):
@@ -91,9 +91,9 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     }
   }
 
-  // MARK: - All of it
+  // MARK: - Whole results
 
-  /// The result, as the storage has it.
+  /// Reads the result from the storage.
   private func result(_ tx: ReadTransaction) throws -> Result {
     if QueryWindow.keeps(query) { return .window(try QueryWindow(query, tx)) }
     return try query.whileBuilt { query in
@@ -109,7 +109,7 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     try keys.map { try RowKey(collection: query.store.access.name, bytes: $0).key() }
   }
 
-  // MARK: - Some rows
+  // MARK: - Changed rows
 
   private func difference(_ keys: [[UInt8]], _ isIn: [Bool], _ look: Look) throws -> QueryChange<Format>? {
     var (inserted, removed, updated): ([[UInt8]], [[UInt8]], [[UInt8]]) = ([], [], [])
@@ -136,15 +136,15 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     return fields
   }
 
-  // MARK: - A limit
+  // MARK: - Windows
 
-  /// The window after rows have changed.
+  /// Returns the window after rows have changed.
   private func changed(
     _ window: QueryWindow<Format>, _ rows: ChangedKeys<Format>, _ tx: ReadTransaction
   ) throws -> Result {
     let candidates: [QueryWindow<Format>.Entry]
     do { candidates = try rows.entries() } catch let error as DatabaseError where error.code == .decodingFailed {
-      // The storage says whether such a row is in the result.
+      // The storage decides whether such a row is in the result.
       return try result(tx)
     }
     return .window(try window.changed({ rows.contains($0.key) }, candidates, query, tx))
@@ -156,7 +156,7 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     let difference = after.difference(from: before)
     let removals = difference.removals.map(\.offset).sorted(by: >)
     let insertions = difference.insertions.map(\.offset).sorted()
-    // Those that were moved are in both, and in the result as before.
+    // Instances that were moved are in both sets, and remain in the result.
     let (left, came) = (Set(removals.map { before[$0] }), Set(insertions.map { after[$0] }))
     let new = came.subtracting(left)
     let changes = after.indices.filter { change.rows[after[$0]] != nil && !new.contains(after[$0]) }

@@ -2,14 +2,14 @@
 ///
 /// Safe from any thread; an iterator belongs to one task.
 public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
-  /// What has changed.
+  /// A change of the result.
   public typealias Element = QueryChange<Format>
 
   private let query: StoreQuery<Format>
 
   init(_ query: StoreQuery<Format>) { self.query = query }
 
-  /// Begins an iteration: with a reload.
+  /// Begins an iteration, whose first element is a reload.
   public func makeAsyncIterator() -> Iterator {
     let watcher = QueryWatcher(query)
     let database = query.store.database.core
@@ -20,12 +20,12 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
       reader: QueryDifferences(query, watcher))
   }
 
-  /// A look at the result of a query.
+  /// An iteration over the changes of a query's result.
   public struct Iterator: AsyncIteratorProtocol {
     fileprivate var observation: Result<HeldObservation, any Error>?
     fileprivate var reader: QueryDifferences<Format>
 
-    /// What has changed, at the first call at once; nil when the database was closed.
+    /// Returns the next change. The first call returns at once. Returns nil when the database was closed.
     public mutating func next() async throws -> QueryChange<Format>? {
       guard let observation else { return nil }
       do {
@@ -35,7 +35,7 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
           if let change = found { return change }
         }
       } catch let error as CancellationError {
-        // The look stays.
+        // Cancellation does not end the observation.
         throw error
       } catch {
         self.observation = nil
@@ -45,13 +45,14 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
       return nil
     }
 
-    /// What commits up to the present one have changed; nil within: nothing. Nil where the database is closed.
+    /// Reads the changes of commits up to the present one. The inner optional is nil if nothing changed, and the outer
+    /// one if the database is closed.
     ///
-    /// The rows that are compared have to be all that changed up to the snapshot at which they are read: so that is chosen
-    /// first, and then what has changed up to there is waited for.
+    /// The compared rows have to be all rows that changed up to the snapshot at which they are read. Therefore the
+    /// snapshot is chosen first, and then this waits for the delivery of the changes up to it.
     private mutating func read(_ held: HeldObservation) async throws -> QueryChange<Format>?? {
       let (database, before) = (held.database, reader)
-      // From here on each row that changes counts.
+      // From now on, every row that changes is recorded.
       before.begin()
       var attempts = 1
       while true {
@@ -70,7 +71,7 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
             if database.options.follows { try database.catalog.refresh(snapshot) }
             return try database.read(at: snapshot) { tx in try before.look(change, tx) }
           }
-          // Some rows, which were just written; or the whole result.
+          // The read covers either a few rows, which were just written, or the whole result.
           let seen = change.isReload ? try await database.readAside(look) : try await database.readAtOnceOrAside(look)
           guard let seen else { return nil }
           let found = try reader.compare(seen, change)

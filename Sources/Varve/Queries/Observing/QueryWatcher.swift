@@ -1,8 +1,8 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// Finds the rows of commits that concern a query: those that are in its result, as its observer knows it, or fulfil the
-/// condition.
+/// Finds the rows of commits that are relevant to a query: those that are in the result that its observer knows, or
+/// that fulfil the condition.
 final class QueryWatcher<Format: StoreFormat>: RowWatcher {
   private let access: RowAccess<Format>
   private let condition: Condition<Format.Instance>?
@@ -11,7 +11,7 @@ final class QueryWatcher<Format: StoreFormat>: RowWatcher {
   struct Picture {
     /// The keys of the rows in the result, without the collection's prefix.
     var keys = ByteTable<Bool>()
-    /// While the result is read, it is not known, and every row counts.
+    /// Whether the result is known. It is not while the result is read, and every row is then relevant.
     var isKnown = false
   }
 
@@ -20,10 +20,10 @@ final class QueryWatcher<Format: StoreFormat>: RowWatcher {
     condition = query.condition
   }
 
-  /// The result is about to be read.
+  /// Notes that the result is about to be read.
   func begin() { picture.withLock { $0.isKnown = false } }
 
-  /// The result was read, and changed to what `body` makes of it.
+  /// Notes that the result was read, and updates the known keys by `body`.
   func end<Result>(_ body: (inout ByteTable<Bool>) throws -> Result) rethrows -> Result {
     try picture.withLock { picture in
       picture.isKnown = true
@@ -34,7 +34,7 @@ final class QueryWatcher<Format: StoreFormat>: RowWatcher {
   func mayConcern(_ changes: ChangeSet) -> Bool { changes.hasChange(in: access.name) }
 
   func concerned(_ rows: ChangedRows) throws -> [[UInt8]] {
-    // The rows that are in the result; nil: any may be.
+    // The rows that are in the result; nil if any row may be.
     let inResult: [Int]? = picture.withLock { picture in
       if !picture.isKnown { return nil }
       return picture.keys.count == 0 ? [] : rows.keys.indices.filter { picture.keys[rows.keys[$0]] == true }

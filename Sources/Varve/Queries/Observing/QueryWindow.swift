@@ -1,13 +1,14 @@
-/// The result of a query with an order and a limit, in memory, so that a commit changes it by the rows that it changes: the
-/// storage is asked for rows only where some have left it, by one seek after the last.
+/// The result of a query with an order and a limit, kept in memory, so that a commit updates it from the rows that it
+/// changes. The storage is only read if entries have left the window: by one seek after the last entry.
 ///
 /// # Invariants
 /// 1. The entries are in the order of the query, and at most as many as its limit.
-/// 2. Where there are fewer than the limit, they are the whole result. Else every other row of the result is after the last.
+/// 2. If there are fewer entries than the limit, they are the whole result. Otherwise every other row of the result is
+///    after the last entry.
 struct QueryWindow<Format: StoreFormat>: Sendable {
   struct Entry: Sendable {
     let anchor: QueryPosition.Anchor
-    /// What it is sorted by, the key of its row included.
+    /// The encoded fields that the entry is sorted by, including the key of its row.
     let order: [UInt8]
 
     /// The key of the row, without the collection's prefix.
@@ -16,23 +17,24 @@ struct QueryWindow<Format: StoreFormat>: Sendable {
 
   private(set) var entries: [Entry]
 
-  /// Whether the result of a query is kept so: an order says where a row belongs.
+  /// Returns whether the result of a query is kept in a window, which requires an order that determines the position of
+  /// a row.
   static func keeps(_ query: StoreQuery<Format>) -> Bool {
     guard let maximum = query.maximum else { return false }
     return !query.order.isEmpty && (1...QueryDifferences<Format>.windowMaximum).contains(maximum)
   }
 
-  /// The result as the storage has it.
+  /// Reads the window from the storage.
   init(_ query: StoreQuery<Format>, _ tx: ReadTransaction) throws {
     entries = try Self.read(query, tx)
   }
 
-  /// The window after some rows have changed: `candidates` are those of them that fulfil the condition now.
+  /// Returns the window after some rows have changed. `candidates` are the changed rows that fulfil the condition now.
   func changed(
     _ isChanged: (Entry) -> Bool, _ candidates: [Entry], _ query: StoreQuery<Format>, _ tx: ReadTransaction
   ) throws -> QueryWindow {
     let maximum = query.maximum ?? .max
-    // What is after it was never read.
+    // Rows after the last entry of a full window were never read.
     let last = entries.count < maximum ? nil : entries.last
     var window = self
     window.entries.removeAll(where: isChanged)
@@ -70,7 +72,7 @@ struct QueryWindow<Format: StoreFormat>: Sendable {
 }
 
 extension QueryWindow.Entry {
-  /// An instance; `key` is that of its row in the collection's family.
+  /// Creates an entry for an instance. `key` is the key of its row in the collection's family.
   init(_ instance: Format.Instance, _ key: [UInt8], _ query: StoreQuery<Format>, _ info: CollectionInfo) {
     anchor = query.anchor(instance, rowKey: Array(key[info.prefix.count...]))
     order = anchor.order(query, prefix: info.prefix)

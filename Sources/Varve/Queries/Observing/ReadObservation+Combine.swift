@@ -2,11 +2,12 @@
   public import Combine
 
   extension ReadObservation {
-    /// The values as a publisher: what a closure reads for each subscriber, and again as it changes. An error ends it.
+    /// A publisher of the values: the current result of the closure for each subscriber, and further ones as it
+    /// changes. An error ends it.
     public var publisher: AnyPublisher<Value, any Error> {
       Deferred {
-        // It keeps the newest value until the subscriber asks for one, so that the first is not lost. Safe: a subject takes
-        // values from any thread.
+        // The subject keeps the newest value until the subscriber requests one, so that the first is not lost. It is
+        // safe because a subject accepts values from any thread.
         nonisolated(unsafe) let subject = CurrentValueSubject<Value?, any Error>(nil)
         let task = Task {
           do {

@@ -1,11 +1,11 @@
-/// Which entries of an index a call of a store is about.
+/// The entries of an index that a call of a store selects.
 struct IndexLook<Format: StoreFormat>: Sendable {
   private let slot: Result<Int, any Error>
   private let bounds: Result<(lower: [UInt8], upper: [UInt8]?), any Error>
   var isDescending = false
   var limit: Int?
 
-  /// What is wrong with the arguments is thrown by `begin` and `count`.
+  /// Selects all entries. Invalid arguments are thrown by `begin` and `count`.
   init<Index: StoreIndex>(_ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil) {
     slot = Result { try FormatIndexes<Format>.found().slot(of: path) }
     bounds = .success(([], nil))
@@ -13,7 +13,7 @@ struct IndexLook<Format: StoreFormat>: Sendable {
     self.limit = limit
   }
 
-  /// Of the values of a range.
+  /// Selects the entries with values in a range.
   init<Index: StoreIndex, Bound: KeyCodable>(
     _ range: some KeyBounds<Bound>, _ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) {
@@ -23,7 +23,7 @@ struct IndexLook<Format: StoreFormat>: Sendable {
     self.limit = limit
   }
 
-  /// Of one value, or of those that begin with it.
+  /// Selects the entries with a value, or with values that begin with it.
   init<Index: StoreIndex, Value: KeyCodable>(
     value: Value, _ path: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) {
@@ -36,15 +36,16 @@ struct IndexLook<Format: StoreFormat>: Sendable {
     self.limit = limit
   }
 
-  /// What the values of rows have to be, where the index has prefixes of them: to be asked of each row.
+  /// Returns the check of the rows' values, or nil if none is needed. It is needed if the index has only prefixes of
+  /// values.
   func check(_ declaration: IndexDeclaration<Format.Instance>) throws -> ValueCheck<Format.Instance>? {
     if declaration.prefix == nil { return nil }
     let (lower, upper) = try bounds.get()
     return ValueCheck(declaration.fields.compactMap(\.encoder), lower: lower, upper: upper)
   }
 
-  /// The index, and the range of its entries. Throws `.invalidArgument`, `.invalidKey`, `.notReady`, `.notUnique`,
-  /// `.unknownExtension`.
+  /// Returns the index, and the range of its entries. Throws `.invalidArgument`, `.invalidKey`, `.notReady`,
+  /// `.notUnique`, `.unknownExtension`.
   func part(
     _ indexes: IndexesTransaction<Format.Instance>
   ) throws -> (part: Part, index: NamedIndex<Format.Instance>, range: StorageRange) {
@@ -59,7 +60,7 @@ struct IndexLook<Format: StoreFormat>: Sendable {
   }
 }
 
-/// Asks instances whether their values are in a range: of an index that has prefixes alone.
+/// Checks whether the values of instances are in a range, for an index that has only prefixes of values.
 struct ValueCheck<Instance> {
   private let encoders: [FieldEncoder]
   var lower: [UInt8]
@@ -83,7 +84,7 @@ struct ValueCheck<Instance> {
 }
 
 extension IndexDeclaration {
-  /// The lower end of a range of values as one of entries.
+  /// Returns the lower bound of the entries for a lower bound of values.
   func lowerEnd(_ bound: [UInt8]) -> [UInt8] {
     prefix?.lower(bound, after: fields.count - 1) ?? bound
   }

@@ -1,13 +1,13 @@
-/// The rows of entries of an index as instances, in the order of the entries.
+/// Scans the rows of index entries as instances, in the order of the entries.
 struct IndexScan<Format: StoreFormat>: SeekableScan {
   private let access: RowAccess<Format>
   private let source: any StorageReading
   private var rows: IndexedRowScan
   private let isDescending: Bool
-  /// Where the index has prefixes of values: what the values have to be, and where a prefix begins.
+  /// The check of the rows' values, if the index has only prefixes of values.
   private var check: ValueCheck<Format.Instance>?
   private let declaration: IndexDeclaration<Format.Instance>
-  /// How many instances may still come.
+  /// The number of instances that may still be returned.
   private var remaining: Int
 
   init(
@@ -20,7 +20,7 @@ struct IndexScan<Format: StoreFormat>: SeekableScan {
     isDescending = look.isDescending
     check = try look.check(declaration)
     remaining = look.limit ?? .max
-    // Where values are asked for, more entries may be read than rows come.
+    // If values are checked, more entries may be read than rows are returned.
     rows = IndexedRowScan(
       entries, isDirect: declaration.isDirect, hasSeveralValues: declaration.kind.hasSeveralValues,
       limit: check == nil ? look.limit : nil, of: info, from: source)
@@ -45,7 +45,7 @@ struct IndexScan<Format: StoreFormat>: SeekableScan {
     }
   }
 
-  /// Continues at a value of the index.
+  /// Moves to a value of the index.
   mutating func seek(to value: some KeyCodable, keyLimit: Int) throws {
     let bytes = try value.encoded()
     let end = KeyRange.end(ofParts: bytes)

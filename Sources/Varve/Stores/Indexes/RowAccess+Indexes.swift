@@ -1,5 +1,5 @@
 extension RowAccess where Format: StoreFormat {
-  /// The indexes of the collection; nil where nothing was ever put into it.
+  /// Returns the collection and its indexes, or nil if the collection does not exist.
   func indexes(
     _ tx: ReadTransaction
   ) throws -> (info: CollectionInfo, indexes: IndexesTransaction<Format.Instance>)? {
@@ -15,7 +15,7 @@ extension RowAccess where Format: StoreFormat {
     return try IndexScan(self, info, tx.view(of: info.objects), entries, index.declaration, look)
   }
 
-  /// The one instance of a value; nil where there is none.
+  /// Returns the only instance with a value, or nil if there is none.
   func first(_ look: IndexLook<Format>, _ tx: ReadTransaction) throws -> Format.Instance? {
     guard let (info, indexes) = try indexes(tx) else { return nil }
     let (part, index, range) = try look.part(indexes)

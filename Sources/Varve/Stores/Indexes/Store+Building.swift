@@ -1,20 +1,20 @@
-/// How far the indexes of a store are.
+/// The progress of building the indexes of a store.
 public enum WarmProgress: Hashable, Sendable {
-  /// It is found out what has to be built.
+  /// The work is being determined.
   case evaluating
-  /// Rows were given to the indexes that are built: so many, of about so many.
+  /// Rows are being added to the indexes: `current` rows of about `total`.
   case working(current: Int, total: Int)
-  /// All indexes have all rows: so many.
+  /// All indexes have all `total` rows.
   case complete(total: Int)
 }
 
 /// Building the indexes of a format.
 ///
-/// What is new in the format is found when the database is opened, and built in the background from then on, while others
-/// read and write. A build survives a crash, and continues at the next open. Until it has all rows, a use of the index throws
-/// `.notReady`; other indexes answer.
+/// New indexes of a format are detected when the database is opened, and built in the background from then on, while
+/// others read and write. A build survives a crash, and continues at the next open. Until an index has all rows, its
+/// use throws `.notReady`; other indexes answer.
 extension Store where Format: StoreFormat {
-  /// Returns when all indexes are built.
+  /// Waits until all indexes are built.
   ///
   /// ```swift
   /// try await books.warm { progress in
@@ -26,9 +26,10 @@ extension Store where Format: StoreFormat {
   /// }
   /// ```
   ///
-  /// Cancelling the task ends the wait, and not the build. A build that an error of the storage has ended is continued. A unique
-  /// index is built, too, where rows have the same value: each use of it throws `.notUnique`. Throws what has ended the build, `.unknownExtension` where the
-  /// database was opened without the format, and `.invalidArgument` inside of a transaction.
+  /// Cancelling the task ends the wait, but not the build. A build that a storage error has ended is continued. A
+  /// unique index is also built if several rows have the same value: each use of it then throws `.notUnique`. Throws
+  /// the error that has ended the build, `.unknownExtension` if the database was opened without the format, and
+  /// `.invalidArgument` inside a transaction.
   public func warm(_ progress: (@Sendable (WarmProgress) -> Void)? = nil) async throws {
     let waiting = try beginWarming(progress)
     defer { waiting?.end() }
@@ -42,7 +43,7 @@ extension Store where Format: StoreFormat {
     progress?(.complete(total: try await count))
   }
 
-  /// The same on this thread.
+  /// Waits until all indexes are built, and blocks the calling thread: see the asynchronous form.
   @_disfavoredOverload
   public func warm(_ progress: (@Sendable (WarmProgress) -> Void)? = nil) throws {
     let waiting = try beginWarming(progress)
@@ -57,11 +58,12 @@ extension Store where Format: StoreFormat {
     progress?(.complete(total: try database.core.read { tx in try access.count(tx) }))
   }
 
-  /// Builds one index again from the rows, and returns when it is built; it can't be used meanwhile. For a computation that
-  /// was changed without another `version:`, and for what ``verifyIndexes(sample:)`` has found.
+  /// Builds one index again from the rows, and returns when it is built. The index cannot be used meanwhile. Use this
+  /// for a computation that was changed without a new `version:`, and for differences that ``verifyIndexes(sample:)``
+  /// has found.
   ///
-  /// Where the build of all indexes has failed, or an error of the storage has ended it, that is done again first. Throws as
-  /// ``warm(_:)``, and `.notUnique` where rows have one value of a unique index.
+  /// If the build of all indexes has failed, or a storage error has ended it, that build is repeated first. Throws as
+  /// ``warm(_:)``, and `.notUnique` if several rows have the same value of a unique index.
   public func rebuild<Index: StoreIndex>(_ index: KeyPath<Format, Index>) async throws {
     let access = access
     let slot = try FormatIndexes<Format>.found().slot(of: index)
@@ -73,7 +75,7 @@ extension Store where Format: StoreFormat {
     _ = try await database.read { tx in try access.indexes(tx)?.indexes.readable(slot) != nil }
   }
 
-  /// The same on this thread.
+  /// Builds one index again, and blocks the calling thread: see the asynchronous form.
   @_disfavoredOverload
   public func rebuild<Index: StoreIndex>(_ index: KeyPath<Format, Index>) throws {
     let slot = try FormatIndexes<Format>.found().slot(of: index)
@@ -84,29 +86,30 @@ extension Store where Format: StoreFormat {
     try database.core.read { tx in _ = try access.indexes(tx)?.indexes.readable(slot) }
   }
 
-  /// The rows that are in no index, because they can't be decoded or have a value that can't be a key.
+  /// Returns the rows that are in no index, because they cannot be decoded or have a value that cannot be a key.
   public func unindexedRows(in tx: ReadTransaction) throws -> [UnindexedRow] {
     if try FormatIndexes<Format>.found().list.isEmpty { return [] }
     return try access.indexes(tx)?.indexes.unindexedRows() ?? []
   }
 
-  /// The rows that are in no index.
+  /// Returns the rows that are in no index.
   public func unindexedRows() async throws -> [UnindexedRow] {
     let store = self
     return try await database.read { tx in try store.unindexedRows(in: tx) }
   }
 
-  /// Compares the indexes with the rows, and returns where they differ: nothing, unless bytes on the disk are damaged or a
-  /// computation has changed without another `version:`. At most 1,000 differences.
+  /// Compares the indexes with the rows, and returns at most 1,000 differences. There are none, unless bytes on the
+  /// disk are damaged or a computation was changed without a new `version:`.
   ///
-  /// A format without indexes has no differences. `sample`: about how many rows and entries of each index are compared; nil: all. Indexes that are being built are left
-  /// out. Complexity: O(n) of the rows and entries.
+  /// `sample` is the approximate number of rows and of entries of each index that are compared, or nil for all. Indexes
+  /// that are being built are skipped, and a format without indexes has no differences. Complexity: O(n) in the rows
+  /// and entries.
   public func verifyIndexes(sample: Int? = nil) async throws -> [IndexDifference] {
     let store = self
     return try await database.read { tx in try store.indexDifferences(sample: sample, in: tx) }
   }
 
-  /// The same on this thread.
+  /// Compares the indexes with the rows, and blocks the calling thread: see the asynchronous form.
   @_disfavoredOverload
   public func verifyIndexes(sample: Int? = nil) throws -> [IndexDifference] {
     try database.core.read { tx in try indexDifferences(sample: sample, in: tx) }
@@ -123,7 +126,7 @@ extension Store where Format: StoreFormat {
     return verification.differences
   }
 
-  /// Nil where the format has no indexes.
+  /// Begins to wait for the indexes, or returns nil if the format has none.
   private func beginWarming(_ progress: (@Sendable (WarmProgress) -> Void)?) throws -> Warming? {
     let core = database.core
     try core.requireNoTransaction("the indexes of a store are waited for")
@@ -142,7 +145,7 @@ extension Store where Format: StoreFormat {
   }
 }
 
-/// A call that waits for indexes.
+/// A call that waits for indexes and reports their progress.
 private struct Warming {
   private let registered: RegisteredExtension
   private let number: Int?
@@ -162,7 +165,7 @@ private struct Warming {
 }
 
 extension RowAccess where Format: StoreFormat {
-  /// Whether the indexes can't be used at all: then their build has begun again.
+  /// Returns whether the indexes could not be used at all, in which case their build was restarted.
   fileprivate func continueBuild() throws -> Bool {
     try core.requireNoTransaction("an index is built again")
     return try core.continueBuild(of: IndexesName.name(for: name), orIfFailed: true)

@@ -1,31 +1,32 @@
-/// Instances by an index of the format: `books.load("Emma", from: \.title, in: tx)`.
+/// Loads instances by an index of the format: `books.load("Emma", from: \.title, in: tx)`.
 ///
-/// Values are in the order of the index, instances with one value in the order of their identifiers, and both from their ends
-/// where `descending`. An instance with several values in the range comes once, with the first of them. Every call sees what
-/// the transaction has written.
+/// Instances are in the order of the index, and those with the same value in the order of their identifiers; with
+/// `descending`, both orders are reversed. An instance with several values in the range is returned once, at the first
+/// of them. Every call sees the writes of the transaction.
 ///
-/// Each throws `.notReady` while the index is built, `.notUnique` for a unique index that was built over instances with
-/// the same value, `.unknownExtension` where the database was opened without the format, `.invalidDefinition` for a path to
-/// what is not a stored property of the format, `.invalidKey`, and `.invalidArgument` for a negative limit.
-/// Complexity: a seek, and for each instance an entry and a read; of a `@Direct` index the entry alone.
+/// Each method throws `.notReady` while the index is built, `.notUnique` for a unique index that was built over
+/// instances with the same value, `.unknownExtension` if the database was opened without the format,
+/// `.invalidDefinition` for a path that is not a stored property of the format, `.invalidKey`, and `.invalidArgument`
+/// for a negative limit. Complexity: one seek, and for each instance an entry and a read, or only an entry for a
+/// `@Direct` index.
 extension Store where Format: StoreFormat {
   // MARK: - One value
 
-  /// The instance with a value of a unique index; nil where there is none.
+  /// Returns the instance with a value of a unique index, or nil if there is none.
   public func load<Index: UniqueStoreIndex>(
     _ value: Index.Value, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Instance? {
     try access.first(IndexLook(value: value, index), tx)
   }
 
-  /// The instance with a value of a unique index of one field; nil where there is none.
+  /// Returns the instance with a value of a unique index of one field, or nil if there is none.
   public func load<Index: UniqueStoreIndex, Value>(
     _ value: Value, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Instance? where Index.Value == Compound<Value> {
     try access.first(IndexLook(value: value, index), tx)
   }
 
-  /// The instances with a value.
+  /// Returns the instances with a value.
   public func load<Index: StoreIndex>(
     _ value: Index.Value, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
@@ -33,7 +34,7 @@ extension Store where Format: StoreFormat {
     StoreCursor(tx, try access.begin(IndexLook(value: value, index, descending: descending, limit: limit), tx))
   }
 
-  /// The instances with a value of an index of one field.
+  /// Returns the instances with a value of an index of one field.
   public func load<Index: StoreIndex, Value>(
     _ value: Value, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
@@ -43,7 +44,7 @@ extension Store where Format: StoreFormat {
 
   // MARK: - Several values
 
-  /// All instances of the index: `books.load(..., from: \.title, in: tx)`.
+  /// Returns all instances of the index: `books.load(..., from: \.title, in: tx)`.
   public func load<Index: StoreIndex>(
     _ all: UnboundedRange, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
@@ -51,7 +52,7 @@ extension Store where Format: StoreFormat {
     StoreCursor(tx, try access.begin(IndexLook(index, descending: descending, limit: limit), tx))
   }
 
-  /// The instances whose values are in a range.
+  /// Returns the instances whose values are in a range.
   public func load<Index: StoreIndex>(
     _ range: some KeyBounds<Index.Value>, from index: KeyPath<Format, Index>, descending: Bool = false,
     limit: Int? = nil, in tx: ReadTransaction
@@ -59,7 +60,7 @@ extension Store where Format: StoreFormat {
     StoreCursor(tx, try access.begin(IndexLook(range, index, descending: descending, limit: limit), tx))
   }
 
-  /// The instances whose values of an index of one field are in a range: `"A"..<"B"`.
+  /// Returns the instances whose values of an index of one field are in a range: `"A"..<"B"`.
   public func load<Index: StoreIndex, Value: KeyCodable>(
     _ range: some KeyBounds<Value>, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
@@ -67,7 +68,8 @@ extension Store where Format: StoreFormat {
     StoreCursor(tx, try access.begin(IndexLook(range, index, descending: descending, limit: limit), tx))
   }
 
-  /// The instances whose values begin with one: `load(prefix: 1999, from: \.byYear, in: tx)` of an index by year and title.
+  /// Returns the instances whose values begin with one: `load(prefix: 1999, from: \.byYear, in: tx)` for an index by
+  /// year and title.
   public func load<Index: StoreIndex, First: KeyCodable, each Other: KeyCodable>(
     prefix: First, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
@@ -77,42 +79,43 @@ extension Store where Format: StoreFormat {
 
   // MARK: - Counting
 
-  /// How many instances have a value. Complexity: O(n) of these; no row is read.
+  /// Returns the number of instances with a value. Complexity: O(n) in these; rows are only read for an index with
+  /// prefixes of values.
   public func count<Index: StoreIndex>(
     _ value: Index.Value, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int {
     try access.count(IndexLook(value: value, index), tx)
   }
 
-  /// How many instances have a value of an index of one field.
+  /// Returns the number of instances with a value of an index of one field.
   public func count<Index: StoreIndex, Value>(
     _ value: Value, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int where Index.Value == Compound<Value> {
     try access.count(IndexLook(value: value, index), tx)
   }
 
-  /// How many instances are in the index.
+  /// Returns the number of instances in the index.
   public func count<Index: StoreIndex>(
     _ all: UnboundedRange, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int {
     try access.count(IndexLook(index), tx)
   }
 
-  /// How many instances have values in a range.
+  /// Returns the number of instances whose values are in a range.
   public func count<Index: StoreIndex>(
     _ range: some KeyBounds<Index.Value>, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int {
     try access.count(IndexLook(range, index), tx)
   }
 
-  /// How many instances have values of an index of one field in a range.
+  /// Returns the number of instances whose values of an index of one field are in a range.
   public func count<Index: StoreIndex, Value: KeyCodable>(
     _ range: some KeyBounds<Value>, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int where Index.Value == Compound<Value> {
     try access.count(IndexLook(range, index), tx)
   }
 
-  /// How many instances have values that begin with one.
+  /// Returns the number of instances whose values begin with one.
   public func count<Index: StoreIndex, First: KeyCodable, each Other: KeyCodable>(
     prefix: First, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int where Index.Value == Compound<First, repeat each Other> {

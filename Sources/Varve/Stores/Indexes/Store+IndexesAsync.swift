@@ -1,18 +1,19 @@
-/// Instances by an index of the format: `try await books.load("Emma", from: \.title)`, each call by
-/// itself.
+/// Loads instances by an index of the format: `try await books.load("Emma", from: \.title)`. Each call is a transaction
+/// of its own.
 ///
-/// Values are in the order of the index, instances with one value in the order of their identifiers, and both from their ends
-/// where `descending`. An instance with several values in the range comes once, with the first of them. Those that
-/// return ``Rows`` see the database as it is at the call.
+/// Instances are in the order of the index, and those with the same value in the order of their identifiers; with
+/// `descending`, both orders are reversed. An instance with several values in the range is returned once, at the first
+/// of them. Methods that return ``Rows`` show the database as of the call.
 ///
-/// Each throws `.notReady` while the index is built, `.notUnique` for a unique index that was built over instances with
-/// the same value, `.unknownExtension` where the database was opened without the format, `.invalidDefinition` for a path to
-/// what is not a stored property of the format, `.invalidKey`, and `.invalidArgument` for a negative limit.
-/// Complexity: a seek, and for each instance an entry and a read; of a `@Direct` index the entry alone.
+/// Each method throws `.notReady` while the index is built, `.notUnique` for a unique index that was built over
+/// instances with the same value, `.unknownExtension` if the database was opened without the format,
+/// `.invalidDefinition` for a path that is not a stored property of the format, `.invalidKey`, and `.invalidArgument`
+/// for a negative limit. Complexity: one seek, and for each instance an entry and a read, or only an entry for a
+/// `@Direct` index.
 extension Store where Format: StoreFormat {
   // MARK: - One value
 
-  /// The instance with a value of a unique index; nil where there is none.
+  /// Returns the instance with a value of a unique index, or nil if there is none.
   public func load<Index: UniqueStoreIndex>(
     _ value: Index.Value, from index: KeyPath<Format, Index>
   ) async throws -> Instance? {
@@ -20,7 +21,7 @@ extension Store where Format: StoreFormat {
     return try await database.look(in: access.name) { tx in try access.first(look, tx) }
   }
 
-  /// The instance with a value of a unique index of one field; nil where there is none.
+  /// Returns the instance with a value of a unique index of one field, or nil if there is none.
   public func load<Index: UniqueStoreIndex, Value>(
     _ value: Value, from index: KeyPath<Format, Index>
   ) async throws -> Instance? where Index.Value == Compound<Value> {
@@ -28,14 +29,14 @@ extension Store where Format: StoreFormat {
     return try await database.look(in: access.name) { tx in try access.first(look, tx) }
   }
 
-  /// The instances with a value.
+  /// Returns the instances with a value.
   public func load<Index: StoreIndex>(
     _ value: Index.Value, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Instance> {
     rows(IndexLook(value: value, index, descending: descending, limit: limit))
   }
 
-  /// The instances with a value of an index of one field.
+  /// Returns the instances with a value of an index of one field.
   public func load<Index: StoreIndex, Value>(
     _ value: Value, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Instance> where Index.Value == Compound<Value> {
@@ -44,14 +45,14 @@ extension Store where Format: StoreFormat {
 
   // MARK: - Several values
 
-  /// All instances of the index: `books.load(..., from: \.title)`.
+  /// Returns all instances of the index: `books.load(..., from: \.title)`.
   public func load<Index: StoreIndex>(
     _ all: UnboundedRange, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Instance> {
     rows(IndexLook(index, descending: descending, limit: limit))
   }
 
-  /// The instances whose values are in a range.
+  /// Returns the instances whose values are in a range.
   public func load<Index: StoreIndex>(
     _ range: some KeyBounds<Index.Value>, from index: KeyPath<Format, Index>, descending: Bool = false,
     limit: Int? = nil
@@ -59,14 +60,15 @@ extension Store where Format: StoreFormat {
     rows(IndexLook(range, index, descending: descending, limit: limit))
   }
 
-  /// The instances whose values of an index of one field are in a range: `"A"..<"B"`.
+  /// Returns the instances whose values of an index of one field are in a range: `"A"..<"B"`.
   public func load<Index: StoreIndex, Value: KeyCodable>(
     _ range: some KeyBounds<Value>, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Instance> where Index.Value == Compound<Value> {
     rows(IndexLook(range, index, descending: descending, limit: limit))
   }
 
-  /// The instances whose values begin with one: `load(prefix: 1999, from: \.byYear)` of an index by year and title.
+  /// Returns the instances whose values begin with one: `load(prefix: 1999, from: \.byYear)` for an index by year and
+  /// title.
   public func load<Index: StoreIndex, First: KeyCodable, each Other: KeyCodable>(
     prefix: First, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Instance> where Index.Value == Compound<First, repeat each Other> {
@@ -75,7 +77,8 @@ extension Store where Format: StoreFormat {
 
   // MARK: - Counting
 
-  /// How many instances have a value. Complexity: O(n) of these; no row is read.
+  /// Returns the number of instances with a value. Complexity: O(n) in these; rows are only read for an index with
+  /// prefixes of values.
   public func count<Index: StoreIndex>(
     _ value: Index.Value, from index: KeyPath<Format, Index>
   ) async throws -> Int {
@@ -83,7 +86,7 @@ extension Store where Format: StoreFormat {
     return try await database.read { tx in try access.count(look, tx) }
   }
 
-  /// How many instances have a value of an index of one field.
+  /// Returns the number of instances with a value of an index of one field.
   public func count<Index: StoreIndex, Value>(
     _ value: Value, from index: KeyPath<Format, Index>
   ) async throws -> Int where Index.Value == Compound<Value> {
@@ -91,7 +94,7 @@ extension Store where Format: StoreFormat {
     return try await database.read { tx in try access.count(look, tx) }
   }
 
-  /// How many instances are in the index.
+  /// Returns the number of instances in the index.
   public func count<Index: StoreIndex>(
     _ all: UnboundedRange, from index: KeyPath<Format, Index>
   ) async throws -> Int {
@@ -99,7 +102,7 @@ extension Store where Format: StoreFormat {
     return try await database.read { tx in try access.count(look, tx) }
   }
 
-  /// How many instances have values in a range.
+  /// Returns the number of instances whose values are in a range.
   public func count<Index: StoreIndex>(
     _ range: some KeyBounds<Index.Value>, from index: KeyPath<Format, Index>
   ) async throws -> Int {
@@ -107,7 +110,7 @@ extension Store where Format: StoreFormat {
     return try await database.read { tx in try access.count(look, tx) }
   }
 
-  /// How many instances have values of an index of one field in a range.
+  /// Returns the number of instances whose values of an index of one field are in a range.
   public func count<Index: StoreIndex, Value: KeyCodable>(
     _ range: some KeyBounds<Value>, from index: KeyPath<Format, Index>
   ) async throws -> Int where Index.Value == Compound<Value> {
@@ -115,7 +118,7 @@ extension Store where Format: StoreFormat {
     return try await database.read { tx in try access.count(look, tx) }
   }
 
-  /// How many instances have values that begin with one.
+  /// Returns the number of instances whose values begin with one.
   public func count<Index: StoreIndex, First: KeyCodable, each Other: KeyCodable>(
     prefix: First, from index: KeyPath<Format, Index>
   ) async throws -> Int where Index.Value == Compound<First, repeat each Other> {

@@ -1,5 +1,5 @@
-/// A property that is left out when its type is encoded, and nil when it is decoded: where a ``Persistable`` item has
-/// its metadata, which is stored beside it.
+/// A property that is omitted when its type is encoded, and nil when it is decoded. A ``Persistable`` item uses it for
+/// its metadata, which is stored separately.
 ///
 /// ```swift
 /// struct Photo: Persistable {
@@ -10,16 +10,17 @@
 /// }
 /// ```
 ///
-/// It works with the `Codable` that the compiler writes; a type that writes its own leaves the property out itself.
+/// It works with the `Codable` conformance that the compiler synthesizes; a type that implements its own omits the
+/// property itself.
 @propertyWrapper
 public struct KeptApart<Value: Codable & Sendable>: Codable, Sendable {
-  /// The value.
+  /// The value of the property.
   public var wrappedValue: Value?
 
-  /// A value.
+  /// Creates a property with a value.
   public init(wrappedValue: Value?) { self.wrappedValue = wrappedValue }
 
-  /// Nil, whatever is encoded.
+  /// Creates a property without a value, whatever is encoded.
   public init(from decoder: any Decoder) throws { wrappedValue = nil }
 
   /// Encodes nothing.
@@ -29,7 +30,8 @@ public struct KeptApart<Value: Codable & Sendable>: Codable, Sendable {
 extension KeptApart: Equatable where Value: Equatable {}
 extension KeptApart: Hashable where Value: Hashable {}
 
-// The compiler's `Codable` finds these two, because they are of the property's type: so there is no field at all.
+// The compiler's `Codable` implementation selects these two methods by the property's type, so that no field is encoded
+// at all.
 
 extension KeyedEncodingContainer {
   /// Encodes nothing.
@@ -37,7 +39,7 @@ extension KeyedEncodingContainer {
 }
 
 extension KeyedDecodingContainer {
-  /// Nil, whatever is encoded.
+  /// Returns a property without a value, whatever is encoded.
   public func decode<Value>(_ type: KeptApart<Value>.Type, forKey key: Key) throws -> KeptApart<Value> {
     KeptApart(wrappedValue: nil)
   }

@@ -1,32 +1,33 @@
-/// Setting items, each with its metadata: one whose `metadata` is nil has none in the database afterwards. Each call
-/// throws `.unsupportedVersion` where a newer program has written the row, and replaces nothing.
+/// Writes items, each with its metadata: an item whose `metadata` is nil has none in the database afterwards. Each
+/// method throws `.unsupportedVersion`, without any change, if a newer program has written the row.
 extension Persistable {
-  // MARK: - Inside of a transaction
+  // MARK: - Inside a transaction
 
-  /// Sets the item, new or not. Returns what was there, if it can be decoded.
+  /// Sets the item, whether it exists or not. Returns the previous one, or nil if there was none or it cannot be
+  /// decoded.
   @discardableResult
   public func persist(in tx: WriteTransaction) throws -> Self? {
     let access = Self.access(tx)
     return try access.persist(self, id, access.own, tx)
   }
 
-  /// Sets the item, which is not there. Throws `.alreadyExists`.
+  /// Sets the item, which must not exist. Throws `.alreadyExists`.
   public func insert(in tx: WriteTransaction) throws {
     let access = Self.access(tx)
     try access.insert(self, id, access.own, tx)
   }
 
-  /// Sets the item, which is there. Returns what was there. Throws `.notFound`.
+  /// Sets the item, which must exist. Returns the previous one. Throws `.notFound`.
   @discardableResult
   public func update(in tx: WriteTransaction) throws -> Self {
     let access = Self.access(tx)
     return try access.update(self, id, access.own, tx)
   }
 
-  /// Changes an item that is there. Returns what it is then; where a rule of the definition removes it (`sanitized`), as
-  /// `body` left it.
+  /// Changes an existing item. Returns the new one; if a rule of the definition removes it (`sanitized`), the result is
+  /// that of `body`.
   ///
-  /// Throws `.notFound`, `.invalidArgument` where `body` gives it another `id`, and what `body` throws.
+  /// Throws `.notFound`, `.invalidArgument` if `body` changes the `id`, and what `body` throws.
   @discardableResult
   public static func modify(
     _ key: ID, in tx: WriteTransaction, _ body: (inout Self) throws -> Void
@@ -35,14 +36,15 @@ extension Persistable {
     return try access.modify(key, tx, check: { try access.requireIdentifier(of: $0, key) }, body)
   }
 
-  /// Sets the metadata of an item that is there; nil: it has none then. Throws `.notFound`.
+  /// Sets the metadata of an existing item, or removes it if it is nil. Throws `.notFound`.
   public static func setMetadata(_ metadata: Metadata?, of key: ID, in tx: WriteTransaction) throws {
     try access(tx).setMetadata(metadata, key, tx)
   }
 
-  // MARK: - By itself
+  // MARK: - In a transaction of its own
 
-  /// Sets the item, new or not. Returns what was there, if it can be decoded.
+  /// Sets the item, whether it exists or not. Returns the previous one, or nil if there was none or it cannot be
+  /// decoded.
   @discardableResult
   public func persist(
     in database: Database, label: String? = nil, durability: StorageDurability? = nil
@@ -50,14 +52,14 @@ extension Persistable {
     try await database.write(label: label, durability: durability) { tx in try persist(in: tx) }
   }
 
-  /// Sets the item, which is not there. Throws `.alreadyExists`.
+  /// Sets the item, which must not exist. Throws `.alreadyExists`.
   public func insert(
     in database: Database, label: String? = nil, durability: StorageDurability? = nil
   ) async throws {
     try await database.write(label: label, durability: durability) { tx in try insert(in: tx) }
   }
 
-  /// Sets the item, which is there. Returns what was there. Throws `.notFound`.
+  /// Sets the item, which must exist. Returns the previous one. Throws `.notFound`.
   @discardableResult
   public func update(
     in database: Database, label: String? = nil, durability: StorageDurability? = nil
@@ -65,10 +67,10 @@ extension Persistable {
     try await database.write(label: label, durability: durability) { tx in try update(in: tx) }
   }
 
-  /// Changes an item that is there. Returns what it is then; where a rule of the definition removes it (`sanitized`), as
-  /// `body` left it.
+  /// Changes an existing item. Returns the new one; if a rule of the definition removes it (`sanitized`), the result is
+  /// that of `body`.
   ///
-  /// Throws `.notFound`, `.invalidArgument` where `body` gives it another `id`, and what `body` throws.
+  /// Throws `.notFound`, `.invalidArgument` if `body` changes the `id`, and what `body` throws.
   @discardableResult
   public static func modify(
     _ key: ID, in database: Database, label: String? = nil, durability: StorageDurability? = nil,
@@ -77,7 +79,7 @@ extension Persistable {
     try await store(in: database).modify(key, label: label, durability: durability, body)
   }
 
-  /// Sets the metadata of an item that is there; nil: it has none then. Throws `.notFound`.
+  /// Sets the metadata of an existing item, or removes it if it is nil. Throws `.notFound`.
   public static func setMetadata(
     _ metadata: Metadata?, of key: ID, in database: Database, label: String? = nil,
     durability: StorageDurability? = nil
@@ -86,28 +88,30 @@ extension Persistable {
   }
 }
 
-/// The same for several items, in one transaction.
+/// Writes several items in one transaction.
 extension Sequence where Element: Persistable {
-  /// Sets the items, new or not: all of them, or where it throws none. What was there is not decoded.
+  /// Sets the items atomically, whether they exist or not: if this throws, none is set. The previous ones are not
+  /// decoded.
   public func persist(in tx: WriteTransaction) throws {
     let access = Element.access(tx)
     try tx.savepoint { for item in self { try access.set(item, item.id, access.own, tx) } }
   }
 
-  /// Removes those of the items that are there, found by their `id`. Returns how many. Nothing is decoded.
+  /// Removes those of the items that exist, by their `id`. Returns their number. Nothing is decoded.
   @discardableResult
   public func delete(in tx: WriteTransaction) throws -> Int { try Element.delete(ids: map(\.id), in: tx) }
 }
 
 extension Sequence where Element: Persistable, Self: Sendable {
-  /// Sets the items in one transaction, new or not: all of them, or where it throws none. What was there is not decoded.
+  /// Sets the items in one transaction, whether they exist or not: if this throws, none is set. The previous ones are
+  /// not decoded.
   public func persist(
     in database: Database, label: String? = nil, durability: StorageDurability? = nil
   ) async throws {
     try await database.write(label: label, durability: durability) { tx in try persist(in: tx) }
   }
 
-  /// Removes those of the items that are there in one transaction, found by their `id`. Returns how many. Nothing is
+  /// Removes those of the items that exist, by their `id`, in one transaction. Returns their number. Nothing is
   /// decoded.
   @discardableResult
   public func delete(

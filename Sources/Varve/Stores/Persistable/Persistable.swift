@@ -1,4 +1,4 @@
-/// A type with a collection of its own: the API for `Codable` values with an `id`.
+/// A type with its own collection: the API for `Codable` values with an `id`.
 ///
 /// ```swift
 /// struct Book: Persistable {
@@ -12,34 +12,34 @@
 /// for try await book in Book.load(..., in: database) { print(book.title) }
 /// ```
 ///
-/// The calls are those of ``Store``, by the same names and with the same errors: with `in: tx` they belong to a
-/// transaction and are synchronous, with `in: database` they are asynchronous and one transaction by themselves, or belong
-/// to the `perform` around them.
+/// The methods have the names and errors of those of ``Store``. With `in: tx` they belong to a transaction and are
+/// synchronous; with `in: database` they are asynchronous, and are a transaction of their own or belong to the
+/// surrounding `perform`.
 ///
-/// The collection may be named in the definition of the database (``DatabaseDefinition``), with a coder and a
-/// storage; otherwise it is defined at first use. The same rows may be read through a ``Store`` and by collection and
-/// key. A type that needs versions gets a ``StoreFormat``, whose first version is what was written so.
+/// The collection may be listed in the definition of the database (``DatabaseDefinition``), with a coder and a storage;
+/// otherwise it is defined at its first use. The same rows may be read through a ``Store``, and by collection and key.
+/// A type that needs versions gets a ``StoreFormat``, whose first version is the one written by this API.
 ///
 /// # Metadata
-/// An item that has a `Metadata` type carries it in `metadata`: it is kept beside the object, set on items that are
-/// read, and written with them, so that an item with nil has none in the database after its write. ``KeptApart`` keeps
-/// it out of the object's own encoding:
+/// An item with a `Metadata` type has its metadata in `metadata`: it is stored separately from the object, set on items
+/// that are read, and written with them, so that an item with nil has none in the database after it is written.
+/// ``KeptApart`` excludes it from the object's own encoding:
 ///
 /// ```swift
 /// @KeptApart var metadata: Size? = nil
 /// ```
-/// Without the wrapper it would be stored twice; builds for debugging look for that, and throw `.invalidDefinition`.
+/// Without the wrapper it would be stored twice; debug builds check for that, and throw `.invalidDefinition`.
 public protocol Persistable: Codable, Identifiable, Sendable where ID: KeyCodable {
-  /// What is kept beside an item. Default: nothing.
+  /// The type of the metadata that is stored with an item. Default: no metadata.
   associatedtype Metadata: Codable & Sendable = Never
-  /// The name of the collection: one type, one collection.
+  /// The name of the collection. Each type needs its own.
   static var collection: String { get }
-  /// What is kept beside the item.
+  /// The metadata that is stored with the item.
   var metadata: Metadata? { get set }
 }
 
 extension Persistable where Metadata == Never {
-  /// Nothing.
+  /// The metadata of an item without metadata: always nil.
   public var metadata: Never? {
     get { nil }
     set {}
@@ -47,14 +47,14 @@ extension Persistable where Metadata == Never {
 }
 
 extension Persistable {
-  /// The row of the item. Throws `.invalidKey` where its `id` can't be a key.
+  /// The row key of the item. Throws `.invalidKey` if its `id` cannot be a key.
   public var rowKey: RowKey { get throws { try Self.rowKey(id) } }
 
-  /// The row of a key. Throws `.invalidKey` where it can't be one.
+  /// Returns the row key for a key. Throws `.invalidKey` if it cannot be a key.
   public static func rowKey(_ key: ID) throws -> RowKey { try RowKey(key, in: collection) }
 
-  /// The key of a row, which change sets and extensions give. Throws `.invalidArgument` for a row of another collection,
-  /// and `.keyTypeDiffers` for one with keys of another type.
+  /// Returns the key of a row, as change sets and extensions provide it. Throws `.invalidArgument` for a row of another
+  /// collection, and `.keyTypeDiffers` for one with keys of another type.
   public static func identifier(of row: RowKey) throws -> ID {
     guard row.collection == collection else {
       throw DatabaseError(
@@ -63,31 +63,31 @@ extension Persistable {
     return try row.key()
   }
 
-  /// The store of the type's collection: the same calls, without `in: database`.
+  /// Returns the store of the type's collection, which has the same methods without `in: database`.
   public static func store(in database: Database) -> Store<PersistableFormat<Self>> { Store(in: database) }
 
   static func access(_ tx: ReadTransaction) -> RowAccess<PersistableFormat<Self>> { RowAccess(tx.database, collection) }
 }
 
-/// The format of a ``Persistable`` type: one version, the type's collection, its metadata where it has it.
+/// The format of a ``Persistable`` type: a single version, the type's collection, and its metadata if it has any.
 public struct PersistableFormat<Item: Persistable>: StoreFormat, AdoptingFormat {
-  /// The type.
+  /// The type of the items.
   public typealias Instance = Item
-  /// Its `ID`.
+  /// The type of the items' `id`.
   public typealias Identifier = Item.ID
-  /// Its metadata.
+  /// The type of the items' metadata.
   public typealias Metadata = Item.Metadata
-  /// None.
+  /// The format has a single version.
   public typealias Version = SingleVersion
 
-  /// A format.
+  /// Creates a format.
   public init() {}
 
-  /// The type's collection.
+  /// The collection of the type.
   public static var collection: String { Item.collection }
-  /// The item's `id`.
+  /// Returns the `id` of an item.
   public static func identifier(of instance: Item) -> Item.ID { instance.id }
-  /// The item's `metadata`.
+  /// The path to the `metadata` of an item, or nil if the type has none.
   public static var metadataPath: (any WritableKeyPath<Item, Item.Metadata?> & Sendable)? {
     Metadata.self == Never.self ? nil : \Item.metadata
   }

@@ -1,35 +1,36 @@
 public import Varve
 
-/// What a commit means for the edges of a domain: in `changeSet.changes(of: graph)`.
+/// The changes of a domain's edges by a commit, which `changeSet.changes(of: graph)` returns.
 ///
-/// An edge is there where both of its ends are: so the insertion and the removal of a row add and remove the edges to it.
+/// An edge exists if both of its ends do, so inserting and removing a row adds and removes the edges to it.
 public struct EdgeChanges: Sendable {
-  /// Edges that are there, and were not.
+  /// The edges that exist after the commit and did not before.
   public internal(set) var added: [RelationshipEdge] = []
-  /// Edges that were there, and are not.
+  /// The edges that existed before the commit and do not any more.
   public internal(set) var removed: [RelationshipEdge] = []
-  /// Edges that have other rules, another order, or carry something else: as they are.
+  /// The edges whose rules, order or attribute have changed, with their new values.
   public internal(set) var changed: [RelationshipEdge] = []
-  /// Declared edges that lead to no row since this commit: those that have lost theirs are among `removed`, too.
+  /// The declared edges whose destination does not exist since this commit. Those that have lost their destination are
+  /// also in `removed`.
   public internal(set) var dangling: [RelationshipEdge] = []
-  /// False where there were more than `countMaximum`: then nothing is listed.
+  /// Whether all changes are listed. If there were more than `countMaximum`, this is false and nothing is listed.
   public internal(set) var isComplete = true
 
-  /// The most edges that are listed.
+  /// The maximum number of listed edges.
   public static let countMaximum = 10_000
 
-  /// Whether nothing has changed.
+  /// Whether there are no changes.
   public var isEmpty: Bool {
     isComplete && added.isEmpty && removed.isEmpty && changed.isEmpty && dangling.isEmpty
   }
 }
 
-/// The edges that may be others after a transaction than before, where changes are observed.
+/// The edges that a transaction may have changed, if changes are observed.
 struct ObservedEdges {
   private var keys = PackedKeys()
   private(set) var isComplete = true
 
-  /// By the key by destination.
+  /// Notes an edge by the key of its entry by destination.
   mutating func note(_ toKey: [UInt8], isManual: Bool) {
     guard isComplete else { return }
     keys.append([isManual ? 1 : 0] + toKey)
@@ -43,7 +44,7 @@ struct ObservedEdges {
 
   var isEmpty: Bool { isComplete && keys.isEmpty }
 
-  /// Each edge once, in the order of destinations.
+  /// Calls `body` with each edge once, in the order of destinations.
   func forEach(_ body: (_ toKey: [UInt8], _ isManual: Bool) throws -> Void) rethrows {
     var keys = keys
     keys.sort()
@@ -52,7 +53,7 @@ struct ObservedEdges {
 }
 
 extension RelationshipsTransaction {
-  /// What the transaction means for its edges; nil: nothing.
+  /// Returns the changes of the transaction to its edges, or nil if there are none.
   public func takeChanges() -> EdgeChanges? {
     guard let observed, !observed.isEmpty, let writer = context.writeTransaction else { return nil }
     var changes = EdgeChanges()
@@ -60,7 +61,7 @@ extension RelationshipsTransaction {
     do {
       try observed.forEach { toKey, isManual in try note(toKey, isManual, &changes, writer) }
     } catch {
-      // What can't be read can't be listed.
+      // Changes that cannot be read cannot be listed.
       changes = EdgeChanges()
       changes.isComplete = false
     }
@@ -116,7 +117,7 @@ extension RelationshipsTransaction {
       attributeBytes: Array(value.attributes), isManual: isManual, domain: definition.domain)
   }
 
-  /// The edges to a row that was inserted or removed may be there since, or not any more.
+  /// Notes the edges to a row that was inserted or removed, because they may exist since, or not any more.
   func noteEdges(toRow end: [UInt8]) throws {
     guard observed?.isComplete == true else { return }
     for family in families.both {

@@ -27,13 +27,14 @@ struct EdgeFamilies {
       part.version = version
       return part
     }
-    // Rows don't say them, so no build can make them again.
+    // Edges that were added by hand are not declared by rows, so no build can create them again.
     let manual = ["manual.from", "manual.to"].map { name in
       var part = PartDefinition(name)
       part.isDerived = false
       return part
     }
-    // The end of each file that is to go, and which file it was (`FileIdentity`); empty where its root was missing.
+    // This family has the end of each file that has to be removed, and the identity of the file (`FileIdentity`), which
+    // is empty if its root was missing.
     var files = PartDefinition("files")
     files.isDerived = false
     return declared + manual + [files]

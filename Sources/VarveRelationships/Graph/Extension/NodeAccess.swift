@@ -1,18 +1,18 @@
 internal import Varve
 
-/// What a type of nodes is asked, where the type is known once and not at each row.
+/// Access to the methods of a node type, so that the type is resolved once and not for each row.
 class NodeAccess {
-  /// The edges that a row declares as a change left it; nil where the row was removed.
+  /// Returns the edges that a row declares after a change, or nil if the row was removed.
   func edges(of change: borrowing RowChange) throws -> [RelationshipEdge]? {
     preconditionFailure("nodes are asked by a subclass")
   }
 
-  /// The same of a row.
+  /// Returns the edges that a row declares.
   func edges(of row: Row) throws -> [RelationshipEdge] {
     preconditionFailure("nodes are asked by a subclass")
   }
 
-  /// Lets a row receive what was removed, and writes what it is to be then, unless `isKept`. Returns whether it has changed.
+  /// Notifies a row of removed edges, and writes its new value unless `isKept` is true. Returns whether it has changed.
   func notify(
     _ row: Row, _ removed: [(edge: RelationshipEdge, reason: EdgeRemoval)], in transaction: WriteTransaction,
     isKept: Bool
@@ -20,7 +20,7 @@ class NodeAccess {
     preconditionFailure("nodes are asked by a subclass")
   }
 
-  /// Of a type; nil where its instances declare no edges.
+  /// Returns the access of a type, or nil if its instances declare no edges.
   static func of(_ type: any (Codable & Sendable).Type) -> NodeAccess? {
     (type as? any RelationshipNode.Type).map { make($0) }
   }

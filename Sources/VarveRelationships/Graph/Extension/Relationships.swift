@@ -1,6 +1,6 @@
 public import Varve
 
-/// Edges between rows, with rules for what happens when one end goes: an extension of a database.
+/// An extension for edges between rows, with rules that are applied when one end is removed.
 ///
 /// ```swift
 /// extension Database { static let graph = Relationships().named("graph") }
@@ -19,61 +19,64 @@ public import Varve
 /// ```
 ///
 /// # When rules are applied
-/// At the end of the transaction, or where it calls `flush()`: to what is different then, and not to what came and went
-/// again in between. A row that was removed and set again is a row that was updated.
+/// Rules are applied at the end of the transaction, or when it calls `flush()`. They consider the differences at that
+/// time, not rows that were removed and set again in between. A row that was removed and set again counts as updated.
 ///
-/// # Which edges there are
-/// An edge is there where both of its ends are. A row that declares an edge to a row which is not there has a *dangling* edge:
-/// it fires nothing and counts for nothing until there is such a row. So the graph depends on the rows, and not on the order
-/// in which they were saved.
+/// # Which edges exist
+/// An edge exists if both of its ends do. A row that declares an edge to a row that does not exist has a *dangling*
+/// edge: it has no effect and is not counted until that row exists. So the graph depends on the rows, and not on the
+/// order in which they were saved.
 ///
 /// # Domains
-/// A program may have several, each registered under a name of its own: a row's edges say to which they belong
-/// (``RelationshipEdge/inDomain(_:)``). Counting and dangling stay inside a domain; each receives every removal of a row.
+/// A program may have several domains, each registered under its own name: a row's edges specify their domain
+/// (``RelationshipEdge/inDomain(_:)``). Counting and dangling are limited to a domain; each domain receives every
+/// removal of a row.
 ///
-/// A value: safe from any thread.
+/// This is a value: safe from any thread.
 public struct Relationships: DatabaseExtension {
-  /// What it does in a transaction.
+  /// The state of the extension in a transaction.
   public typealias Transaction = RelationshipsTransaction
-  /// Where files are, and who removes them.
+  /// The locations of files, and the worker that removes them.
   public typealias Shared = RelationshipsShared
-  /// How many files a commit lets go.
+  /// The number of files that a commit releases for removal.
   public typealias Delta = Int
   /// The edges that a commit adds, removes and changes.
   public typealias Changes = EdgeChanges
-  /// "varve.relationships".
+  /// The kind of the extension, "varve.relationships".
   public static let kind = "varve.relationships"
 
-  /// Which edges keep an end that is to go with the last of them.
+  /// The edges that keep an end which is removed together with the last of them.
   public enum Counting: Hashable, Sendable {
-    /// Those of every name: what YapDatabase does. A photo that one name of edges has lost is kept by those of another.
+    /// Edges of every name, as in YapDatabase. A photo that has lost its edges of one name is kept by those of another.
     case allNames
-    /// Those of the same name: what its documentation says.
+    /// Edges of the same name, as the documentation of YapDatabase states.
     case sameName
   }
 
-  /// The domain whose edges it keeps; nil: those without one.
+  /// The domain of the edges, or nil for edges without a domain.
   public let domain: String?
-  /// The version of `relationshipEdges()` in the program's types: another one collects the edges of all rows again. Edges that
-  /// were added by hand stay.
+  /// The version of `relationshipEdges()` in the program's types. After a change of the version, the edges of all rows
+  /// are collected again. Edges that were added by hand are kept.
   public let version: String
-  /// Which edges count for rules that ask for all.
+  /// The edges that count for rules about all sources or all destinations.
   public let counting: Counting
 
-  /// Whether rows go that only keep each other, when one of them loses an edge that owns it. It costs a look at what leads to such a row; at
-  /// most 100,000 rows are visited a transaction, and the rest is left to `collectCycles()`.
+  /// Whether rows that are only kept by each other are removed when one of them loses an edge that owns it. This reads
+  /// the edges that lead to such a row; at most 100,000 rows are visited per transaction, and the rest is left to
+  /// `collectCycles()`.
   public let collectsCycles: Bool
-  /// The directories that edges lead into.
+  /// The directories that contain the files of edges.
   public let roots: [FileRoot]
   /// Whether edges may lead to files by absolute paths.
   public let allowsFilesAnywhere: Bool
-  /// Called with what became of each file that was to go, on a thread of the database; nil: warnings are logged.
+  /// A closure that is called with the outcome for each file that was to be removed, on a thread of the database, or
+  /// nil to log warnings.
   public let reported: (@Sendable (FileReport) -> Void)?
 
-  /// Called between the steps of removing files: tests stop it there, as a crash does.
+  /// A closure that is called between the steps of removing files. Tests interrupt the removal there, as a crash would.
   var removalStep: (@Sendable (FileRemoval.Step) throws -> Void)?
 
-  /// A domain.
+  /// Creates a domain.
   public init(
     domain: String? = nil, version: String = "1", counting: Counting = .allNames, collectsCycles: Bool = false,
     roots: [FileRoot] = [], allowsFilesAnywhere: Bool = false, reported: (@Sendable (FileReport) -> Void)? = nil
@@ -87,9 +90,10 @@ public struct Relationships: DatabaseExtension {
     self.reported = reported
   }
 
-  /// Immediate, so that edges of rows that are gone are hidden at once, and rules are applied at the end.
+  /// The configuration. Delivery is immediate, so that edges of removed rows are hidden at once, and rules are applied
+  /// at the end.
   public var configuration: ExtensionConfiguration {
-    // What it keeps by hand belongs to no version of the program's types.
+    // Edges that were added by hand are independent of the version of the program's types.
     var configuration = ExtensionConfiguration(version: "1")
     configuration.hears = [.inserts, .updates, .removals]
     configuration.delivery = .immediate
@@ -100,8 +104,8 @@ public struct Relationships: DatabaseExtension {
     return configuration
   }
 
-  /// Throws `.invalidDefinition` where two roots have one name, or one has none; where another registration has the same domain,
-  /// or roots in which the same files are: one would remove what edges of the other lead to.
+  /// Throws `.invalidDefinition` if two roots have the same name, or one has none; and if another registration has the
+  /// same domain, or roots that contain the same files: one would remove files to which edges of the other lead.
   public func check(registered: [String: any DatabaseExtension]) throws {
     for (name, other) in registered {
       guard let other = other as? Relationships else { continue }
@@ -136,7 +140,7 @@ public struct Relationships: DatabaseExtension {
     }
   }
 
-  /// Where files are, as of this open. Files that are to go since an earlier one are removed.
+  /// Resolves the locations of files, and removes the files that earlier opens have left to be removed.
   public func makeShared(_ view: borrowing SharedView) throws -> RelationshipsShared {
     let shared = try RelationshipsShared(self, view)
     shared.collectStale()
@@ -144,17 +148,17 @@ public struct Relationships: DatabaseExtension {
     return shared
   }
 
-  /// Removes the files that the commit lets go.
+  /// Removes the files that the commit releases.
   public func didAcknowledge(_ version: CommitVersion, _ delta: Int?, _ shared: RelationshipsShared) {
     if let delta, delta > 0 { shared.removeFiles() }
   }
 
-  /// About as much memory as the edges take.
+  /// Returns the approximate memory size of the changes.
   public func byteCount(of changes: EdgeChanges) -> Int? {
     (changes.added.count + changes.removed.count + changes.changed.count + changes.dangling.count) * 400 + 100
   }
 
-  /// Makes what belongs to a transaction.
+  /// Creates the state of the extension in a transaction.
   public func makeTransaction(_ context: ExtensionContext<Relationships>) throws -> RelationshipsTransaction {
     try RelationshipsTransaction(self, context)
   }

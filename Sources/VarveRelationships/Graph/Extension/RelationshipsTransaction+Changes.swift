@@ -1,10 +1,10 @@
 public import Varve
 
-/// What a domain does when rows change.
+/// Handles changes of rows.
 extension RelationshipsTransaction {
   /// Collects the edges that a row declares, and notes those that were removed.
   public func didChange(_ change: borrowing RowChange) throws {
-    // Most rows of most programs declare nothing.
+    // Most rows of most programs declare no edges.
     if change.event != .removed, observed == nil, !log.hasEverDeaths, case .plain = try kind(of: change) {
       if change.event == .inserted { log.noteInsertion() }
       return
@@ -18,7 +18,7 @@ extension RelationshipsTransaction {
     let isNew = change.event == .inserted
     if observed != nil, isNew || change.event == .removed { try noteEdges(toRow: end) }
     if change.event == .removed {
-      // A row that gets another key has not gone.
+      // A row whose key is changed is not removed.
       if movingEnd == end { return }
       log.noteDeath(end)
       if isRemoving { log.noteRemoval(byRules: end) }
@@ -36,7 +36,8 @@ extension RelationshipsTransaction {
     }
   }
 
-  /// The program has not defined the collection: an object that it has set may say its edges all the same.
+  /// Declares the edges of a row whose collection the program has not defined. The object that was set may declare
+  /// edges nevertheless.
   private func declareUndefined(_ change: borrowing RowChange, _ end: [UInt8]) throws {
     guard let object = change.givenObject else { return try noteStale(change.collectionNumber) }
     let edges = try (object as? any RelationshipNode)?.relationshipEdges() ?? []
@@ -45,9 +46,9 @@ extension RelationshipsTransaction {
     try declare(edges, from: end, isFresh: isFresh)
   }
 
-  // MARK: - What was missed
+  // MARK: - Missed changes
 
-  /// Brings the edges that a row declares in line with the row. No rule is applied.
+  /// Updates the declared edges of a row that changed without this extension. No rule is applied.
   public func didMiss(_ key: RowKey, _ row: Row?) throws {
     guard let number = try context.transaction.collectionNumber(of: key.collection) else { return }
     var end: [UInt8] = []
@@ -58,9 +59,10 @@ extension RelationshipsTransaction {
     try declare(edges, from: end, isFresh: false, isNoted: false)
   }
 
-  /// Where no edge begins or ends in the collection, nothing has to be done. Otherwise rules are applied to each row.
+  /// Handles the removal of all rows of a collection. Returns true if no edge begins or ends in it, so that nothing has to
+  /// be done; otherwise rules are applied to each row.
   public func removesAll(in collection: String?) throws -> Bool {
-    // What was missed goes without rules.
+    // Without knowledge of all edges, the edges are removed without rules.
     guard try isComplete else {
       try removeDeclared(in: collection)
       return true

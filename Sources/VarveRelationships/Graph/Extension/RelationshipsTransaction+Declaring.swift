@@ -1,15 +1,15 @@
 internal import Varve
 
-/// The edges that rows declare.
+/// Stores the edges that rows declare.
 extension RelationshipsTransaction {
-  /// An edge as it is to stand in the families.
+  /// An edge that has to be stored, with the bytes of its destination.
   private struct Wanted {
     var destination: [UInt8]
     var edge: RelationshipEdge
   }
 
-  /// Brings the declared edges of a source in line with a list, which is complete. `isFresh`: none is there, and none was
-  /// when rules were applied last.
+  /// Updates the declared edges of a source to a complete list. `isFresh` is true if the source has no stored edges,
+  /// and had none when rules were last applied.
   func declare(_ edges: [RelationshipEdge], from source: [UInt8], isFresh: Bool, isNoted: Bool = true) throws {
     if isFresh, edges.isEmpty { return }
     let wanted = try wanted(edges, source)
@@ -21,7 +21,7 @@ extension RelationshipsTransaction {
     }
     let present = try self.present(source)
     if present.isEmpty, wanted.isEmpty { return }
-    // By what each is: lists may be long.
+    // Stored edges are found by their identity in a table, because lists may be long.
     var positions: [[UInt8]: Int] = [:]
     positions.reserveCapacity(present.count)
     for (index, old) in present.enumerated() {
@@ -43,7 +43,7 @@ extension RelationshipsTransaction {
     }
   }
 
-  /// Those of the domain, each once: of those that are the same edge the last counts.
+  /// Returns the edges of the domain, each once. Of equal edges, the last one is used.
   private func wanted(_ edges: [RelationshipEdge], _ source: [UInt8]) throws -> [Wanted] {
     var wanted: [Wanted] = []
     wanted.reserveCapacity(edges.count)
@@ -56,7 +56,7 @@ extension RelationshipsTransaction {
     return Self.different(wanted)
   }
 
-  /// So few edges are compared with one another, without a table.
+  /// The maximum number of edges that are compared in pairs, without a table.
   private static let comparedMaximum = 8
 
   private static func areDifferent(_ wanted: [Wanted]) -> Bool {
@@ -82,7 +82,7 @@ extension RelationshipsTransaction {
     return last.values.sorted().map { wanted[$0] }
   }
 
-  /// Throws where no entry can have both ends.
+  /// Throws if both ends are too large for an entry.
   func check(_ edge: RelationshipEdge, _ source: [UInt8], _ destination: [UInt8]) throws {
     guard source.count + destination.count > EdgeFormat.endsSizeMaximum else { return }
     throw DatabaseError(
@@ -93,7 +93,7 @@ extension RelationshipsTransaction {
 
   // MARK: - Entries
 
-  /// What a source declares, as it stands in the families.
+  /// Returns the stored edges that a source declares.
   func present(_ source: [UInt8]) throws -> [(key: EdgeKey, value: EdgeValue)] {
     var present: [(key: EdgeKey, value: EdgeValue)] = []
     var cursor = try families.declared.from.cursor(StorageRange(prefix: EdgeFormat.prefix(source[...], nil)))
@@ -112,11 +112,12 @@ extension RelationshipsTransaction {
       of: entry.toKey[...])
   }
 
-  /// Writes both entries of an edge. Their keys are in `entry` then.
+  /// Writes both entries of an edge. Their keys are in `entry` afterwards.
   func write(
     _ edge: borrowing RelationshipEdge, from source: [UInt8], to destination: [UInt8], _ family: EdgeFamily
   ) throws {
-    // Out of the field, so that nothing is copied, and nothing is checked at each use.
+    // The buffers are moved out of the field, so that they are not copied, and exclusive access is not checked at each
+    // use.
     if destination[0] == EdgeFormat.file { try takeUp(destination, edge.destination) }
     var entry = EntryMemory()
     swap(&entry, &self.entry)
@@ -154,7 +155,7 @@ extension RelationshipsTransaction {
 }
 
 extension EdgeValue {
-  /// As the entry by source has it.
+  /// The value of the edge's entry by source.
   var bySource: EdgeValue {
     var copy = self
     copy.order = 0
@@ -162,7 +163,7 @@ extension EdgeValue {
   }
 }
 
-/// Memory of an edge's entries, used again for each.
+/// Reusable buffers for an edge's entries.
 struct EntryMemory {
   var fromKey: [UInt8] = []
   var toKey: [UInt8] = []

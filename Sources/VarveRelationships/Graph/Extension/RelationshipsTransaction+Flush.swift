@@ -1,13 +1,13 @@
 public import Varve
 
 extension RelationshipsTransaction {
-  /// Applies the rules now, to what the transaction has changed until here. Without a call they are applied at its end.
+  /// Applies the rules now, to the changes of the transaction so far. Without a call, they are applied at its end.
   ///
-  /// Rows that rules remove are gone when it returns, and so are their edges. Throws `.danglingEdge` where an edge has to lead
-  /// somewhere and does not, `.typeNotDefined` where a row is to be notified whose type the program has not defined, and what
-  /// hooks and `edgeRemoved` throw; then nothing of it has happened. In a read there is nothing to apply rules to.
+  /// When this returns, rows that rules remove are removed, and so are their edges. Throws `.danglingEdge` if an edge
+  /// that must not dangle does, `.typeNotDefined` if a row has to be notified whose type the program has not defined,
+  /// and what hooks and `edgeRemoved` throw; in these cases nothing has changed. In a read, there is nothing to apply.
   ///
-  /// Complexity: O(n) of the rows that go and their edges.
+  /// Complexity: O(n) in the removed rows and their edges.
   public func flush() throws {
     _ = try context.transaction
     guard !isFlushing, let writer = context.writeTransaction else { return }
@@ -15,13 +15,13 @@ extension RelationshipsTransaction {
       isFlushing = true
       defer { isFlushing = false }
       guard try isComplete else { return try settleWithoutRules() }
-      // Where it throws, nothing of it stays.
+      // The savepoint undoes all changes if the run throws.
       try writer.savepoint {
         var run = RuleRun(self, writer)
         try run.run()
       }
     }
-    // What is there now was there when rules were applied.
+    // From now on, existing edges are those that existed when rules were applied.
     log.hasFlushed = true
   }
 
@@ -42,7 +42,7 @@ extension RelationshipsTransaction {
     }
   }
 
-  /// While the edges of all rows are not known, rows take what they declare with them, and nothing else.
+  /// Removes the edges of removed rows without rules, while the edges of all rows are not known.
   private func settleWithoutRules() throws {
     let news = log.takeNews()
     for index in 0..<news.deaths.count where try !isThere(news.deaths[index]) {

@@ -1,15 +1,16 @@
 public import Varve
 
-/// Rows that get another key.
+/// Changes keys of rows.
 extension RelationshipsTransaction {
-  /// Gives a row another key, and with it another object: `item` has the new key. No rule is applied, and neither end is notified.
+  /// Changes the key of a row, together with its object: `item` has the new key. No rule is applied, and neither end is
+  /// notified.
   ///
-  /// Edges that were added by hand begin and end at the new key from now on. What the row declares is what `item` declares.
-  /// Edges that other rows declare to the old key say so in those rows, and dangle until these are set; where such an edge may
-  /// not dangle, `.danglingEdge` is thrown when rules are applied.
+  /// Edges that were added by hand begin and end at the new key from now on. The declared edges of the row are those of
+  /// `item`. Edges that other rows declare to the old key remain in those rows, and dangle until these rows are set; if
+  /// such an edge must not dangle, `.danglingEdge` is thrown when rules are applied.
   ///
-  /// Other extensions receive the removal of the one row and the insertion of the other. Throws `.notFound` where the old key has
-  /// no row, and `.alreadyExists` where there is one with the new key.
+  /// Other extensions receive the removal of the old row and the insertion of the new one. Throws `.notFound` if no row
+  /// has the old key, and `.alreadyExists` if a row has the new key.
   public func changeKey<Item: Persistable>(from key: Item.ID, to item: Item) throws {
     let writer = try writing()
     let (old, new) = (try Item.rowKey(key), try item.rowKey)
@@ -33,7 +34,7 @@ extension RelationshipsTransaction {
     }
   }
 
-  /// Declared edges to a row that may not dangle are looked at when rules are applied.
+  /// Notes the declared edges to a row that must not dangle, so that they are checked when rules are applied.
   private func noteChecks(to end: [UInt8]) throws {
     var found: [(key: [UInt8], value: EdgeValue)] = []
     try families.declared.to.forEach(in: StorageRange(prefix: EdgeFormat.prefix(end[...], nil))) {
@@ -69,7 +70,7 @@ extension RelationshipsTransaction {
     let family = families.manual
     var toKey: [UInt8] = []
     EdgeFormat.appendToKey(destination, name, source, to: &toKey)
-    // One that leads from the row to itself comes twice.
+    // An edge from the row to itself is returned twice.
     guard let value = try value(of: toKey, family) else { return }
     try family.from.delete(Self.fromKey(toKey, value.order))
     try family.to.delete(toKey)

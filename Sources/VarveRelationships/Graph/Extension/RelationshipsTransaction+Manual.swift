@@ -2,10 +2,10 @@ public import Varve
 
 /// Edges that are added by hand.
 extension RelationshipsTransaction {
-  /// Adds an edge that begins at a row. One that is there already gets the rules, the order and what the edge carries.
+  /// Adds an edge that begins at a row. An existing edge gets the new rules, order and attribute.
   ///
-  /// Its ends may be made later in the transaction: `.danglingEdge` is thrown when rules are applied and one of them is not
-  /// there. Throws `.keyTooLong`, and `.invalidArgument` for an edge of another domain.
+  /// Its ends may be created later in the transaction: `.danglingEdge` is thrown if one of them does not exist when
+  /// rules are applied. Throws `.keyTooLong`, and `.invalidArgument` for an edge of another domain.
   public func add(_ edge: RelationshipEdge, from source: RowKey) throws {
     _ = try writing()
     guard edge.domain == definition.domain else {
@@ -28,8 +28,9 @@ extension RelationshipsTransaction {
 
   private static func text(_ domain: String?) -> String { domain.map { "\"\($0)\"" } ?? "none" }
 
-  /// Removes an edge that was added by hand: the rules that it has in the database count. Returns false where it does not exist.
-  /// Throws `.invalidArgument` for one that a row declares: it goes when the row does not declare it any more.
+  /// Removes an edge that was added by hand, with the rules that it has in the database. Returns false if it does not
+  /// exist. Throws `.invalidArgument` for an edge that a row declares: it is removed when the row no longer declares
+  /// it.
   @discardableResult
   public func remove(_ edge: RelationshipEdge, as reason: EdgeRemoval = .edgeOnly) throws -> Bool {
     guard let source = edge.source else {
@@ -44,10 +45,10 @@ extension RelationshipsTransaction {
     return try remove(EdgeQuery(edge.name, from: source, to: edge.destination), as: reason) > 0
   }
 
-  /// Removes the edges that were added by hand, of those that a query finds: the rules that they have in the database count.
-  /// Edges that rows declare stay. Returns how many went.
+  /// Removes the edges that a query finds and that were added by hand, with the rules that they have in the database.
+  /// Edges that rows declare are kept. Returns the number of removed edges.
   ///
-  /// `.edgeOnly` fires no rule and notifies neither end. Complexity: that of the query.
+  /// `.edgeOnly` applies no rule and notifies neither end. Complexity: that of the query.
   @discardableResult
   public func remove(_ query: EdgeQuery, as reason: EdgeRemoval = .edgeOnly) throws -> Int {
     _ = try writing()
@@ -69,7 +70,7 @@ extension RelationshipsTransaction {
 
   // MARK: - Entries
 
-  /// The key of an edge's entry by source, from that by destination.
+  /// Returns the key of an edge's entry by source, from that of its entry by destination.
   static func fromKey(_ toKey: [UInt8], _ order: Int64) throws -> [UInt8] {
     let key = try EdgeKey(toKey, bySource: false)
     var bytes: [UInt8] = []
@@ -77,7 +78,7 @@ extension RelationshipsTransaction {
     return bytes
   }
 
-  /// The value of an edge, with what it carries and its order; nil where it is not there.
+  /// Returns the value of an edge with its attribute and order, or nil if it does not exist.
   func value(of toKey: [UInt8], _ family: EdgeFamily) throws -> EdgeValue? {
     guard let bytes = try family.to.get(toKey) else { return nil }
     var value = try EdgeValue(bytes, bySource: false)

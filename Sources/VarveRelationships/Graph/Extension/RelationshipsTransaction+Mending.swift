@@ -1,13 +1,14 @@
 internal import Varve
 
-/// Edges that were added by hand, after blocks of their families were given up as damaged.
+/// Repairs edges that were added by hand, after damaged blocks of their families were given up.
 extension RelationshipsTransaction {
-  /// All rows were given to the extension, because it is new, has another version, or something of it may be damaged. What rows
-  /// declare is right then. Of each edge that was added by hand one entry may be missing: it is made again from the other.
+  /// Completes a build in which all rows were passed to the extension, because it is new, has another version, or may
+  /// be damaged.
   ///
-  /// What an edge carried, of which the entry by source is gone, is lost.
+  /// Declared edges are then correct. An edge that was added by hand may lack one of its entries: it is created again
+  /// from the other one. The attribute of an edge whose entry by source is lost is lost, too.
   ///
-  /// Complexity: a look for each entry of such edges.
+  /// Complexity: one lookup for each entry of such edges.
   public func didFinishBuild() throws {
     let family = families.manual
     var missing: [(key: [UInt8], value: [UInt8])] = []
@@ -31,7 +32,7 @@ extension RelationshipsTransaction {
     }
     for (key, value) in missing {
       try family.from.put(key, value)
-      // It carries nothing now.
+      // The edge has no attribute any more.
       let entry = try EdgeKey(key, bySource: true)
       var value = try EdgeValue(value, bySource: true)
       value.order = entry.order

@@ -1,43 +1,44 @@
 public import Varve
 
-/// The edges of a domain in one transaction: to find them, to add and remove them by hand, and to apply the rules.
+/// The edges of a domain in one transaction, with methods to find them, to add and remove them by hand, and to apply
+/// the rules.
 ///
-/// Calls that look for edges see what the transaction has written. Every call throws `.transactionEnded` after the
-/// transaction's end, and calls that change something `.readOnly` in a read.
+/// Methods that find edges see the writes of the transaction. Every method throws `.transactionEnded` after the
+/// transaction's end, and methods that change something throw `.readOnly` in a read.
 ///
-/// It belongs to the thread of its transaction.
+/// An instance belongs to the thread of its transaction.
 public final class RelationshipsTransaction: ExtensionTransaction {
-  /// The extension.
+  /// The type of the extension.
   public typealias Definition = Relationships
 
   let definition: Relationships
   let context: ExtensionContext<Relationships>
   let families: EdgeFamilies
-  /// Files that are to go.
+  /// The family of the files that have to be removed.
   let files: Part
-  /// Edges that may have changed; nil: changes are not observed.
+  /// The edges that may have changed, or nil if changes are not observed.
   var observed: ObservedEdges?
-  /// How many files rules let go.
+  /// The number of files that rules have released for removal.
   var removedFiles = 0
   var log = EdgeLog()
-  /// Of savepoints, by their numbers.
+  /// The log's marks of savepoints, by their numbers.
   private var marks: [EdgeLog.Mark] = []
-  /// Of collections, by their numbers.
+  /// The kinds of collections' rows, by the numbers of the collections.
   private var nodes: [UInt32: NodeKind] = [:]
-  /// The collection that was asked for last.
+  /// The last result for a collection.
   private var lastNode: (collection: UInt32, kind: NodeKind)?
   /// The numbers of collections, by their names.
   private var numbers: [String: UInt32] = [:]
   private var lastNumber: (name: String, number: UInt32)?
-  /// Memory of the edge that is written.
+  /// The buffers for the edge that is being written.
   var entry = EntryMemory()
-  /// Called for each entry of an edge that rules read: what they cost is counted by tests.
+  /// A closure that is called for each entry of an edge that rules read, so that tests can count them.
   var noteEntry: (() -> Void)?
   /// Whether rules are being applied.
   var isFlushing = false
-  /// Whether a rule removes rows.
+  /// Whether a rule is removing rows.
   var isRemoving = false
-  /// The row that gets another key; nil: none does.
+  /// The row whose key is being changed, or nil if there is none.
   var movingEnd: [UInt8]?
 
   init(_ definition: Relationships, _ context: ExtensionContext<Relationships>) throws {
@@ -48,25 +49,25 @@ public final class RelationshipsTransaction: ExtensionTransaction {
     if context.isObserved { observed = ObservedEdges() }
   }
 
-  /// The transaction, for a change. Throws `.readOnly` in a read.
+  /// Returns the transaction for a change. Throws `.readOnly` in a read.
   func writing() throws -> WriteTransaction {
     if let writer = context.writeTransaction { return writer }
     _ = try context.transaction
     throw DatabaseError(.readOnly, "edges of \"\(context.name)\" are changed in a read; a write may")
   }
 
-  /// How many files the commit lets go; nil: none.
+  /// Returns the number of files that the commit releases, or nil if there are none.
   public func takeDelta(_ version: CommitVersion) -> Int? { removedFiles == 0 ? nil : removedFiles }
 
   // MARK: - Savepoints
 
-  /// A number for what was noted so far.
+  /// Returns a number for the current state of the log.
   public func mark() -> Int {
     marks.append(log.mark)
     return marks.count - 1
   }
 
-  /// Forgets what was noted after a savepoint.
+  /// Removes what was noted after a savepoint.
   public func rollBack(to mark: Int) {
     log.rollBack(to: marks[mark])
     marks.removeSubrange((mark + 1)...)
@@ -74,7 +75,7 @@ public final class RelationshipsTransaction: ExtensionTransaction {
 
   // MARK: - Ends
 
-  /// The number of a row's collection, made where there is none.
+  /// Returns the number of a row's collection, which is created if necessary.
   func number(making row: RowKey) throws -> UInt32 {
     if let lastNumber, lastNumber.name == row.collection { return lastNumber.number }
     let number = try numbers[row.collection] ?? writing().collectionNumber(making: row)
@@ -83,7 +84,7 @@ public final class RelationshipsTransaction: ExtensionTransaction {
     return number
   }
 
-  /// The bytes of an end whose collection is made where there is none.
+  /// Returns the bytes of an end, and creates its collection if necessary.
   func end(making end: EdgeEnd) throws -> [UInt8] {
     var bytes: [UInt8] = []
     switch end {
@@ -98,7 +99,7 @@ public final class RelationshipsTransaction: ExtensionTransaction {
     return bytes
   }
 
-  /// The bytes of an end; nil where the collection does not exist, and so has no edge.
+  /// Returns the bytes of an end, or nil if its collection does not exist, so that it has no edges.
   func end(_ end: EdgeEnd) throws -> [UInt8]? {
     guard case .row(let row) = end else { return try self.end(making: end) }
     guard let number = try context.transaction.collectionNumber(of: row.collection) else { return nil }
@@ -107,19 +108,19 @@ public final class RelationshipsTransaction: ExtensionTransaction {
     return bytes
   }
 
-  /// The end of bytes; nil where its collection was dropped.
+  /// Returns the end of bytes, or nil if its collection was dropped.
   func end(of bytes: ArraySlice<UInt8>) throws -> EdgeEnd? {
     if let (root, path) = EdgeFormat.fileLocation(bytes) { return .file(root: root, path: path) }
     return try row(of: bytes).map { .row($0) }
   }
 
-  /// The row of an end; nil where it is none, or its collection was dropped.
+  /// Returns the row of an end, or nil if it is not a row or its collection was dropped.
   func row(of end: ArraySlice<UInt8>) throws -> RowKey? {
     guard let number = EdgeFormat.collection(end) else { return nil }
     return try unsafe context.transaction.rowKey(EdgeFormat.key(end).span.bytes, inCollection: number)
   }
 
-  /// Whether an end is there, now. Files are not looked at.
+  /// Returns whether an end exists now. Files are not checked.
   func isThere(_ end: ArraySlice<UInt8>) throws -> Bool {
     guard let number = EdgeFormat.collection(end) else { return true }
     return try unsafe context.transaction.contains(EdgeFormat.key(end).span.bytes, inCollection: number)
@@ -127,15 +128,15 @@ public final class RelationshipsTransaction: ExtensionTransaction {
 
   // MARK: - Nodes
 
-  /// What is known of the rows of a collection.
+  /// The kind of a collection's rows.
   enum NodeKind {
-    /// They declare edges.
+    /// The rows declare edges.
     case declaring(NodeAccess)
-    /// They declare none, and none is kept that they did.
+    /// The rows declare no edges, and no declared edge is stored for them.
     case plain
-    /// They declare none, and some may be kept that they did.
+    /// The rows declare no edges, but declared edges may be stored for them from before.
     case formerlyDeclaring
-    /// The program has not defined it.
+    /// The program has not defined the collection.
     case undefined
   }
 
@@ -151,12 +152,12 @@ public final class RelationshipsTransaction: ExtensionTransaction {
   private func makeKind(_ number: UInt32, _ type: (any (Codable & Sendable).Type)?) throws -> NodeKind {
     guard let type else { return .undefined }
     if let access = NodeAccess.of(type) { return .declaring(access) }
-    // In a build nothing of it is kept.
+    // During a build, no declared edges are stored for them.
     guard try isComplete else { return .plain }
     let range = StorageRange(prefix: EdgeFormat.prefix(ofCollection: number))
     return try families.declared.from.first(in: range) == nil ? .plain : .formerlyDeclaring
   }
 
-  /// Whether the edges of all rows are known: rules are applied only then.
+  /// Whether the edges of all rows are known. Rules are only applied in that case.
   var isComplete: Bool { get throws { try families.declared.from.isReady && families.declared.to.isReady } }
 }

@@ -1,13 +1,14 @@
 internal import Varve
 
-/// Collections whose rows were set as bytes by a program that has not defined their types: the edges of such rows are as they
-/// were before. A program that has defined the type collects them again, without a rule, when it opens the database.
+/// Collects the edges of collections whose rows were set as bytes by a program that has not defined their types: the
+/// stored edges of such rows are outdated. A program that has defined the type collects them again when it opens the
+/// database, without applying rules.
 struct StaleCollections {
   private let database: Database
   private let handle: ExtensionHandle<Relationships>
   private let isStopping: () -> Bool
 
-  /// How many rows a transaction collects.
+  /// The number of rows that one transaction handles.
   private static let chunk = 1_000
 
   init(_ database: Database, _ handle: ExtensionHandle<Relationships>, isStopping: @escaping () -> Bool) {
@@ -28,7 +29,8 @@ struct StaleCollections {
         }
       }
     } catch {
-      // It is not built yet, is closed, or a row can't be read: what is left stays marked for the next open.
+      // The extension is not built yet, the database is closed, or a row cannot be read: the rest remains marked for
+      // the next open.
     }
   }
 }
@@ -36,7 +38,7 @@ struct StaleCollections {
 extension RelationshipsTransaction {
   private static let staleKey = "edgesStale"
 
-  /// Rows of a collection were set whose edges could not be collected.
+  /// Marks a collection in which rows were set whose edges could not be collected.
   func noteStale(_ number: UInt32) throws {
     var numbers = try staleCollections()
     if numbers.contains(number) { return }
@@ -44,7 +46,7 @@ extension RelationshipsTransaction {
     try setStale(numbers)
   }
 
-  /// The numbers of collections with rows whose edges are not those that they declare.
+  /// Returns the numbers of the collections whose stored edges may differ from those that rows declare.
   func staleCollections() throws -> [UInt32] {
     guard case .data(let bytes)? = try context.setting(Self.staleKey) else { return [] }
     return stride(from: 0, to: bytes.count - 3, by: 4).map { position in
@@ -59,8 +61,8 @@ extension RelationshipsTransaction {
     try context.set(numbers.isEmpty ? nil : .data(bytes), for: Self.staleKey)
   }
 
-  /// Collects the edges of the next rows of a collection; the last of them, or nil where there is none or their type is not
-  /// defined. After the last row the collection is not marked any more.
+  /// Collects the edges of the next rows of a collection. Returns the last of them, or nil if there are no more rows or
+  /// their type is not defined. After the last row, the mark of the collection is removed.
   func collectStale(_ number: UInt32, after last: RowKey?, count: Int) throws -> RowKey? {
     let writer = try writing()
     guard let collection = try writer.collectionName(of: number) else {

@@ -2,20 +2,22 @@ internal import Foundation
 public import Varve
 
 extension Database {
-  /// Copies the database, as of one commit, and the files that the edges of a domain lead to, to a path where nothing is.
+  /// Copies the database, as of one commit, and the files to which edges of a domain lead, to a path at which no file
+  /// exists.
   ///
-  /// The files lie in `files` of that path, by their roots and their paths from there. They are links to the same files where
-  /// the volume is the same, and copies elsewhere; a file that is not there is left out. No file is removed meanwhile. Throws as
-  /// `backup(to:)`, and `.storage` where a file can't be linked and can't be copied; then nothing is at the path.
+  /// The files are in the folder `files` of that path, by their roots and relative paths. They are links to the same
+  /// files on the same volume, and copies otherwise; missing files are left out. No file is removed meanwhile. Throws
+  /// as `backup(to:)`, and `.storage` if a file can be neither linked nor copied, in which case nothing remains at the
+  /// path.
   ///
-  /// Complexity: O(n) of the database and of all edges.
+  /// Complexity: O(n) in the database and all edges.
   @_disfavoredOverload
   public func backup(to path: String, files handle: ExtensionHandle<Relationships>) throws {
     let shared = try read { tx in try tx[handle].context.shared }
     shared.locations.hold()
     defer {
       shared.locations.release()
-      // Those that were to go meanwhile.
+      // Files that were released meanwhile are removed now.
       shared.removeFiles()
     }
     try backup(to: path)
@@ -27,7 +29,7 @@ extension Database {
     }
   }
 
-  /// The same for tasks.
+  /// Copies the database and its files without blocking the task's thread: see the synchronous form.
   public func backup(to path: String, files handle: ExtensionHandle<Relationships>) async throws {
     let database = self
     try await Task.detached { try database.copyHere(to: path, handle) }.value
@@ -51,7 +53,7 @@ private struct FileLinks {
   func run() throws {
     var options = DatabaseOptions()
     options.isReadOnly = true
-    // The edges of the copy itself: later ones may lead to files that it has nothing of.
+    // This uses the edges of the copy, because later edges of the original may lead to files that are not part of it.
     let copy = try Database.open(at: path, options: options) { handle }
     defer { try? copy.close() }
     try copy.read { tx in

@@ -2,24 +2,25 @@ internal import Foundation
 internal import Synchronization
 internal import Varve
 
-/// Where the roots of a domain are, since the database was opened, and what is held while files go.
+/// The locations of a domain's roots, as of the open of the database, and the lock for removing files.
 final class FileLocations: Sendable {
   private let roots: [String: String]
   private let declared: Set<String>
   let allowsAnywhere: Bool
-  /// How many need the files where they are. Held for as long as files are moved away, and for nothing that waits.
+  /// The number of callers that need the files at their locations. The lock is held while files are moved, but never
+  /// while waiting.
   private let holds = Mutex(0)
 
-  /// Runs `body` while no other moves files away, or begins to need them. It is given whether some need them.
+  /// Runs `body` while no other caller moves files or begins to need them. `isHeld` is true if callers need the files.
   func holding<Result>(_ body: (_ isHeld: Bool) throws -> Result) rethrows -> Result {
     try holds.withLock { holds in try body(holds > 0) }
   }
 
-  /// Files stay where they are until `release`.
+  /// Keeps files at their locations until `release`.
   func hold() { holds.withLock { $0 += 1 } }
   func release() { holds.withLock { $0 -= 1 } }
 
-  /// Throws `.invalidDefinition` where one root is in another.
+  /// Resolves the roots. Throws `.invalidDefinition` if one root is inside another.
   init(_ definition: Relationships) throws {
     var roots: [String: String] = [:]
     for root in definition.roots { roots[root.name] = root.resolved() }
@@ -37,15 +38,15 @@ final class FileLocations: Sendable {
     allowsAnywhere = definition.allowsFilesAnywhere
   }
 
-  /// Where a file is.
+  /// The location of a file.
   enum Location: Equatable {
     case at(path: String, trash: [String])
     case rootMissing
     case outsideOfRoot
   }
 
-  /// Where a file is, with links followed to its directory; and where it may be moved to before it is removed: beside its
-  /// root, or in it where that is another volume.
+  /// Returns the location of a file, with the links of its directory resolved, and the directories to which it may be
+  /// moved before it is removed: next to its root, or in the root if the former is on another volume.
   func location(_ root: String, _ path: String) -> Location {
     if root == EdgeEnd.anywhere {
       guard allowsAnywhere else { return .rootMissing }
@@ -53,9 +54,9 @@ final class FileLocations: Sendable {
     }
     guard let base = roots[root] else { return .rootMissing }
     let whole = base + "/" + path
-    // Where the directory is not there, the file is not either.
+    // If the directory does not exist, neither does the file.
     guard let directory = SystemFile.realPath(Self.parent(whole)) else { return .at(path: whole, trash: []) }
-    // By a link one file would have several paths, and so several ends.
+    // With links, one file would have several paths, and so several ends.
     guard directory == Self.parent(whole) else { return .outsideOfRoot }
     let name = whole.split(separator: "/").last.map(String.init) ?? ""
     return .at(path: directory + "/" + name, trash: Self.trash(of: base))
@@ -67,7 +68,7 @@ final class FileLocations: Sendable {
     return (root == "/" ? [] : [beside]) + ["\(root)/.varve-trash"]
   }
 
-  /// All directories that files are moved to.
+  /// All directories to which files are moved.
   var trashes: [String] { roots.values.flatMap { Self.trash(of: $0) } }
 
   private static func parent(_ path: String) -> String {
@@ -75,7 +76,7 @@ final class FileLocations: Sendable {
     return slash == path.startIndex ? "/" : String(path[..<slash])
   }
 
-  /// Throws `.invalidArgument` where no edge may lead to a file.
+  /// Throws `.invalidArgument` if no edge may lead to a file.
   func check(_ root: String, _ path: String) throws {
     if root == EdgeEnd.anywhere {
       guard allowsAnywhere else {

@@ -2,7 +2,7 @@ internal import Logging
 internal import Synchronization
 internal import Varve
 
-/// What a domain shares in memory: where its files are, and who removes them.
+/// The shared state of a domain in memory: the locations of its files, and the worker that removes them.
 public final class RelationshipsShared: Sendable {
   let locations: FileLocations
   let keepers = EdgeKeepers()
@@ -21,13 +21,14 @@ public final class RelationshipsShared: Sendable {
     handle = definition.named(view.name)
   }
 
-  /// Collects edges that an earlier program could not, on a thread of the database.
+  /// Collects edges that an earlier program could not collect, on a thread of the database.
   func collectStale() {
     guard worker.isOfWriter else { return }
     worker.run { [self] database in StaleCollections(database, handle) { [worker] in worker.isStopping }.run() }
   }
 
-  /// Removes the files that are to go, on a thread of the database. One at a time: what comes meanwhile is removed after that.
+  /// Removes the released files on a thread of the database. There is one run at a time; files that are released
+  /// meanwhile are removed after it.
   func removeFiles() {
     guard worker.isOfWriter else { return }
     let begins = state.withLock { state in
@@ -51,15 +52,16 @@ public final class RelationshipsShared: Sendable {
   }
 }
 
-/// Removes the files that commits have left to be removed.
+/// Removes the files that commits have released.
 ///
 /// ```
 ///  commit: record of the file ─▶ acknowledged ─▶ log durable to power up to that commit
 ///    ─▶ with the writer held: no edge leads there, it is the same file ─▶ renamed into a trash folder, record removed
 ///    ─▶ committed ─▶ unlinked
 /// ```
-/// So a file goes only after its removal can't be lost any more, and only if nothing took it up again. A crash after the
-/// renaming leaves the record, which finds no file, and a file in the trash, which is emptied when the database is opened.
+/// So a file is only removed after its release can no longer be lost, and only if no edge leads to it again. A crash
+/// after the renaming leaves the record, for which no file is found, and a file in the trash, which is emptied when the
+/// database is opened.
 struct FileRemoval {
   private let database: Database
   private let handle: ExtensionHandle<Relationships>
@@ -67,7 +69,7 @@ struct FileRemoval {
 
   private let isStopping: () -> Bool
 
-  /// After what.
+  /// The steps of a removal that are completed.
   enum Step: CaseIterable {
     case read, synced, renamed, committed, unlinked, emptied
   }
@@ -101,14 +103,14 @@ struct FileRemoval {
       emptyTrash()
       try did(.emptied)
     } catch {
-      // It is closed, or the storage fails: the records stay for the next open.
+      // The database is closed, or the storage fails: the records remain for the next open.
       Self.logger.debug("files are not removed now", metadata: ["reason": "\(error)"])
     }
   }
 
-  /// The next records, whose commits survive a loss of power when this returns.
+  /// Returns the next records, after waiting until their commits survive a loss of power.
   private func records(after last: [UInt8]) throws -> [Record] {
-    // With the writer held: the extension is registered by then, and every commit before is applied.
+    // This holds the writer: the extension is registered by then, and every earlier commit is applied.
     let (records, version) = try database.write { tx in
       var records: [Record] = []
       try tx[handle].files.forEach(in: StorageRange(lower: last.isEmpty ? [] : last + [0])) { end, value in
@@ -132,9 +134,9 @@ struct FileRemoval {
     var reports: [FileReport] = []
     try database.write(label: "files of \(handle.name)") { tx in
       let graph = try tx[handle]
-      // The lock is held for as long as files are renamed, and nothing is waited for meanwhile.
+      // The lock is held while files are renamed, and nothing waits meanwhile.
       try locations.holding { isHeld in
-        // The caller that holds them lets them be removed later.
+        // The caller that holds the files starts their removal later.
         if isHeld { return }
         try remove(records, graph, &trashed, &reports)
       }
@@ -172,7 +174,7 @@ struct FileRemoval {
     }
   }
 
-  /// Renames a file into the trash. Nil: there is none.
+  /// Renames a file into the trash, or returns nil if it does not exist.
   private func moveAway(
     _ root: String, _ path: String, _ record: Record, _ trashed: inout [String]
   ) -> FileReport.Outcome? {
@@ -181,7 +183,7 @@ struct FileRemoval {
     case .outsideOfRoot: return .outsideOfRoot
     case .at(let whole, let trash):
       do {
-        // Which file it was is not known.
+        // The identity of the file is not known.
         if record.value.isEmpty { return .changed }
         guard let identity = try SystemFile.identity(whole) else { return nil }
         guard identity == FileIdentity(record.value) else { return .changed }
@@ -193,7 +195,7 @@ struct FileRemoval {
     }
   }
 
-  /// Returns where it is then.
+  /// Renames a file, and returns its new path.
   private static func move(_ path: String, to trash: [String]) throws -> String {
     var failure: any Error = SystemFile.Failure(code: 0, call: "rename \(path)")
     for directory in trash {
@@ -203,14 +205,14 @@ struct FileRemoval {
         try SystemFile.rename(path, to: target)
         return target
       } catch {
-        // Another volume, or a directory in which nothing can be made.
+        // The directory is on another volume, or no file can be created in it.
         failure = error
       }
     }
     throw failure
   }
 
-  /// What a crash has left there was to go.
+  /// Removes the files that a crash has left in the trash.
   private func emptyTrash() {
     for directory in locations.trashes {
       for name in SystemFile.names(directory) { try? SystemFile.unlink("\(directory)/\(name)") }

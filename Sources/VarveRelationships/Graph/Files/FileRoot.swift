@@ -1,36 +1,36 @@
 public import Foundation
 public import Varve
 
-/// A directory that edges lead into, by a name that stays the same wherever the directory is.
+/// A directory with files of edges, identified by a name that is independent of its path.
 ///
-/// On some systems the directory of a program has another path after an update. So an edge has the name of the root and the
-/// path from there, and the root is looked for whenever the database is opened.
+/// On some systems, the directory of a program has another path after an update. So an edge stores the name of the root
+/// and the path relative to it, and the root is located whenever the database is opened.
 public struct FileRoot: Hashable, Sendable {
-  /// Where a root is.
+  /// The location of a root.
   public enum Location: Hashable, Sendable {
-    /// The directory for what a program keeps for itself, or one in it.
+    /// The directory for the program's own data, or a folder in it.
     case applicationSupport(String? = nil)
-    /// The directory that programs of a group share, or one in it: on the systems that have such.
+    /// The directory that programs of a group share, or a folder in it, on systems that support it.
     case appGroup(String, String? = nil)
-    /// A directory.
+    /// A directory by its URL.
     case url(URL)
   }
 
-  /// What edges call it.
+  /// The name by which edges refer to the root.
   public let name: String
-  /// Where it is.
+  /// The location of the root.
   public let location: Location
 
-  /// A root. `Relationships` refuses an empty name.
+  /// Creates a root. `Relationships` refuses an empty name.
   public init(_ name: String, _ location: Location) {
     self.name = ComposedText.of(name)
     self.location = location
   }
 
-  /// A root at a path.
+  /// Creates a root at a path.
   public init(_ name: String, at path: String) { self.init(name, .url(URL(fileURLWithPath: path, isDirectory: true))) }
 
-  /// Its path, without links; nil where the directory does not exist now.
+  /// Returns the path of the root with links resolved, or nil if the directory does not exist at present.
   func resolved() -> String? {
     guard let path = url?.path else { return nil }
     guard let real = SystemFile.realPath(path), SystemFile.isDirectory(real) else { return nil }
@@ -62,37 +62,39 @@ public struct FileRoot: Hashable, Sendable {
 }
 
 extension EdgeEnd {
-  /// The name of the root of files that are outside of all roots: their paths are absolute.
+  /// The root name of files outside all roots, whose paths are absolute.
   static let anywhere = ""
 
-  /// A file by its absolute path: for domains that say `allowsFilesAnywhere`.
+  /// Returns the end of a file by its absolute path, for domains with `allowsFilesAnywhere`.
   public static func file(at url: URL) -> EdgeEnd { .file(root: anywhere, path: url.standardizedFileURL.path) }
 }
 
-/// What became of a file that was to go, or why nothing did.
+/// The outcome for a file that was to be removed.
 public struct FileReport: Sendable, CustomStringConvertible {
-  /// What became of it.
+  /// The outcome of a removal.
   public enum Outcome: Sendable {
-    /// It was removed.
+    /// The file was removed.
     case removed
-    /// It stays: it is not the file any more that it was when its last edge went, or could not be looked at then.
+    /// The file was kept because it is no longer the same as when its last edge was removed, or could not be examined
+    /// then.
     case changed
-    /// It stays: there is a link on its path.
+    /// The file was kept because there is a link on its path.
     case outsideOfRoot
-    /// It stays until its root is there, or is declared.
+    /// The file is kept until its root exists and is declared.
     case rootMissing
-    /// It could not be removed. It is tried again when the database is opened, and with the next file that is to go.
+    /// The file could not be removed. Removal is tried again when the database is opened, and with the next released
+    /// file.
     case failed(String)
   }
 
   /// The name of the root.
   public let root: String
-  /// The path from there.
+  /// The path relative to the root.
   public let path: String
-  /// What became of it.
+  /// The outcome for the file.
   public let outcome: Outcome
 
-  /// The file and what became of it, as a sentence.
+  /// The file and its outcome as a sentence.
   public var description: String {
     let file = "file \"\(path)\"" + (root.isEmpty ? "" : " of root \"\(root)\"")
     return switch outcome {

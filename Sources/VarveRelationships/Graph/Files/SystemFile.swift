@@ -1,16 +1,16 @@
 internal import Foundation
 
-/// Which file is at a path, as the system tells files apart.
+/// The identity of the file at a path, as the system distinguishes files.
 struct FileIdentity: Equatable {
   let device: UInt64
   let inode: UInt64
   let size: UInt64
-  /// Nanoseconds since 1970.
+  /// The modification time in nanoseconds since 1970.
   let modified: UInt64
 
   static let byteCount = 32
 
-  /// On disk: four numbers of eight bytes, big-endian. Never change.
+  /// The encoding on disk, which must never change: four numbers of eight bytes, big-endian.
   var bytes: [UInt8] {
     [device, inode, size, modified].flatMap { number in
       stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: number >> UInt64($0)) }
@@ -36,16 +36,17 @@ struct FileIdentity: Equatable {
   }
 }
 
-/// The calls of the system that removing files needs.
+/// The system calls that removing files needs.
 enum SystemFile {
-  /// A failed call.
+  /// A system call that failed.
   struct Failure: Error, CustomStringConvertible {
     let code: Int32
     let call: String
     var description: String { "\(call): \(unsafe String(cString: strerror(code)))" }
   }
 
-  /// The file at a path, and not one that a link there leads to; nil where none is there, and for a directory.
+  /// Returns the identity of the file at a path without following a link there, or nil if there is no file, or a
+  /// directory.
   static func identity(_ path: String) throws -> FileIdentity? {
     var status = stat()
     guard unsafe lstat(path, &status) == 0 else {
@@ -61,7 +62,7 @@ enum SystemFile {
     return unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
   }
 
-  /// A path without links; nil where there is nothing.
+  /// Returns a path with links resolved, or nil if it does not exist.
   static func realPath(_ path: String) -> String? {
     guard let real = unsafe realpath(path, nil) else { return nil }
     defer { unsafe free(real) }
@@ -82,9 +83,9 @@ enum SystemFile {
     guard unsafe mkdir(path, 0o700) == 0 || errno == EEXIST else { throw Failure(code: errno, call: "mkdir \(path)") }
   }
 
-  /// Removes a directory that is empty.
+  /// Removes an empty directory.
   static func removeDirectory(_ path: String) { _ = unsafe rmdir(path) }
 
-  /// What is in a directory; nothing where there is none.
+  /// Returns the names of the files in a directory, or no names if it does not exist.
   static func names(_ path: String) -> [String] { (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? [] }
 }

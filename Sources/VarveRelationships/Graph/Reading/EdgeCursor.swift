@@ -1,16 +1,16 @@
 public import Varve
 
 extension RelationshipsTransaction {
-  /// The edges that a query finds, one after the other: those of a row come by name, order and other end, all edges by their
-  /// sources. An edge is found where both of its ends are there.
+  /// Returns a cursor of the edges that a query finds. The edges of a row are ordered by name, order and other end; all
+  /// edges are ordered by their sources. An edge is found if both of its ends exist.
   ///
-  /// The cursor returns the edges as they were when it was made, whatever the transaction changes meanwhile; cursors may be
+  /// The cursor returns the edges as of its creation, whatever the transaction changes meanwhile; cursors may be
   /// nested.
   ///
-  /// Complexity: a seek, and a look for the other end of each edge; O(n) of all edges where no end is asked for.
+  /// Complexity: one seek, and a lookup of the other end of each edge; O(n) in all edges if the query has no end.
   public func cursor(_ query: EdgeQuery = EdgeQuery()) throws -> EdgeCursor { try EdgeCursor(query, self) }
 
-  /// The edges that a query finds. As `cursor`, in an array.
+  /// Returns the edges that a query finds as an array. See `cursor`.
   public func edges(_ query: EdgeQuery = EdgeQuery()) throws -> [RelationshipEdge] {
     var cursor = try cursor(query)
     var edges: [RelationshipEdge] = []
@@ -18,7 +18,7 @@ extension RelationshipsTransaction {
     return edges
   }
 
-  /// How many edges a query finds. Complexity: as `cursor`; nothing is decoded.
+  /// Returns the number of edges that a query finds. Complexity: as `cursor`; nothing is decoded.
   public func count(_ query: EdgeQuery = EdgeQuery()) throws -> Int {
     var cursor = try cursor(query)
     var count = 0
@@ -26,14 +26,14 @@ extension RelationshipsTransaction {
     return count
   }
 
-  /// Whether a query finds an edge.
+  /// Returns whether a query finds an edge.
   public func hasEdge(_ query: EdgeQuery) throws -> Bool {
     var cursor = try cursor(query)
     return try cursor.skip()
   }
 
-  /// Declared edges that lead to rows which are not there, and edges added by hand that have lost an end while no program had
-  /// the domain registered. Complexity: O(n) of all edges.
+  /// Returns the declared edges whose destination does not exist, and edges added by hand that have lost an end while
+  /// no program had the domain registered. Complexity: O(n) in all edges.
   public func danglingEdges() throws -> [RelationshipEdge] {
     var cursor = try EdgeCursor(EdgeQuery(), self, isDangling: true)
     var edges: [RelationshipEdge] = []
@@ -42,7 +42,7 @@ extension RelationshipsTransaction {
   }
 }
 
-/// Edges, one after the other: see `RelationshipsTransaction.cursor`. It belongs to the transaction.
+/// A cursor of edges: see `RelationshipsTransaction.cursor`. It belongs to the transaction.
 public struct EdgeCursor {
   private let transaction: RelationshipsTransaction
   private var declared: EdgeEntryCursor?
@@ -61,7 +61,7 @@ public struct EdgeCursor {
     nextManual = try manual?.next()
   }
 
-  /// The next edge; nil after the last.
+  /// Returns the next edge, or nil after the last.
   public mutating func next() throws -> RelationshipEdge? {
     while let (key, value, isManual, bySource) = try nextEntry() {
       let (source, destination) = bySource ? (key.first, key.second) : (key.second, key.first)
@@ -79,7 +79,7 @@ public struct EdgeCursor {
     return nil
   }
 
-  /// Goes past the next edge. False: there is none.
+  /// Skips the next edge, and returns false if there is none.
   mutating func skip() throws -> Bool { try nextEntry() != nil }
 
   private mutating func nextEntry() throws -> (key: EdgeKey, value: [UInt8], isManual: Bool, bySource: Bool)? {
@@ -102,7 +102,7 @@ public struct EdgeCursor {
       guard let (key, value, bySource) = found else { return nil }
       let (source, destination) = bySource ? (key.first, key.second) : (key.second, key.first)
       let isSourceThere = try positions.isSourceThere(source, transaction)
-      // What a row declares goes with it.
+      // The edges that a row declares do not exist without it.
       guard isSourceThere || (isDangling && isManual) else { continue }
       let isThere = try isSourceThere && positions.isDestinationThere(destination, transaction)
       if isThere != isDangling { return (key, value, isManual, bySource) }
@@ -110,7 +110,7 @@ public struct EdgeCursor {
   }
 }
 
-/// Which of the ends that were looked at last are there: neighbours share one.
+/// A cache of the last lookups of ends, because neighboring edges share one.
 struct EndLocations {
   private var source: (end: [UInt8], isThere: Bool)?
   private var destination: (end: [UInt8], isThere: Bool)?

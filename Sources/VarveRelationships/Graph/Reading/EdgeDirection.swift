@@ -1,9 +1,9 @@
-/// In which direction edges are followed.
+/// The direction in which edges are followed.
 public enum EdgeDirection: Hashable, Sendable {
   /// From source to destination.
   case outgoing
   /// From destination to source.
   case incoming
-  /// Both.
+  /// In both directions.
   case both
 }

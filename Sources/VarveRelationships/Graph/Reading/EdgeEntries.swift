@@ -1,9 +1,9 @@
 internal import Varve
 
-/// Finding the entries of edges.
+/// Finds the entries of edges.
 extension RelationshipsTransaction {
-  /// Calls `body` with the pieces of each edge of one kind of families that a query finds, whether its ends are there or
-  /// not: by name and other end where one end is asked for, otherwise by source.
+  /// Calls `body` with the pieces of each edge of one kind that a query finds, whether its ends exist or not. The edges
+  /// are ordered by name and other end if the query has one end, and otherwise by source.
   func forEachEntry(
     of query: EdgeQuery, in family: EdgeFamily,
     _ body: (
@@ -18,17 +18,17 @@ extension RelationshipsTransaction {
   }
 }
 
-/// The entries of one kind of families that a query finds, one after the other.
+/// Scans the entries of one kind of edges that a query finds.
 struct EdgeEntryCursor {
   private var cursor: PartCursor
   let bySource: Bool
   private let name: [UInt8]?
-  /// The other end, where both are asked for.
+  /// The other end, if the query has both.
   private let second: [UInt8]?
-  /// Of the entry that was found last.
+  /// The value of the last entry.
   private(set) var value: [UInt8] = []
 
-  /// Nil where no edge can be found, because an end has no collection.
+  /// Creates a cursor, or returns nil if no edge can be found because an end has no collection.
   init?(_ query: EdgeQuery, _ family: EdgeFamily, _ transaction: RelationshipsTransaction) throws {
     var source: [UInt8]?
     var destination: [UInt8]?

@@ -1,28 +1,29 @@
 public import Varve
 
 extension RelationshipsTransaction {
-  /// Follows edges from a row, breadth first: what is one edge away, then what is two away, each end once, by its shortest
-  /// way. The row itself does not come, unless `from` has several.
+  /// Follows edges from rows, breadth first: first the ends at a distance of one edge, then those at two, and so on.
+  /// Each end is returned once, by its shortest path. The starting rows themselves are not returned.
   ///
   /// ```swift
   /// var traversal = try tx[graph].traverse(from: [package.rowKey], .incoming, names: ["depends"], maxDepth: 3)
   /// while let step = try traversal.next() { print(step.depth, step.end) }
   /// ```
   ///
-  /// The traversal sees the edges as they are when it comes to each row; in a read that is one snapshot. `names` nil: of any name.
-  /// `maxDepth` nil: as far as edges go. Files have no edges of their own.
+  /// The traversal sees the edges as they are when it reaches each row; in a read that is one snapshot. If `names` is
+  /// nil, edges of any name are followed; if `maxDepth` is nil, the depth is not limited. Files have no edges of their
+  /// own.
   ///
-  /// Complexity: O(n) of the edges that it follows, and memory for the key of each end.
+  /// Complexity: O(n) in the edges that it follows, and memory for the key of each end.
   public func traverse(
     from rows: [RowKey], _ direction: EdgeDirection = .outgoing, names: Set<EdgeName>? = nil, maxDepth: Int? = nil
   ) throws -> EdgeTraversal {
     try EdgeTraversal(rows, direction, names, maxDepth, self)
   }
 
-  /// The edges of a shortest way from one row to another end, in the order of the way; nil where there is none, and none
-  /// where both are the same. Of several the first is found that the order of edges gives.
+  /// Returns the edges of a shortest path from a row to another end, in the order of the path. Returns nil if there is
+  /// none, and an empty array if both are the same. Of several paths, the first one in the order of edges is returned.
   ///
-  /// Complexity: as `traverse`, up to the length of the way.
+  /// Complexity: as `traverse`, up to the length of the path.
   public func shortestPath(
     from source: RowKey, to destination: EdgeEnd, _ direction: EdgeDirection = .outgoing, names: Set<EdgeName>? = nil,
     maxDepth: Int? = nil
@@ -35,7 +36,7 @@ extension RelationshipsTransaction {
     return nil
   }
 
-  /// The same to a row.
+  /// Returns the edges of a shortest path from a row to another row.
   public func shortestPath(
     from source: RowKey, to destination: RowKey, _ direction: EdgeDirection = .outgoing, names: Set<EdgeName>? = nil,
     maxDepth: Int? = nil
@@ -44,17 +45,17 @@ extension RelationshipsTransaction {
   }
 }
 
-/// Ends that edges lead to, breadth first: see `RelationshipsTransaction.traverse`. It belongs to the transaction.
+/// The ends that edges lead to, breadth first: see `RelationshipsTransaction.traverse`. It belongs to the transaction.
 public struct EdgeTraversal {
-  /// An end that a traversal has come to.
+  /// An end that a traversal has reached.
   public struct Step: Sendable {
-    /// The end.
+    /// The end that was reached.
     public let end: EdgeEnd
-    /// How many edges it is away.
+    /// The distance in edges.
     public let depth: Int
-    /// The edge by which the traversal has come to it.
+    /// The edge by which the traversal has reached the end.
     public let edge: RelationshipEdge
-    /// Its position among those that the traversal has come to.
+    /// The index of the end among those that the traversal has reached.
     fileprivate let position: Int
   }
 
@@ -63,10 +64,11 @@ public struct EdgeTraversal {
   private let names: Set<EdgeName>?
   private let maxDepth: Int
   private var visited: Set<EdgeEnd>
-  /// Those that the traversal has come to, and whether it has followed their edges.
+  /// The ends that the traversal has reached, each with its depth, the index of the previous end, and the edge between
+  /// both.
   private var ends: [(end: EdgeEnd, depth: Int, previous: Int?, edge: RelationshipEdge?)]
   private var index = 0
-  /// The edges of the end that is followed, and whether those are its outgoing ones.
+  /// The cursors of the edges of the current end, and whether each has its outgoing edges.
   private var cursors: [(cursor: EdgeCursor, isOutgoing: Bool)] = []
 
   fileprivate init(
@@ -82,7 +84,7 @@ public struct EdgeTraversal {
     try open()
   }
 
-  /// The next end; nil after the last.
+  /// Returns the next end, or nil after the last.
   public mutating func next() throws -> Step? {
     while index < ends.count {
       while !cursors.isEmpty {
@@ -104,7 +106,7 @@ public struct EdgeTraversal {
     return nil
   }
 
-  /// The edges of the way to a step.
+  /// Returns the edges of the path to a step.
   fileprivate func way(to step: Step) throws -> [RelationshipEdge] {
     var edges: [RelationshipEdge] = []
     var position: Int? = step.position
@@ -119,7 +121,7 @@ public struct EdgeTraversal {
   private mutating func open() throws {
     guard index < ends.count, ends[index].depth < maxDepth else { return }
     let end = ends[index].end
-    // One name is looked for, more are left out on the way.
+    // A single name is part of the query; several names are filtered afterwards.
     let name = names?.count == 1 ? names?.first : nil
     if direction != .outgoing { cursors.append((try graph.cursor(EdgeQuery(name, to: end)), false)) }
     if direction != .incoming, let row = end.row {

@@ -1,17 +1,18 @@
 public import Varve
 
 extension RelationshipsTransaction {
-  /// The rows that edges of a name lead to, from many rows at once: for each of those the objects in the order of its edges.
+  /// Returns the objects that edges of a name lead to, for many rows at once: for each row, the objects in the order of
+  /// its edges.
   ///
   /// ```swift
   /// let books = try tx[graph].ends("author", of: songs.map { try $0.rowKey }, as: Author.self)
   /// ```
   ///
-  /// Edges to rows of other collections are left out. `direction` `.incoming`: the rows that have edges to them, in the
-  /// order of their keys. Throws `.invalidArgument` for `.both`, and what decoding throws.
+  /// Edges to rows of other collections are left out. With `.incoming`, these are the rows that have edges to the given
+  /// rows, in the order of their keys. Throws `.invalidArgument` for `.both`, and what decoding throws.
   ///
-  /// Complexity: one scan of the edges and one read of the rows, each forward, and no query a row. An object that several
-  /// lead to is decoded once.
+  /// Complexity: one forward scan of the edges and one forward read of the rows, without a query per row. An object to
+  /// which several edges lead is decoded once.
   public func ends<Item: Persistable>(
     _ name: EdgeName, of rows: [RowKey], as type: Item.Type, _ direction: EdgeDirection = .outgoing
   ) throws -> [[Item]] {
@@ -34,7 +35,7 @@ extension RelationshipsTransaction {
     }
   }
 
-  /// For each of many ends the positions of its other ends among the different ones.
+  /// Returns for each of many ends the indexes of its other ends among all distinct ones.
   private func otherEnds(
     _ name: EdgeName, of ends: PackedKeys, _ collection: UInt32, bySource: Bool
   ) throws -> (positions: [[Int]], unique: PackedKeys) {
@@ -42,7 +43,7 @@ extension RelationshipsTransaction {
     sorted.sort()
     let name = Array(name.text.utf8)
     var others = PackedKeys()
-    /// By the sorted ends.
+    /// The found edges by their ends.
     var found: [[UInt8]: [(key: [UInt8], position: Int)]] = [:]
     for family in families.both where !sorted.isEmpty {
       var sweep = EdgeSweep(bySource ? family.from : family.to, bySource: bySource, ends: sorted)
@@ -58,7 +59,7 @@ extension RelationshipsTransaction {
     var unique = others
     unique.sort()
     let positions = (0..<others.count).map { unique.firstIndex(of: others.appended($0)) }
-    // Those that are declared and those that were added, in one order.
+    // Declared edges and edges that were added by hand are sorted into one order.
     for end in found.keys { found[end]?.sort { $0.key.lexicographicallyPrecedes($1.key) } }
     return ((0..<ends.count).map { found[Array(ends.appended($0))]?.map { positions[$0.position] } ?? [] }, unique)
   }
@@ -75,7 +76,7 @@ extension RelationshipsTransaction {
 }
 
 extension PackedKeys {
-  /// Where a key is that is among them. Only after `sort`.
+  /// Returns the index of a key that the list contains. The keys must be sorted.
   func firstIndex(of key: ArraySlice<UInt8>) -> Int {
     var (low, high) = (0, count)
     while low < high {
@@ -94,17 +95,17 @@ public struct Included<Instance: Sendable, Item: Sendable>: Sendable {
   public let items: [Item]
 }
 
-/// A query whose instances come with the rows that edges lead to.
+/// A query whose instances are returned together with the rows that edges lead to.
 public struct IncludingQuery<Format: StoreFormat, Item: Persistable>: Sendable {
   fileprivate let query: StoreQuery<Format>
   fileprivate let graph: ExtensionHandle<Relationships>
   fileprivate let name: EdgeName
   fileprivate let direction: EdgeDirection
 
-  /// The instances that the query finds, in its order, each with its rows. Throws as `StoreQuery.fetch` and
+  /// Returns the instances that the query finds in its order, each with its rows. Throws as `StoreQuery.fetch` and
   /// `RelationshipsTransaction.ends`.
   ///
-  /// Complexity: that of the query, and of `ends`: no query a row.
+  /// Complexity: that of the query and of `ends`, without a query per row.
   public func fetch(in tx: ReadTransaction) throws -> [Included<Format.Instance, Item>] {
     let instances = try query.fetch(in: tx)
     let rows = try instances.map { try RowKey(Format.identifier(of: $0), in: Format.collection) }
@@ -112,15 +113,15 @@ public struct IncludingQuery<Format: StoreFormat, Item: Persistable>: Sendable {
     return zip(instances, items).map { Included(instance: $0, items: $1) }
   }
 
-  /// The same in a read of its own.
+  /// Returns the instances with their rows, in a read of its own.
   public func fetch(in database: Database) async throws -> [Included<Format.Instance, Item>] {
     try await database.read { tx in try fetch(in: tx) }
   }
 }
 
 extension StoreQuery {
-  /// The same query, whose instances come with the rows that their edges of a name lead to, or with `.incoming` those that have
-  /// edges to them.
+  /// Returns a query that adds to each instance the rows that its edges of a name lead to, or with `.incoming` those
+  /// that have edges to it.
   ///
   /// ```swift
   /// let songs = try store.query.filter { $0.year == 1969 }.including(edges: graph, "artist", Artist.self).fetch(in: tx)

@@ -1,12 +1,12 @@
 public import Varve
 
-/// Rows that only keep each other.
+/// Finds rows that are only kept by each other.
 ///
-/// A row that goes with the last edge to it is *owned*. Rows that are all owned, and to which edges lead from one another and
-/// from nowhere else, can't be reached from a row that stays by itself: what counts edges never finds them.
+/// A row that is removed with the last edge to it is *owned*. Owned rows to which edges lead only from one another
+/// cannot be reached from a row that exists on its own, but counting edges never finds them.
 struct EdgeCycles {
   private let graph: RelationshipsTransaction
-  /// Rows that are known to be kept from outside.
+  /// The rows that are known to be kept from outside.
   private var living: Set<[UInt8]> = []
   private(set) var visitedCount = 0
   private let visitedMaximum: Int
@@ -18,22 +18,23 @@ struct EdgeCycles {
     self.visitedMaximum = visitedMaximum
   }
 
-  /// Whether the bound was met: what was not looked at may be a cycle.
+  /// Whether the limit of visited rows was reached, so that rows that were not visited may be in a cycle.
   var isExhausted: Bool { visitedCount >= visitedMaximum }
 
-  /// The rows that go together with an end, itself among them, because nothing else leads to them; none where something
-  /// does, or where the bound is met.
+  /// Returns the rows that are removed together with an end, including itself, because no other edge leads to them.
+  /// Returns no rows if one does, or if the limit is reached.
   mutating func rows(with end: [UInt8]) throws -> Set<[UInt8]> {
     if living.contains(end) { return [] }
     var found: Set<[UInt8]> = [end]
-    /// What each leads to, on the way to the end.
+    /// For each row, the next one on the path to the end.
     var next: [[UInt8]: [UInt8]] = [:]
     var queue = [end]
     while let current = queue.popLast() {
       visitedCount += 1
       guard visitedCount <= visitedMaximum else { return [] }
       guard let sources = try owners(of: current), !sources.contains(where: { living.contains($0) }) else {
-        // It stays by itself, and so does what it leads to. What leads to it may be a cycle all the same.
+        // The row exists on its own, and so do the rows that it leads to. The rows that lead to it may be a cycle
+        // nevertheless.
         var kept: [UInt8]? = current
         while let row = kept {
           living.insert(row)
@@ -49,7 +50,7 @@ struct EdgeCycles {
     return found
   }
 
-  /// The rows that have edges to an end which keep it; nil where it is owned by none.
+  /// Returns the rows with edges that keep an end, or nil if no edge owns it.
   private func owners(of end: [UInt8]) throws -> [[UInt8]]? {
     var names: Set<[UInt8]> = []
     var edges: [(name: [UInt8], source: [UInt8])] = []
@@ -73,11 +74,11 @@ struct EdgeCycles {
 }
 
 extension RelationshipsTransaction {
-  /// Removes rows that only keep each other: all that are to go with the last edge to them, and that edges lead to from one
-  /// another and from nowhere else. Returns how many. Rules are applied to them, too.
+  /// Removes rows that are only kept by each other: those that are removed with the last edge to them, and to which
+  /// edges lead only from one another. Returns their number. Rules are applied to them, too.
   ///
-  /// What `collectsCycles` does not find, because it visits at most 100,000 rows a transaction, and what was there before.
-  /// Complexity: O(n) of all edges, and memory for the keys of the rows.
+  /// This finds the rows that `collectsCycles` does not, because it visits at most 100,000 rows per transaction, and
+  /// those from before it was enabled. Complexity: O(n) in all edges, and memory for the keys of the rows.
   @discardableResult
   public func collectCycles() throws -> Int {
     let writer = try writing()

@@ -1,17 +1,18 @@
 internal import Synchronization
 internal import Varve
 
-/// For ends that go with their last edge: an edge that was found to keep each, when it was looked at last.
+/// For ends that are removed with their last edge, a cache of an edge that was found to keep each end.
 ///
-/// Where edges go one a transaction, from the first to the last or the other way, what went stands before what is left, and a look from either side goes past all of
-/// that. An edge from the middle keeps its end for half of them, and is found again by its key. It is a hint alone: whether it is there is looked at.
+/// If edges are removed one per transaction, from the first to the last or in reverse, the deleted entries are before
+/// the remaining ones, and a search from that side has to skip all of them. An edge from the middle keeps its end for
+/// half of the removals, and is found again by its key. The cache is only a hint: the existence of the edge is checked.
 ///
 /// Safe from any thread.
 final class EdgeKeepers: Sendable {
   private let keepers = Mutex<[[UInt8]: [UInt8]]>([:])
   private static let countMaximum = 4_096
 
-  /// The key of an entry that begins with a prefix; nil: none is known.
+  /// Returns the key of an entry that begins with a prefix, or nil if none is known.
   func keeper(_ prefix: [UInt8], bySource: Bool) -> [UInt8]? { keepers.withLock { $0[[bySource ? 1 : 0] + prefix] } }
 
   func set(_ keeper: [UInt8], _ prefix: [UInt8], bySource: Bool) {
@@ -21,7 +22,7 @@ final class EdgeKeepers: Sendable {
     }
   }
 
-  /// A key about in the middle between two, the first of which comes first.
+  /// Returns a key approximately in the middle between two keys in ascending order.
   static func middle(_ first: [UInt8], _ last: [UInt8]) -> [UInt8] {
     let shared = zip(first, last).prefix { $0 == $1 }.count
     func number(_ key: [UInt8]) -> UInt64 {

@@ -2,47 +2,48 @@ internal import Varve
 
 /// Scans the entries of many ends in one family, forward, and removes some of them.
 ///
-/// Entries are read in batches from where the next end begins. Where the ends lie close to each other a batch has those of
-/// several, and what stands between; where they lie far from each other it stops where the end does, and nothing is read in
-/// vain. Which of both it is shows by what was of use of the last batch. Entries that are removed one after the other, with none
+/// Entries are read in batches from the beginning of the next end. If the ends are close to each other, a batch has the
+/// entries of several ends and those in between; if they are far apart, a batch stops at the end of an end's entries,
+/// so that nothing is read in vain. This is decided by the used fraction of the last batch. Consecutive entries that
+/// are removed, without a kept entry in between, are removed by one range delete.
 /// between that stays, go by one range.
 struct EdgeSweep {
   private let part: Part
   private let bySource: Bool
-  /// In their order.
+  /// The ends in order.
   private let ends: PackedKeys
-  /// Which of them is scanned.
+  /// The index of the current end.
   private var index = 0
-  /// The end of the range of all of them.
+  /// The upper bound of the entries of all ends.
   private let upper: [UInt8]?
-  /// What was read, and how much of it was given.
+  /// The entries of the batch, of which those before `position` were returned.
   private var keys = PackedKeys()
   private var values = PackedKeys()
   private var position = 0
-  /// Whether there is a batch.
+  /// Whether a batch was read.
   private var hasRead = false
-  /// Whether the last batch may end before its range does.
+  /// Whether the batch reached its limit, so that its range may have more entries.
   private var isFull = false
-  /// Of how many entries a batch was of the ends.
+  /// The number of entries of the batch that belonged to the ends.
   private var usedCount = 0
-  /// Whether the batch stops where the end does.
+  /// Whether the batch stops at the end of the current end's entries.
   private var isSparse = false
-  /// For how many ends to come a batch stops where the end does.
+  /// The number of ends for which batches still stop at the end of the end's entries.
   private var sparseCount: Int
   private var batch = Self.batchMinimum
   private var run: EntryRun
 
-  /// The entry that was found: its key, where its pieces are, and its value.
+  /// The key of the current entry, its layout, and its value.
   private(set) var key: [UInt8] = []
   private(set) var layout = EdgeLayout.none
   private(set) var value: [UInt8] = []
 
   private static let batchMinimum = 16
   private static let batchMaximum = 512
-  /// So many ends lie far from each other before it is looked at again whether they do.
+  /// The number of ends that are assumed to be far apart before it is checked again.
   private static let sparseMaximum = 64
 
-  /// Called for each entry that is read.
+  /// A closure that is called for each entry that is read.
   private let noteEntry: (() -> Void)?
 
   init(_ part: Part, bySource: Bool, ends: PackedKeys, noteEntry: (() -> Void)? = nil) {
@@ -55,7 +56,7 @@ struct EdgeSweep {
     upper = StorageRange(prefix: EdgeFormat.prefix(ends[ends.count - 1], nil)).upper
   }
 
-  /// Goes to the next entry of the ends. False: there is none.
+  /// Moves to the next entry of the ends, and returns false if there is none.
   mutating func next() throws -> Bool {
     while index < ends.count {
       if position == keys.count { try read() }
@@ -65,7 +66,7 @@ struct EdgeSweep {
       if order > 0 {
         index += 1
       } else {
-        // It is one of another end, which stays.
+        // The entry belongs to another end, which is not removed.
         try run.end()
         position += 1
       }
@@ -81,10 +82,10 @@ struct EdgeSweep {
     return true
   }
 
-  /// Reads the next batch, or goes to the next end where this one has no more entries.
+  /// Reads the next batch, or moves to the next end if the current one has no more entries.
   private mutating func read() throws {
     if hasRead, !isFull {
-      // All of its range was read.
+      // The whole range of the batch was read.
       hasRead = false
       index = isSparse ? index + 1 : ends.count
       return try run.end()
@@ -118,7 +119,7 @@ struct EdgeSweep {
     (position, hasRead) = (0, true)
   }
 
-  /// A batch begins at an end, and not on from the last one: chooses how far it reads.
+  /// Begins a batch at an end instead of after the last batch, and determines its range.
   private mutating func begin() throws {
     try run.end()
     if sparseCount > 0 {
@@ -134,31 +135,31 @@ struct EdgeSweep {
     if isSparse { batch = Self.batchMinimum }
   }
 
-  /// Removes the entry that was found.
+  /// Removes the current entry.
   mutating func remove() throws {
     usedCount += 1
     try run.add(key)
   }
 
-  /// The entry that was found stays.
+  /// Keeps the current entry.
   mutating func keep() throws {
     usedCount += 1
     try run.end()
   }
 
-  /// To be called at the end.
+  /// Completes the removals. Must be called at the end.
   mutating func finish() throws { try run.end() }
 }
 
-/// Entries of a family that are removed one after the other, with none between that stays.
+/// Consecutive entries of a family that are removed, without a kept entry in between.
 struct EntryRun {
   private let part: Part
-  /// The first of them, as long as they may be too few for a range.
+  /// The first entries, as long as they may be too few for a range delete.
   private var keys = PackedKeys()
   private var count = 0
   private var last: [UInt8] = []
 
-  /// From so many on a range costs less.
+  /// The number of entries from which on a range delete is cheaper.
   private static let rangeMinimum = 32
 
   init(_ part: Part) { self.part = part }
@@ -174,7 +175,7 @@ struct EntryRun {
     if count <= Self.rangeMinimum {
       for index in 0..<keys.count { try part.delete(Array(keys.appended(index))) }
     } else {
-      // The range ends before the last, because one after it may be too long for a key.
+      // The range ends before the last entry, because a bound after it may be too long for a key.
       try part.deleteRange(StorageRange(lower: Array(keys.appended(0)), upper: last))
       try part.delete(last)
     }
@@ -184,19 +185,20 @@ struct EntryRun {
 }
 
 extension PackedKeys {
-  /// Zero where a key is an entry of an end, below where it comes before those, above where it comes after.
+  /// Compares a key with the entries of an end: zero if it is one of them, negative if it is before them, and positive
+  /// if it is after them.
   func compare(_ index: Int, asEntryOf ends: PackedKeys, _ end: Int) -> Int {
     let size = ends.size(end)
     let own = self.size(index)
     let order = compare(index, 0..<min(size, own), with: ends, end)
     if order != 0 { return order }
-    // What comes first is the end and the mark.
+    // The common beginning is the end, which the mark follows.
     return own > size ? Int(self[index, size]) - Int(EdgeFormat.endMark) : -1
   }
 }
 
 extension EdgeLayout {
-  /// Of no entry.
+  /// The layout of no entry.
   static let none = EdgeLayout(first: 0..<0, name: 0..<0, order: 0, second: 0..<0)
 
   private init(first: Range<Int>, name: Range<Int>, order: Int64, second: Range<Int>) {
@@ -208,11 +210,11 @@ extension EdgeLayout {
 }
 
 extension [UInt8] {
-  /// Takes the bytes of a span, in the memory that is there.
+  /// Replaces the content by the bytes of a span, and keeps the memory.
   @inline(__always)
   mutating func replace(with bytes: RawSpan) {
     removeAll(keepingCapacity: true)
-    // Safety: the bytes are copied while they are lent.
+    // Safety: the bytes are copied within the call.
     unsafe bytes.withUnsafeBytes { unsafe append(contentsOf: $0) }
   }
 }

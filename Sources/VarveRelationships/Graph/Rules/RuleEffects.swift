@@ -1,41 +1,42 @@
 internal import Varve
 
-/// What one wave of the rules wants, before any of it is done: so nothing depends on the order in which edges are met.
+/// The effects of one wave of the rules, which are collected before any is applied, so that the result does not depend
+/// on the order of edges.
 struct RuleEffects {
-  /// Rows and files that are to go.
+  /// The rows and files that are removed.
   var removals = PackedKeys()
-  /// Ends that are to go if no other edge leads to them: what the keys of such edges begin with.
+  /// The ends that are removed if no other edge leads to them, with the key prefix of such edges.
   var withoutSource = EndSet()
-  /// Ends that are to go if no other edge begins at them.
+  /// The ends that are removed if no other edge begins at them.
   var withoutDestination = EndSet()
-  /// Ends that are to be notified.
+  /// The notifications of ends.
   var notifications: [RuleNotification] = []
 }
 
-/// An end that is to be notified of an edge that goes.
+/// The notification of an end about a removed edge.
 struct RuleNotification {
   let end: [UInt8]
   let edge: RelationshipEdge
   let reason: EdgeRemoval
-  /// In which order an end is notified: by name, and then by the other end.
+  /// The order of an end's notifications: by name, and then by the other end.
   let position: [UInt8]
 }
 
-/// Ends, each with what the keys of certain edges begin with.
+/// A set of ends, each with the key prefix of certain edges.
 struct EndSet {
   private var keys = PackedKeys()
 
   var isEmpty: Bool { keys.isEmpty }
   var count: Int { keys.count }
 
-  /// `prefix` begins with `end`.
+  /// Inserts an end by a prefix, whose first `size` bytes are the end.
   mutating func insert(_ prefix: [UInt8], ofEndOfSize size: Int) {
     keys.append(prefix + [UInt8(truncatingIfNeeded: size >> 8), UInt8(truncatingIfNeeded: size)])
   }
 
   mutating func sort() { keys.sort() }
 
-  /// An end, and the prefix.
+  /// Returns an end and its prefix.
   subscript(_ index: Int) -> (end: ArraySlice<UInt8>, prefix: ArraySlice<UInt8>) {
     let key = keys[index]
     let size = Int(key[key.endIndex - 2]) << 8 | Int(key[key.endIndex - 1])
@@ -43,7 +44,7 @@ struct EndSet {
   }
 }
 
-/// An edge that went, or lost an end.
+/// An edge that was removed, or has lost an end.
 struct EndedEdge {
   let source: ArraySlice<UInt8>
   let name: ArraySlice<UInt8>
@@ -55,7 +56,7 @@ struct EndedEdge {
 }
 
 extension EndedEdge {
-  /// The edge whose entry a traversal has found.
+  /// Creates the edge of the entry that a scan has found.
   init(_ sweep: borrowing EdgeSweep, bySource: Bool, isManual: Bool) throws {
     let (key, layout) = (sweep.key, sweep.layout)
     var value = try EdgeValue(sweep.value, bySource: bySource)

@@ -1,35 +1,35 @@
 internal import Varve
 
-/// Applies the rules to what a transaction has changed, wave after wave, until nothing is left to do.
+/// Applies the rules to the changes of a transaction, in waves, until there are no further effects.
 ///
 /// # A wave
-/// 1. What is new is taken from the log: edges that are not there any more, and rows that are not.
-/// 2. The edges of the rows that are gone are scanned, in the order of the families: those by their sources first. Their entries
-///    go; those that living rows declare stay, and are dangling from now on. What rules want is collected.
-/// 3. Ends are notified, and write what they are to be then.
-/// 4. Ends that are to go with the last edge are looked at, each once: is there another?
-/// 5. What is to go is removed. The removals are the news of the next wave.
+/// 1. The news are taken from the log: edges and rows that do not exist any more.
+/// 2. The edges of the removed rows are scanned, in the order of the families, first those by source. Their entries are
+///    removed, except those that existing rows declare, which dangle from now on. The effects of rules are collected.
+/// 3. Ends are notified, and write their new values.
+/// 4. Ends that are removed with their last edge are checked once each for another edge.
+/// 5. Removals are applied. They are the news of the next wave.
 ///
-/// When there are no news, edges that have to lead somewhere are looked at. Depth costs no stack: a chain of a million rows is a
-/// million waves.
+/// When there are no news, edges that must not dangle are checked. Depth needs no stack: a chain of a million rows
+/// takes a million waves.
 ///
-/// # Why the outcome depends on no order
-/// Within a wave nothing is removed before everything was collected. An end that is kept by an edge is remembered, and looked
-/// at again when it loses that one, whatever the rules of that edge are: so it goes exactly if an edge with such a rule went,
-/// and none is left.
+/// # Why the result does not depend on the order
+/// Within a wave, nothing is removed before all effects were collected. An end that another edge keeps is recorded, and
+/// checked again when it loses that edge, whatever the edge's rules are: so it is removed exactly if an edge with such
+/// a rule was removed, and no edge remains.
 struct RuleRun {
   let graph: RelationshipsTransaction
   private let writer: WriteTransaction
-  /// Ends that were kept by another edge, by what the keys of such edges begin with.
+  /// The ends that another edge has kept, by the key prefix of such edges.
   private var kept = KeptEnds()
-  /// The rows that went in the wave before.
+  /// The rows that were removed in the previous wave.
   private var previous = PackedKeySet(PackedKeys())
-  /// Entries that the scans of their ends remove, if those go.
+  /// The entries that the scans of their ends remove, if those ends are removed.
   private var left = LeftEntries()
   private var mirroredKey: [UInt8] = []
-  /// Of how many rows that were made again the entries are whole.
+  /// The number of rows in `remade` whose entries were repaired.
   private var repairedCount = 0
-  /// The keys by destination of edges that have to lead somewhere.
+  /// The keys by destination of the edges that must not dangle.
   private var declaredChecks = PackedKeys()
   private var manualChecks = PackedKeys()
   private var notifiedCount = 0
@@ -58,7 +58,7 @@ struct RuleRun {
     try remove(effects.removals)
   }
 
-  /// Those that are not there. A row that was set again after its removal was updated.
+  /// Returns the ends that do not exist. A row that was set again after its removal counts as updated.
   private func dead(_ ends: PackedKeys) throws -> PackedKeys {
     if !graph.log.hasInsertionsAfterDeaths { return ends }
     var dead = PackedKeys()
@@ -68,12 +68,12 @@ struct RuleRun {
 
   // MARK: - Edges that went
 
-  /// Edges that were there when rules were applied last, and are not any more.
+  /// Collects the effects of edges that existed when rules were last applied, and do not any more.
   private mutating func collectEnded(_ news: EdgeLog.News, _ effects: inout RuleEffects) throws {
     var index = 0
     while index < news.changedKeys.count {
       let toKey = Array(news.changedKeys[index])
-      // Declared and added by hand it is two edges.
+      // A declared edge and the same edge added by hand are two edges.
       var first: (declared: EdgeLog.Change?, manual: EdgeLog.Change?) = (nil, nil)
       var last = first
       while index < news.changedKeys.count, news.changedKeys[index] == toKey[...] {
@@ -104,7 +104,7 @@ struct RuleRun {
     }
     guard let before = first.before else { return }
     let key = try EdgeKey(toKey, bySource: false)
-    // It came and went since rules were applied last.
+    // The edge was added and removed since rules were last applied.
     if !first.isManual, fresh.contains(key.second) { return }
     let edge = EndedEdge(
       source: key.second, name: key.name, destination: key.first, value: before, isManual: first.isManual)
@@ -116,8 +116,8 @@ struct RuleRun {
     }
   }
 
-  /// What the rules of an edge want whose source, or else destination, went. An edge from a row to itself wants nothing. Returns
-  /// whether the rules count.
+  /// Collects the effects of an edge whose source, or else whose destination, was removed. An edge from a row to itself
+  /// has none. Returns whether the rules are applied.
   @discardableResult
   private func collect(_ edge: EndedEdge, sourceWent: Bool, _ effects: inout RuleEffects) throws -> Bool {
     if edge.isSelf { return false }
@@ -127,7 +127,7 @@ struct RuleRun {
       let isFile = edge.destination.first == EdgeFormat.file
       if rules.contains(.deleteDestinationIfSourceDeleted), !isFile { effects.removals.append(edge.destination) }
       if isFile, !rules.isDisjoint(with: [.deleteDestinationIfSourceDeleted, .deleteDestinationIfAllSourcesDeleted]) {
-        // A file that an edge leads to stays, whatever the rule and the name.
+        // A file is kept by any edge to it, whatever its rule and name.
         effects.withoutSource.insert(
           edge.destination + [EdgeFormat.endMark], ofEndOfSize: edge.destination.count)
         return true
@@ -146,9 +146,10 @@ struct RuleRun {
     return true
   }
 
-  /// Whether an edge led nowhere when the transaction began, and to a row that was inserted since: it fires nothing.
+  /// Returns whether an edge dangled when the transaction began, and leads to a row that was inserted since, so that it
+  /// has no effect.
   private func wasDangling(_ edge: EndedEdge) throws -> Bool {
-    // After rules were applied the edge may have been there.
+    // After rules were applied, the edge may have existed.
     guard graph.log.hasInsertions, !graph.log.hasFlushed, !edge.isManual,
       let number = EdgeFormat.collection(edge.destination),
       try unsafe !writer.contained(EdgeFormat.key(edge.destination).span.bytes, inCollection: number)
@@ -172,13 +173,13 @@ struct RuleRun {
         position: edge.name + [EdgeFormat.nameMark] + (sourceWent ? edge.source : edge.destination)))
   }
 
-  /// What the keys of the edges begin with that keep an end.
+  /// Returns the key prefix of the edges that keep an end.
   private func prefix(_ end: ArraySlice<UInt8>, _ name: ArraySlice<UInt8>) -> [UInt8] {
     counting == .allNames
       ? end + [EdgeFormat.endMark] : end + [EdgeFormat.endMark] + name + [EdgeFormat.nameMark]
   }
 
-  /// Ends that were kept by an edge which went now are looked at again.
+  /// Notes the ends that were kept by an edge which is removed now, so that they are checked again.
   private mutating func reexamine(_ edge: EndedEdge, _ effects: inout RuleEffects) {
     if !kept.withoutSource.isEmpty {
       let prefix = prefix(edge.destination, edge.name)
@@ -196,10 +197,10 @@ struct RuleRun {
 
   // MARK: - Rows that went
 
-  /// Removes the edges of rows that are gone, and collects what their rules want.
+  /// Removes the edges of removed rows, and collects the effects of their rules.
   ///
-  /// An edge has two entries, and each end would be looked for at both. So where the rules of an edge let the other end go in
-  /// the next wave, its entry there is left to the scan of that end, which comes by anyway.
+  /// An edge has two entries, and each end would be searched for both. So if the rules of an edge remove the other end
+  /// in the next wave, the entry at that end is left to the scan of that end.
   private mutating func collectDead(_ ends: PackedKeys, _ effects: inout RuleEffects) throws {
     let dead = PackedKeySet(ends)
     try settleLeft(dead)
@@ -220,7 +221,7 @@ struct RuleRun {
       if graph.observed != nil { noteObserved(sweep, bySource: true, isManual: family.isManual) }
       let destination = sweep.layout.second
       let rules = try EdgeValue.rules(sweep.value)
-      // It has let this end go, and its entry went with it.
+      // The other end's removal has removed this end, and the entry there with it.
       if rules.contains(.deleteSourceIfDestinationDeleted), previous.contains(sweep.key, destination),
         !isRemade(sweep.key[sweep.layout.first])
       {
@@ -232,7 +233,7 @@ struct RuleRun {
       if !kept.isEmpty || !isRow || graph.log.hasInsertions || !rules.isSubset(of: .deleteDestinationIfSourceDeleted) {
         let edge = try EndedEdge(sweep, bySource: true, isManual: family.isManual)
         reexamine(edge, &effects)
-        // One that led nowhere lets nothing go: no scan comes by its entry.
+        // A dangling edge removes nothing, so no scan will reach its other entry.
         if try !collect(edge, sourceWent: true, &effects) { isLeft = false }
       } else if !rules.isEmpty {
         effects.removals.append(sweep.key, destination)
@@ -272,7 +273,7 @@ struct RuleRun {
       if isDoomed || family.isManual {
         try sweep.remove()
       } else {
-        // What a living row declares stays, and leads nowhere.
+        // An edge that an existing row declares is kept, and dangles.
         try sweep.keep()
         if value.dangling != .weak { declaredChecks.append(sweep.key) }
       }
@@ -284,13 +285,14 @@ struct RuleRun {
     try remove(&mirrored, family.from)
   }
 
-  /// Whether no rule removes a row, because one has and it was made again.
+  /// Returns whether no rule may remove a row, because one has and the row was created again.
   private func isRemade(_ end: ArraySlice<UInt8>) -> Bool {
     if graph.log.remade.isEmpty { return false }
     return (0..<graph.log.remade.count).contains { graph.log.remade.appended($0) == end }
   }
 
-  /// The entries by destination of a row that a hook has made again were left out, because the row was to go.
+  /// Writes the entries by destination of rows that a hook has created again, which were left out because the row was
+  /// to be removed.
   private mutating func repairRemade() throws {
     while repairedCount < graph.log.remade.count {
       let end = Array(graph.log.remade.appended(repairedCount))
@@ -319,7 +321,7 @@ struct RuleRun {
     for index in 0..<keys.count { try part.delete(Array(keys[index])) }
   }
 
-  /// Removes entries that were left to the scans of ends which have not gone after all.
+  /// Removes entries that were left to the scans of ends which were not removed after all.
   private mutating func settleLeft(_ dead: PackedKeySet) throws {
     for (isManual, bySource) in [(false, false), (true, false), (true, true)] {
       let keys = left[isManual, bySource: bySource]
@@ -336,11 +338,11 @@ struct RuleRun {
 
   // MARK: - Notifications
 
-  /// Lets ends that stay receive what they have lost, and write what they are to be then.
+  /// Notifies remaining ends of the edges they have lost, and writes their new values.
   private mutating func notify(_ effects: inout RuleEffects) throws {
     if effects.notifications.isEmpty { return }
     effects.removals.sort()
-    // These are not removed again.
+    // These rows are not removed again.
     var remade = graph.log.remade
     remade.sort()
     let notifications = effects.notifications.sorted { left, right in
@@ -405,7 +407,8 @@ struct RuleRun {
     }
   }
 
-  /// Whether an edge leads to an end, other than from itself. Sources are there: the edges of those that are not are gone.
+  /// Returns whether an edge from another end leads to an end. All sources exist, because the edges of removed ones are
+  /// gone.
   private func hasSource(_ end: ArraySlice<UInt8>, _ prefix: [UInt8], isOneOfFew: Bool) throws -> Bool {
     func keeps(_ key: [UInt8]) throws -> Bool {
       graph.noteEntry?()
@@ -414,7 +417,7 @@ struct RuleRun {
     return try hasEdge(prefix, bySource: false, isOneOfFew: isOneOfFew, keeps)
   }
 
-  /// Whether an edge begins at an end, and leads to another that is there.
+  /// Returns whether an edge begins at an end, and leads to another one that exists.
   private func hasDestination(_ end: ArraySlice<UInt8>, _ prefix: [UInt8], isOneOfFew: Bool) throws -> Bool {
     func keeps(_ key: [UInt8]) throws -> Bool {
       graph.noteEntry?()
@@ -424,8 +427,8 @@ struct RuleRun {
     return try hasEdge(prefix, bySource: true, isOneOfFew: isOneOfFew, keeps)
   }
 
-  /// Whether one of the entries that begin with a prefix keeps their end. Where few ends are looked at, one that was found before is
-  /// looked at first.
+  /// Returns whether one of the entries with a prefix keeps their end. If there are few ends to check, an entry that
+  /// was found before is tried first.
   private func hasEdge(
     _ prefix: [UInt8], bySource: Bool, isOneOfFew: Bool, _ keeps: ([UInt8]) throws -> Bool
   ) throws -> Bool {
@@ -447,7 +450,7 @@ struct RuleRun {
         return true
       }
       if try keeps(first) { return true }
-      // From both sides: entries that lead nowhere stand where others have gone before.
+      // The search proceeds from both sides: dangling entries are found where other ends were removed before.
       var forward = try part.cursor(range, keysOnly: true)
       var backward = try part.cursor(range, isReverse: true, keysOnly: true)
       while let (first, _) = try forward.next(), let (last, _) = try backward.next() {
@@ -460,12 +463,13 @@ struct RuleRun {
 
   // MARK: - Cycles
 
-  /// Removes ends that were kept by another edge, if that comes from what they keep themselves. True: nothing is left to do.
+  /// Removes ends that only edges from the rows they keep themselves have kept. Returns true if nothing is left to do.
   private mutating func collectCycles() throws -> Bool {
     guard graph.definition.collectsCycles, !kept.withoutSource.isEmpty else { return true }
     var cycles = EdgeCycles(graph)
     var removals = PackedKeys()
-    // In an order of their own: which of them are looked at before the bound is met does not depend on a hash.
+    // The ends are sorted, so that the choice of those that are checked before the limit is reached does not depend on
+    // a hash.
     for (prefix, size) in kept.withoutSource.sorted(by: { $0.key.lexicographicallyPrecedes($1.key) }) {
       if prefix.first != EdgeFormat.row || cycles.isExhausted { continue }
       for row in try cycles.rows(with: Array(prefix.prefix(size))) { removals.append(row) }
@@ -503,13 +507,13 @@ struct RuleRun {
     if !rows.isEmpty { try writer.remove(rows) }
   }
 
-  // MARK: - Edges that have to lead somewhere
+  // MARK: - Edges that must not dangle
 
-  /// Looks at those that were set, or have lost an end. True: nothing is left to do.
+  /// Checks the edges that were set, or have lost an end. Returns true if nothing is left to do.
   private mutating func check() throws -> Bool {
     declaredChecks.sort()
     manualChecks.sort()
-    // What goes with its edge first: then what is left has to be right.
+    // Sources that are deleted with their edges are removed first; the remaining edges then have to be correct.
     var removals = PackedKeys()
     for index in 0..<declaredChecks.count {
       let toKey = Array(declaredChecks[index])
@@ -526,7 +530,7 @@ struct RuleRun {
     return true
   }
 
-  /// An edge that lacks an end; nil where it has both, or has gone since.
+  /// Returns an edge that lacks an end, or nil if it has both or was removed since.
   private func missingEnd(_ toKey: [UInt8], _ family: EdgeFamily) throws -> (EdgeValue, isSourceThere: Bool)? {
     guard let bytes = try family.to.get(toKey) else { return nil }
     let key = try EdgeKey(toKey, bySource: false)
@@ -552,7 +556,7 @@ struct RuleRun {
   }
 }
 
-/// Ends that were kept by another edge, by what the keys of such edges begin with; and how many bytes of that are the end.
+/// The ends that another edge has kept, by the key prefix of such edges, with the size of the end in that prefix.
 private struct KeptEnds {
   var withoutSource: [[UInt8]: Int] = [:]
   var withoutDestination: [[UInt8]: Int] = [:]
@@ -560,7 +564,7 @@ private struct KeptEnds {
   var isEmpty: Bool { withoutSource.isEmpty && withoutDestination.isEmpty }
 }
 
-/// Keys of entries, by the families that they are in.
+/// The keys of entries, by their families.
 private struct LeftEntries {
   private var keys = Array(repeating: PackedKeys(), count: 4)
 
