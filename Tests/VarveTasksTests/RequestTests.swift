@@ -229,15 +229,22 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
-  @Test(arguments: [true, false])
+  /// Ways in which an attempt ends.
+  enum AttemptEnd: CaseIterable { case done, retry, discard }
+
+  @Test(arguments: AttemptEnd.allCases, [true, false])
   func `18 a transaction cancels a task whose attempt ends beside it: it has no other attempt, and leaves no row`(
-    isDone: Bool
+    end: AttemptEnd, isSerial: Bool
   ) async throws {
-    let fixture = try TaskFixture()
+    let fixture = try TaskFixture(rules: isSerial ? [.all: QueueRules(order: .serial())] : [:])
     let flag = AsyncFlag()
     try fixture.handle { _, _ in
       await flag.wait()
-      return isDone ? .done : .retry(after: .seconds(3_600))
+      switch end {
+      case .done: return .done
+      case .retry: return .retry(after: .seconds(3_600))
+      case .discard: return .discard("no")
+      }
     }
     try await fixture.scheduler.start()
     let id = try fixture.write { tx in try tx.enqueue(Note("a")).id }
@@ -261,6 +268,80 @@ struct RequestTests {
     await fixture.scheduler.waitUntilIdle()
     #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
     #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `a request leaves out a task that is in another state by then, or waits for another signal`() async throws
+  {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    let id = try fixture.enqueue("a") { $0.start = .parked(wakeOn: ["net"]) }
+    try fixture.write { tx in try tx.pause("default") }
+    try await fixture.scheduler.start()
+    func ask(_ change: TaskRequest.Change, _ condition: TaskRequest.Condition) async throws -> Int {
+      try await withCheckedThrowingContinuation { continuation in
+        fixture.scheduler.dispatcher.add(TaskRequest(change, [id], if: condition, continuation))??.wake()
+      }.count
+    }
+    #expect(try await ask(.cancel, .states([.ready, .dead])) == 0)
+    #expect(try await ask(.delete, .states([.running])) == 0)
+    #expect(try await ask(.wake, .signal("other")) == 0)
+    #expect(try fixture.state(id) == .parked)
+    #expect(try await ask(.wake, .signal("net")) == 1)
+    #expect(try await ask(.wake, .signal("net")) == 0)
+    #expect(try fixture.state(id) == .ready)
+    #expect(try await ask(.cancel, .states([.ready])) == 1)
+    #expect(try await ask(.cancel, .states([.ready])) == 0)
+    #expect(try fixture.state(id) == nil)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `the first task of a database is enqueued beside the first start of its scheduler`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    let (enqueued, committed, started) = (AsyncFlag(), AsyncFlag(), Flag())
+    let outcome = Mutex<Result<Void, any Error>?>(nil)
+    Thread.detachNewThread {
+      let result = Result {
+        try fixture.write { tx in
+          try tx.enqueue(Note("first"))
+          enqueued.set()
+          while !started.isSet { sched_yield() }
+        }
+      }
+      outcome.withLock { $0 = result }
+      committed.set()
+    }
+    await enqueued.wait()
+    async let start: Void = fixture.scheduler.start()
+    await fixture.poll { (try? fixture.read { tx in try tx.tasks.parts.numbers.counter(TaskNumbers.start) }) == 1 }
+    started.set()
+    await committed.wait()
+    try outcome.withLock { $0 }?.get()
+    try await start
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["first"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `deleting by a unique key takes back the key of a task that has gone`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    func enqueue() throws -> EnqueueResult {
+      try fixture.write { tx in
+        var options = TaskOptions()
+        options.unique = Uniqueness(key: "k", window: .forever)
+        return try tx.enqueue(Note("a"), options)
+      }
+    }
+    let first = try enqueue()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(try enqueue() == .duplicate(of: first.id))
+    #expect(try await fixture.scheduler.delete(.unique("note", "k")) == 1)
+    #expect(try await fixture.scheduler.delete(.unique("note", "k")) == 0)
+    let second = try enqueue()
+    #expect(second == .inserted(second.id))
     await fixture.scheduler.stop()
   }
 

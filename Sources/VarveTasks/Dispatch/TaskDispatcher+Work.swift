@@ -236,7 +236,7 @@ extension TaskDispatcher {
       guard state.isOfHost(run) else { return nil }
       state.end(run, entry)
       if !sawCancel, run.state.withLock({ $0.isCancelling }) {
-        state.requests.append(TaskRequest(.cancelMissed, [run.id], nil))
+        state.requests.append(TaskRequest(.cancelMissed, [run.id]))
       }
       // One that is dead may be revived, with children that wait for it.
       if isDone { state.parents.remove(run.id) }

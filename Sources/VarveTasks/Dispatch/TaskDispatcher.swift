@@ -384,7 +384,7 @@ public final class TaskDispatcher: Sendable {
       if let key = delta.moreTimers { state.noteMoreTimers(from: key) }
       for id in delta.cancelled {
         guard let run = state.running[id] else {
-          state.requests.append(TaskRequest(.cancelMissed, [id], nil))
+          state.requests.append(TaskRequest(.cancelMissed, [id]))
           continue
         }
         run.state.withLock { $0.isCancelling = true }

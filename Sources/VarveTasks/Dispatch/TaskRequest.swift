@@ -8,8 +8,24 @@ final class TaskRequest: Sendable {
     case cancelMissed
   }
 
+  /// A condition on a task that may have become false since the task was selected.
+  enum Condition: Sendable {
+    case states(Set<TaskState>)
+    case signal(String)
+
+    /// Returns whether a task fulfils the condition.
+    func holds(_ record: TaskRecord, _ state: TaskState) -> Bool {
+      switch self {
+      case .states(let states): states.contains(state)
+      case .signal(let text): record.signals.contains(text)
+      }
+    }
+  }
+
   let change: Change
   let ids: [TaskID]
+  /// The condition under which a task is changed, or nil if there is none.
+  let condition: Condition?
   /// Nil: the scheduler's own, for which no caller waits.
   private let continuation: Mutex<CheckedContinuation<Answer, any Error>?>
 
@@ -19,9 +35,13 @@ final class TaskRequest: Sendable {
     var left: [TaskID] = []
   }
 
-  init(_ change: Change, _ ids: [TaskID], _ continuation: CheckedContinuation<Answer, any Error>?) {
+  init(
+    _ change: Change, _ ids: [TaskID], if condition: Condition? = nil,
+    _ continuation: CheckedContinuation<Answer, any Error>? = nil
+  ) {
     self.change = change
     self.ids = ids
+    self.condition = condition
     self.continuation = Mutex(continuation)
   }
 

@@ -57,7 +57,7 @@ extension TaskScheduler {
         request.end(answer)
         // A transaction is changing them.
         if request.change == .cancelMissed, !answer.left.isEmpty {
-          dispatcher.add(TaskRequest(.cancelMissed, answer.left, nil))??.wake()
+          dispatcher.add(TaskRequest(.cancelMissed, answer.left))??.wake()
           await Task.yield()
         }
       }

@@ -125,7 +125,10 @@ extension TaskScheduler {
     case .revive(let query): try tx.revive(query)
     case .delete(let query):
       let tasks = try tx.tasks
-      for id in try tasks.ids(query) where tasks.dispatcher.run(id) == nil { try tx.delete(.id(id)) }
+      let ids = try tasks.ids(query)
+      for id in ids where tasks.dispatcher.run(id) == nil { try tx.delete(.id(id)) }
+      // The task of a unique key has gone, and the key is taken back.
+      if ids.isEmpty { _ = try tasks.forgetKey(query) }
     case .signal(let text): try tx.signal(WakeSignal(text))
     case .pause(let queue): try tx.pause(queue)
     case .resume(let queue): try tx.resume(queue)

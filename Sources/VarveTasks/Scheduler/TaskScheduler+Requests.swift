@@ -4,7 +4,9 @@ public import Varve
 /// Changes of many tasks, beside the program's transactions.
 ///
 /// A transaction that changes tasks throws `DatabaseError.conflict` where one of them has moved since it began, as tasks do all the time.
-/// These calls do not: the scheduler makes the changes in its own commits, each of at most 512 tasks, and looks at each task as it is then.
+/// These calls do not: they select the tasks in a snapshot, and the scheduler makes the changes in its own commits, each of at most 512
+/// tasks. It reads each task as it is then, and leaves out one that is in another state than the query names, or does not wait for the
+/// signal any more.
 /// So they are for many tasks, and for queues that run; the calls of `WriteTransaction` are for changes that belong to what else
 /// a transaction writes. Where the scheduler does not run they are transactions of so many tasks.
 extension TaskScheduler {
@@ -23,12 +25,17 @@ extension TaskScheduler {
 
   /// Deletes tasks: see `WriteTransaction.delete(_:)`. Those that run are left out. Returns how many.
   @discardableResult
-  public func delete(_ query: TaskQuery) async throws -> Int { try await make(.delete, query) }
+  public func delete(_ query: TaskQuery) async throws -> Int {
+    let count = try await make(.delete, query)
+    if count > 0 || query.uniqueKey == nil { return count }
+    // The task of the key has gone, and the key is taken back.
+    return try await database.write { tx in try tx.delete(query) }
+  }
 
   /// Makes tasks ready that wait for a signal: see `WriteTransaction.signal(_:)`. Returns how many.
   @discardableResult
   public func signal(_ signal: WakeSignal) async throws -> Int {
-    try await make(.wake, try await database.read { tx in try tx.tasks.ids(signal) })
+    try await make(.wake, try await database.read { tx in try tx.tasks.ids(signal) }, if: .signal(signal.text))
   }
 
   /// Starts no task of a queue any more: see `WriteTransaction.pause(_:)`.
@@ -41,10 +48,14 @@ extension TaskScheduler {
   public func resume(_ queue: QueueName) async throws { try await database.write { tx in try tx.resume(queue) } }
 
   private func make(_ change: TaskRequest.Change, _ query: TaskQuery) async throws -> Int {
-    try await make(change, try await database.read { tx in try tx.tasks.ids(query) })
+    try await make(
+      change, try await database.read { tx in try tx.tasks.ids(query) },
+      if: query.states.map { TaskRequest.Condition.states($0) })
   }
 
-  private func make(_ change: TaskRequest.Change, _ ids: [TaskID]) async throws -> Int {
+  private func make(
+    _ change: TaskRequest.Change, _ ids: [TaskID], if condition: TaskRequest.Condition?
+  ) async throws -> Int {
     var count = 0
     var rest = ids[...]
     while !rest.isEmpty {
@@ -52,12 +63,12 @@ extension TaskScheduler {
       let chunk = Array(rest.prefix(TaskWork.batchMaximum))
       rest = rest.dropFirst(chunk.count)
       guard state.withLock({ $0.isRunning }) else {
-        count += try await writeHere(change, chunk)
+        count += try await writeHere(change, chunk, if: condition)
         continue
       }
       var left = chunk
       while !left.isEmpty {
-        let answer = try await ask(change, left)
+        let answer = try await ask(change, left, if: condition)
         count += answer.count
         left = answer.left
         // A transaction is changing them.
@@ -67,9 +78,11 @@ extension TaskScheduler {
     return count
   }
 
-  private func ask(_ change: TaskRequest.Change, _ ids: [TaskID]) async throws -> TaskRequest.Answer {
+  private func ask(
+    _ change: TaskRequest.Change, _ ids: [TaskID], if condition: TaskRequest.Condition?
+  ) async throws -> TaskRequest.Answer {
     try await withCheckedThrowingContinuation { continuation in
-      let request = TaskRequest(change, ids, continuation)
+      let request = TaskRequest(change, ids, if: condition, continuation)
       switch dispatcher.add(request) {
       case .none: request.fail(DatabaseError(.closed, "the scheduler has stopped"))
       case .some(let host): host?.wake()
@@ -78,15 +91,18 @@ extension TaskScheduler {
   }
 
   /// Nothing runs tasks: a transaction changes them.
-  private func writeHere(_ change: TaskRequest.Change, _ ids: [TaskID]) async throws -> Int {
+  private func writeHere(
+    _ change: TaskRequest.Change, _ ids: [TaskID], if condition: TaskRequest.Condition?
+  ) async throws -> Int {
     try await database.write { tx in
       let tasks = try tx.tasks
       return try ids.count { id in
+        if let condition, try !tasks.parts.holds(condition, id, isRunning: false) { return false }
         switch change {
-        case .cancel, .cancelMissed: try tasks.cancel(id)
-        case .wake: try tasks.wake(id)
-        case .revive: try tasks.reviveIfFree(id)
-        case .delete: try tasks.delete(id)
+        case .cancel, .cancelMissed: return try tasks.cancel(id)
+        case .wake: return try tasks.wake(id)
+        case .revive: return try tasks.reviveIfFree(id)
+        case .delete: return try tasks.delete(id)
         }
       }
     }

@@ -28,10 +28,14 @@ final class AsideChanges: TaskChanging {
   }
 
   /// 17 or 18, for a task whose attempt has ended without the request of a transaction to cancel it. Its next attempt is
-  /// cancelled, or the task where it waits; the row of the request stays only for an attempt.
+  /// cancelled, or the task if it waits or is dead; the row of the request stays only for an attempt.
   func cancelMissed(_ id: TaskID) throws -> Bool {
     guard try parts.live.get(TaskKeys.cancel(id)) != nil else { return false }
     if dispatcher.run(id) == nil { try parts.live.delete(TaskKeys.cancel(id)) }
+    if try cancel(id) { return true }
+    // The attempt was the last one. A dead task is queued again, and cancelled there.
+    let state = try parts.position(of: id)?.state ?? parts.endedRecord(id)?.record.progress.state
+    guard state == .dead, try reviveIfFree(id) else { return false }
     return try cancel(id)
   }
 

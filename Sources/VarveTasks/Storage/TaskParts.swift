@@ -60,15 +60,15 @@ struct TaskParts {
     return try TaskRecord(value, stamp: position.stamp)
   }
 
-  /// The number of a new queue.
-  /// The number of a new queue. With the first one the database is noted as the one whose tasks are run.
+  /// Returns the number of a new queue. With the first one the database is noted as the one whose tasks are run.
   func takeQueueNumber(_ incarnation: UInt64) throws -> UInt32 {
     var number: UInt32 = 1
     if let value = try config.get(TaskNames.next) {
       var reader = ByteReader(value)
       number = try reader.number()
     } else {
-      try config.put(ConfigKeys.incarnation, ConfigKeys.incarnation(incarnation))
+      // A scheduler that starts beside a transaction writes the same.
+      try config.unchecked.put(ConfigKeys.incarnation, ConfigKeys.incarnation(incarnation))
     }
     var next: [UInt8] = []
     next.append(number: number + 1)

@@ -14,6 +14,7 @@ extension TaskRequest {
         answer.left.append(id)
         continue
       }
+      if let condition, try !changes.parts.holds(condition, id, isRunning: dispatcher.run(id) != nil) { continue }
       let isMeant =
         switch change {
         case .cancel: try changes.cancel(id)
@@ -25,5 +26,13 @@ extension TaskRequest {
       if isMeant { answer.count += 1 }
     }
     return answer
+  }
+}
+
+extension TaskParts {
+  /// Returns whether a task is there and fulfils a condition.
+  func holds(_ condition: TaskRequest.Condition, _ id: TaskID, isRunning: Bool) throws -> Bool {
+    guard let record = try record(id) ?? endedRecord(id)?.record else { return false }
+    return condition.holds(record, isRunning ? .running : record.progress.state)
   }
 }
