@@ -131,6 +131,51 @@ struct StorageWritingTests {
     #expect(try Contract.rows(snapshot, counters) == [Pair([1], stamp)])
   }
 
+  @Test(arguments: Kind.allCases) func `every call meets the stamped puts before it`(kind: Kind) throws {
+    let key = [1] + [UInt8](repeating: 0xFF, count: 8)
+    let all = StorageRange()
+    var first: [UInt8]?
+    var rows: [[UInt8]] = []
+    let calls: [(any StorageWriting, StorageFamily) throws -> Bool] = [
+      { writing, family in try writing.withValue(of: key, in: family) { $0.array } == [7] },
+      { writing, family in
+        try writing.visitFirst(of: all, in: family) { key, _ in first = key.array }
+        return first == key
+      },
+      { writing, family in
+        try writing.visitRows(of: all, in: family) { key, _ in
+          rows.append(key.array)
+          return true
+        }
+        return rows == [key]
+      },
+      { writing, family in writing.decides(key, in: family) },
+      { writing, family in
+        var cursor = FamilyCursor(all, in: family, of: writing.view(of: family), isReverse: false)
+        return try cursor.nextKey() == key
+      },
+    ]
+    for (number, call) in calls.enumerated() {
+      let (backend, values, _) = try kind.make()
+      let writing = try backend.begin(at: try backend.snapshot())
+      try writing.putStamped(key, [7], at: .key(1), in: values)
+      #expect(try call(writing, values), "call \(number)")
+    }
+    let changes: [(any StorageWriting, StorageFamily) throws -> Void] = [
+      { writing, family in try writing.delete(key, in: family) },
+      { writing, family in try writing.singleDelete(key, in: family) },
+      { writing, family in try writing.deleteRange(all, in: family) },
+    ]
+    for (number, change) in changes.enumerated() {
+      let (backend, values, _) = try kind.make()
+      let writing = try backend.begin(at: try backend.snapshot())
+      try writing.putStamped(key, [7], at: .key(1), in: values)
+      try change(writing, values)
+      _ = try backend.commit(writing, then: StorageBatch(), check: nil, durability: .process)
+      #expect(try Contract.rows(try backend.snapshot(), values).isEmpty, "change \(number)")
+    }
+  }
+
   @Test(arguments: Kind.allCases) func `stamped puts are read, undone and counted like others`(kind: Kind) throws {
     let (backend, values, _) = try kind.make()
     let writing = try backend.begin(at: try backend.snapshot())
