@@ -1,5 +1,4 @@
 import Foundation
-import Synchronization
 import Testing
 import Varve
 import VarveTesting
@@ -242,21 +241,11 @@ struct DependencyTests {
       return (runs, parked)
     }
     await fixture.poll { fixture.lines.count == 1 }
-    let committed = AsyncFlag()
-    let outcome = Mutex<Result<Void, any Error>?>(nil)
-    Thread.detachNewThread {
-      let result = Result {
-        try fixture.write { tx in
-          #expect(try tx.cancel(.id(parked)) == 1)
-          flag.set()
-          while try tx.tasks.dispatcher.run(runs) != nil { sched_yield() }
-        }
-      }
-      outcome.withLock { $0 = result }
-      committed.set()
+    try await fixture.writeOnThread { tx in
+      #expect(try tx.cancel(.id(parked)) == 1)
+      flag.set()
+      while try tx.tasks.dispatcher.run(runs) != nil { sched_yield() }
     }
-    await committed.wait()
-    try outcome.withLock { $0 }?.get()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["runs", "child"])
     try Self.leavesNothing(fixture)

@@ -249,22 +249,11 @@ struct RequestTests {
     try await fixture.scheduler.start()
     let id = try fixture.write { tx in try tx.enqueue(Note("a")).id }
     await fixture.poll { fixture.lines.count == 1 }
-    // The write runs on a separate thread, because the handler may need the present one.
-    let committed = AsyncFlag()
-    let outcome = Mutex<Result<Void, any Error>?>(nil)
-    Thread.detachNewThread {
-      let result = Result {
-        try fixture.write { tx in
-          #expect(try tx.cancel(.id(id)) == 1)
-          flag.set()
-          while try tx.tasks.dispatcher.run(id) != nil { sched_yield() }
-        }
-      }
-      outcome.withLock { $0 = result }
-      committed.set()
+    try await fixture.writeOnThread { tx in
+      #expect(try tx.cancel(.id(id)) == 1)
+      flag.set()
+      while try tx.tasks.dispatcher.run(id) != nil { sched_yield() }
     }
-    await committed.wait()
-    try outcome.withLock { $0 }?.get()
     await fixture.scheduler.waitUntilIdle()
     #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
     #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
@@ -299,25 +288,17 @@ struct RequestTests {
   @Test func `the first task of a database is enqueued beside the first start of its scheduler`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
-    let (enqueued, committed, started) = (AsyncFlag(), AsyncFlag(), Flag())
-    let outcome = Mutex<Result<Void, any Error>?>(nil)
-    Thread.detachNewThread {
-      let result = Result {
-        try fixture.write { tx in
-          try tx.enqueue(Note("first"))
-          enqueued.set()
-          while !started.isSet { sched_yield() }
-        }
-      }
-      outcome.withLock { $0 = result }
-      committed.set()
+    let (enqueued, started) = (AsyncFlag(), Flag())
+    async let write: Void = fixture.writeOnThread { tx in
+      try tx.enqueue(Note("first"))
+      enqueued.set()
+      while !started.isSet { sched_yield() }
     }
     await enqueued.wait()
     async let start: Void = fixture.scheduler.start()
     await fixture.poll { (try? fixture.read { tx in try tx.tasks.parts.numbers.counter(TaskNumbers.start) }) == 1 }
     started.set()
-    await committed.wait()
-    try outcome.withLock { $0 }?.get()
+    try await write
     try await start
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["first"])

@@ -68,6 +68,13 @@ final class TaskFixture: Sendable {
   func write<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result { try database.write(body) }
   func read<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try database.read(body) }
 
+  /// Runs a transaction on a thread of its own. It may wait for handlers, which need the threads of Swift's pool.
+  func writeOnThread(_ body: @escaping @Sendable (WriteTransaction) throws -> Void) async throws {
+    try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+      Thread.detachNewThread { [self] in continuation.resume(with: Result { try write(body) }) }
+    }
+  }
+
   func backup(to path: String) throws { try database.backup(to: path) }
 
   @discardableResult
