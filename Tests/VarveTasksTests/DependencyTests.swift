@@ -322,6 +322,28 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `a blocked task waits no longer than its delay after the wall clock was set back`() async throws {
+    let fixture = try await Self.fixture()
+    let parent = try fixture.enqueue("parent")
+    try fixture.write { tx in
+      var options = Self.after([parent])
+      options.start = .after(.seconds(20))
+      try tx.enqueue(Note("delayed"), options)
+      options.start = .at(fixture.clock.wallNow.addingTimeInterval(20))
+      try tx.enqueue(Note("dated"), options)
+    }
+    fixture.clock.setWall(fixture.clock.wallNow.addingTimeInterval(-100))
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(19))
+    #expect(fixture.lines.take() == ["parent"])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(1))
+    #expect(fixture.lines.take() == ["delayed"])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(100))
+    #expect(fixture.lines.take() == ["dated"])
+    await fixture.scheduler.stop()
+  }
+
   @Test func `a dead head of a serial queue counts for its group, and members that throw leave nothing`() async throws {
     let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial())])
     try fixture.handle { note, _ in note.text == "bad" ? .discard("no") : .done }

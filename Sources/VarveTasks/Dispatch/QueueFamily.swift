@@ -27,6 +27,9 @@ final class QueueFamily {
     self.tokens = tokens ?? rules.rate.map { TokenBucket(full: $0) }
   }
 
+  /// Replaces the tokens by those on disk. No task of the queue has begun yet.
+  func load(_ bucket: TokenBucket) { if rules.rate != nil { tokens = bucket } }
+
   /// Whether nothing of it has to be remembered.
   func isIdle(_ now: Int64) -> Bool {
     guard lineCount == 0 else { return false }

@@ -69,7 +69,8 @@ public final class TaskDispatcher: Sendable {
     var host: Host?
     /// The last commit with tasks that was acknowledged. Readers may see it a little later.
     var acknowledged = CommitVersion.zero
-    /// Whether the lines of all queues that have tasks are known.
+    /// Whether the lines of all queues that have tasks are known. Until then no work is taken: a claim made beside the recovery of a
+    /// start would look like one of a process that died.
     var isDiscovered = false
     var handlers = TaskHandlers()
     /// Whether a caller takes work, or will.
@@ -172,7 +173,7 @@ public final class TaskDispatcher: Sendable {
   /// Whether no task is taken, because the database is a copy.
   var areAllHeld: Bool { state.withLock { $0.areAllHeld } }
 
-  /// The queues that have tasks in line are known: others have none on disk.
+  /// The queues that have tasks in line are known, and others have none on disk: the host takes work from now on.
   func discover(_ lines: [LineID]) {
     let host = state.withLock { state in
       for id in lines {
@@ -190,11 +191,21 @@ public final class TaskDispatcher: Sendable {
     state.withLock { state in
       if !areAll { state.parents.forget(upTo: state.nextID) }
       for id in parents { state.parents.insert(id) }
-      state.pending = pending
+      // Commits that were acknowledged since the disk was read have added theirs.
+      let known = Set(state.pending)
+      state.pending += pending.filter { !known.contains($0) }
     }
   }
 
-  func load(_ tokens: [UInt32: TokenBucket]) { state.withLock { $0.storedTokens = tokens } }
+  /// The tokens of queues, as the disk has them. A queue that a commit has brought into memory since the start began receives its own.
+  func load(_ tokens: [UInt32: TokenBucket]) {
+    state.withLock { state in
+      state.storedTokens = tokens
+      for (number, family) in state.families {
+        if let bucket = state.storedTokens.removeValue(forKey: number) { family.load(bucket) }
+      }
+    }
+  }
 
   /// No more tasks begin.
   func stop() -> [TaskRun] {
@@ -513,7 +524,7 @@ extension TaskDispatcher.State {
 
   /// What is to be woken, because there is work that no one takes. The caller wakes it.
   mutating func wakingHost() -> TaskDispatcher.Host? {
-    guard let host, !isPumping else { return nil }
+    guard let host, isDiscovered, !isPumping else { return nil }
     guard
       !settlements.isEmpty || !pending.isEmpty || !requests.isEmpty
         || (ringCount > 0 && busyCount < claimMaximum(host) && !isStopping && !areAllHeld)
@@ -524,7 +535,7 @@ extension TaskDispatcher.State {
 
   /// A look is due that no one takes.
   mutating func pumping() -> TaskDispatcher.Host? {
-    guard let host, !isPumping else { return nil }
+    guard let host, isDiscovered, !isPumping else { return nil }
     isPumping = true
     return host
   }

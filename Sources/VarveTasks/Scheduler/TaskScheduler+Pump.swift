@@ -82,7 +82,7 @@ extension TaskScheduler {
     }
   }
 
-  private func refill(_ line: LineID, _ from: [UInt8], _ live: Part) throws {
+  func refill(_ line: LineID, _ from: [UInt8], _ live: Part) throws {
     var range = StorageRange(prefix: line.begin)
     range.lower = from
     var entries: [LineEntry] = []

@@ -130,17 +130,20 @@ struct TaskChildren {
 }
 
 extension TaskRecord {
-  /// 6: a child waits for no task any more, and stands in line, or waits for its time.
+  /// 6: Returns a child that waits for no other task any more: it is in line, or waits for its time.
+  ///
+  /// A child that waits for a delay waits no longer than that, even if the wall clock was set back while it was blocked.
   func unblocked(_ now: Int64) throws(TaskRefusal) -> TaskRecord {
     var new = self
-    let isDue = position.due <= now
+    if delay > 0 { new.position.due = min(position.due, now + delay) }
+    let isDue = new.position.due <= now
     try new.progress.apply(.parentsDone(isDue: isDue))
     new.position.kind = isDue ? .line : .timed
     if isDue {
       new.position.due = 0
       new.delay = 0
     } else if delay > 0 {
-      new.delay = position.due - now
+      new.delay = new.position.due - now
     }
     return new
   }

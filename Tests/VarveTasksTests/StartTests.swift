@@ -1,0 +1,73 @@
+import Synchronization
+import Testing
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Tests of transactions that enqueue tasks while a scheduler starts.
+struct StartTests {
+  /// A scheduler that has attached itself and has read nothing from the disk yet.
+  private struct Start {
+    let fixture: TaskFixture
+    let wakes = Flag()
+    var dispatcher: TaskDispatcher { fixture.scheduler.dispatcher }
+
+    init(rules: [QueueSelector: QueueRules] = [:]) throws {
+      fixture = try TaskFixture(rules: rules)
+      try fixture.handle()
+      let (wakes, scheduler) = (wakes, fixture.scheduler)
+      let host = TaskDispatcher.Host(
+        clock: fixture.clock, workers: 1, start: 1, rules: { scheduler.rules(of: $0) }, wake: { wakes.set() },
+        timersChanged: {}, released: {})
+      #expect(dispatcher.attach(host, scheduler.state.withLock { $0.handlers }))
+    }
+
+    /// Takes work as the scheduler does: lines are read first.
+    func takeWork() throws -> TaskWork? {
+      guard let work = dispatcher.takeWork(1) else { return nil }
+      try fixture.read { tx in
+        for (line, from) in work.refills { try fixture.scheduler.refill(line, from, try tx.tasks.parts.live) }
+      }
+      return dispatcher.takeWork(1)
+    }
+
+    func queueNumber(_ name: QueueName) throws -> UInt32 { try #require(dispatcher.queue(name)).number }
+  }
+
+  @Test func `no task begins before the scheduler has recovered those that ran when a process died`() throws {
+    let start = try Start()
+    try start.fixture.enqueue("a")
+    #expect(!start.wakes.isSet)
+    #expect(start.dispatcher.timerFired() == nil)
+    #expect(start.dispatcher.add(TaskRequest(.cancel, [TaskID(rawValue: 99)])).map { $0 == nil } == true)
+    #expect(!start.wakes.isSet)
+    start.dispatcher.discover([])
+    #expect(start.wakes.isSet)
+    #expect(try start.takeWork()?.claims.count == 1)
+  }
+
+  @Test func `a queue that receives a task while the scheduler starts has the tokens that the disk has`() throws {
+    let rate = QueueRules.Rate(count: 1, per: .seconds(3_600), burst: 5)
+    var rules = QueueRules(order: .standard)
+    rules.rate = rate
+    for (tokens, claims) in [(0.0, 0), (1.0, 1)] {
+      let start = try Start(rules: [.named("q"): rules])
+      for text in ["a", "b"] { try start.fixture.enqueue(text) { $0.queue = "q" } }
+      let bucket = TokenBucket(tokens: tokens, time: WallTime.milliseconds(start.fixture.clock.wallNow))
+      start.dispatcher.load([try start.queueNumber("q"): bucket])
+      start.dispatcher.discover([])
+      #expect(try (start.takeWork()?.claims.count ?? 0) == claims)
+    }
+  }
+
+  @Test func `children whose parents end while the scheduler starts are looked at`() throws {
+    let start = try Start()
+    var delta = TaskDelta()
+    delta.pending = [TaskID(rawValue: 5), TaskID(rawValue: 6)]
+    start.dispatcher.acknowledge(delta, .zero)
+    start.dispatcher.load(parents: [], areAll: true, pending: [6, 7].map { TaskID(rawValue: $0) })
+    start.dispatcher.discover([])
+    #expect(start.dispatcher.takeWork(1)?.pending.map(\.rawValue) == [5, 6, 7])
+  }
+}
