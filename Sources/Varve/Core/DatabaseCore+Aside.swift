@@ -53,7 +53,8 @@ extension DatabaseCore {
     do {
       let result = try body(parts)
       if transaction.pending.isEmpty {
-        return (result, AppliedCommit(number: nil, ticket: nil, completions: []))
+        let read = commitInFlight(readAt: transaction.version)
+        return (result, AppliedCommit(number: read?.number, ticket: read?.ticket, completions: []))
       }
       return try commitLock.withLock { _ in try giveAside(parts, terms) }.map { (result, $0) }
     } catch let error as DatabaseError where error.code == .conflict || error.code == .snapshotTooOld {
@@ -77,7 +78,7 @@ extension DatabaseCore {
       throw error
     }
     let sharing = extensions.list.sharing.map { Publication.Sharing(registered: $0, delta: nil) }
-    publication.applied(number, ticket.version, nil, sharing, transaction.partWrites?.noted ?? .unknown)
+    publication.applied(number, ticket, nil, sharing, transaction.partWrites?.noted ?? .unknown)
     return AppliedCommit(number: number, ticket: ticket, completions: [])
   }
 }

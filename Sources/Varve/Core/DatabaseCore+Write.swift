@@ -61,13 +61,24 @@ extension DatabaseCore {
       if !transaction.appliedHandlers.isEmpty {
         commitLock.withLock { _ in for handler in transaction.appliedHandlers { handler(transaction.version) } }
       }
+      let read = commitInFlight(readAt: transaction.version)
       let completions = transaction.completions
       transaction.end()
-      return AppliedCommit(number: nil, ticket: nil, completions: completions)
+      return AppliedCommit(number: read?.number, ticket: read?.ticket, completions: completions)
     }
     let commit = try commitLock.withLock { _ in try give(transaction, terms) }
     transaction.end()
     return commit
+  }
+
+  /// Returns the last commit that a transaction at `version` has read and that is not acknowledged yet.
+  ///
+  /// A transaction that changes nothing waits for it: its caller may act on what the transaction has read, which a loss
+  /// of power could otherwise undo, and which the caller's next read would not see.
+  func commitInFlight(readAt version: CommitVersion) -> (number: UInt64, ticket: any StorageTicket)? {
+    if !publication.hasInFlight { return nil }
+    // No commit is between its submission to the storage and its entry in the publication while the lock is held.
+    return commitLock.withLock { _ in publication.inFlight(upTo: version) }
   }
 
   /// Gives the changes to the storage. The writer and the commit lock are held, so commits are submitted one at a time.
@@ -100,7 +111,7 @@ extension DatabaseCore {
     let sharing = transaction.deltas(ticket.version)
     for handler in transaction.appliedHandlers { handler(ticket.version) }
     publication.applied(
-      number, ticket.version, announced.isEmpty ? nil : announced, sharing, announced.parts ?? .unknown)
+      number, ticket, announced.isEmpty ? nil : announced, sharing, announced.parts ?? .unknown)
     return AppliedCommit(number: number, ticket: ticket, completions: transaction.completions)
   }
 
@@ -154,9 +165,10 @@ package struct WriteTerms: Sendable {
   }
 }
 
-/// A commit that is applied, but not acknowledged yet.
+/// A commit that is applied, but not acknowledged yet; or the end of a transaction that changed nothing.
 struct AppliedCommit: Sendable {
-  /// The commit's number, or `nil` if the transaction changed nothing.
+  /// The number of the commit that the caller waits for: the transaction's own, or, if it changed nothing, the last one
+  /// that it has read. `nil` if there is none to wait for.
   let number: UInt64?
   let ticket: (any StorageTicket)?
   let completions: [@Sendable () -> Void]

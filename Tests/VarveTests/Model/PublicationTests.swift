@@ -24,7 +24,7 @@ struct PublicationTests {
       batch.put([key], [key], in: family)
       let ticket = try backend.commit(batch, check: nil, durability: .process)
       let pending = PendingChangeSet(changes: ChangeRecorder(), label: "\(key)", custom: [], time: 0)
-      publication.applied(number, ticket.version, pending, [])
+      publication.applied(number, ticket, pending, [])
       return (number, ticket)
     }
 

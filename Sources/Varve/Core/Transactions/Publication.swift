@@ -31,7 +31,9 @@ final class Publication: Sendable {
   private struct InFlight {
     let number: UInt64
     let before: any StorageSnapshot
-    var version = CommitVersion.zero
+    /// The ticket of the storage, or `nil` until the commit has been submitted.
+    var ticket: (any StorageTicket)?
+    var version: CommitVersion { ticket?.version ?? .zero }
     /// The changes to report, or `nil` if there are none.
     var changes: PendingChangeSet?
     var sharing: [Sharing] = []
@@ -104,14 +106,27 @@ final class Publication: Sendable {
     }
   }
 
+  /// Whether a commit is in flight.
+  var hasInFlight: Bool { state.withLock { !$0.inFlight.isEmpty } }
+
+  /// Returns the last commit in flight that a snapshot of `version` contains, or `nil` if there is none.
+  func inFlight(upTo version: CommitVersion) -> (number: UInt64, ticket: any StorageTicket)? {
+    state.withLock { state in
+      for commit in state.inFlight.reversed() {
+        if let ticket = commit.ticket, ticket.version <= version { return (commit.number, ticket) }
+      }
+      return nil
+    }
+  }
+
   /// Records that the storage has accepted a commit, with its changes, and their effect on extensions.
   func applied(
-    _ number: UInt64, _ version: CommitVersion, _ changes: PendingChangeSet?, _ sharing: [Sharing],
+    _ number: UInt64, _ ticket: any StorageTicket, _ changes: PendingChangeSet?, _ sharing: [Sharing],
     _ parts: PartWrites.Noted = .unknown
   ) {
     state.withLock { state in
       guard let index = state.inFlight.lastIndex(where: { $0.number == number }) else { return }
-      state.inFlight[index].version = version
+      state.inFlight[index].ticket = ticket
       state.inFlight[index].changes = changes
       state.inFlight[index].sharing = sharing
       state.inFlight[index].parts = parts
