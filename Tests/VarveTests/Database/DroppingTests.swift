@@ -208,7 +208,7 @@ struct DroppingTests {
     try database.close()
   }
 
-  @Test func `a store that had not been used creates nothing at a snapshot from before the drop`() throws {
+  @Test func `the first use of a store at a snapshot from before the drop creates no collection`() throws {
     let database = try Database.inMemory()
     try database.write { tx in try tx.set(Item(id: "a", count: 1), key: "a", in: Item.collection) }
     let connection = database.connection()
