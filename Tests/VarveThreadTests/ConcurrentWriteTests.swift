@@ -172,7 +172,7 @@ struct ConcurrentWriteTests {
   }
 
   /// Refusals for a storage's own reasons are handled like conflicts.
-  @Test func `refusals of the storage are retried, and then the writer is taken`() throws {
+  @Test func `a commit that the storage refuses is retried until it succeeds`() throws {
     let backend = ToyBackend()
     let database = try Database.open(backend, path: "toy")
     for refusals in [1, 7, 8] {
