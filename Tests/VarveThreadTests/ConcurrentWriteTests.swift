@@ -188,7 +188,7 @@ struct ConcurrentWriteTests {
     try database.close()
   }
 
-  @Test func `a closure that throws or rolls back runs once, and leaves nothing`() throws {
+  @Test func `a closure that throws or rolls back runs once, and changes nothing`() throws {
     struct Stop: Error {}
     let (site, database) = try Self.open(.toy)
     var runCount = 0

@@ -191,7 +191,7 @@ import Testing
     }
   }
 
-  @Test func `a canceled task that waits in a concurrent write leaves nothing`() async throws {
+  @Test func `a task that is canceled while its concurrent write waits writes nothing`() async throws {
     let directory = try TemporaryDirectory()
     let database = try await Database.open(at: directory.path + "/db")
     let written = try await database.perform {

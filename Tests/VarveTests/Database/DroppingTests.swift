@@ -61,7 +61,7 @@ struct DroppingTests {
   }
 
   @Test(arguments: [CollectionStorage.shared, .own()])
-  func `an open snapshot keeps a dropped collection, even beside a new one of its name`(
+  func `an open snapshot keeps a dropped collection, even if a new one of its name exists`(
     storage: CollectionStorage
   ) throws {
     let database = try Self.database(storage)
@@ -84,7 +84,7 @@ struct DroppingTests {
   }
 
   @Test(arguments: [CollectionStorage.shared, .own()])
-  func `after reopening a dropped collection is gone, with its families, and the feed still names it`(
+  func `a dropped collection and its families do not exist after reopening, and the feed still names it`(
     storage: CollectionStorage
   ) throws {
     let directory = try TemporaryDirectory()

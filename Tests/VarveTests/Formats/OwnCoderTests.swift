@@ -249,7 +249,7 @@ import VarveEngine
 
   // MARK: - Successive coders
 
-  @Test func `rows of the former coder are read beside those of the present one, and both are in the indexes`() throws {
+  @Test func `rows of the former and the present coder are read together, and both are in the indexes`() throws {
     try run(Binary.self) { database, notes throws in try put(database, notes, 1...6, "old") }
     for _ in 0..<2 {
       try run(MaskedAfterBinary.self) { database, notes throws in

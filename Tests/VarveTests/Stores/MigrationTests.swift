@@ -295,7 +295,7 @@ struct MigrationTests {
     }
   }
 
-  @Test func `inside perform a migration is part of it, and undone with it`() async throws {
+  @Test func `a migration inside perform is part of its transaction, and undone with it`() async throws {
     let backend = try Self.filled(1_500)
     let store = Store<Middle>(in: try backend.open())
     await #expect(throws: StoreStop.self) {
