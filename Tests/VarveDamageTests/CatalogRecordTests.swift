@@ -28,7 +28,7 @@ struct CatalogRecordTests {
     .bool(true), .integer(-7), .double(0.5), .string("naïve"), .data([0, 0xFF]),
   ]
 
-  @Test func `records are read as they were written`() throws {
+  @Test func `records are decoded as they were encoded`() throws {
     for record in [Self.collection, Self.switched] {
       #expect(try CollectionRecord(record.bytes, name: "c") == record)
     }

@@ -23,7 +23,7 @@ import VarveEngine
 
   // MARK: - Encoding
 
-  @Test func `the bytes of an entry`() throws {
+  @Test func `an entry and a record of the feed have the bytes of the format`() throws {
     var changes = ChangeRecorder()
     changes.noteCleared(Self.info(2))
     changes.note(.inserted, Self.info(300).prefix + [0x11, 0x61, 0x00], Self.info(300))

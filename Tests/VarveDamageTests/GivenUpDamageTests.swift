@@ -223,7 +223,7 @@ struct GivenUpDamageTests {
     #expect(lost > 3 && keptAll > 3)
   }
 
-  @Test func `an undamaged database is not changed`() throws {
+  @Test func `giving up blocks does not change an undamaged database`() throws {
     let world = try World()
     let given = try Database.giveUpDamagedBlocks(at: world.path)
     #expect(given.tables.isEmpty && given.staleExtensions.isEmpty && !given.concernsRows)
@@ -239,7 +239,7 @@ struct GivenUpDamageTests {
     try Self.expectOrder(world)
   }
 
-  @Test func `a repair of the engine is followed by the same rules`() throws {
+  @Test func `a repair of the engine followed by a mend leaves a consistent database`() throws {
     let world = try World()
     _ = try world.damage(.objects)
     let report = try Engine.repair(at: world.path)

@@ -54,7 +54,7 @@ struct IndexReviewDamageTests {
     }
   }
 
-  @Test func `a collection without indexes has none, and a missing one is refused`() throws {
+  @Test func `a collection without indexes lists none, and a missing collection is refused`() throws {
     try open { database in try database.write { tx in try tx.set(1, key: 1, in: "bare") } }
     try inspect { inspector in
       let none = try inspector.indexes(of: "bare", fault: rethrow)

@@ -53,7 +53,7 @@ struct NotReadableDatabaseTests {
     #expect(try database.feedEvents().compactMap(\.changes).last?.text == "+2000")
   }
 
-  @Test func `no call that fails this way reports corruption, salvages, or fails a build`() throws {
+  @Test func `a file that is not readable for now never leads to corruption, a salvage or a failed build`() throws {
     let world = try World()
     let counting = Fault(Self.kinds, skip: 1_000_000)
     world.fileSystem.inject(counting)

@@ -78,7 +78,7 @@ struct ReplacementTests {
   // MARK: - Salvaged contents
 
   @Test(arguments: [false, true], [false, true])
-  func `where the MANIFEST is damaged, rows are salvaged with and without metadata, from tables and log`(
+  func `rows are salvaged from tables and log, with and without metadata, if the MANIFEST is damaged`(
     flushes: Bool, metadata: Bool
   ) throws {
     try fill(path, flushes: flushes, metadata: metadata)
@@ -166,7 +166,7 @@ struct ReplacementTests {
     }
   }
 
-  @Test func `where nothing is left of the catalog a salvage is refused, and the database is not moved`() throws {
+  @Test func `a salvage is refused and moves no file if nothing is left of the catalog`() throws {
     try fill(path, flushes: true)
     let engine = try Engine.open(at: path)
     let catalog = try #require(engine.families.first { $0.name == "catalog" })
@@ -233,7 +233,7 @@ struct ReplacementTests {
     #expect(try names() == ["db"])
   }
 
-  @Test func `while one program replaces it, others get an error, and replace nothing`() throws {
+  @Test func `other programs get an error and replace nothing while one program replaces a database`() throws {
     try fill(path)
     try damageManifest()
     let replacement = DatabaseReplacement(path: path, options: EngineOptions(), clock: .system)

@@ -59,7 +59,7 @@ struct ObjectCrashTests {
     return recorded
   }
 
-  @Test func `the script uses the disk in every way`() throws {
+  @Test func `the crash script uses every kind of disk operation`() throws {
     let recording = try Self.recording.get()
     for kind in ["createFile", "rename", "remove", "syncDirectory", "write", "store", "sync"] {
       #expect(recording.kinds[kind] ?? 0 > 0, "no \(kind)")
@@ -75,7 +75,7 @@ struct ObjectCrashTests {
   }
 
   @Test(arguments: CrashPolicy.allCases)
-  func `after a crash complete transactions are there, the first ones, including all that must be durable`(
+  func `a crash leaves a prefix of the transactions, each complete, including all that must be durable`(
     policy: CrashPolicy
   ) throws {
     let recording = try Self.recording.get()

@@ -18,7 +18,7 @@ struct ObjectModelTests {
 
   /// Commits become durable late, calls complete in any order, and checked commits are refused at random: the results
   /// must stay the same.
-  @Test func `a database answers like the model over a storage that is late and refuses`() throws {
+  @Test func `a database answers like the model on a storage that delays and refuses commits`() throws {
     var faults = ToyFaults()
     faults.lateOneIn = 2
     faults.conflictOneIn = 3
@@ -29,7 +29,7 @@ struct ObjectModelTests {
 
   /// The faults are commits with unknown outcome, commits that cannot be made durable, and expired snapshots: each
   /// results in an error, and after reopening the database has all of a transaction or none of it.
-  @Test func `a database on a storage that fails loses no transaction and applies none partially`() throws {
+  @Test func `a database on a failing storage loses no acknowledged transaction, and applies none partially`() throws {
     var faults = ToyFaults()
     faults.lateOneIn = 3
     faults.unknownOneIn = 12

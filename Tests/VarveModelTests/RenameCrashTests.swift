@@ -140,7 +140,7 @@ struct RenameCrashTests {
   }
 
   @Test(arguments: CrashPolicy.allCases, [false, true])
-  func `a collection exists by one name or the other, with its rows and their entries`(
+  func `a crash leaves a collection under its old or its new name, with its rows and their index entries`(
     policy: CrashPolicy, byCall: Bool
   ) throws {
     let seed: UInt64 = 20_261_126

@@ -115,7 +115,7 @@ struct SeedExampleTests {
     }
   }
 
-  @Test(arguments: countings) func `example 3: a parent is notified when its child goes alone`(
+  @Test(arguments: countings) func `example 3: a parent is notified when only its child is deleted`(
     counting: Relationships.Counting
   ) throws {
     let (database, _) = try players(counting)
@@ -178,7 +178,8 @@ struct SeedExampleTests {
     }
   }
 
-  @Test(arguments: countings) func `files: one that a row owns, and one that is counted`(
+  @Test(arguments: countings)
+  func `files: an owned file is removed with its row, and a counted one with the last of its rows`(
     counting: Relationships.Counting
   ) throws {
     let directory = try TemporaryDirectory()
@@ -235,7 +236,7 @@ struct SeedExampleTests {
     }
   }
 
-  @Test(arguments: countings) func `an album goes with its last song, and songs go with their album`(
+  @Test(arguments: countings) func `an album is removed with its last song, and songs are removed with their album`(
     counting: Relationships.Counting
   ) throws {
     let graph = Relationships(counting: counting).named("relationships")
@@ -292,7 +293,8 @@ struct SeedExampleTests {
     #expect(owners.map { $0.map(\.id) } == [[1], []])
   }
 
-  @Test(arguments: [false, true]) func `what rules remove is there until the end, unless they are applied before`(
+  @Test(arguments: [false, true])
+  func `rows that rules remove are readable until the end of the transaction, unless it calls flush`(
     flushes: Bool
   ) throws {
     let (database, graph) = try players(.allNames)

@@ -127,9 +127,9 @@ struct BrokerTests {
   }
 
   @Test(arguments: [-1, .nan, .greatestFiniteMagnitude, .infinity])
-  func `5 an action that waits blocks its queue until restartQueues, and runs again after a restart`(timeout: Double)
-    async throws
-  {
+  func `5 an action that waits without end blocks its queue, and runs again after restartQueues or a restart`(
+    timeout: Double
+  ) async throws {
     let site = try Site()
     let handler = Handler { _ in .failure(retryTimeout: timeout) }
     let broker = try site.setup("messages", handler)
@@ -150,7 +150,7 @@ struct BrokerTests {
     await again.scheduler.stop()
   }
 
-  @Test func `2 an action that sorts before the one that runs comes after it`() async throws {
+  @Test func `2 an action that sorts before the running one runs after it`() async throws {
     let site = try Site()
     let (begun, gate) = (AsyncStream.makeStream(of: Void.self), AsyncStream.makeStream(of: Void.self))
     let running = Mutex((now: 0, most: 0))
@@ -178,7 +178,8 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `3 removing the head that waits lets the next run, and one that its handler removes is done`() async throws
+  @Test func `3 removing a waiting head lets the next action run, and an action that its handler removes is done`()
+    async throws
   {
     let site = try Site()
     let handler = Handler { action in
@@ -197,7 +198,9 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `an action that is saved again while it runs runs again, and one that waits is replaced`() async throws {
+  @Test func `an action saved again while it runs is run again, and one saved again while it waits runs once`()
+    async throws
+  {
     let site = try Site()
     let count = Mutex(0)
     let handler = Handler { action in
@@ -220,7 +223,8 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `7 a completion that is called twice says so, and one that is dropped parks the action`() async throws {
+  @Test func `7 the second call of a completion returns false, and a dropped completion parks its action`() async throws
+  {
     let site = try Site()
     let answers = Mutex<[Bool]>([])
     let handler = CompletionHandler { action, completion in

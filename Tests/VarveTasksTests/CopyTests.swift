@@ -31,7 +31,7 @@ struct CopyTests {
     try await fixture.database.close()
   }
 
-  @Test func `a backup starts no task and no schedule until they are released, and the database runs its own`()
+  @Test func `a backup starts no task and no schedule until they are released, and the original runs its own`()
     async throws
   {
     let original = try open(path)
@@ -99,7 +99,8 @@ struct CopyTests {
     try await close(original)
   }
 
-  @Test func `a copy of a database without tasks runs those that come, and a copy of a copy is held`() async throws {
+  @Test func `a copy of a database without tasks runs new tasks, and a copy of it that has tasks is held`() async throws
+  {
     let third = directory.path + "/third"
     let original = try open(path)
     try original.backup(to: copy)

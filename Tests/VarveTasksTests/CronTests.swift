@@ -23,7 +23,9 @@ struct CronTests {
     return times
   }
 
-  @Test func `quarter-hours are snapshots: 92 on the day that is short, 100 on the long one`() throws {
+  @Test func `quarter-hours are points in time: 92 on the day the clocks go forward, 100 on the day they go back`()
+    throws
+  {
     let zone = try Self.zone("America/New_York")
     let short = try Self.times("*/15 * * * *", zone, from: "2026-03-08T04:59:59Z", to: "2026-03-09T04:00:00Z")
     let long = try Self.times("*/15 * * * *", zone, from: "2026-11-01T03:59:59Z", to: "2026-11-02T05:00:00Z")
@@ -31,7 +33,7 @@ struct CronTests {
     #expect(Set(long).count == 100)
   }
 
-  @Test func `a fixed time in a gap comes once, at its end, and one that comes twice the first time`() throws {
+  @Test func `a fixed time in a clock gap fires once, at its end, and a repeated one fires the first time`() throws {
     let zone = try Self.zone("America/New_York")
     #expect(
       try Self.times("30 2 * * *", zone, from: "2026-03-07T12:00:00Z", to: "2026-03-10T00:00:00Z")
@@ -44,7 +46,7 @@ struct CronTests {
         == ["2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"])
   }
 
-  @Test func `Lord Howe moves by half an hour`() throws {
+  @Test func `clock changes of half an hour are handled, as on Lord Howe Island`() throws {
     let zone = try Self.zone("Australia/Lord_Howe")
     // On 4 October 2026, the clocks change from 2:00 to 2:30.
     #expect(
@@ -55,7 +57,7 @@ struct CronTests {
         == ["2026-10-03T15:00:00Z", "2026-10-03T15:30:00Z", "2026-10-03T16:00:00Z"])
   }
 
-  @Test func `a zone without midnight on a day has the time at the end of the gap`() throws {
+  @Test func `midnight in a clock gap fires at the end of the gap`() throws {
     // In Beirut, the clocks change from 0:00 to 1:00.
     let zone = try Self.zone("Asia/Beirut")
     #expect(
@@ -63,7 +65,7 @@ struct CronTests {
         == ["2026-03-28T22:00:00Z", "2026-03-29T21:00:00Z"])
   }
 
-  @Test func `fields: lists, ranges, steps, names, and either of two days`() throws {
+  @Test func `fields may be lists, ranges, steps and names, and either of the two day fields may match`() throws {
     let zone = TimeZone.gmt
     #expect(
       try Self.times("5/20 10-11 1 JAN *", zone, from: "2026-01-01T00:00:00Z", to: "2026-12-31T00:00:00Z")
@@ -91,12 +93,12 @@ struct CronTests {
     "*/0 * * * *", "1--3 * * * *", ", * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8", "@never",
     "1/2/3 * * * *", "-1 * * * *", "",
   ])
-  func `an expression that can't be read, or never fits, says what is wrong`(text: String) {
+  func `an expression that is invalid or never matches is refused with an error that quotes it`(text: String) {
     let error = #expect(throws: TaskError.self) { try CronExpression(text) }
     #expect("\(error.map { "\($0)" } ?? "")".contains("\"\(text)\""))
   }
 
-  @Test func `every time is later than the one before, whatever the zone, and is what the calendar says`() throws {
+  @Test func `times ascend in every time zone, and match the expression in the calendar`() throws {
     var calendar = Calendar(identifier: .gregorian)
     for name in ["America/New_York", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia"] {
       let zone = try Self.zone(name)

@@ -26,7 +26,7 @@ struct DependencyTests {
     #expect(try fixture.read { tx in try tx.tasks.config.count(StorageRange(prefix: [0x46])) } == 0)
   }
 
-  @Test func `4 and 6 the last of a diamond runs after both that it depends on`() async throws {
+  @Test func `4 and 6 the last task of a diamond runs after both tasks that it depends on`() async throws {
     let fixture = try await Self.fixture()
     try await fixture.scheduler.start()
     let last = try fixture.write { tx in
@@ -43,7 +43,7 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a parent that has ended, or never was: done counts, an unknown one throws`() async throws {
+  @Test func `a parent that is done already lets its child run, and an unknown parent throws`() async throws {
     let fixture = try await Self.fixture()
     try await fixture.scheduler.start()
     let parent = try fixture.enqueue("parent")
@@ -59,7 +59,9 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `7 what a parent that fails means is what the child says, also for its own children`() async throws {
+  @Test func `7 a failed parent blocks, cancels or runs its child as the child declares, and so on for its children`()
+    async throws
+  {
     let fixture = try await Self.fixture()
     try await fixture.scheduler.start()
     let (stays, cancelled, grandchild) = try fixture.write { tx in
@@ -85,8 +87,7 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a parent that fails first makes its child ready when it is done, also the head of a serial queue`()
-    async throws
+  @Test func `a parent that is done after a retry makes its child ready, even the head of a serial queue`() async throws
   {
     let fixture = try TaskFixture(rules: [.named("serial"): QueueRules(order: .serial())], workers: 4)
     try fixture.handle { note, context in
@@ -137,7 +138,7 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a parent that ends beside the transaction that enqueues its child does not leave it blocked`()
+  @Test func `a parent that ends concurrently with the transaction that enqueues its child does not leave it blocked`()
     async throws
   {
     let fixture = try await Self.fixture()
@@ -172,7 +173,7 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `h children that are left when the process ends run after the next start, thousands in several commits`()
+  @Test func `h thousands of children run after their parent, even if it ended while no scheduler was running`()
     async throws
   {
     let fixture = try await Self.fixture()
@@ -222,7 +223,7 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a transaction that ends a parent does not conflict with the end of another parent beside it`()
+  @Test func `a transaction that ends a parent does not conflict with the concurrent end of another parent`()
     async throws
   {
     let fixture = try TaskFixture(workers: 2)
@@ -252,8 +253,7 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `complete runs its transaction again where tasks have changed beside it, up to eight times`() async throws
-  {
+  @Test func `complete runs its transaction up to eight times if it conflicts`() async throws {
     let fixture = try TaskFixture()
     let runs = TaskFixture.Lines()
     try fixture.handle { note, context in
@@ -276,7 +276,7 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a parent that is cancelled by the transaction that enqueues its child is not taken for one that is gone`()
+  @Test func `a parent cancelled by the transaction that enqueues its child blocks the child until it is deleted`()
     async throws
   {
     let fixture = try await Self.fixture()
@@ -298,7 +298,7 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `18 a blocked task is cancelled, and a delay of one that was blocked counts from its enqueueing`()
+  @Test func `18 a blocked task can be cancelled, and the delay of a blocked task counts from its enqueueing`()
     async throws
   {
     let fixture = try await Self.fixture()
@@ -344,7 +344,9 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a dead head of a serial queue counts for its group, and members that throw leave nothing`() async throws {
+  @Test func `a dead head of a serial queue counts for its group, and a group whose closure throws leaves no tasks`()
+    async throws
+  {
     let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial())])
     try fixture.handle { note, _ in note.text == "bad" ? .discard("no") : .done }
     let group = try fixture.write { tx in
@@ -366,7 +368,9 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `the last task of a group runs when all have ended, and knows how they did`() async throws {
+  @Test func `the last task of a group runs when all members have ended, and reads how many succeeded and failed`()
+    async throws
+  {
     let fixture = try TaskFixture(workers: 2)
     try fixture.handle { note, context in
       switch note.text {

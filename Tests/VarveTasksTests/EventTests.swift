@@ -8,8 +8,7 @@ import VarveTesting
 /// Tests of the information about tasks that is delivered and kept: events, results, middleware around handlers, and
 /// queries.
 struct EventTests {
-  @Test func `events come in the order of what happened, and those that a person may ask about are kept`() async throws
-  {
+  @Test func `events of a task are delivered in order, and those of dead and parked tasks are stored`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle { note, context in
       switch note.text {
@@ -43,7 +42,7 @@ struct EventTests {
     #expect(try fixture.read { tx in try tx.taskEvents(after: kept[0].number) }.map(\.number) == [kept[1].number])
   }
 
-  @Test func `only the last 10,000 events are kept, and numbers go on after a restart`() async throws {
+  @Test func `only the last 10,000 events are kept, and their numbers continue after a start`() async throws {
     let fixture = try TaskFixture()
     try await fixture.database.commitAside { parts in
       let part = try TaskParts(parts).events
@@ -60,7 +59,7 @@ struct EventTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `20 a crash is an event`() async throws {
+  @Test func `20 a crash is stored as an event`() async throws {
     let fixture = try TaskFixture()
     let id = try fixture.enqueue("poison")
     try await fixture.database.commitAside { parts in
@@ -78,7 +77,7 @@ struct EventTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `26 results and the last tasks of a queue are kept as their retention says`() async throws {
+  @Test func `26 results and the last done tasks of a queue are kept according to their retention`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle { note, context in
       try context.result(["text": note.text])
@@ -130,8 +129,7 @@ struct EventTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `queries find tasks by queue, state, kind, tag and limit key, and what is common to several`() async throws
-  {
+  @Test func `queries find tasks by queue, state, kind, tag and limit key, and by combinations of them`() async throws {
     let fixture = try TaskFixture()
     func add(_ text: String, _ queue: QueueName, _ tags: [String], _ start: Start, _ key: String? = nil) throws
       -> TaskID
@@ -166,7 +164,9 @@ struct EventTests {
     #expect(try find(.all) == [parked, child])
   }
 
-  @Test func `a transaction that looks through a queue does not conflict with tasks that end meanwhile`() async throws {
+  @Test func `a transaction that queries a queue does not conflict with a concurrent commit that adds a task`()
+    async throws
+  {
     let fixture = try TaskFixture(workers: 2)
     try fixture.handle()
     try await fixture.scheduler.start()

@@ -50,7 +50,7 @@ struct FormatTests {
     return record
   }
 
-  @Test func `a record is what was written, and its key has its position`() throws {
+  @Test func `a record is decoded as it was encoded, and its key contains its position`() throws {
     var random = SeededRandom(seed: 17)
     for _ in 0..<500 {
       let record = Self.record(&random)
@@ -84,7 +84,7 @@ struct FormatTests {
     for key in keys { #expect(key.starts(with: LineID(queue: 7).begin)) }
   }
 
-  @Test func `bytes that are no task throw, and never trap`() throws {
+  @Test func `bytes that are not a task record throw, and never trap`() throws {
     var random = SeededRandom(seed: 18)
     var refused = 0
     for _ in 0..<2_000 {
@@ -99,7 +99,7 @@ struct FormatTests {
     #expect(refused > 500)
   }
 
-  @Test func `retries wait as they say`() {
+  @Test func `fixed, stepped and exponential retries have the delays of their definitions`() {
     #expect(Retry.never.delay(failures: 1, chance: 0) == nil)
     #expect(Retry.fixed(.seconds(3)).delay(failures: 9, chance: 0) == .seconds(3))
     let steps = Retry.steps([.seconds(1), .seconds(5)])

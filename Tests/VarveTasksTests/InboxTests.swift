@@ -43,7 +43,7 @@ struct InboxTests {
     ((try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []).sorted()
   }
 
-  @Test func `what was sent before the start is applied then, in its order, and what comes later at once`() async throws
+  @Test func `commands sent before the start are applied at the start, in order, and later ones at once`() async throws
   {
     var fixture = try fixture()
     let parked = try fixture.enqueue("parked") { $0.start = .parked() }
@@ -133,7 +133,7 @@ struct InboxTests {
     try await close(fixture)
   }
 
-  @Test func `nothing is sent where the closure throws, or puts in nothing`() throws {
+  @Test func `send writes no file if its closure throws or adds no command`() throws {
     struct Broken: Error {}
     try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     #expect(throws: Broken.self) {

@@ -20,7 +20,9 @@ struct LeaseTests {
     return fixture
   }
 
-  @Test func `21 an attempt without a heartbeat has failed, and its late return counts for nothing`() async throws {
+  @Test func `21 an attempt without a heartbeat fails when its lease ends, and its late return has no effect`()
+    async throws
+  {
     let gate = AsyncFlag()
     let begun = AsyncFlag()
     let fixture = try fixture(.seconds(30)) { _, context in
@@ -51,7 +53,7 @@ struct LeaseTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `21 each heartbeat renews the lease, and the last attempt is dead without one`() async throws {
+  @Test func `21 each heartbeat renews the lease, and a task whose last attempt loses it is dead`() async throws {
     let (beats, beat) = AsyncStream.makeStream(of: Void.self)
     let (answers, answer) = AsyncStream.makeStream(of: Void.self)
     let fixture = try fixture(.seconds(30)) { _, context in

@@ -28,8 +28,7 @@ struct LimitTests {
     return options
   }
 
-  @Test func `tasks of one key run as many at once as a key may, and those of the queue as the queue may`() async throws
-  {
+  @Test func `the numbers of running tasks of a key and of a queue do not exceed their limits`() async throws {
     var rules = QueueRules(order: .standard, concurrency: 5)
     rules.perKey = 2
     let fixture = try TaskFixture(rules: [.all: rules], workers: 16)
@@ -81,7 +80,7 @@ struct LimitTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a rate lets a burst begin, and then as many as come in a time, also after a restart`() async throws {
+  @Test func `a rate starts a burst of tasks and then one per interval, even after a restart`() async throws {
     var rules = QueueRules()
     rules.rate = QueueRules.Rate(count: 2, per: .seconds(1), burst: 3)
     let fixture = try TaskFixture(rules: [.all: rules], workers: 8)
@@ -122,7 +121,7 @@ struct LimitTests {
     }
   }
 
-  @Test func `a rate for each key holds no other key up`() async throws {
+  @Test func `a rate per key does not delay the tasks of other keys`() async throws {
     var rules = QueueRules()
     rules.ratePerKey = QueueRules.Rate(count: 1, per: .seconds(10))
     let fixture = try TaskFixture(rules: [.all: rules], workers: 8)
@@ -141,7 +140,7 @@ struct LimitTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a queue that is full, and one that is drained, take no tasks`() async throws {
+  @Test func `a full queue and a draining queue refuse new tasks`() async throws {
     var rules = QueueRules()
     rules.maxWaiting = 3
     let fixture = try TaskFixture(rules: [.named("small"): rules])
@@ -177,7 +176,7 @@ struct LimitTests {
     await next.scheduler.stop()
   }
 
-  @Test func `a task that has waited moves up where the queue ages`() async throws {
+  @Test func `a waiting task gains priority if its queue ages`() async throws {
     var rules = QueueRules(order: .standard, concurrency: 1)
     rules.ageing = .seconds(10)
     let fixture = try TaskFixture(rules: [.all: rules])
@@ -195,7 +194,7 @@ struct LimitTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `25 a task that waits is changed, one that runs or has ended is not`() async throws {
+  @Test func `25 a waiting task can be edited, and one that runs or has ended can't`() async throws {
     let fixture = try TaskFixture()
     let (began, mayEnd) = (AsyncFlag(), AsyncFlag())
     try fixture.handle { note, _ in

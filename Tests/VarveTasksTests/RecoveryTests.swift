@@ -12,7 +12,9 @@ struct RecoveryTests {
   /// Ends a scheduler as the death of its process does: none of its state is left in memory.
   private static func kill(_ fixture: TaskFixture) { fixture.scheduler.dispatcher.detach() }
 
-  @Test func `20 a task that runs while processes die is dead after so many, and runs alone`() async throws {
+  @Test func `20 a task that runs during three process deaths is dead, and tasks that crashed run one at a time`()
+    async throws
+  {
     let first = try TaskFixture(workers: 4)
     let id = try first.enqueue("poison")
     let innocent = try first.enqueue("innocent")
@@ -48,7 +50,7 @@ struct RecoveryTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `19 a scheduler that stops interrupts handlers, whose attempts do not count`() async throws {
+  @Test func `19 stopping a scheduler interrupts its handlers, and their attempts do not count`() async throws {
     var configuration = TaskScheduler.Configuration()
     configuration.drainTimeout = .zero
     let fixture = try TaskFixture()
@@ -76,7 +78,7 @@ struct RecoveryTests {
     #expect(task?.progress.state == .ready && task?.progress.attempt == 0 && task?.errors == [])
   }
 
-  @Test func `an attempt whose claim is gone from the disk settles nothing`() async throws {
+  @Test func `an attempt whose claim was removed from the database can't end its task`() async throws {
     for completes in [false, true] {
       let fixture = try TaskFixture()
       let (begun, gate) = (AsyncFlag(), AsyncFlag())
@@ -104,7 +106,7 @@ struct RecoveryTests {
     }
   }
 
-  @Test func `26 a task that is kept after it was done is forgotten when its time is over`() async throws {
+  @Test func `26 a done task with a retention is removed when its time has passed`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()
@@ -123,7 +125,9 @@ struct RecoveryTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `run until a deadline runs what fits, and loses nothing`() async throws {
+  @Test func `run(until:) interrupts tasks at its deadline, and they continue from their checkpoints in the next run`()
+    async throws
+  {
     let fixture = try TaskFixture()
     let begun = AsyncFlag()
     try fixture.handle { note, context in
@@ -160,7 +164,7 @@ struct RecoveryTests {
     await again.scheduler.stop()
   }
 
-  @Test func `checkpoints are kept over failures, the last one counts, and they go with the task`() async throws {
+  @Test func `the last checkpoint of a task survives failures, and is removed with the task`() async throws {
     let fixture = try TaskFixture()
     struct Broken: Error {}
     try fixture.handle { _, context in
@@ -181,7 +185,7 @@ struct RecoveryTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a payload that can't be read is parked, and runs when the program can`() async throws {
+  @Test func `a task whose payload can't be decoded is parked, and runs when a program can decode it`() async throws {
     struct Old: TaskPayload {
       static let kind = "note"
       static let version: UInt16 = 2
@@ -230,7 +234,8 @@ struct RecoveryTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a task that a transaction holds is not claimed, and is again where that is rolled back`() async throws {
+  @Test func `a task that an open transaction has cancelled is not claimed, until a rollback restores it`() async throws
+  {
     for isSerial in [false, true] {
       let fixture = try TaskFixture(rules: [.all: isSerial ? QueueRules(order: .serial()) : QueueRules()], workers: 4)
       try fixture.handle()
@@ -261,7 +266,7 @@ struct RecoveryTests {
     }
   }
 
-  @Test func `a task whose time comes while a transaction holds it stays where that finds it`() async throws {
+  @Test func `a task that becomes due while an open transaction cancels it runs only after a rollback`() async throws {
     for isKept in [false, true] {
       let fixture = try TaskFixture()
       try fixture.handle()
@@ -314,7 +319,7 @@ struct RecoveryTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a date follows the clock of the wall, and a delay from before a restart is no longer than it was`()
+  @Test func `a start date follows the wall clock, and a restart with a clock set back does not extend a delay`()
     async throws
   {
     let fixture = try TaskFixture()
@@ -336,7 +341,7 @@ struct RecoveryTests {
     await again.scheduler.stop()
   }
 
-  @Test func `beside a queue of many tasks each of so many queues of one begins within that number of starts and one`()
+  @Test func `each of n queues with one task starts it within n + 1 starts, despite a queue of many tasks`()
     async throws
   {
     let (many, queues) = (TestScale.count(10_000), TestScale.count(1_000))
@@ -359,7 +364,7 @@ struct RecoveryTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `queues that are empty leave nothing in memory but their names, and no timer`() async throws {
+  @Test func `empty queues keep only their names in memory, and no timer`() async throws {
     let queues = TestScale.count(5_000)
     var rules = QueueRules(order: .standard, concurrency: 2)
     rules.ageing = .seconds(5)

@@ -48,9 +48,7 @@ struct RequestTests {
   }
 
   @Test
-  func `many that enqueue, edit and cancel beside a queue that ages leave each task run once, and the counts right`()
-    async throws
-  {
+  func `tasks that are edited while their queue ages run once each, and the counts are right`() async throws {
     var rules = QueueRules(order: .standard, concurrency: 4)
     rules.ageing = .milliseconds(1)
     let fixture = try TaskFixture(rules: [.all: rules], workers: 4, clock: ManualSchedulerClock())
@@ -89,7 +87,7 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `what a transaction has changed since a commit of the scheduler does not come back into line with it`()
+  @Test func `the late result of a commit does not add a second line entry for a task that was edited since`()
     async throws
   {
     let fixture = try TaskFixture()
@@ -114,9 +112,7 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
-  @Test
-  func
-    `what is cancelled in the commit in which its time comes, or it begins, or ends, is not in line, and counts once`()
+  @Test func `a task cancelled in the commit in which it becomes due, starts or ends is not in line, and counts once`()
     async throws
   {
     let fixture = try TaskFixture(workers: 8)
@@ -169,7 +165,7 @@ struct RequestTests {
     return nil
   }
 
-  @Test func `8 writers that enqueue, cancel, wake, edit and delete beside 8 workers leave nothing, and no key taken`()
+  @Test func `8 writers that enqueue, cancel, wake, edit and delete concurrently with 8 workers leave no task or key`()
     async throws
   {
     var rules = QueueRules(order: .standard, concurrency: 8)
@@ -233,7 +229,7 @@ struct RequestTests {
   enum AttemptEnd: CaseIterable { case done, retry, discard }
 
   @Test(arguments: AttemptEnd.allCases, [true, false])
-  func `18 a transaction cancels a task whose attempt ends beside it: it has no other attempt, and leaves no row`(
+  func `18 a task that a transaction cancels while its attempt ends has no further attempt and leaves no row`(
     end: AttemptEnd, isSerial: Bool
   ) async throws {
     let fixture = try TaskFixture(rules: isSerial ? [.all: QueueRules(order: .serial())] : [:])
@@ -285,7 +281,9 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `the first task of a database is enqueued beside the first start of its scheduler`() async throws {
+  @Test func `the first task of a database can be enqueued concurrently with the first start of its scheduler`()
+    async throws
+  {
     let fixture = try TaskFixture()
     try fixture.handle()
     let (enqueued, started) = (AsyncFlag(), Flag())
@@ -305,7 +303,7 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `deleting by a unique key takes back the key of a task that has gone`() async throws {
+  @Test func `deleting by a unique key releases the key of a task that no longer exists`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()
@@ -326,9 +324,7 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `18 a request to cancel that outlived its attempt and its process holds after the next start`()
-    async throws
-  {
+  @Test func `18 a stored request to cancel whose process has ended is applied after the next start`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     let ids = try fixture.write { tx in try ["a", "b"].map { try tx.enqueue(Note($0)).id } }
@@ -355,9 +351,7 @@ struct RequestTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a caller that waits until nothing is left to do is resumed when it is cancelled, also before it waits`()
-    async throws
-  {
+  @Test func `a caller of waitUntilIdle is resumed when it is cancelled, even before it waits`() async throws {
     let fixture = try TaskFixture()
     let (began, flag) = (AsyncFlag(), AsyncFlag())
     try fixture.handle { _, _ in
@@ -383,7 +377,7 @@ struct RequestTests {
     #expect(fixture.scheduler.state.withLock { $0.idleWaiters.isEmpty })
   }
 
-  @Test func `19 a handler that outlives stop is not a crash, however often, and stop does not depend on its caller`()
+  @Test func `19 a handler that outlives stop is not counted as a crash, and a cancelled caller does not end stop`()
     async throws
   {
     let fixture = try TaskFixture(workers: 2)

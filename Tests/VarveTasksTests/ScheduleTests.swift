@@ -30,7 +30,7 @@ import VarveTesting
     return next
   }
 
-  @Test func `i each slot has one task, from the first one after the registration on`() async throws {
+  @Test func `i each slot after the registration of a schedule enqueues one task`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle { note, context in
       #expect(context.slot?.schedule == "ten")
@@ -52,8 +52,7 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `slots that were missed are left out, made up for once, or all, and not beyond their grace`() async throws
-  {
+  @Test func `missed slots are skipped, enqueued once, or all enqueued, within their grace period`() async throws {
     var fixture = try TaskFixture()
     try fixture.handle()
     try Self.register(fixture)
@@ -85,7 +84,7 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `a slot whose task before has not ended: both, left out, or after it`() async throws {
+  @Test func `a slot whose previous task has not ended is run concurrently, skipped or queued`() async throws {
     for overlap in [ScheduleRules.Overlap.allow, .skip, .queue] {
       let fixture = try TaskFixture(workers: 4)
       let flag = AsyncFlag()
@@ -113,7 +112,7 @@ import VarveTesting
   }
 
   @Test
-  func `a clock that is set back runs no slot twice, and after one that is set forward the last slot is made up for`()
+  func `no slot runs twice after the clock is set back, and the last slot runs late after it is set forward`()
     async throws
   {
     let fixture = try TaskFixture()
@@ -131,7 +130,7 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `options that a schedule can't have are refused, and one that is registered twice`() throws {
+  @Test func `invalid options of a schedule are refused, and so is a second schedule of one name`() throws {
     let fixture = try TaskFixture()
     try Self.register(fixture)
     #expect(throws: TaskError.self) { try Self.register(fixture) }
@@ -144,7 +143,7 @@ import VarveTesting
     #expect(throws: TaskError.self) { try fixture.scheduler.schedule("n", "0 0 31 2 *") { _ in Note("") } }
   }
 
-  @Test func `a queue that is drained takes no task of a schedule either`() async throws {
+  @Test func `a draining queue also takes no task of a schedule`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     try Self.register(fixture)

@@ -8,7 +8,7 @@ import VarveTesting
 
 /// Tests of the work of a scheduler.
 struct SchedulerTests {
-  @Test func `1 and 9 a task that was enqueued runs after the commit, and is gone when it is done`() async throws {
+  @Test func `1 and 9 an enqueued task runs after the commit, and is removed when it is done`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()
@@ -26,7 +26,7 @@ struct SchedulerTests {
     try await fixture.database.close()
   }
 
-  @Test func `a task of a transaction that is rolled back is not there`() async throws {
+  @Test func `a task enqueued in a transaction or savepoint that is rolled back never runs`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()
@@ -69,7 +69,7 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `2 and 5 a task that is to start later starts then, and not before`() async throws {
+  @Test func `2 and 5 a task with a start date or a delay starts at that time, and not before`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()
@@ -177,7 +177,7 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `18 a task that waits is cancelled at once, and one of the same transaction too`() async throws {
+  @Test func `18 a waiting task is cancelled at once, even one that the same transaction has enqueued`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     let id = try fixture.enqueue("one")
@@ -205,7 +205,9 @@ struct SchedulerTests {
     }
   }
 
-  @Test func `17 a task that runs is cancelled when its handler throws, and is done where it is done`() async throws {
+  @Test func `17 a task that was cancelled while it runs is cancelled if its handler throws, and done if it succeeds`()
+    async throws
+  {
     for isDone in [true, false] {
       let fixture = try TaskFixture()
       let begun = AsyncFlag()
@@ -227,7 +229,7 @@ struct SchedulerTests {
     }
   }
 
-  @Test func `16 an attempt whose time is over is given up, and its late return counts for nothing`() async throws {
+  @Test func `16 an attempt that exceeds its timeout fails, and its late return has no effect`() async throws {
     let fixture = try TaskFixture(workers: 2)
     let gate = AsyncFlag()
     let begun = AsyncFlag()
@@ -255,9 +257,7 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `23 a task that was the head of its serial queue when it died is revived after the head of now`()
-    async throws
-  {
+  @Test func `23 a revived task that died as the head of its serial queue runs after the current head`() async throws {
     let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial(onDead: .skip))])
     struct Broken: Error {}
     try fixture.handle { note, context in
@@ -282,7 +282,7 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `14 a task that is put off has not been tried`() async throws {
+  @Test func `14 an attempt that snoozes its task does not count`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle { _, context in
       #expect(context.attempt == 1)
@@ -299,7 +299,7 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `10 what complete writes and the end of the task are committed together`() async throws {
+  @Test func `10 the writes of complete and the end of the task are committed together`() async throws {
     let fixture = try TaskFixture()
     struct Broken: Error {}
     try fixture.handle { note, context in
@@ -322,7 +322,7 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `tasks without a handler wait for it, and others pass them`() async throws {
+  @Test func `tasks without a handler wait until one is registered, and other tasks pass them`() async throws {
     struct Other: TaskPayload { static let kind = "other" }
     let fixture = try TaskFixture()
     try fixture.handle()
@@ -398,7 +398,7 @@ struct SchedulerTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a paused queue starts nothing, also after a restart`() async throws {
+  @Test func `a paused queue starts no task, even after a restart`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()
@@ -417,7 +417,7 @@ struct SchedulerTests {
     await again.scheduler.stop()
   }
 
-  @Test func `a second scheduler is refused`() async throws {
+  @Test func `a second scheduler of a database can't start while the first one runs`() async throws {
     let fixture = try TaskFixture()
     try await fixture.scheduler.start()
     let other = try TaskFixture(fixture.database)

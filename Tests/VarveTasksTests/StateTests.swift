@@ -70,7 +70,7 @@ struct StateTests {
     }
   }
 
-  @Test func `17 a task that is cancelled while it runs is cancelled by every end but success`() throws {
+  @Test func `17 a task that is cancelled while it runs ends as cancelled, unless it succeeds`() throws {
     for transition in Self.transitions where transition.from == [.running] && transition.number != 17 {
       var progress = Self.task(.running, isCancelling: true)
       try progress.apply(transition.change)
@@ -84,7 +84,7 @@ struct StateTests {
     #expect(throws: TaskRefusal.state(.running)) { try progress.apply(.cancelRun(epoch: 1)) }
   }
 
-  @Test func `an attempt of another epoch settles nothing`() throws {
+  @Test func `an attempt of another epoch can't change the task`() throws {
     for transition in Self.transitions where transition.from == [.running] {
       var progress = Self.task(.running)
       progress.epoch = 2
@@ -95,7 +95,7 @@ struct StateTests {
     }
   }
 
-  @Test func `attempts that do not count are taken back, and epochs never are`() throws {
+  @Test func `attempts that do not count are subtracted, and epochs never decrease`() throws {
     var random = SeededRandom(seed: 20_261_127)
     let ends: [(UInt32) -> TaskChange] = [
       { .succeed(epoch: $0) }, { .fail(epoch: $0, next: .wait) }, { .fail(epoch: $0, next: .die) },

@@ -172,8 +172,7 @@ struct TaskCrashTests {
     }
   }
 
-  @Test func `a to l after a crash each task that was committed has its effect once, and leaves nothing`() async throws
-  {
+  @Test func `a to l after a crash each committed task has its effect once, and leaves no rows`() async throws {
     let count = try await Self.record(everyNth: .max).operationCount
     let points = try await Self.record(everyNth: max(1, count / Self.pointLimit)).points
     var found: Set<Int> = []

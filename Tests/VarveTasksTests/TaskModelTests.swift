@@ -15,7 +15,7 @@ struct TaskModelTests {
     case enqueue, cancel, wake, revive, delete, signal, pause, resume, advance, restart, undone, child, unique, keyed
   }
 
-  @Test func `tasks are in the states that the rules give them, in the order of their queues`() async throws {
+  @Test func `tasks of a scheduler have the states and the order of the model`() async throws {
     var counts: [Step: Int] = [:]
     var (runs, steps) = (0, 0)
     for seed in 1...UInt64(TestScale.count(144)) {

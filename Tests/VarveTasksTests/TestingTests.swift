@@ -15,7 +15,9 @@ struct TestingTests {
 
   private static func database() async throws -> Database { try await Database.inMemory { TaskStorage.handle } }
 
-  @Test func `a handler that completes in the database survives a death at each of its points`() async throws {
+  @Test func `a handler that calls complete has its effect once, at whichever of its points the process dies`()
+    async throws
+  {
     let attempts = Mutex(0)
     let points = Mutex<[String]>([])
     let count = try await assertSurvivesCrashes(of: Charge(account: "a"), in: Self.database) { scheduler in
@@ -44,7 +46,7 @@ struct TestingTests {
     #expect(attempts.withLock { $0 } == 10)
   }
 
-  @Test func `points of later attempts are reached, too`() async throws {
+  @Test func `assertSurvivesCrashes reaches the points of later attempts, too`() async throws {
     let count = try await assertSurvivesCrashes(of: Charge(account: "a"), in: Self.database) { scheduler in
       try scheduler.register(Charge.self) { _, context in
         if context.failures == 0 { throw CancellationError() }
@@ -57,7 +59,7 @@ struct TestingTests {
     #expect(count == 6)
   }
 
-  @Test func `a handler whose effect stands apart from its end is found out`() async throws {
+  @Test func `a handler whose effect is not committed together with its end is detected`() async throws {
     let broken = Mutex<[String]>([])
     try await assertSurvivesCrashes(of: Charge(account: "a"), in: Self.database) { scheduler in
       try scheduler.register(Charge.self) { [weak scheduler] charge, _ in
@@ -74,7 +76,7 @@ struct TestingTests {
     #expect(broken.withLock { $0 } == ["after handler"])
   }
 
-  @Test func `what is enqueued is found by its payload, and what is not says what there is`() async throws {
+  @Test func `assertEnqueued finds tasks by their payload, and its error states the expected number`() async throws {
     let database = try await Self.database()
     try await database.write { tx in
       for account in ["a", "b"] { try tx.enqueue(Charge(account: account)) }

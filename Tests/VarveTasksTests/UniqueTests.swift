@@ -15,7 +15,7 @@ struct UniqueTests {
     return options
   }
 
-  @Test func `a second task with a key is left out while the first one has not ended`() async throws {
+  @Test func `a second task with a unique key is skipped or refused until the first one has ended`() async throws {
     let fixture = try TaskFixture()
     let first = try fixture.write { tx in try tx.enqueue(Note("a"), Self.options(.skip)) }
     #expect(try fixture.write { tx in try tx.enqueue(Note("b"), Self.options(.skip)) } == .duplicate(of: first.id))
@@ -40,7 +40,7 @@ struct UniqueTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `two with one key in one transaction meet, and a rollback gives the key back`() throws {
+  @Test func `two tasks with one unique key conflict within a transaction, and a rollback releases the key`() throws {
     let fixture = try TaskFixture()
     struct Undo: Error {}
     try? fixture.write { tx in
@@ -56,7 +56,7 @@ struct UniqueTests {
     }
   }
 
-  @Test func `without a key the payload is the key, also a long one`() throws {
+  @Test func `a unique task without a key has its payload as its key, even a long one`() throws {
     let fixture = try TaskFixture()
     for text in ["short", String(repeating: "long", count: 1_000)] {
       let first = try fixture.write { tx in try tx.enqueue(Note(text), Self.options(.skip, key: nil)) }
@@ -66,7 +66,7 @@ struct UniqueTests {
     }
   }
 
-  @Test func `a task that waits gets the newest payload, and debounce puts it off`() async throws {
+  @Test func `debounce replaces the payload of a waiting task, and postpones the task`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()
@@ -83,7 +83,7 @@ struct UniqueTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a payload that is replaced changes nothing of when the task runs`() async throws {
+  @Test func `replacing a payload does not change when the task runs`() async throws {
     let fixture = try TaskFixture(rules: [.named("serial"): QueueRules(order: .serial())], workers: 4)
     try fixture.handle { note, context in
       if note.text == "head 1" { throw CancellationError() }
@@ -113,7 +113,7 @@ struct UniqueTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `the dead head of a serial queue has no key any more`() async throws {
+  @Test func `a dead head of a serial queue releases its unique key`() async throws {
     let fixture = try TaskFixture(rules: [.all: QueueRules(order: .serial())])
     try fixture.handle { _, _ in .discard("no") }
     try await fixture.scheduler.start()
@@ -125,7 +125,7 @@ struct UniqueTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `what comes while the first one runs is run after it, once, with the newest payload`() async throws {
+  @Test func `rerun runs one more task after the running one, with the newest payload`() async throws {
     let fixture = try TaskFixture(workers: 4)
     let (began, mayEnd) = (AsyncFlag(), AsyncFlag())
     try fixture.handle { note, _ in
@@ -156,7 +156,7 @@ struct UniqueTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `windows outlast the task, and end`() async throws {
+  @Test func `bucket, sliding and permanent windows keep a unique key after its task has ended`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()
@@ -196,7 +196,9 @@ struct UniqueTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `reviving a task whose key another one has throws, deleting and cancelling give it back`() async throws {
+  @Test func `reviving a task whose unique key is taken throws, until cancelling or deleting releases the key`()
+    async throws
+  {
     let fixture = try TaskFixture()
     try fixture.handle { _, _ in .discard("no") }
     try await fixture.scheduler.start()

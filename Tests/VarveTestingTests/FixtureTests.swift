@@ -41,7 +41,7 @@ struct FixtureTests {
     }
   }
 
-  @Test func `a description may branch and loop`() throws {
+  @Test func `a fixture may contain branches and loops`() throws {
     func shelf(_ number: Int) -> Fixture { Fixture(ShelfFormat.self, Shelf(id: "\(number)", subject: "\(number)")) }
     func filled(_ isLarge: Bool) throws -> Int {
       let database = try Self.database().fill {
@@ -58,7 +58,7 @@ struct FixtureTests {
     #expect(try filled(false) == 1)
   }
 
-  @Test func `a row that is there already is named, and nothing was written`() throws {
+  @Test func `a fixture with an existing row fails, names the row, and writes nothing`() throws {
     let database = try Self.database()
     try database.fill { Fixture("greetings", key: 1, "hello") }
     func fill(@FixtureBuilder _ more: () throws -> Fixture) -> DatabaseError? {
@@ -82,7 +82,7 @@ struct FixtureTests {
     #expect(try database.read { tx in try tx.object(String.self, key: 1, in: "greetings") } == "hello")
   }
 
-  @Test func `a description that throws writes nothing`() throws {
+  @Test func `a fixture whose closure throws writes nothing`() throws {
     let database = try Self.database()
     func book() throws -> Book { throw NoAuthor() }
     #expect(throws: NoAuthor.self) {
@@ -94,7 +94,7 @@ struct FixtureTests {
     #expect(try database.read { tx in try tx.count() } == 0)
   }
 
-  @Test func `inside of a write it is a part of that, and in a task it waits on its thread`() async throws {
+  @Test func `fill is part of an enclosing perform, and writes before it returns in a task`() async throws {
     let database = try Self.database()
     struct Stop: Error {}
     await #expect(throws: Stop.self) {
@@ -123,7 +123,7 @@ struct FixtureTests {
     #expect(values.bool() == true)
   }
 
-  @Test func `another seed gives others, and a copy advances independently`() {
+  @Test func `another seed gives other values, and a copy of a generator advances independently`() {
     var seven = SampleValues(seed: 7)
     var eight = SampleValues(seed: 8)
     #expect(seven.uuid() != eight.uuid())
@@ -132,7 +132,7 @@ struct FixtureTests {
     #expect(copy == seven)
   }
 
-  @Test func `values are of their ranges, and come to the ends of them`() {
+  @Test func `sample values are within their ranges, including both bounds`() {
     var values = SampleValues(seed: 1)
     let numbers = Set((0..<500).map { _ in values.int(in: -3...3) })
     #expect(numbers == Set(-3...3))

@@ -128,7 +128,7 @@ import Varve
     try golden.snapshot.indexChanges(definition: DatabaseDefinition { format })
   }
 
-  @Test func `indexes of the same definitions find what a scan finds, and nothing is built again`() throws {
+  @Test func `indexes with unchanged definitions are used, and no change is listed`() throws {
     let golden = try Self.golden()
     let before = try golden.files()
     #expect(try changes(golden, Shipped.self) == [])
@@ -139,7 +139,7 @@ import Varve
     #expect(try golden.files() == before && golden.leftovers.isEmpty)
   }
 
-  @Test func `a conversion that changes a key without a version is found, with the row`() throws {
+  @Test func `a conversion that changes an index key without a new version is an error that names the row`() throws {
     let golden = try Self.golden()
     // The definitions do not differ: their hashes are equal.
     #expect(try changes(golden, Trimmed.self) == [])
@@ -152,14 +152,12 @@ import Varve
     }
   }
 
-  @Test func `a conversion that changes a key, and says that it does not, is found`()
-    throws
-  {
+  @Test func `a conversion that changes an index key although it declares the opposite is an error`() throws {
     let error = error(try Self.golden(), Surviving.self)
     #expect(error?.code == .definitionDiffers && error?.key == "3", "\(error as Any)")
   }
 
-  @Test func `a computation that has changed needs another version of its index`() throws {
+  @Test func `a changed computation of an index key requires a new version of the index`() throws {
     let golden = try Self.golden()
     #expect(error(golden, Rounded.self)?.code == .definitionDiffers)
     try open(golden, RoundedVersion.self) { database, tracks throws in
@@ -167,7 +165,7 @@ import Varve
     }
   }
 
-  @Test func `definitions that have changed are listed with both, also of a collection that was renamed`() throws {
+  @Test func `changed index definitions are listed in both forms, even for a renamed collection`() throws {
     let golden = try Self.golden()
     let changes = try changes(golden, Moved.self)
     #expect(changes.map(\.kind) == [.added, .removed, .redefined])
@@ -182,7 +180,7 @@ import Varve
     }
   }
 
-  @Test func `a snapshot that is not there has no changes to list`() throws {
+  @Test func `listing the index changes of a missing snapshot is an error`() throws {
     let golden = try Golden()
     #expect(databaseError { _ = try changes(golden, Shipped.self) }?.code == .notFound)
   }

@@ -18,7 +18,7 @@ import Varve
     }
   }
 
-  @Test func `rows of an older version are migrated, and the closure gets the database`() throws {
+  @Test func `rows of an older version are migrated before the closure receives the database`() throws {
     let golden = try Self.golden(2_500)
     let before = try golden.files()
     let definition = DatabaseDefinition { BookFormat.self }
@@ -35,7 +35,9 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `what a test writes is removed after it, and the snapshot may be opened again and at once`() async throws {
+  @Test func `the writes of a test do not change the snapshot, which may be opened again and concurrently`()
+    async throws
+  {
     let golden = try Self.golden()
     let before = try golden.files()
     let definition = DatabaseDefinition { BookFormat.self }
@@ -53,7 +55,7 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `files that may not be written are copied as files that may`() throws {
+  @Test func `read-only files of a snapshot are copied as writable files`() throws {
     let golden = try Self.golden()
     for name in try golden.files().keys {
       try FileManager.default.setAttributes([.posixPermissions: 0o444], ofItemAtPath: golden.path + "/" + name)
@@ -91,7 +93,7 @@ import Varve
     return nil
   }
 
-  @Test func `a row that the present version can't convert is named`() throws {
+  @Test func `a row that the current version can't convert is named by the error`() throws {
     let golden = try Golden {
       Fixture(OldBookFormat.self, Self.old(1), Self.old(42, author: ""))
     }
@@ -103,7 +105,7 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `a row of the current version that can't be decoded is named, too`() throws {
+  @Test func `a row of the current version that can't be decoded is named by the error`() throws {
     struct Narrow: StoreFormat {
       static let collection = "shelves"
       struct Instance: Codable, Identifiable, Sendable {
@@ -120,7 +122,7 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `metadata that can't be decoded is named by its row`() throws {
+  @Test func `the error of metadata that can't be decoded names its row`() throws {
     struct Narrow: StoreFormat {
       static let collection = "photos"
       struct Instance: Codable, Identifiable, Sendable {
@@ -138,7 +140,7 @@ import Varve
     #expect(error?.collection == "photos" && error?.key == "2")
   }
 
-  @Test func `a version that the program does not know is refused with its row`() throws {
+  @Test func `a row of a version that the program does not know is refused, and the error names it`() throws {
     let golden = try Golden(DatabaseDefinition { BookFormat.self }) {
       Fixture(BookFormat.self, Book(id: 7, title: "from the future", authors: []))
     }
@@ -149,7 +151,7 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `an instance that forgets its identifier is found`() throws {
+  @Test func `a conversion that changes an identifier is an error`() throws {
     struct Renumbered: StoreFormat {
       static let collection = "shelves"
       typealias Instance = Shelf
@@ -167,7 +169,7 @@ import Varve
     #expect(error?.collection == "shelves" && error?.key == "\"b\"")
   }
 
-  @Test func `another type of key or another coder is refused`() throws {
+  @Test func `another type of key is refused`() throws {
     struct Numbered: StoreFormat {
       static let collection = "shelves"
       struct Instance: Codable, Identifiable, Sendable { var id: Int }
@@ -179,7 +181,7 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `collections without a format are read by their type, and those not named by their bytes`() throws {
+  @Test func `rows without a format are decoded as the type in the definition, or else only read as bytes`() throws {
     let golden = try Golden(DatabaseDefinition()) {
       Fixture("greetings", [1: "hello", 2: "good day"])
       Fixture("dates", key: true, Date(timeIntervalSince1970: 0), metadata: "epoch")
@@ -215,7 +217,7 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `a missing snapshot is not an empty one`() throws {
+  @Test func `a missing snapshot is an error, not an empty database`() throws {
     let golden = try Golden()
     #expect(Self.error(golden, DatabaseDefinition())?.code == .notFound)
     try FileManager.default.createDirectory(atPath: golden.path, withIntermediateDirectories: true)
@@ -227,7 +229,7 @@ import Varve
 
   // MARK: - Writing
 
-  @Test func `a snapshot is small, closed, and needs no log to be read`() throws {
+  @Test func `a written snapshot is small, and opens like any other database`() throws {
     let golden = try Self.golden(1_000)
     let files = try golden.files()
     #expect(files.values.reduce(0) { $0 + $1.count } < 100_000, "\(files.mapValues(\.count))")
@@ -238,7 +240,7 @@ import Varve
     try database.close()
   }
 
-  @Test func `a closure that awaits writes one, too`() async throws {
+  @Test func `an asynchronous closure can write a snapshot`() async throws {
     let golden = try Golden()
     try await golden.snapshot.write(definition: DatabaseDefinition { OldBookFormat.self }) { database in
       try await Store<OldBookFormat>(in: database).persist(Self.old(1))
@@ -250,7 +252,7 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `one that is there is never written again`() throws {
+  @Test func `an existing snapshot is never overwritten`() throws {
     let golden = try Self.golden()
     let before = try golden.files()
     let error = databaseError {
@@ -262,7 +264,7 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `where filling fails nothing is there`() throws {
+  @Test func `a snapshot whose writing fails leaves no files`() throws {
     let golden = try Golden()
     #expect(throws: NoAuthor.self) {
       try golden.snapshot.write(definition: DatabaseDefinition()) { database in
@@ -274,7 +276,7 @@ import Varve
     #expect(golden.leftovers.isEmpty)
   }
 
-  @Test func `a snapshot is found beside the source file that names it`() {
+  @Test func `the path of a snapshot is relative to the source file that names it`() {
     let file: String = #filePath
     let folder = file.split(separator: "/").dropLast().joined(separator: "/")
     #expect(GoldenSnapshot("Golden/2025-05").path == "/\(folder)/Golden/2025-05")

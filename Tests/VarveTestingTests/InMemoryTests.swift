@@ -5,7 +5,7 @@ import VarveTesting
 
 /// Tests of stores for tests, which are created by one call.
 struct InMemoryTests {
-  @Test func `one call gives a store that works as any other, and has the instances that it was given`() async throws {
+  @Test func `inMemory creates a usable store that contains the given instances`() async throws {
     let emma = Book(id: 1, title: "Emma", authors: ["Jane Austen"])
     let books = try Store<BookFormat>.inMemory(containing: [emma])
     #expect(try await books.load(1) == emma)
@@ -15,7 +15,7 @@ struct InMemoryTests {
     #expect(books.database.path == ":memory:")
   }
 
-  @Test func `two stores have two databases, and a store may have another key`() async throws {
+  @Test func `each in-memory store has its own database, and may have another collection name`() async throws {
     let first = try Store<ShelfFormat>.inMemory(containing: [Shelf(id: "a", subject: "novels")])
     let second = try Store<ShelfFormat>.inMemory(collection: "other shelves")
     #expect(try await first.count == 1)
@@ -24,7 +24,7 @@ struct InMemoryTests {
     #expect(try reading(second.database) { tx in try tx.collections() } == ["other shelves"])
   }
 
-  @Test func `what is wrong with a format or its instances is thrown at once`() {
+  @Test func `inMemory throws the error of an invalid format or of a duplicate instance`() {
     struct Twice: StoreFormat {
       static let collection = ""
       typealias Instance = Shelf
@@ -37,7 +37,7 @@ struct InMemoryTests {
     #expect(error?.key == "\"a\"")
   }
 
-  @Test func `several formats make a definition, for stores of one database`() async throws {
+  @Test func `several formats can be defined together, for stores of one database`() async throws {
     let database = try await Database.inMemory(
       definition: DatabaseDefinition {
         BookFormat.self

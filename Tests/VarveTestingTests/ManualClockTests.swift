@@ -14,7 +14,7 @@ import VarveTesting
     try await wait(clock.now.advanced(by: duration), nil)
   }
 
-  @Test func `it stands until it is advanced, and goes by so much`() {
+  @Test func `a manual clock advances only by the requested duration, and never backwards`() {
     let start = clock.now
     #expect(clock.now == start)
     clock.advance(by: .milliseconds(1_500))
@@ -28,7 +28,7 @@ import VarveTesting
     #expect(start < clock.now)
   }
 
-  @Test func `a sleep ends when the clock has come to its end, and not before`() async throws {
+  @Test func `a sleep ends when the clock reaches its deadline, and not before`() async throws {
     let isAwake = Mutex(false)
     let task = Task {
       try await pause(clock, .seconds(5))
@@ -44,7 +44,7 @@ import VarveTesting
     #expect(isAwake.withLock { $0 })
   }
 
-  @Test func `one advance wakes all whose sleep ends by then, and leaves the others`() async throws {
+  @Test func `one advance wakes every sleeper whose deadline it reaches, and no other`() async throws {
     let tasks = (1...5).map { number in Task { try await pause(clock, .seconds(number)) } }
     try await clock.sleepers(5)
     clock.advance(by: .seconds(3))
@@ -54,7 +54,7 @@ import VarveTesting
     for task in tasks { try await task.value }
   }
 
-  @Test func `a sleep whose end has passed does not wait`() async throws {
+  @Test func `a sleep whose deadline has passed returns at once`() async throws {
     try await pause(clock, .zero)
     try await pause(clock, .seconds(-1))
     clock.advance(by: .seconds(1))
@@ -79,14 +79,14 @@ import VarveTesting
     other.cancel()
   }
 
-  @Test func `who waits for sleepers may be cancelled`() async throws {
+  @Test func `a wait for sleepers can be cancelled`() async throws {
     let task = Task { try await clock.sleepers() }
     task.cancel()
     await #expect(throws: CancellationError.self) { try await task.value }
     try await clock.sleepers(0)
   }
 
-  @Test func `many threads sleep, are cancelled, and advance at once`() async throws {
+  @Test func `many tasks sleep, are cancelled and advance the clock concurrently`() async throws {
     try await withThrowingTaskGroup(of: Bool.self) { group in
       for number in 0..<400 {
         group.addTask {
@@ -120,7 +120,7 @@ import VarveTesting
 
   // MARK: - In a database
 
-  @Test func `change sets have the date of the clock, and what is too old for the feed is gone`() async throws {
+  @Test func `change sets have the date of the clock, and the feed drops events that are too old by it`() async throws {
     var options = DatabaseOptions()
     options.clock = clock.timeOfDay(from: 1_000_000)
     options.feed?.ageMaximum = .seconds(240)

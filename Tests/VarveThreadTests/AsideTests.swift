@@ -141,7 +141,7 @@ struct AsideTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `many tasks of aside commits and transactions lose nothing, and readers never go back`(
+  func `many tasks of aside commits and transactions lose no change, and readers never see an older version`(
     kind: StorageKind
   ) async throws {
     let site = try StorageSite(kind)
@@ -189,7 +189,9 @@ struct AsideTests {
   }
 
   /// The catalog commits definitions by itself: here, another program's commit takes that role.
-  @Test func `readers never go back where the catalog commits between an aside commit's two steps`() async throws {
+  @Test func `readers never see an older version if the catalog commits between an aside commit's two steps`()
+    async throws
+  {
     let site = try StorageSite(.toy)
     let backend = try #require(try site.open() as? ToyBackend)
     let database = try await Database.open(backend, path: "aside")

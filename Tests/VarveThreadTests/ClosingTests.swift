@@ -116,7 +116,7 @@ import VarveTestSupport
     }
   }
 
-  @Test func `a thread that closes second does not wait forever for what the first waits for`() throws {
+  @Test func `a second close on a thread times out while the first close waits for a read`() throws {
     var options = DatabaseOptions()
     options.writerTimeout = .milliseconds(20)
     let database = try open(options)

@@ -172,7 +172,7 @@ struct ConcurrentWriteTests {
   }
 
   /// Refusals for a storage's own reasons are handled like conflicts.
-  @Test func `refusals of the storage are retried, and then the writer is taken`() throws {
+  @Test func `a commit that the storage refuses is retried until it succeeds`() throws {
     let backend = ToyBackend()
     let database = try Database.open(backend, path: "toy")
     for refusals in [1, 7, 8] {
@@ -188,7 +188,7 @@ struct ConcurrentWriteTests {
     try database.close()
   }
 
-  @Test func `a closure that throws or rolls back runs once, and leaves nothing`() throws {
+  @Test func `a closure that throws or rolls back runs once, and changes nothing`() throws {
     struct Stop: Error {}
     let (site, database) = try Self.open(.toy)
     var runCount = 0

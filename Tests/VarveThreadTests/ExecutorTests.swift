@@ -143,7 +143,7 @@ import Testing
     #expect(Set(called.all).count == 500)
   }
 
-  @Test func `where all threads are blocked each job gets one, up to the limit`() async throws {
+  @Test func `each job gets a new thread if all others are blocked, up to the limit`() async throws {
     for limit in [40, Int.max] {
       let executor = DatabaseExecutor(limit: limit, readyLimit: 2)
       let gate = Gate()
@@ -191,7 +191,7 @@ import Testing
     }
   }
 
-  @Test func `a canceled task that waits in a concurrent write leaves nothing`() async throws {
+  @Test func `a task that is canceled while its concurrent write waits writes nothing`() async throws {
     let directory = try TemporaryDirectory()
     let database = try await Database.open(at: directory.path + "/db")
     let written = try await database.perform {

@@ -49,7 +49,9 @@ struct InlineReadTests {
     return definition
   }
 
-  @Test func `rows in memtable and cache are read on the calling thread, and others elsewhere`() async throws {
+  @Test func `rows in memtable and cache are read on the calling thread, and others on the database's threads`()
+    async throws
+  {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     try Self.fill(path)
@@ -98,7 +100,7 @@ struct InlineReadTests {
     }
   }
 
-  @Test func `inside perform a lookup sees what that has written`() async throws {
+  @Test func `a lookup inside perform sees the writes of the perform`() async throws {
     let directory = try TemporaryDirectory()
     let database = try await Database.open(at: directory.path + "/db", definition: Self.definition())
     let witnesses = Store<WitnessFormat>(in: database)

@@ -10,7 +10,8 @@ import VarveTestSupport
 @Suite(.timeLimit(.minutes(5))) struct RenamingThreadTests {
   private static let roundCount = TestScale.count(40)
 
-  @Test func `no acknowledged row is lost, each is in one collection, and extensions know which`() throws {
+  @Test func `renaming during writes loses no acknowledged row, and extensions know the collection of each row`() throws
+  {
     let database = try Database.inMemory()
     let names = try database.registerReady(NamesOfRows(), as: "names")
     let acknowledged = Mutex<Set<Int>>([])

@@ -10,7 +10,7 @@ struct CommandLineTests {
     "info", "get", "scan", "export", "compact", "verify", "delete", "put", "load", "dump manifest", "checkpoint",
     "repair", "salvage", "stats",
   ])
-  func `a path that is not there is an error, and nothing is made`(command: String) throws {
+  func `a missing path is an error, and no database is created`(command: String) throws {
     let words = command.split(separator: " ").map(String.init)
     let rest =
       switch command {
@@ -27,7 +27,7 @@ struct CommandLineTests {
     #expect(!FileManager.default.fileExists(atPath: database))
   }
 
-  @Test func `help is there for every command, with an example, and ends well`() throws {
+  @Test func `every command has help with an example`() throws {
     for command in [
       "info", "get", "put", "delete", "scan", "load", "export", "dump sst", "compact", "verify", "checkpoint", "repair",
       "salvage", "stats",
@@ -43,11 +43,11 @@ struct CommandLineTests {
     ["nonsense"], ["get"], ["scan", "db", "--limit", "many"], ["scan", "db", "--prefix", "a", "--from", "b"],
     ["get", "db", "key", "--raw", "--json"], ["get", "db", "0", "--hex"],
   ])
-  func `a command line without sense ends with 2`(arguments: [String]) throws {
+  func `an invalid command line exits with status 2`(arguments: [String]) throws {
     #expect(try Tool.run(arguments).status == 2)
   }
 
-  @Test func `what is put is got, scanned and deleted`() throws {
+  @Test func `keys that were put are read, scanned and deleted`() throws {
     try Tool.good(["put", database, "b", "2", "--create"])
     try Tool.good(["put", database, "a", "1"])
     try Tool.good(["put", database, "6300ff", "03", "--hex"])
@@ -64,7 +64,7 @@ struct CommandLineTests {
     #expect(try Tool.run(["delete", database, "a"]).status == 1)
   }
 
-  @Test func `a checkpoint is a second database, and a taken target an error`() throws {
+  @Test func `a checkpoint is an independent database, and an existing target is an error`() throws {
     try Tool.good(["put", database, "a", "1", "--create"])
     try Tool.good(["compact", database])
     try Tool.good(["put", database, "b", "2"])
@@ -79,7 +79,7 @@ struct CommandLineTests {
     #expect(try Tool.good(["checkpoint", database, copy + "2"]).hasPrefix(copy + "2: everything up to commit 3"))
   }
 
-  @Test func `a database without CURRENT is repaired, and what a salvage copies is a database`() throws {
+  @Test func `repair restores a database without CURRENT, and salvage copies it into a new one`() throws {
     try Tool.good(["put", database, "a", "1", "--create"])
     try Tool.good(["compact", database])
     try Tool.good(["put", database, "b", "2", "--family", "f", "--create"])
@@ -109,7 +109,7 @@ struct CommandLineTests {
     try Tool.good(["verify", database])
   }
 
-  @Test func `families are kept apart, and an unknown one is an error`() throws {
+  @Test func `keys of different families are separate, and an unknown family is an error`() throws {
     try Tool.good(["put", database, "a", "1", "--create", "--family", "f"])
     #expect(try Tool.run(["get", database, "a"]).status == 1)
     #expect(try Tool.good(["get", database, "a", "--family", "f"]) == "1\n")
@@ -118,7 +118,7 @@ struct CommandLineTests {
     #expect(unknown.errors.hasPrefix("{\"error\":{\"code\":\"unknownFamily\""), "\(unknown.errors)")
   }
 
-  @Test func `a key over the limit is usage, and is not written`() throws {
+  @Test func `a key above the size limit is a usage error, and is not written`() throws {
     let key = String(repeating: "k", count: 65_536)
     try Tool.good(["put", database, String(key.dropLast()), "1", "--create"])
     #expect(try Tool.run(["put", database, key, "1"]).status == 2)
@@ -126,7 +126,7 @@ struct CommandLineTests {
   }
 
   @Test(arguments: [[String](), ["--binary"]])
-  func `an export loads into an equal database`(form: [String]) throws {
+  func `loading an export creates an equal database`(form: [String]) throws {
     let lines =
       (0..<5_000).map { "{\"key\":\"key\($0)\",\"value\":\"value \($0 * 7)\"}" } + [
         "{\"keyHex\":\"ff\",\"valueHex\":\"00ff\"}", "{\"family\":\"f\",\"key\":\"a\",\"value\":\"\"}",
@@ -183,7 +183,7 @@ struct CommandLineTests {
       try FileManager.default.contentsOfDirectory(atPath: directory.path).contains { $0.contains("partial") } == false)
   }
 
-  @Test func `an interrupted export of a database that changed is refused`() throws {
+  @Test func `resuming an export is refused if the database has changed since`() throws {
     try Tool.good(["put", database, "a", "1", "--create"])
     let file = directory.path + "/exported"
     try FileManager.default.createDirectory(atPath: file, withIntermediateDirectories: false)
@@ -195,7 +195,7 @@ struct CommandLineTests {
     #expect(try Tool.good(["export", database, "-"]) == String(contentsOfFile: file, encoding: .utf8))
   }
 
-  @Test func `a whole database has no damage, and a dump of each of its files ends well`() throws {
+  @Test func `verify finds no damage in an intact database, and each of its files can be dumped`() throws {
     try Tool.good(["put", database, "a", "1", "--create"])
     try Tool.good(["compact", database])
     #expect(try Tool.good(["verify", database]) == "no damage found\n")
@@ -207,7 +207,7 @@ struct CommandLineTests {
     }
   }
 
-  @Test func `damage is found, named with file and byte, and ends with 1`() throws {
+  @Test func `damage is reported with its file and offset, and exit status 1`() throws {
     try Tool.good(["put", database, "a", String(repeating: "v", count: 1000), "--create"])
     try Tool.good(["compact", database])
     let names = try FileManager.default.contentsOfDirectory(atPath: database)

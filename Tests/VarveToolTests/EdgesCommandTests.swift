@@ -40,7 +40,7 @@ struct EdgesCommandTests {
     try Tool.good(["edges", database] + arguments).split(separator: "\n").map(String.init)
   }
 
-  @Test func `edges are listed with their ends, their rules and what they are`() throws {
+  @Test func `edges are listed with their ends, their rules and whether they are declared or manual`() throws {
     let lines = try lines()
     #expect(lines.count == 5)
     #expect(lines[0] == "pages/all/\"a\"\tlink\tpages/all/\"b\"\tnotifyIfDestinationDeleted\tdeclared")
@@ -48,7 +48,7 @@ struct EdgesCommandTests {
     #expect(try self.lines("--limit", "2").count == 2)
   }
 
-  @Test func `name, source, destination and file narrow the list`() throws {
+  @Test func `options for name, source, destination and file filter the listed edges`() throws {
     #expect(try lines("--to", "pages/all/c").count == 2)
     #expect(try lines("--from", "pages/all/\"a\"", "--name", "link", "--count") == ["2"])
     #expect(try lines("--to-file", "tmp:c.png").count == 1)
@@ -59,11 +59,11 @@ struct EdgesCommandTests {
     #expect(rows.first?["manual"] as? Bool == false)
   }
 
-  @Test func `edges that lead to no row are listed`() throws {
+  @Test func `--dangling lists the edges whose destination does not exist`() throws {
     #expect(try lines("--dangling").map { $0.contains("nowhere") } == [true])
   }
 
-  @Test func `a neighbourhood is drawn`() throws {
+  @Test func `--dot prints the edges around a row as a graph, up to a depth`() throws {
     let drawing = try lines("--from", "pages/all/a", "--dot", "--depth", "1")
     #expect(drawing.first == "digraph edges {" && drawing.last == "}")
     #expect(drawing.contains("  \"pages/all/\\\"a\\\"\" [style=bold];"))
@@ -71,7 +71,7 @@ struct EdgesCommandTests {
     #expect(try lines("--from", "pages/all/a", "--dot", "--depth", "0").count == 3)
   }
 
-  @Test func `what can't be meant is said`() throws {
+  @Test func `invalid options, an unknown domain and a missing database each have an exit status`() throws {
     #expect(try Tool.run(["edges", database, "--from", "nowhere/1"]).status == 2)
     #expect(try Tool.run(["edges", database, "--domain", "others"]).status == 1)
     #expect(try Tool.run(["edges", database, "--dot"]).status == 2)

@@ -12,7 +12,7 @@ struct EntryReaderTests {
     InputEntry(family: nil, key: Array("last".utf8), value: Array(repeating: 0x7a, count: 600_000)),
   ]
 
-  @Test func `JSON lines come back as the entries they were made of`() throws {
+  @Test func `entries written as JSON lines are read back unchanged`() throws {
     var text: [UInt8] = []
     for entry in Self.entries {
       text += try JSONText.bytes(EntryRecord(family: entry.family, key: entry.key, value: entry.value)) + [0x0a]
@@ -21,11 +21,11 @@ struct EntryReaderTests {
     try Self.expect(text.dropLast() + Array("\r\n \n".utf8), isBinary: false)
   }
 
-  @Test func `the binary form comes back as the entries it was made of`() throws {
+  @Test func `entries written in the binary form are read back unchanged`() throws {
     try Self.expect(Self.binary, isBinary: true)
   }
 
-  @Test func `a binary file that was cut anywhere is an error and never a shorter load`() throws {
+  @Test func `a binary file truncated at any position is an error, and never a shorter load`() throws {
     let whole = Self.binary
     for count in [0, 4, 8, 9, 14, 20, 40, whole.count - 9, whole.count - 1] {
       let file = try TemporaryFile(Array(whole.prefix(count)))
@@ -33,7 +33,7 @@ struct EntryReaderTests {
     }
   }
 
-  @Test func `a size above the limit is refused before memory is taken for it`() throws {
+  @Test func `a size above the limit is refused before memory is allocated for it`() throws {
     let bytes = BinaryStream.magic + [1, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x61]
     let file = try TemporaryFile(bytes)
     let error = #expect(throws: ToolError.self) { try Self.read(file, isBinary: true) }
@@ -51,7 +51,7 @@ struct EntryReaderTests {
     #expect(error?.status == .cannotOpen)
   }
 
-  @Test func `a source says how far it was read, by bytes and by their checksum`() throws {
+  @Test func `a source reports its position and the checksum of the bytes before it`() throws {
     let bytes = (0..<700_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) }
     let file = try TemporaryFile(bytes)
     let read = try ByteSource(file.path)

@@ -56,7 +56,7 @@ struct IndexesCommandTests {
 
   // MARK: - Listing
 
-  @Test func `indexes are listed with what the catalog says of them, and how many entries they have`() throws {
+  @Test func `indexes are listed with their definitions, states and numbers of entries`() throws {
     let rows = try Tool.objects(["indexes", database, "--json"])
     #expect(rows.map { $0["collection"] as? String } == ["films", "films", "films", "films", "persons"])
     #expect(rows.map { $0["name"] as? String } == ["byTitle", "byYear", "code", "genres", "byTitle"])
@@ -82,7 +82,7 @@ struct IndexesCommandTests {
     #expect(try Tool.objects(["indexes", database, "--collection", "persons", "--json"]).count == 1)
   }
 
-  @Test func `a database without indexes has none, and a collection that is not there is an error`() throws {
+  @Test func `a database without indexes lists none, and a missing collection is an error`() throws {
     let bare = directory.path + "/bare"
     try ObjectFixture.makeBooks(bare)
     #expect(try Tool.good(["indexes", bare]) == "no indexes\n")
@@ -96,18 +96,18 @@ struct IndexesCommandTests {
   @Test(arguments: [
     ["--verify", "--rebuild", "a"], ["--limit", "3"], ["--verify", "--limit", "-1"], ["--rebuild"],
   ])
-  func `a command line without sense ends with 2`(arguments: [String]) throws {
+  func `an invalid command line exits with status 2`(arguments: [String]) throws {
     #expect(try Tool.run(["indexes", database] + arguments).status == 2)
   }
 
-  @Test func `help is there, with an example`() throws {
+  @Test func `the help of the command has an example`() throws {
     let help = try Tool.good(["indexes", "--help"])
     #expect(help.contains("Example: varve indexes") && help.contains("--json") && help.contains("--rebuild"))
   }
 
   // MARK: - Verifying and rebuilding
 
-  @Test func `what differs is printed and ends with 1, and a rebuild mends it`() throws {
+  @Test func `differences of an index are printed with exit status 1, and a rebuild repairs them`() throws {
     #expect(
       try Tool.good(["indexes", database, "--verify"]) == "no differences found: 5 indexes, 11 rows, 51 entries\n")
     let family = try family("byTitle")
@@ -142,7 +142,7 @@ struct IndexesCommandTests {
     try Tool.good(verify)
   }
 
-  @Test func `what only the program can compute is refused, and changes nothing`() throws {
+  @Test func `a rebuild that needs values only the program can compute is refused, and changes nothing`() throws {
     let family = try family("byTitle").replacing(".i.byTitle", with: ".emitted")
     let emitted = Tool.lines(try Tool.good(["scan", database, "--family", family, "--hex", "--keys-only"]))
     try Tool.good(["delete", database, emitted[0], "--hex", "--raw", "--family", family])
@@ -167,7 +167,7 @@ struct IndexesCommandTests {
     let byTitle = Index(\.title)
   }
 
-  @Test func `an index whose build has failed is listed with why`() throws {
+  @Test func `an index whose build has failed is listed with its error`() throws {
     let path = directory.path + "/failed"
     try ObjectFixture.with(path, DatabaseDefinition { PlainPersonFormat.self }) { database in
       let persons = Store<PlainPersonFormat>(in: database)
@@ -197,7 +197,7 @@ struct IndexesCommandTests {
     #expect(rebuild.status == 3 && rebuild.errors.contains("catches up when the program opens the database"))
   }
 
-  @Test func `a table that can't be read is damage, and no damaged table leads to a wrong answer`() throws {
+  @Test func `an unreadable table is reported as damage, and never leads to a wrong result`() throws {
     try Tool.good(["compact", database])
     let tables = try FileManager.default.contentsOfDirectory(atPath: database).filter { $0.hasSuffix(".sst") }
     #expect(tables.count > 5)

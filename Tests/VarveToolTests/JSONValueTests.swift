@@ -19,7 +19,7 @@ struct JSONValueTests {
   ]
 
   @Test(arguments: texts)
-  func `what Foundation reads is read, and said in the same way again`(text: String) throws {
+  func `text that Foundation parses as JSON is parsed into the same value`(text: String) throws {
     let value = try JSONValue.parse(Array(text.utf8))
     let known = try JSONSerialization.jsonObject(with: Data(text.utf8), options: .fragmentsAllowed)
     let written = try JSONSerialization.data(withJSONObject: [known])
@@ -34,14 +34,14 @@ struct JSONValueTests {
     #expect(error?.message.hasPrefix("not valid JSON at byte ") == true, "\(error?.message ?? "")")
   }
 
-  @Test func `bytes that are no UTF-8, and nesting without end, are refused`() throws {
+  @Test func `bytes that are not UTF-8 and excessive nesting are refused`() throws {
     #expect(throws: RecordError.self) { try JSONValue.parse([0x22, 0xff, 0x22]) }
     #expect(throws: RecordError.self) { try JSONValue.parse([UInt8](repeating: 0x5b, count: 1 << 20)) }
     let deep = String(repeating: "[", count: 513) + String(repeating: "]", count: 513)
     _ = try JSONValue.parse(Array(deep.utf8))
   }
 
-  @Test func `numbers keep their text, and members their position`() throws {
+  @Test func `numbers keep their text, and members the range of their bytes`() throws {
     let text = Array("{\"a\": 1.50 ,\"b\":12345678901234567890}".utf8)
     guard case .object(let members) = try JSONValue.parse(text) else {
       Issue.record("no object")
@@ -62,13 +62,15 @@ struct JSONValueTests {
     ("\"e\u{301}\"", "\"é\"", false),
     ("9007199254740993", "9007199254740992", false), ("null", "false", false),
   ])
-  func `two texts are the same where they say the same`(left: String, right: String, isSame: Bool) throws {
+  func `JSON texts compare as the same exactly if their values are equal`(left: String, right: String, isSame: Bool)
+    throws
+  {
     let values = try [left, right].map { try JSONValue.parse(Array($0.utf8)) }
     #expect(values[0].isSame(as: values[1]) == isSame)
     #expect(values[1].isSame(as: values[0]) == isSame)
   }
 
-  @Test func `a line is JSON whatever stands in it`() throws {
+  @Test func `a printed line is valid JSON, whatever characters its strings contain`() throws {
     var line = JSONLine()
     let text = "\u{0}\u{1f}\"\\\n\r\t\u{7f}\u{85}\u{2028}\u{2029}é😀"
     line.add("b", text)

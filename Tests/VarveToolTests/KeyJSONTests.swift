@@ -12,7 +12,7 @@ struct KeyJSONTests {
     #expect(try KeyJSON.key(JSONValue.parse(Array(json.utf8))) == bytes, "\(json)")
   }
 
-  @Test func `each kind of part has its JSON, and comes back`() throws {
+  @Test func `each kind of key part has a JSON form, which is read back as the same bytes`() throws {
     try expect("a", #""a""#)
     try expect(Int?.some(42), #"{"some":42}"#)
     try expect(1.5, #"{"double":1.5}"#)
@@ -29,7 +29,7 @@ struct KeyJSONTests {
     (#"{"decimal":"nan"}"#, "decimal"), (#"{"decimal":1}"#, "of no kind"), (#"{"duration":"1"}"#, "duration"),
     (#"{"descending":[1]}"#, "array"), (#"{"descending":{"duration":"x"}}"#, "duration"),
   ])
-  func `what is not a key is refused`(json: String, what: String) throws {
+  func `JSON that is not a key is refused`(json: String, what: String) throws {
     let value = try JSONValue.parse(Array(json.utf8))
     let error = #expect(throws: RecordError.self) { _ = try KeyJSON.key(value) }
     #expect(error?.message.contains(what) == true, "\(error?.message ?? "")")

@@ -3,7 +3,7 @@ import Testing
 @testable import VarveTool
 
 struct KeyTextTests {
-  @Test func `hexadecimal digits come back as the bytes they stand for`() {
+  @Test func `hexadecimal text is parsed into the bytes that it was printed from`() {
     let bytes = (0...255).map { UInt8($0) }
     #expect(HexText.bytes(HexText.text(bytes)) == bytes)
     #expect(HexText.bytes("0aFF") == [0x0a, 0xff])
@@ -15,14 +15,14 @@ struct KeyTextTests {
     #expect(HexText.bytes(text) == nil)
   }
 
-  @Test func `printed text never breaks its line or column`() {
+  @Test func `printed text escapes control characters, backslashes and invalid UTF-8`() {
     #expect(PrintableText.text(Array("plain é".utf8)) == "plain é")
     #expect(PrintableText.text(Array("a\tb\nc\\".utf8)) == "a\\x09b\\x0ac\\x5c")
     #expect(PrintableText.text([0x61, 0xff, 0x00]) == "a\\xff\\x00")
     #expect(PrintableText.text(Array("\u{85}".utf8)) == "\\xc2\\x85")
   }
 
-  @Test func `numbers are rounded, also up to the next whole one`() {
+  @Test func `printed numbers are rounded, and sizes have binary units`() {
     #expect(SizeText.fixed(1.999, 2) == "2.00")
     #expect(SizeText.fixed(0.05, 1) == "0.1")
     #expect(SizeText.fixed(-1.25, 2) == "-1.25")

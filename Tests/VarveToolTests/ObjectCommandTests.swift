@@ -20,7 +20,7 @@ struct ObjectCommandTests {
   // MARK: - Where there is nothing to show
 
   @Test(arguments: reading)
-  func `a path that is not there is an error, and so is a database without objects`(command: [String]) throws {
+  func `a missing path is an error, and so is a database without objects`(command: [String]) throws {
     #expect(try Tool.run(words(command)).status == 3)
     #expect(!FileManager.default.fileExists(atPath: database))
     try Tool.good(["put", database, "a", "1", "--create"])
@@ -29,7 +29,7 @@ struct ObjectCommandTests {
     #expect(try Tool.good(["info", database]).contains("catalog") == false, "a look makes no family")
   }
 
-  @Test func `a load that can't begin makes nothing`() throws {
+  @Test func `a load that can't start creates no database`() throws {
     let file = try directory.file("rows", "{\"key\":\"a\",\"keyType\":\"string\",\"coder\":\"json\",\"object\":1}")
     let load = ["load", database, file, "--collection", "books"]
     #expect(try Tool.run(load).status == 3)
@@ -48,7 +48,7 @@ struct ObjectCommandTests {
     #expect(try Tool.good(["objects", database, "books", "--key", "a"]).hasSuffix("\t-\t1\t-\n"))
   }
 
-  @Test func `help is there, with an example`() throws {
+  @Test func `the help of each command has an example`() throws {
     for command in [["collections"], ["objects"], ["dump", "catalog"], ["load"], ["export"], ["put"], ["delete"]] {
       let result = try Tool.run(command + ["--help"])
       #expect(result.status == 0 && result.output.contains("Example: varve") && result.output.contains("--json"))
@@ -69,13 +69,13 @@ struct ObjectCommandTests {
     ["load", "db", "-", "--collection", "c", "--raw"], ["load", "db", "-", "--collection", "c", "--resume"],
     ["load", "db", "-", "--collection", "c", "--binary"], ["dump", "catalog"],
   ])
-  func `a command line without sense ends with 2`(arguments: [String]) throws {
+  func `an invalid command line exits with status 2`(arguments: [String]) throws {
     #expect(try Tool.run(arguments).status == 2)
   }
 
   // MARK: - Collections
 
-  @Test func `collections are listed with what the catalog says of them`() throws {
+  @Test func `collections are listed with their catalog records, row counts and sizes`() throws {
     let definition = DatabaseDefinition {
       CollectionDefinition("sizes", ObjectFixture.Size.self, key: Compound<Int, String>.self, storage: .own())
       CollectionDefinition("blobs", Data.self, key: UUID.self, coder: .raw)
@@ -105,7 +105,7 @@ struct ObjectCommandTests {
     #expect(table[3].contains("  99    compound(int,string)  binary  own "), "\(table[3])")
   }
 
-  @Test func `a database of objects without collections has none`() throws {
+  @Test func `a database without collections lists none`() throws {
     try ObjectFixture.with(database) { _ in }
     #expect(try Tool.good(["collections", database]) == "no collections\n")
     #expect(try Tool.good(["collections", database, "--json"]) == "")
@@ -115,7 +115,7 @@ struct ObjectCommandTests {
 
   // MARK: - Objects
 
-  @Test func `rows are shown without their type, one a line`() throws {
+  @Test func `rows are printed without their Swift type, one per line`() throws {
     try ObjectFixture.with(database) { database in
       try database.write { tx in
         try tx.set(ObjectFixture.Size(pages: 5, by: .init(name: "x\ty\u{9b}")), key: "b", in: "sizes")
@@ -139,7 +139,7 @@ struct ObjectCommandTests {
   }
 
   @Test(arguments: ObjectFixture.coders)
-  func `every coder shows the same object`(coder: CoderKind) throws {
+  func `an object of any coder is printed with the same fields`(coder: CoderKind) throws {
     try ObjectFixture.makeBooks(database, coder: coder)
     let rows = try Tool.objects(["objects", database, "books", "--json"])
     #expect(rows.map { $0["key"] as? String } == ["emma", "moby"])
@@ -159,7 +159,7 @@ struct ObjectCommandTests {
     #expect(text.count == 2 && text.allSatisfy { $0.split(separator: "\t").count == 5 }, "\(text)")
   }
 
-  @Test func `bytes of the coder raw are text where they are`() throws {
+  @Test func `bytes of the raw coder are printed as text if they are UTF-8`() throws {
     try ObjectFixture.with(database, coder: .raw) { database in
       try database.write { tx in
         try tx.set(Data("line\nline é".utf8), key: 1, in: "blobs", metadata: ObjectFixture.Size(pages: 7))
@@ -173,7 +173,7 @@ struct ObjectCommandTests {
     #expect(rows[1]["object"] == nil && rows[1]["objectHex"] as? String == "ff41")
   }
 
-  @Test func `a key is found by what is printed of it, in every collection`() throws {
+  @Test func `a row is found by the printed text of its key, for keys of every type`() throws {
     try ObjectFixture.makeKeys(database)
     for collection in ObjectFixture.keyCollections {
       let rows = try Tool.objects(["objects", database, collection, "--json"])
@@ -191,7 +191,7 @@ struct ObjectCommandTests {
     #expect(try Tool.run(["objects", database, "nothing"]).status == 3)
   }
 
-  @Test func `ranges are of keys, and prefixes of text or of first parts`() throws {
+  @Test func `ranges select keys, and prefixes select text or the first parts of keys`() throws {
     try ObjectFixture.makeKeys(database)
     func keys(_ arguments: String...) throws -> [String] {
       Tool.lines(try Tool.good(["objects", database] + arguments + ["--keys-only"]))
@@ -217,7 +217,7 @@ struct ObjectCommandTests {
 
   // MARK: - The catalog, and other processes
 
-  @Test func `the catalog says which collections were dropped`() throws {
+  @Test func `dump catalog lists collections that were dropped`() throws {
     try ObjectFixture.with(database) { database in
       try database.write { tx in try tx.set("Emma", key: 1, in: "books") }
       try database.dropCollection("books")
@@ -227,7 +227,7 @@ struct ObjectCommandTests {
     #expect(!lines.contains { $0.hasPrefix("collection \"books\"") })
   }
 
-  @Test func `every row of the catalog is readable`() throws {
+  @Test func `dump catalog prints every row of the catalog as text`() throws {
     try ObjectFixture.makeBooks(database)
     try ObjectFixture.with(database) { database in
       try database.ready(try database.register(Counter(), as: "counter \"1\""))
@@ -252,7 +252,7 @@ struct ObjectCommandTests {
       Set(try Tool.objects(["dump", "catalog", database, "--json"]).compactMap { $0["text"] as? String }) == Set(lines))
   }
 
-  @Test func `a database that a process has open is read, and not written`() throws {
+  @Test func `a database that a process has open can be read, and not written`() throws {
     try ObjectFixture.with(database) { open in
       try open.write { tx in try tx.set(7, key: "a", in: "numbers") }
       #expect(try Tool.good(["objects", database, "numbers"]) == "\"a\"\t1\t-\t7\t-\n")

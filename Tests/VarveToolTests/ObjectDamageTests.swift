@@ -60,7 +60,7 @@ struct ObjectDamageTests {
   ]
 
   @Test(arguments: damages)
-  func `a damaged row is said with its collection and key, and the others are shown`(damage: Damage) throws {
+  func `a damaged row is reported with its collection and key, and the others are printed`(damage: Damage) throws {
     try ObjectFixture.makeBooks(database, coder: damage.coder)
     let key = RawBytes.key("moby")
     let bytes = try RawBytes.get(database, damage.family, key)
@@ -81,7 +81,7 @@ struct ObjectDamageTests {
     #expect(try Tool.run(["objects", database, "books", "--keys-only"]).status == 0, "keys are whole")
   }
 
-  @Test func `metadata that is missing, and keys that are none, are damage`() throws {
+  @Test func `missing metadata and invalid keys are reported as damage`() throws {
     try ObjectFixture.makeBooks(database)
     try Tool.good(["delete", database, RawBytes.key("moby"), "--hex", "--raw", "--family", "metadata"])
     let missing = try Tool.run(["objects", database, "books"])
@@ -98,7 +98,7 @@ struct ObjectDamageTests {
     }
   }
 
-  @Test func `an export of a damaged collection is whole but for the damage`() throws {
+  @Test func `an export of a damaged collection contains all undamaged rows`() throws {
     try ObjectFixture.makeBooks(database)
     try RawBytes.put(database, "objects", RawBytes.key("moby"), [8])
     let file = directory.path + "/file"
@@ -110,7 +110,7 @@ struct ObjectDamageTests {
       try Tool.good(["load", database + "2", file, "--collection", "books", "--create"]).hasPrefix("loaded 1 rows"))
   }
 
-  @Test func `each row of the catalog that is damaged is said, and the rest is shown`() throws {
+  @Test func `each damaged row of the catalog is reported, and the others are printed`() throws {
     try ObjectFixture.makeBooks(database)
     func catalog(_ key: [UInt8], _ value: [UInt8]) throws {
       try RawBytes.put(database, "catalog", RawBytes.hex(key), value)
@@ -144,7 +144,7 @@ struct ObjectDamageTests {
     #expect(try Tool.run(["objects", database, "coder"]).status == 3)
   }
 
-  @Test func `a newer format of the object floor is refused`() throws {
+  @Test func `a newer format of the object layer is refused`() throws {
     try ObjectFixture.makeBooks(database)
     try RawBytes.put(database, "catalog", "66", [0, 0, 0, 2])
     for command in [["collections", database], ["objects", database, "books"], ["dump", "catalog", database]] {
@@ -153,7 +153,7 @@ struct ObjectDamageTests {
     }
   }
 
-  @Test func `a count that is damaged is said`() throws {
+  @Test func `a damaged count of rows is reported`() throws {
     try ObjectFixture.makeBooks(database)
     try RawBytes.put(database, "counts", "00000001", [1])
     let result = try Tool.run(["collections", database])

@@ -30,7 +30,7 @@ struct ObjectRoundTripTests {
   }
 
   @Test(arguments: ObjectFixture.coders)
-  func `objects and metadata of every coder are equal, and decode as their types`(coder: CoderKind) throws {
+  func `exported objects and metadata of every coder are loaded and decode to equal values`(coder: CoderKind) throws {
     try ObjectFixture.makeBooks(database, coder: coder)
     // The copy already has other shapes, so that those of the file get other numbers.
     try ObjectFixture.with(copy) { copy in
@@ -51,7 +51,7 @@ struct ObjectRoundTripTests {
     if coder != .binary { #expect(try bytes(copy, "books") == bytes(database, "books")) }
   }
 
-  @Test func `values that are no records keep the shapes inside of them`() throws {
+  @Test func `values that are not records keep the shapes of the records inside them`() throws {
     typealias Person = ObjectFixture.Book.Person
     let people = [[Person(name: "a")], [], [Person(name: "b", born: .distantFuture), Person(name: "")]]
     try ObjectFixture.with(database) { database in
@@ -78,7 +78,7 @@ struct ObjectRoundTripTests {
     }
   }
 
-  @Test func `keys of every type come back with every bit`() throws {
+  @Test func `keys of every type are exported and loaded unchanged`() throws {
     try ObjectFixture.makeKeys(database)
     for collection in ObjectFixture.keyCollections {
       _ = try move(collection)
@@ -90,7 +90,7 @@ struct ObjectRoundTripTests {
     #expect(types[0].count == ObjectFixture.keyCollections.count && types[0] == types[1])
   }
 
-  @Test func `bytes of the coder raw come back, whether they are text or not`() throws {
+  @Test func `bytes of the raw coder are exported and loaded unchanged, whether they are text or not`() throws {
     let values = [Data(), Data([0]), Data("text \u{2028}\u{0}é\"\\".utf8), Data([0xc3]), Data([0xed, 0xa0, 0x80])]
     try ObjectFixture.with(database, coder: .raw) { database in
       try database.write { tx in
@@ -103,7 +103,7 @@ struct ObjectRoundTripTests {
     #expect(try bytes(copy, "blobs") == bytes(database, "blobs"))
   }
 
-  @Test func `stored JSON comes back as it was written, with its blanks and numbers`() throws {
+  @Test func `stored JSON is exported and loaded unchanged, with its whitespace and numbers`() throws {
     let texts = [
       "{ \"b\" : 1.50,\t\"a\":[ ] }", "\n1e2\n", "12345678901234567890123456789", "\"\\u00e9\\/\\ud83d\\ude00\"",
       "null",
@@ -123,7 +123,7 @@ struct ObjectRoundTripTests {
     #expect(lines[1].contains("\"objectHex\":\"0a3165320a\""))
   }
 
-  @Test func `lines may be sorted, cut out and put together, and JSON may be edited`() throws {
+  @Test func `exported lines may be reordered, and their JSON edited, before they are loaded`() throws {
     try ObjectFixture.makeBooks(database, coder: .json)
     let lines = Tool.lines(try Tool.good(["export", database, "-", "--collection", "books"]))
     let edited = lines[0].replacing("\"Emma\"", with: "\"Persuasion\"").replacing("\"emma\"", with: "\"anne\"")
@@ -138,7 +138,7 @@ struct ObjectRoundTripTests {
     }
   }
 
-  @Test func `what objects prints as JSON can be loaded, also over what is there`() throws {
+  @Test func `the JSON that the objects command prints can be loaded, even over existing rows`() throws {
     try ObjectFixture.makeBooks(database)
     let file = try directory.file("rows", try Tool.good(["objects", database, "books", "--json"]))
     try ObjectFixture.with(database) { database in
@@ -166,7 +166,7 @@ struct ObjectRoundTripTests {
     return "\(tenths / 10).\(tenths % 10) KiB"
   }
 
-  @Test func `versions go by their names, and storage as it was`() throws {
+  @Test func `loaded rows keep the names of their versions and the storage of their collection`() throws {
     let lines = [
       "{\"key\":[1,\"a\"],\"keyType\":\"compound(int,string)\",\"coder\":\"json\",\"storage\":\"own\",\"version\":\"2024-04-09\",\"object\":{}}",
       "{\"key\":[2,\"\"],\"object\":{},\"version\":\"1\",\"metadata\":[],\"metadataVersion\":\"2024-04-09\"}",
@@ -192,7 +192,7 @@ struct ObjectRoundTripTests {
     #expect(versions == ["version 1 of collection id 1: \"1\"", "version 2 of collection id 1: \"2024-04-09\""])
   }
 
-  @Test func `many rows come back in several commits`() throws {
+  @Test func `many rows are loaded in several commits`() throws {
     let lines = (0..<25_000).map {
       "{\"key\":\($0),\"keyType\":\"int\",\"coder\":\"json\",\"object\":{\"n\":\($0)}}\n"
     }
@@ -223,9 +223,9 @@ struct ObjectRoundTripTests {
     ("{\"key\":\"b\",\"object\":2,\"metadataVersion\":\"1\"}", "what belongs to them"),
     ("{\"key\":\"b\",\"object\":\"\\x\"}", "not valid JSON"),
   ])
-  func `a line that is not a row is reported, and rows before it in its commit are lost`(line: String, reason: String)
-    throws
-  {
+  func `a line that is not a row is reported, and earlier rows of its commit are not loaded`(
+    line: String, reason: String
+  ) throws {
     let good = "{\"key\":\"a\",\"keyType\":\"string\",\"coder\":\"json\",\"object\":1}"
     let file = try directory.file("rows", good + "\n" + line + "\n")
     let result = try Tool.run(["load", database, file, "--collection", "c", "--create"])
@@ -233,7 +233,7 @@ struct ObjectRoundTripTests {
     #expect(try Tool.good(["objects", database, "c"]) == "")
   }
 
-  @Test func `readable objects of the binary coder are for people, and say so when they are changed`() throws {
+  @Test func `a row of the binary coder needs objectHex, and is refused if its readable object differs`() throws {
     try ObjectFixture.makeBooks(database)
     let line = Tool.lines(try Tool.good(["export", database, "-", "--collection", "books"]))[0]
     func load(_ line: String) throws -> Tool.Result {

@@ -42,7 +42,7 @@ struct OwnCoderRowTests {
     try MaskedCoder.encode(value).map { String(format: "%02x", $0) }.joined()
   }
 
-  @Test func `rows are shown as bytes, and the collection with the stored name`() throws {
+  @Test func `rows of a custom coder are printed as bytes, and their collection with the coder's stored name`() throws {
     try write(Self.definition(.own(MaskedCoder.self)), 1...2)
     let listed = try #require(try Tool.objects(["collections", database, "--json"]).first)
     #expect(listed["coder"] as? String == "org.example.masked" && listed["firstCoder"] == nil)
@@ -74,7 +74,7 @@ struct OwnCoderRowTests {
     #expect(catalog.contains("coder \"org.example.masked\", first binary, "), "\(catalog)")
   }
 
-  @Test func `exported rows arrive as they were, and the program reads them`() throws {
+  @Test func `rows of a custom coder are exported and loaded unchanged`() throws {
     let definition = Self.definition(.own(MaskedCoder.self))
     try write(definition, 1...5)
     let file = directory.path + "/rows"
@@ -90,7 +90,7 @@ struct OwnCoderRowTests {
     }
   }
 
-  @Test func `rows of a switched collection are loaded into one that was switched too, and nowhere else`() throws {
+  @Test func `rows of a collection whose coder was switched load only into one with the same switch`() throws {
     let former = Self.definition(.binary)
     let present = Self.definition(.own(MaskedCoder.self), [.binary])
     let (file, other, third) = (directory.path + "/rows", directory.path + "/other", directory.path + "/third")

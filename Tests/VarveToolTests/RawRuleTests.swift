@@ -13,7 +13,7 @@ struct RawRuleTests {
   ]
 
   @Test(arguments: reserved)
-  func `families of the object floor are not written to without --raw`(family: String) throws {
+  func `families of the object layer are not written without --raw`(family: String) throws {
     try ObjectFixture.makeBooks(database)
     let before = try Tool.good(["export", database, "-"])
     let file = try directory.file("file", "{\"family\":\"\(family)\",\"key\":\"a\",\"value\":\"b\"}\n")
@@ -33,12 +33,12 @@ struct RawRuleTests {
   }
 
   @Test(arguments: ["default", "f", "objects2", "x", "xy", "tasks", "feeds", "cats"])
-  func `other families are`(family: String) throws {
+  func `families outside the object layer are written without --raw`(family: String) throws {
     try Tool.good(["put", database, "a", "b", "--family", family, "--create"])
     try Tool.good(["delete", database, "a", "--family", family])
   }
 
-  @Test func `with --raw they are, as bytes`() throws {
+  @Test func `families of the object layer are written as bytes with --raw`() throws {
     try ObjectFixture.makeBooks(database)
     let key = RawBytes.key("emma")
     let row = try RawBytes.get(database, "objects", key)
@@ -49,7 +49,7 @@ struct RawRuleTests {
     #expect(try Tool.run(["objects", database, "books", "--key", "emma"]).status == 0)
   }
 
-  @Test func `families that --raw makes are those that the object floor would make`() throws {
+  @Test func `families created with --raw have the options that the object layer gives them`() throws {
     try ObjectFixture.with(database + "0") { database in try database.write { tx in try tx.set(1, key: "a", in: "c") } }
     let all = try directory.file("all", try Tool.good(["export", database + "0", "-"]))
     try Tool.good(["load", database, all, "--create", "--raw"])
@@ -82,7 +82,7 @@ struct RawRuleTests {
     return try Tool.run(["load", database, try directory.file("line", line), "--collection", "numbers", "--create"])
   }
 
-  @Test func `a load makes the extensions stale, and the program catches up`() throws {
+  @Test func `a load makes extensions stale, and they catch up when the program opens the database`() throws {
     try ObjectFixture.with(database, coder: .json) { database in
       try database.write { tx in try tx.set(1, key: "a", in: "numbers") }
       try database.ready(try database.register(Counter(), as: "counter"))
@@ -97,7 +97,9 @@ struct RawRuleTests {
     #expect(try state(database)?.contains("ready") == true)
   }
 
-  @Test func `an extension whose build was cut short is stale, too`() throws {
+  @Test func `an extension whose build was interrupted includes loaded rows when the program opens the database`()
+    throws
+  {
     try ObjectFixture.with(database, coder: .json) { database in
       try database.write { tx in for key in ["m", "z"] { try tx.set(1, key: key, in: "numbers") } }
       try database.ready(try database.register(Counter(), as: "counter"))
@@ -118,7 +120,7 @@ struct RawRuleTests {
     #expect(try keysKnown() == ["\"b\"", "\"m\"", "\"z\""], "the row before the watermark is known")
   }
 
-  @Test func `a load that writes nothing leaves the extensions`() throws {
+  @Test func `a load without rows does not make extensions stale`() throws {
     try ObjectFixture.with(database, coder: .json) { database in
       try database.write { tx in try tx.set(1, key: "a", in: "numbers") }
       try database.ready(try database.register(Counter(), as: "counter"))

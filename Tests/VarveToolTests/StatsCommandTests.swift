@@ -17,7 +17,7 @@ struct StatsCommandTests {
     return try #require((value as? NSNumber)?.uint64Value)
   }
 
-  @Test func `an idle database is reported once, also with --watch`() throws {
+  @Test func `a database that no process writes is reported once, even with --watch`() throws {
     try Tool.good(["put", database, "a", "1", "--create"])
     let text = try Tool.good(["stats", database, "--watch"])
     #expect(text.contains("not open for writing"))
@@ -30,11 +30,11 @@ struct StatsCommandTests {
   }
 
   @Test(arguments: [["--interval", "0"], ["--interval", "x"], ["--count", "0"]])
-  func `an interval or count without sense is usage`(arguments: [String]) throws {
+  func `an invalid interval or count is a usage error`(arguments: [String]) throws {
     #expect(try Tool.run(["stats", database] + arguments).status == 2)
   }
 
-  @Test func `a process that writes is watched, and its end is reported`() throws {
+  @Test func `the statistics of a writing process are watched, and its death is reported`() throws {
     let process = Process()
     process.executableURL = Tool.built("varve-kill-target")
     process.arguments = [database, "1"]

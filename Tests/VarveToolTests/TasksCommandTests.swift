@@ -37,7 +37,7 @@ struct TasksCommandTests {
     try Tool.good(["tasks"] + arguments).split(separator: "\n").map(String.init)
   }
 
-  @Test func `queues have a line with their counts, and their rules`() throws {
+  @Test func `queues are listed with their counts and states, and can be paused, resumed and drained`() throws {
     #expect(try lines("pause", database, "out") == ["paused"])
     let table = try lines("queues", database)
     #expect(table.count == 3 && table[0].hasPrefix("queue  rules"))
@@ -51,7 +51,7 @@ struct TasksCommandTests {
     #expect(try lines("queues", database, "--watch", "--interval", "0.1", "--outputs", "2", "--json").count == 4)
   }
 
-  @Test func `tasks are listed by queue, state, kind and tag, and shown with all that there is`() throws {
+  @Test func `tasks are listed by queue, state, kind and tag, and shown with all their details`() throws {
     #expect(try lines("list", database).count == 3)
     #expect(
       try lines("list", database, "--queue", "out", "--state", "ready")[0].hasPrefix("\(ids[0])\tready\tout\tmail"))
@@ -67,7 +67,7 @@ struct TasksCommandTests {
     #expect(try Tool.run(["tasks", "list", directory.path + "/none"]).status == 3)
   }
 
-  @Test func `tasks are retried, cancelled and purged directly where no other process writes`() throws {
+  @Test func `tasks are retried, cancelled and purged directly if no process has the database open`() throws {
     #expect(try Tool.run(["tasks", "retry", database]).status == 2)
     #expect(try lines("retry", database, "--state", "parked") == ["1 retried"])
     #expect(try lines("list", database, "--state", "ready", "--count") == ["2"])
@@ -77,7 +77,7 @@ struct TasksCommandTests {
     #expect(try lines("list", database, "--count") == ["1"])
   }
 
-  @Test func `a database that a process has open is read as it is, and changed by its inbox`() async throws {
+  @Test func `a database that a process has open is read directly, and changed through its inbox`() async throws {
     let open = try await Database.open(at: database) { TaskStorage.handle }
     let scheduler = try TaskScheduler(open)
     try scheduler.schedule("nightly", "0 3 * * *", in: .gmt) { _ in Mail(to: "night") }
@@ -100,7 +100,7 @@ struct TasksCommandTests {
     #expect(try Tool.run(["verify", database]).status == 0)
   }
 
-  @Test func `a database without tasks says so`() throws {
+  @Test func `listing the queues of a database without tasks is an error`() throws {
     let path = directory.path + "/plain"
     try Database.open(at: path).close()
     let result = try Tool.run(["tasks", "queues", path])

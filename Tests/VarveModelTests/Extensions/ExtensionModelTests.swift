@@ -15,7 +15,7 @@ struct ExtensionModelTests {
   }
 
   /// Commits become durable late, and checked ones are refused at random.
-  @Test func `extensions have the model's contents on a storage that is late and refuses`() async throws {
+  @Test func `extensions have the model's contents on a storage that delays and refuses commits`() async throws {
     var faults = ToyFaults()
     faults.lateOneIn = 2
     faults.conflictOneIn = 40

@@ -118,7 +118,7 @@ struct IndexBuildCrashTests {
   }
 
   @Test(arguments: Way.allCases)
-  func `indexes whose build a crash interrupts have all rows in the end`(way: Way) throws {
+  func `indexes whose build is interrupted by a crash contain all rows after the next start`(way: Way) throws {
     let counting = CrashFileSystem(seed: 3)
     let operations = Mutex(0)
     counting.observe { _, _ in operations.withLock { $0 += 1 } }

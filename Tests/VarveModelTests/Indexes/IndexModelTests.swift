@@ -38,7 +38,7 @@ struct IndexModelTests {
 ///     VARVE_TEST_SEED=17 ./tools/test --filter QueryModelTests
 struct QueryModelTests {
   @Test(arguments: [StorageKind.memory, .toy])
-  func `a query returns what an array has, by any plan`(kind: StorageKind) throws {
+  func `a query returns the instances that a filtered array has, by any plan`(kind: StorageKind) throws {
     var (served, ordered, refused, merged, intersected, paged) = (0, 0, 0, 0, 0, 0)
     for seed in ModelPlan.seeds(ModelPlan.queryRuns) {
       var run = try QueryRun(kind, seed: seed)

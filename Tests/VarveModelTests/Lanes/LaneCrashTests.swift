@@ -66,7 +66,7 @@ struct LaneCrashTests {
     )
   }
 
-  @Test func `after a crash a prefix of both lanes' commits is there, and all contents of extensions are right`()
+  @Test func `a crash leaves a prefix of the commits of both lanes, and the right contents of all extensions`()
     async throws
   {
     try await Threads.alone {

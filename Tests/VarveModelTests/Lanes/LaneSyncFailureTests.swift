@@ -172,7 +172,7 @@ struct LaneSyncFailureTests {
 
   /// Tests the second storage of the tests: a commit is applied and cannot be made durable, or its outcome is
   /// unknown.
-  @Test func `on another storage too, all acknowledged commits are there, and none without those before it`()
+  @Test func `a failure of another storage leaves all acknowledged commits, and none without those before it`()
     async throws
   {
     try await Threads.alone {

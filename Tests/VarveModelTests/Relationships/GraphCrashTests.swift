@@ -51,8 +51,7 @@ struct GraphCrashTests {
       points: points.withLock { $0 }, states: script.states, ruleRemovals: script.ruleRemovals, operationCount: count)
   }
 
-  @Test func `after a crash complete transactions are there, with removals by rules and edges of both families`()
-    throws
+  @Test func `a crash leaves complete transactions, with the removals by rules and the edges of both families`() throws
   {
     let count = try Self.record(everyNth: Int.max).operationCount
     let recording = try Self.record(everyNth: max(1, count / Self.pointLimit))

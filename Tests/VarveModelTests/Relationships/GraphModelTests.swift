@@ -8,7 +8,7 @@ import VarveTestSupport
 ///     VARVE_TEST_SEED=17 ./tools/test --filter GraphModelTests    # the run of one seed alone
 struct GraphModelTests {
   @Test(arguments: StorageKind.allCases)
-  func `rows and edges follow from the definition of the rules, in any order`(kind: StorageKind) throws {
+  func `rows and edges equal those of a model of the rules, after changes in any order`(kind: StorageKind) throws {
     var counts = StepCounts<GraphStep>()
     var (removals, notified) = (0, 0)
     for seed in ModelPlan.seeds(ModelPlan.graphRuns(kind)) {

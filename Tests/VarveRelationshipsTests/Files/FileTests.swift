@@ -83,7 +83,9 @@ struct FileTests {
     try body()
   }
 
-  @Test(arguments: ["8", "32"]) func `a file goes with the row that owns it, after the commit`(rule: String) throws {
+  @Test(arguments: ["8", "32"]) func `a file is removed with the row that owns it, after the commit`(rule: String)
+    throws
+  {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
@@ -98,8 +100,9 @@ struct FileTests {
     #expect(site.trash.isEmpty)
   }
 
-  @Test(arguments: ["8", "32"]) func `a file that another row leads to stays until that goes, too`(rule: String) throws
-  {
+  @Test(arguments: ["8", "32"]) func `a file with edges from two rows is kept until the second row is removed`(
+    rule: String
+  ) throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
@@ -118,7 +121,9 @@ struct FileTests {
     try graph.database.close()
   }
 
-  @Test func `of several rows that go in one transaction the last lets the file go, whatever the order`() throws {
+  @Test func `a file is removed if all rows with edges to it are removed in one transaction, even by later rules`()
+    throws
+  {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
@@ -131,7 +136,9 @@ struct FileTests {
     try graph.database.close()
   }
 
-  @Test func `55 a file is noted by the name of its root and its path there, and goes where the root is now`() throws {
+  @Test func `55 a file is stored by root name and relative path, and removed from the root's current directory`()
+    throws
+  {
     let site = try Site()
     try site.make("flag.png")
     let graph = try site.open(site.graph())
@@ -150,7 +157,7 @@ struct FileTests {
     try again.database.close()
   }
 
-  @Test func `56 an edge to a file that is not there is an edge, and its end is nothing that has to go`() throws {
+  @Test func `56 an edge to a missing file is stored, and removing it records no file to remove`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     try Self.write(graph, "set a1 flag>files:missing.png=8")
@@ -160,7 +167,7 @@ struct FileTests {
     try graph.database.close()
   }
 
-  @Test func `57 a file that a later commit leads to again stays`() throws {
+  @Test func `57 a file to which a later commit adds an edge again is kept`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
@@ -176,7 +183,7 @@ struct FileTests {
     #expect(site.exists("flag.png"))
   }
 
-  @Test func `a file that is another one by now stays, and is reported`() throws {
+  @Test func `a file that was replaced after the removal of its last edge is kept, and reported`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
@@ -198,7 +205,7 @@ struct FileTests {
     try again.database.close()
   }
 
-  @Test func `what a transaction that is not committed would remove stays`() throws {
+  @Test func `files that an undone savepoint or a failed transaction would remove are kept`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
@@ -219,7 +226,9 @@ struct FileTests {
     try graph.database.close()
   }
 
-  @Test func `54 what could not be removed before the end of the process is removed at the next open`() throws {
+  @Test func `54 a file whose root was missing when its last edge was removed is kept and reported at the next open`()
+    throws
+  {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
@@ -244,7 +253,8 @@ struct FileTests {
   }
 
   /// A crash is simulated after each step: the result of the next open must be the same.
-  @Test(arguments: FileRemoval.Step.allCases) func `54 a removal that is cut short is completed at the next open`(
+  @Test(arguments: FileRemoval.Step.allCases)
+  func `54 a removal of a file that a crash interrupts is completed at the next open`(
     step: FileRemoval.Step
   ) throws {
     struct Crash: Error {}
@@ -281,7 +291,7 @@ struct FileTests {
     #expect(site.trash.isEmpty)
   }
 
-  @Test func `what was renamed and not removed before a crash goes at the next open`() throws {
+  @Test func `files that a crash left in the trash are removed after the next open`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
@@ -297,7 +307,7 @@ struct FileTests {
     #expect(!FileManager.default.fileExists(atPath: trash))
   }
 
-  @Test func `where nothing can be made beside a root the trash is in it`() throws {
+  @Test func `the trash is inside the root if it can't be created next to it`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
@@ -310,7 +320,7 @@ struct FileTests {
     #expect(!site.exists("flag.png") && !site.exists(".varve-trash"))
   }
 
-  @Test func `58 an edge to a file has the rules that let the file go, and no others`() throws {
+  @Test func `58 an edge to a file refuses every rule except those that delete the file`() throws {
     for rule: DeleteRules in [
       .notifyIfSourceDeleted, .notifyIfDestinationDeleted, .deleteSourceIfDestinationDeleted,
       .deleteSourceIfAllDestinationsDeleted,
@@ -326,9 +336,7 @@ struct FileTests {
     #expect(throws: DatabaseError.self) { try RelationshipEdge("flag", to: .file(root: "files", path: path)) }
   }
 
-  @Test func `a path that leaves its root by a link is refused, and nothing goes that a later link leads out of it`()
-    throws
-  {
+  @Test func `a path through a link is refused, and a file is kept if its directory later becomes a link`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     let outside = site.directory.path + "/outside"
@@ -351,7 +359,7 @@ struct FileTests {
     for link in ["link", "folder"] { try FileManager.default.removeItem(atPath: site.root + "/" + link) }
   }
 
-  @Test func `a link that is a file goes, and what it leads to stays`() throws {
+  @Test func `removing a symbolic link does not remove its target`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("target.txt")
@@ -364,7 +372,7 @@ struct FileTests {
     try graph.database.close()
   }
 
-  @Test func `a file has one path: a link on the way is refused, and so is a root in another`() throws {
+  @Test func `a path through a link within the root is refused, and so is a root inside another root`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     try FileManager.default.createDirectory(atPath: site.root + "/sub", withIntermediateDirectories: true)
@@ -377,13 +385,13 @@ struct FileTests {
     #expect(throws: DatabaseError.self) { try site.open(nested) }
   }
 
-  @Test func `a path that no file can have is refused`() throws {
+  @Test func `a path with a component of more than 255 bytes is refused`() throws {
     #expect(throws: DatabaseError.self) {
       try RelationshipEdge("x", to: .file(root: "files", path: "a/" + String(repeating: "p", count: 256)))
     }
   }
 
-  @Test func `a backup may be made where a file is reported, and in a write`() throws {
+  @Test func `a backup may be made in the callback that reports files, and in a write`() throws {
     let site = try Site()
     let database = Mutex<(Database, ExtensionHandle<Relationships>)?>(nil)
     let isDone = DispatchSemaphore(value: 0)
@@ -412,7 +420,8 @@ struct FileTests {
     try opened.database.close()
   }
 
-  @Test func `a root has to be declared, and absolute paths allowed`() throws {
+  @Test func `an edge to an undeclared root is refused, and so is an absolute path unless the graph allows it`() throws
+  {
     let site = try Site()
     let graph = try site.open(site.graph())
     #expect(throws: DatabaseError.self) { try Self.write(graph, "set a1 x>others:flag.png=8") }
@@ -431,14 +440,14 @@ struct FileTests {
     try allowing.database.close()
   }
 
-  @Test func `roots have names, each another`() throws {
+  @Test func `the names of roots must be unique and not empty`() throws {
     for names in [[""], ["a", "a"]] {
       let graph = Relationships(roots: names.map { FileRoot($0, at: "/tmp") }).named("graph")
       #expect(throws: DatabaseError.self) { try Database.inMemory(definition: DatabaseDefinition { graph }) }
     }
   }
 
-  @Test func `a root belongs to one domain, and so does what is in it`() throws {
+  @Test func `two domains can't have the same root, or a root inside that of the other`() throws {
     let site = try Site()
     try FileManager.default.createDirectory(atPath: site.root + "/in", withIntermediateDirectories: true)
     try FileManager.default.createDirectory(atPath: site.directory.path + "/beside", withIntermediateDirectories: true)
@@ -453,7 +462,7 @@ struct FileTests {
     }
   }
 
-  @Test func `files of roots that are not declared are reported, also where none is`() throws {
+  @Test func `files of undeclared roots are reported, even if no root is declared`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     try site.make("flag.png")
@@ -470,7 +479,7 @@ struct FileTests {
     try again.database.close()
   }
 
-  @Test func `a backup has the files that its edges lead to`() throws {
+  @Test func `a backup contains the files that its edges lead to`() throws {
     let site = try Site()
     let graph = try site.open(site.graph())
     for name in ["one.txt", "two.txt"] { try site.make(name, name) }

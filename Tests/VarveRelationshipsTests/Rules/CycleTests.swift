@@ -7,9 +7,7 @@ import Varve
 
 /// Tests of rows that only keep each other.
 struct CycleTests {
-  @Test func `30 rows that only keep each other stay where edges are counted, and go where cycles are collected`()
-    throws
-  {
+  @Test func `30 rows that own each other are kept by counting edges, and removed if cycles are collected`() throws {
     let text = """
       write
       set c1 owns>a1=32
@@ -51,7 +49,9 @@ struct CycleTests {
     #expect(try GraphCase.run(kept, Relationships(collectsCycles: true)) == TextCase.normalized(kept))
   }
 
-  @Test func `30 a cycle goes although its rows own others that stay, whatever the order of their keys`() throws {
+  @Test func `30 collecting a cycle leaves a row that has another owner as well, whatever the order of the keys`()
+    throws
+  {
     for shared in ["a0", "d9"] {
       let graph = try GraphCase()
       let text = """
@@ -93,7 +93,7 @@ struct CycleTests {
     #expect(try GraphCase.run(text, Relationships(collectsCycles: true)) == TextCase.normalized(text))
   }
 
-  @Test func `30 cycles that were there before are collected by a call`() throws {
+  @Test func `30 collectCycles removes the rows of existing cycles and returns their number`() throws {
     let graph = try GraphCase()
     let text = """
       write

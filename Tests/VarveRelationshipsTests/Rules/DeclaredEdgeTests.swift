@@ -7,7 +7,7 @@ import Varve
 
 /// Tests of edges that rows declare, and of edges without a destination.
 struct DeclaredEdgeTests {
-  @Test func `15 the list of a row replaces the one before, and metadata and touches ask for none`() throws {
+  @Test func `15 setting a row replaces its declared edges, and changes of metadata and touches leave them`() throws {
     let graph = try GraphCase()
     try graph.database.write { tx in
       try tx.set(Thing(links: [Thing.Link("x>b1")]), key: "a1", in: "a")
@@ -25,7 +25,7 @@ struct DeclaredEdgeTests {
     #expect(try graph.database.read { tx in try tx.metadata(String.self, key: "a1", in: "a") } == "new")
   }
 
-  @Test func `16 an edge that is not declared any more goes as if the source were deleted`() throws {
+  @Test func `16 an edge that its row no longer declares applies the rules for a deleted source`() throws {
     let text = """
       write
       set a1 owns>b1=8 tells>b2=1
@@ -45,7 +45,9 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `17 other rules update the existing edge, and another name is another edge that counts`() throws {
+  @Test func `17 other rules update an existing edge, and another name is a new edge that keeps its destination`()
+    throws
+  {
     let text = """
       write
       set a1 x>b1=8
@@ -70,7 +72,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `18 of two edges from one source the one that stays keeps the destination`() throws {
+  @Test func `18 of two edges between the same rows, the one that remains keeps the destination`() throws {
     let text = """
       write
       set a1 x>d1=32 y>d1=32
@@ -93,7 +95,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `19 an edge that is declared twice is one, the last`() throws {
+  @Test func `19 an edge that a row declares twice is stored once, with the rules of the last declaration`() throws {
     let text = """
       write
       set a1 x>b1 x>b1=8
@@ -109,7 +111,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `20 rows of a type that declares no edges any more drop them when they are set`() throws {
+  @Test func `20 setting a row with a type that declares no edges drops its edges and applies their rules`() throws {
     struct Plain: Codable, Sendable { var text = "" }
     let path = try TemporaryDirectory()
     let graph = Relationships().named("graph")
@@ -131,7 +133,7 @@ struct DeclaredEdgeTests {
     try second.close()
   }
 
-  @Test func `22 collecting edges again deletes no row, keeps those that were added, and lists what dangles`() throws {
+  @Test func `22 a rebuild deletes no row, keeps added edges, and lists dangling edges`() throws {
     let path = try TemporaryDirectory()
     let graph = Relationships().named("graph")
     let first = try Database.open(at: path.path + "/db", definition: GraphCase.definition(graph))
@@ -167,9 +169,7 @@ struct DeclaredEdgeTests {
     try second.close()
   }
 
-  @Test func `22 of an edge that was added one entry may be lost to damage: a build makes it again from the other`()
-    throws
-  {
+  @Test func `22 a build restores a lost entry of an added edge from the entry at its other end`() throws {
     let path = try TemporaryDirectory()
     let graph = Relationships().named("graph")
     let first = try Database.open(at: path.path + "/db", definition: GraphCase.definition(graph))
@@ -217,8 +217,7 @@ struct DeclaredEdgeTests {
     try second.close()
   }
 
-  @Test func `22 edges that were added stay where all is built again, and where a collection gets another name`() throws
-  {
+  @Test func `22 added edges survive a rebuild and the renaming of their collection`() throws {
     let path = try TemporaryDirectory()
     let graph = Relationships().named("graph")
     func open(feed: Bool, with graph: ExtensionHandle<Relationships>?) throws -> Database {
@@ -258,7 +257,7 @@ struct DeclaredEdgeTests {
     try second.close()
   }
 
-  @Test func `rows that are set as bytes without their type keep their edges, until a program with the type opens`()
+  @Test func `a row set as bytes keeps its former edges until a program that defines its type opens the database`()
     throws
   {
     let path = try TemporaryDirectory()
@@ -296,7 +295,7 @@ struct DeclaredEdgeTests {
     try second.close()
   }
 
-  @Test func `23 what a row declares begins at that row, whatever its list says`() throws {
+  @Test func `23 the source of a declared edge is the row that declares it, whatever the edge says`() throws {
     struct Liar: Codable, Sendable, RelationshipNode {
       func relationshipEdges() throws -> [RelationshipEdge] {
         var edge = try RelationshipEdge("x", to: .row(RowKey("b1", in: "b")))
@@ -320,7 +319,7 @@ struct DeclaredEdgeTests {
     #expect(edges.map(\.isManual) == [false])
   }
 
-  @Test func `24 a row may be set before those that its edges lead to, in the transaction and in a later one`() throws {
+  @Test func `24 a row may be set before the destinations of its edges, even in an earlier transaction`() throws {
     let text = """
       write
       set a1 x>b1 y>c1
@@ -339,7 +338,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `25 an edge that led to nothing fires nothing on a row that comes with the transaction`() throws {
+  @Test func `25 removing a dangling edge applies no rule to a destination that the same transaction inserts`() throws {
     for lines in ["remove a1\nset b1", "set b1\nremove a1", "set a1\nset b1", "set b1\nset a1"] {
       for rule in [8, 32, 1] {
         let graph = try GraphCase()
@@ -360,7 +359,9 @@ struct DeclaredEdgeTests {
     }
   }
 
-  @Test func `25 an edge that led to nothing keeps nothing that comes with the transaction either`() throws {
+  @Test func `25 a dangling edge removed by a rule does not keep a destination that the same transaction inserts`()
+    throws
+  {
     for rule in ["", "=8", "=32"] {
       let graph = try GraphCase()
       let text = """
@@ -381,7 +382,7 @@ struct DeclaredEdgeTests {
     }
   }
 
-  @Test func `25 an edge to nothing is weak, refused, or takes its source with it, as it says`() throws {
+  @Test func `25 a dangling edge is kept, refused, or deletes its source, as it declares`() throws {
     let text = """
       write
       set a1 x>b1=4
@@ -418,7 +419,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `26 an edge that is added by hand has to have both of its ends when rules are applied`() throws {
+  @Test func `26 both ends of an added edge must exist when rules are applied`() throws {
     let text = """
       write
       set a1
@@ -448,7 +449,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `27 an added edge from nothing to nothing is refused, and gone where it is taken back`() throws {
+  @Test func `27 an added edge between missing rows is refused, unless the transaction removes it again`() throws {
     let text = """
       write
       add a1 x>b1
@@ -464,7 +465,7 @@ struct DeclaredEdgeTests {
     #expect(found.replacing("\"a1\"", with: "\"b1\"") == TextCase.normalized(text))
   }
 
-  @Test func `28 an edge that leads to nothing does not affect the others of its row`() throws {
+  @Test func `28 a dangling edge does not affect the other edges of its row`() throws {
     let text = """
       write
       set a1 x>b1=8 x>b2=8 x>b3=8
@@ -482,7 +483,7 @@ struct DeclaredEdgeTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `29 an edge from a row to itself keeps nothing, and fires nothing`() throws {
+  @Test func `29 an edge from a row to itself does not keep the row, and applies no rule`() throws {
     let text = """
       write
       set a1 self>a1=8+2 owner>a2=8

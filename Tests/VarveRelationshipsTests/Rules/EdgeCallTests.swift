@@ -8,7 +8,7 @@ import Varve
 
 /// Tests of edges that are added by calls, and of finding edges.
 struct EdgeCallTests {
-  @Test func `47 an edge that is added twice is one with the last rules, and beside a declared one it is another`()
+  @Test func `47 an edge added twice is one edge with the last rules, and distinct from a declared edge of its name`()
     throws
   {
     let text = """
@@ -30,7 +30,7 @@ struct EdgeCallTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `48 the rules in the database count for a removal, and one of nothing does nothing`() throws {
+  @Test func `48 removing an edge applies its stored rules, and removing a missing edge has no effect`() throws {
     let graph = try GraphCase()
     let row = try Thing.row("a1")
     let bare = try RelationshipEdge("x", to: .row(Thing.row("b1")))
@@ -77,7 +77,7 @@ struct EdgeCallTests {
     }
   }
 
-  @Test func `50 enumerations may be nested`() throws {
+  @Test func `50 cursors over edges may be nested`() throws {
     let graph = try GraphCase()
     try graph.database.write { tx in
       for key in ["a1", "a2"] {
@@ -97,7 +97,7 @@ struct EdgeCallTests {
     }
   }
 
-  @Test func `51 what a query leaves out is not asked for, in any combination`() throws {
+  @Test func `51 a query may specify any combination of name, source and destination`() throws {
     let graph = try GraphCase(Relationships(roots: [FileRoot("tmp", at: "/tmp")]))
     try graph.database.write { tx in
       try tx.set(Thing(links: [Thing.Link("x>b1"), Thing.Link("y>b1"), Thing.Link("y>tmp:f")]), key: "a1", in: "a")
@@ -122,7 +122,8 @@ struct EdgeCallTests {
     }
   }
 
-  @Test(arguments: ["clear a", "clear all"]) func `52 and 53 rows that are removed together apply their rules`(
+  @Test(arguments: ["clear a", "clear all"])
+  func `52 and 53 clearing a collection, or all of them, applies the rules of the removed rows`(
     line: String
   ) throws {
     let text = """
@@ -153,7 +154,9 @@ struct EdgeCallTests {
     }
   }
 
-  @Test func `53 a range, a collection that is dropped, and one that no edge touches`() throws {
+  @Test func `53 removing a range or dropping a collection applies rules; rows without edges are removed in one step`()
+    throws
+  {
     let graph = try GraphCase()
     let database = graph.database
     func fill() throws {
@@ -180,7 +183,7 @@ struct EdgeCallTests {
     #expect(try database.read { tx in try tx[graph.graph].count() } == 0)
   }
 
-  @Test func `edges come by name, then in their order, then by the other end, rows before files`() throws {
+  @Test func `edges are sorted by name, then by their order, then by the other end, rows before files`() throws {
     let graph = try GraphCase(Relationships(roots: [FileRoot("tmp", at: "/tmp")]))
     try graph.database.write { tx in
       let links = ["y>b2", "x>b3@2", "x>b1@-1", "x>b2@2", "x>tmp:a", "x>b1x", "x>b9@300", "x>b8@-70000"]
@@ -192,7 +195,9 @@ struct EdgeCallTests {
         == "a1 x>b8 x>b1 x>b1x x>tmp:a x>b2 x>b3 x>b9 y>b2")
   }
 
-  @Test func `names that look the same are one, and a name that no edge has is refused`() throws {
+  @Test func `canonically equivalent edge names are equal, and an empty, overlong or NUL-containing name is refused`()
+    throws
+  {
     #expect(EdgeName("caf\u{e9}") == EdgeName("cafe\u{301}"))
     let end = EdgeEnd.row(try Thing.row("b1"))
     for name in ["", String(repeating: "n", count: 256), "a\0b"] {
@@ -201,7 +206,7 @@ struct EdgeCallTests {
     _ = try RelationshipEdge(EdgeName(String(repeating: "n", count: 255)), to: end)
   }
 
-  @Test func `both ends of an edge together have at most 60 KiB, else the call says so`() throws {
+  @Test func `an edge whose ends together exceed 60 KiB is refused`() throws {
     let graph = try GraphCase()
     let key = String(repeating: "k", count: 40 << 10)
     #expect {
@@ -211,7 +216,7 @@ struct EdgeCallTests {
     } throws: { ($0 as? DatabaseError)?.code == .keyTooLong }
   }
 
-  @Test func `an edge carries what it was given, up to 64 KiB, and is the same edge whatever that is`() throws {
+  @Test func `an edge has an attribute of up to 64 KiB, which is not part of its identity`() throws {
     struct Note: Codable, Equatable, Sendable {
       var key = "G"
       var shift = 2
@@ -235,7 +240,7 @@ struct EdgeCallTests {
     #expect(throws: DatabaseError.self) { try edge.with(String(repeating: "x", count: 70_000)) }
   }
 
-  @Test func `a row may have edges of several domains, which count by themselves`() throws {
+  @Test func `a row may have edges of several domains, which are counted separately`() throws {
     struct Song: Persistable, RelationshipNode {
       static let collection = "songs"
       var id: Int
@@ -281,7 +286,7 @@ struct EdgeCallTests {
     }
   }
 
-  @Test func `rows are included in the order of the edges, declared ones and others`() throws {
+  @Test func `rows at the ends of edges are returned in the order of the edges, declared or added`() throws {
     struct Number: Persistable {
       static let collection = "numbers"
       var id: Int
@@ -313,7 +318,7 @@ struct EdgeCallTests {
     #expect(found == [[1, 3, 2, 1, 4]])
   }
 
-  @Test func `what hooks remove while a row gets another key has gone`() throws {
+  @Test func `rows that a hook removes during changeKey are removed, and their rules applied`() throws {
     struct Page: Persistable {
       static let collection = "pages"
       var id: String
@@ -339,7 +344,7 @@ struct EdgeCallTests {
     try database.close()
   }
 
-  @Test func `every call after the end of the transaction says so`() throws {
+  @Test func `calls after the end of the transaction throw`() throws {
     let graph = try GraphCase()
     let ended = try graph.database.write { tx in try tx[graph.graph] }
     #expect(throws: DatabaseError.self) { try ended.flush() }
@@ -347,7 +352,7 @@ struct EdgeCallTests {
     #expect(throws: DatabaseError.self) { try ended.add(Thing.Link("x>b1").edge, from: Thing.row("a1")) }
   }
 
-  @Test func `a row that gets another key takes its edges along, and nothing is fired`() throws {
+  @Test func `changeKey moves the edges of a row to its new key and applies no rule`() throws {
     struct Page: Persistable, RelationshipNode {
       static let collection = "pages"
       var id: String

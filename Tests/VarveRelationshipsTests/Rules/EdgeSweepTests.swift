@@ -8,9 +8,9 @@ import Varve
 /// Tests of the scan of many ends, compared with a filter of all entries: with ends that are adjacent, ends that are
 /// far apart, and alternations of both.
 struct EdgeSweepTests {
-  @Test(arguments: 1...12) func `a scan finds the entries of its ends, and removes those that it is to`(seed: Int)
-    throws
-  {
+  @Test(arguments: 1...12) func `a sweep finds exactly the entries of its ends, and removes those that are not kept`(
+    seed: Int
+  ) throws {
     var random = SeededRandom(seed: UInt64(seed))
     let graph = try GraphCase()
     let count = 40 + random.below(2_000)
@@ -72,7 +72,7 @@ struct EdgeSweepTests {
     }
   }
 
-  @Test func `packed keys are sorted as arrays are, each once or in their order`() {
+  @Test func `packed keys sort like arrays, either without duplicates or stably`() {
     var random = SeededRandom(seed: 7)
     for _ in 0..<200 {
       let keys = (0..<random.below(60)).map { _ in [1, 2, 3] + random.bytes(random.below(12)).map { $0 % 3 } }
@@ -97,7 +97,7 @@ struct EdgeSweepTests {
     }
   }
 
-  @Test func `orders are numbers in the order of their bytes`() throws {
+  @Test func `encoded orders sort like their numbers, and truncated ones are invalid`() throws {
     let orders: [Int64] = [.min, .min + 1, -70_000, -256, -255, -1, 0, 1, 255, 256, 70_000, .max - 1, .max]
     let bytes = orders.map { order in
       var bytes: [UInt8] = []
@@ -112,7 +112,7 @@ struct EdgeSweepTests {
     }
   }
 
-  @Test func `bytes that are no entry of an edge are damage, and never a trap`() throws {
+  @Test func `bytes that are not an entry of an edge are an error, and never a trap`() throws {
     var random = SeededRandom(seed: 11)
     var key: [UInt8] = []
     let end = EdgeFormat.prefix(ofCollection: 3) + [0x11, 0x61, 0]

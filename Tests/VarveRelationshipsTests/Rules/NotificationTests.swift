@@ -7,7 +7,9 @@ import Varve
 
 /// Tests of ends that are notified.
 struct NotificationTests {
-  @Test func `38 the end that stays is notified with the edge and the reason, and what it returns is written`() throws {
+  @Test func `38 the remaining end is notified with the edge and the reason, and the object it returns is written`()
+    throws
+  {
     let text = """
       write
       set a1 x>b1=1+2
@@ -30,7 +32,7 @@ struct NotificationTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `38 an end that returns nothing is not written`() throws {
+  @Test func `38 an end whose notification returns nil is not written`() throws {
     let graph = try GraphCase()
     let text = """
       write
@@ -55,7 +57,8 @@ struct NotificationTests {
     #expect(last.changedCollections == ["b"])
   }
 
-  @Test func `39 an end that the same edge deletes is asked, and what it returns counts for nothing`() throws {
+  @Test func `39 an end that one edge both notifies and deletes is deleted, whatever its notification returns`() throws
+  {
     let text = """
       write
       set a1 x>b1=1+8
@@ -71,7 +74,7 @@ struct NotificationTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `40 the edges of what an end returns are collected, and rules are applied to the difference`() throws {
+  @Test func `40 the edges of an object that a notification returns replace the row's edges, and rules apply`() throws {
     // The end drops its edge to the removed row, and no edge that it still needs.
     let text = """
       write
@@ -99,7 +102,7 @@ struct NotificationTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `41 an end is notified whenever the edge goes, also where others keep it, and where a list drops it`()
+  @Test func `41 an end is notified of each removed edge, even if others keep it or a row only stops declaring one`()
     throws
   {
     let text = """
@@ -125,7 +128,9 @@ struct NotificationTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `42 the row that is written is the one that was notified, and keeps its metadata`() throws {
+  @Test func `42 the object that a notification returns is written to the notified row, which keeps its metadata`()
+    throws
+  {
     let graph = try GraphCase()
     try graph.database.write { tx in
       try tx.set(Thing(links: [Thing.Link("x>b1=1")]), key: "a1", in: "a", metadata: "of the source")
@@ -136,7 +141,7 @@ struct NotificationTests {
     #expect(try graph.database.read { tx in try tx.metadata(String.self, key: "b1", in: "b") } == "of the destination")
   }
 
-  @Test func `42 a row keeps its key: another one is refused, and nothing is committed`() throws {
+  @Test func `42 a notification that returns an object with another key is refused, and nothing is committed`() throws {
     struct Restless: Persistable, RelationshipNode {
       static let collection = "a"
       var id: String
@@ -161,7 +166,7 @@ struct NotificationTests {
     #expect(try database.read { tx in try tx.contains(Thing.row("b1")) })
   }
 
-  @Test func `43 values are notified as classes are`() throws {
+  @Test func `43 instances of classes are notified like values`() throws {
     final class Counter: Codable, Sendable, RelationshipNode {
       let lost: Int
       init(lost: Int) { self.lost = lost }
@@ -185,7 +190,9 @@ struct NotificationTests {
     #expect(try database.read { tx in try tx.object(Counter.self, key: "b1", in: "b")?.lost } == 2)
   }
 
-  @Test func `44 an edge that is removed by itself fires nothing and sends no notification`() throws {
+  @Test func `44 removing only an edge applies no rule, unless it is removed as if one of its ends were deleted`()
+    throws
+  {
     let text = """
       write
       set a1
@@ -228,9 +235,7 @@ struct NotificationTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `45 each of several edges is notified with the result of the call before, and the row is written once`()
-    throws
-  {
+  @Test func `45 for several removed edges, each notification of a row gets the result of the one before`() throws {
     let graph = try GraphCase()
     let text = """
       write
@@ -251,7 +256,8 @@ struct NotificationTests {
     #expect(TextCase.run(text) { graph.lines(of: $0) } == TextCase.normalized(text))
   }
 
-  @Test func `46 an end that mutates itself without returning itself changes nothing`() throws {
+  @Test func `46 an end that mutates itself and returns nil changes neither the stored row nor cached objects`() throws
+  {
     final class Shared: Codable, RelationshipNode, @unchecked Sendable {
       // Unchecked: one thread uses it.
       var name: String
@@ -279,7 +285,7 @@ struct NotificationTests {
     #expect(try database.read { tx in try tx.object(Shared.self, key: "b1", in: "b")?.name } == "as it was")
   }
 
-  @Test func `to notify a row needs its type, and rules that remove need none`() throws {
+  @Test func `notifying a row requires its type to be defined, and deleting it by a rule does not`() throws {
     let path = try TemporaryDirectory()
     let graph = Relationships().named("graph")
     let first = try Database.open(at: path.path + "/db", definition: GraphCase.definition(graph))

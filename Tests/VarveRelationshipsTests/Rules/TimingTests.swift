@@ -8,7 +8,7 @@ import Varve
 
 /// Tests of the identity of edges, and of when rules are applied.
 struct TimingTests {
-  @Test func `1 rules are applied at the end or by flush, and edges of what is gone are hidden at once`() throws {
+  @Test func `1 rules are applied at commit or by flush, and edges of removed rows are hidden at once`() throws {
     let text = """
       write
       set a1 owns>b1=8
@@ -50,7 +50,7 @@ struct TimingTests {
     }
   }
 
-  @Test func `3 a cycle of rows that go with each other goes once, and ends`() throws {
+  @Test func `3 the rules of a cycle of rows remove each row once, and terminate`() throws {
     let text = """
       write
       set a1 next>a2=8
@@ -68,7 +68,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `3 a chain of 10,000 rows goes from its first, without the stack and without the bound on rounds`() throws
+  @Test func `3 a chain of 10,000 rows is removed without recursion and without exceeding the limit on rounds`() throws
   {
     let graph = Relationships().named("graph")
     let database = try Database.inMemory(definition: GraphCase.definition(graph))
@@ -85,7 +85,7 @@ struct TimingTests {
     try database.close()
   }
 
-  @Test func `4 edges that come count before those that go: what is moved from one owner to another stays`() throws {
+  @Test func `4 new edges count before removed ones: a row that moves from one owner to another is kept`() throws {
     let text = """
       write
       set a1 owns>b1=32
@@ -106,7 +106,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `5 the edges of a row that is gone are gone, and what others declare to it leads nowhere`() throws {
+  @Test func `5 removing a row removes its edges, and edges to it that other rows declare dangle`() throws {
     let text = """
       write
       set a1 x>b1
@@ -135,7 +135,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `6 a row that is inserted beside a removal is another one, and its edges stand`() throws {
+  @Test func `6 a row inserted in the transaction that removes another row keeps its own edges`() throws {
     let text = """
       write
       set a1 owns>b1=8
@@ -155,7 +155,8 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `7 a row that was removed and set again was updated: the difference of its edges counts`() throws {
+  @Test func `7 a row removed and set again in one transaction is an update: rules apply to the dropped edges`() throws
+  {
     let text = """
       write
       set a1 owns>b1=8 owns>b2=8
@@ -176,7 +177,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `7 an owned row that is set after its owner was removed goes all the same, if the edge stands`() throws {
+  @Test func `7 an owned row is removed with its owner, even if it is set after the removal of the owner`() throws {
     let text = """
       write
       set a1 owns>b1=8
@@ -193,7 +194,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `8 a row that came and went in one transaction has gone: its edges count`() throws {
+  @Test func `8 a row inserted and removed in one transaction counts as removed: its edges apply their rules`() throws {
     let text = """
       write
       set b1
@@ -208,7 +209,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `9 edges that came and went in one transaction count for nothing, declared ones and others`() throws {
+  @Test func `9 edges added and removed in one transaction apply no rule, unless a flush comes in between`() throws {
     let text = """
       write
       set b1
@@ -243,7 +244,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `10 an edge that goes and comes back in one transaction was changed, and no rule is applied`() throws {
+  @Test func `10 an edge removed and added again in one transaction counts as updated, and applies no rule`() throws {
     let text = """
       write
       set a1 owns>b1=8
@@ -285,7 +286,7 @@ struct TimingTests {
     #expect(try GraphCase.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `12 a destination that goes takes no source with it that only owns it`() throws {
+  @Test func `12 removing an owned row does not remove its owner`() throws {
     let text = """
       write
       set a1 owns>b1=8
@@ -303,8 +304,7 @@ struct TimingTests {
   }
 
   @Test
-  func
-    `immediate extensions receive each removal before the next rule, the others after those of its collection, in key order`()
+  func `immediate extensions receive each removal at once, others after all removals of a collection, in key order`()
     throws
   {
     let lines = Lines()
@@ -350,7 +350,7 @@ struct TimingTests {
     try database.close()
   }
 
-  @Test func `13 what hooks change while rules are applied is dealt with, too`() throws {
+  @Test func `13 rules are also applied to the changes that hooks make while rules are applied`() throws {
     /// An extension that sets a row for each that is removed from collection "b".
     struct Leaving: DatabaseExtension {
       static let kind = "test.leaving"
@@ -403,7 +403,7 @@ struct TimingTests {
     try database.close()
   }
 
-  @Test func `13 a row that a hook makes again after a rule has removed it stays`() throws {
+  @Test func `13 a row that a hook sets again after a rule has removed it is kept`() throws {
     /// An extension that sets each row of collection "b" again after it was removed.
     struct Stubborn: DatabaseExtension {
       static let kind = "test.stubborn"
@@ -450,7 +450,7 @@ struct TimingTests {
     try database.close()
   }
 
-  @Test func `13 a row that is set again after a rule has removed it leaves the edges of others as they are`() throws {
+  @Test func `13 setting a row again after a rule has removed it leaves no stale entries of its edges`() throws {
     let graph = try GraphCase()
     let text = """
       write
@@ -490,7 +490,7 @@ struct TimingTests {
     #expect(try graph.database.read { tx in try tx[graph.graph].families.declared.to.count() } == 0)
   }
 
-  @Test func `13 a row that a hook makes again as it was is found from both ends`() throws {
+  @Test func `13 an edge of a row that a hook sets again unchanged is found from both ends`() throws {
     let graph = Relationships().named("graph")
     var hooks = Hooks()
     hooks.didRemove = { tx, change in
@@ -528,7 +528,9 @@ struct TimingTests {
     try database.close()
   }
 
-  @Test func `14 a flush without news does nothing, and a savepoint that is undone takes its rules back`() throws {
+  @Test func `14 a flush without changes has no effect, and undoing a savepoint undoes the effects of its rules`()
+    throws
+  {
     let text = """
       write
       set a1 owns>b1=8

@@ -10,7 +10,7 @@ import VarveTesting
 /// Tests that run each example of the guides, and check that it does what the guide describes.
 struct GuideTests {
   /// The examples must equal those of the guides, apart from spaces and the word `static`.
-  @Test func `the examples that run are those of the guides`() throws {
+  @Test func `the examples in the tests equal those of the guides`() throws {
     let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
     let root = folder.deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     func letters(_ text: some StringProtocol) -> String {
@@ -107,7 +107,7 @@ struct GuideTests {
     #expect(results[0].id != results[2].id)
   }
 
-  @Test func `TaskFeatures 2: rules of queues are taken by a scheduler`() throws {
+  @Test func `TaskFeatures 2: a scheduler applies the rules of queues`() throws {
     let scheduler = try TaskScheduler(try database(), configuration: TaskFeatures2.rules())
     #expect(scheduler.rules(of: "mail").perKey == 2 && scheduler.rules(of: "mail").maxWaiting == 1_000_000)
     #expect(scheduler.rules(of: "chat-7").isSerial && !scheduler.rules(of: "other").isSerial)
@@ -166,7 +166,9 @@ struct GuideTests {
     #expect(found.count == 1 && parts.weekday == 2 && parts.hour == 6 && parts.minute == 0)
   }
 
-  @Test func `TaskFeatures 6: a middleware is around handlers, and sees tasks when they are enqueued`() async throws {
+  @Test func `TaskFeatures 6: a middleware runs around handlers, and receives tasks when they are enqueued`()
+    async throws
+  {
     struct Mail: TaskPayload {
       static let kind = "mail"
       var text: String
@@ -183,7 +185,7 @@ struct GuideTests {
     #expect(task?.tags == ["outgoing"] && task?.progress.state == .parked)
   }
 
-  @Test func `TaskFeatures 7 to 9: events, queries and changes`() async throws {
+  @Test func `TaskFeatures 7 to 9: events are observed, and tasks are queried and changed`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle { _, _ in .discard("no") }
     let watching = Task { await TaskFeatures7.watch(fixture.scheduler) }

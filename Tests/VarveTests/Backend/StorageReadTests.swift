@@ -71,7 +71,9 @@ struct StorageReadTests {
   }
 
   @Test(arguments: kinds)
-  func `pages end at their limits, have at least one row, and report where the last is`(kind: StorageKind) throws {
+  func `pages end at their limits, have at least one row, and report whether they are the last`(kind: StorageKind)
+    throws
+  {
     let (site, backend, family) = try Contract.open(kind)
     let rows = (0..<200).map { Pair([UInt8($0)], Array(repeating: UInt8($0), count: $0 % 50)) }
     try Contract.commit(backend) { batch in for row in rows { batch.put(row.key, row.value, in: family) } }

@@ -103,7 +103,7 @@ struct ToyBackendTests {
   }
 
   /// Faults are drawn from the seed, approximately as often as the plan says.
-  @Test func `the same seed and calls meet the same faults`() throws {
+  @Test func `the same seed and calls produce the same faults`() throws {
     func run(_ seed: UInt64) throws -> [String] {
       var faults = ToyFaults(seed: seed)
       faults.conflictOneIn = 4

@@ -26,7 +26,9 @@ struct CatalogLoadTests {
   }
 
   @Test(arguments: [1, 2, 3], [false, true])
-  func `a reader that is overtaken finds the collection as of its snapshot`(drops: Int, latestFirst: Bool) throws {
+  func `a reader finds the collection as of its snapshot after a later reader has refreshed the catalog`(
+    drops: Int, latestFirst: Bool
+  ) throws {
     let database = try Database.inMemory()
     let backend = database.core.backend
     /// The catalog of a process that does not write.

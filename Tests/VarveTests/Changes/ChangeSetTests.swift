@@ -180,7 +180,7 @@ import Testing
     }
   }
 
-  @Test func `where everything was cleared every query returns true`() async throws {
+  @Test func `every query returns true after all collections were cleared`() async throws {
     try fill()
     try database.change { try $0.set(ChangedNote(""), key: "gone", in: "empty") }
     try database.change { try $0.remove(key: "gone", in: "empty") }

@@ -66,7 +66,7 @@ import VarveEngine
     #expect(try database.feedEvents().map(\.text) == ["gap", "+last"])
   }
 
-  @Test func `nothing exceeds the age limit as long as there are commits`() throws {
+  @Test func `no event exceeds the age limit as long as there are commits`() throws {
     var random = seededRandom("feed age", 0x5EED_0003)
     let database = try Database.inMemory(options: options(age: .seconds(480)))
     var now: Int64 = 0

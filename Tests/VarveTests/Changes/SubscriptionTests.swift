@@ -72,7 +72,9 @@ import VarveEngine
 
   // MARK: - Start
 
-  @Test func `a sequence starts where it was made, however late and however often it is iterated`() async throws {
+  @Test func `a sequence starts at the version at which it was created, however late and often it is iterated`()
+    async throws
+  {
     for feed in [FeedOptions(), nil] {
       var options = DatabaseOptions()
       options.feed = feed
@@ -93,7 +95,7 @@ import VarveEngine
     }
   }
 
-  @Test func `after a version only later commits are received`() async throws {
+  @Test func `a subscription after a version receives only later commits`() async throws {
     let database = try await Database.inMemory()
     try database.put("a")
     let seen = try database.lastVersion()
@@ -107,7 +109,7 @@ import VarveEngine
     #expect(try await all.next(4) == ["+a", "+b", "+c", "+d"])
   }
 
-  @Test func `a read and the commits after its version are everything, once`() async throws {
+  @Test func `a read and the commits after its version contain each change once`() async throws {
     let database = try await Database.inMemory()
     DispatchQueue.concurrentPerform(iterations: 4) { writer in
       for number in 0..<25 { _ = try? database.put("\(writer) \(number)") }

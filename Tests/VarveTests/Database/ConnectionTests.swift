@@ -109,7 +109,7 @@ struct ConnectionTests {
     #expect(try title(connection, 3) == "300")
   }
 
-  @Test func `a read that a commit has overtaken leaves nothing in the cache`() throws {
+  @Test func `a read that continues after its connection has advanced adds nothing to the cache`() throws {
     let connection = database.connection()
     try set("old", 1)
     try set("other", 2)

@@ -31,7 +31,9 @@ struct DefaultURLTests {
   }
 
   @Test(arguments: [nil, "", "data", "./data", "~/data"])
-  func `without an absolute setting it is below the user's home directory`(setting: String?) throws {
+  func `the default directory is below the user's home directory if no absolute path is configured`(setting: String?)
+    throws
+  {
     let environment = setting.map { ["XDG_DATA_HOME": $0] } ?? [:]
     #expect(try path(environment) == directory.path + "/.local/share/reader/library")
   }
@@ -46,7 +48,7 @@ struct DefaultURLTests {
   }
 
   @Test(arguments: ["", ".", "..", "a/b", "/", "/a", "a/", "a\0b", "\0"])
-  func `a name that is not a file in the folder is refused, and nothing is created`(name: String) throws {
+  func `a name that can't be a file of the directory is refused, and nothing is created`(name: String) throws {
     let location = DefaultLocation(environment: [:], home: home, program: "reader")
     #expect(code { _ = try location.url(name: name, program: nil) } == .invalidArgument)
     #expect(code { _ = try location.url(name: "library", program: name) } == .invalidArgument)
@@ -55,7 +57,7 @@ struct DefaultURLTests {
   }
 
   @Test(arguments: ["...", ".library", "a b", "Bücher", "library.varve", "%2F"])
-  func `any other name is used unchanged`(name: String) throws {
+  func `a valid name is used unchanged`(name: String) throws {
     let location = DefaultLocation(environment: [:], home: home, program: "reader")
     let url = try location.url(name: name, program: nil)
     #expect(url.isFileURL)
@@ -92,7 +94,7 @@ struct DefaultURLTests {
     try database.close()
   }
 
-  @Test func `a task opens it by its URL, too`() async throws {
+  @Test func `a task opens a database by its URL, too`() async throws {
     let database = try await Database.open(at: home.appending(path: "library", directoryHint: .isDirectory))
     #expect(database.path == directory.path + "/library")
     try await database.close()

@@ -61,7 +61,7 @@ struct DroppingTests {
   }
 
   @Test(arguments: [CollectionStorage.shared, .own()])
-  func `an open snapshot keeps a dropped collection, even beside a new one of its name`(
+  func `an open snapshot keeps a dropped collection, even if a new one of its name exists`(
     storage: CollectionStorage
   ) throws {
     let database = try Self.database(storage)
@@ -84,7 +84,7 @@ struct DroppingTests {
   }
 
   @Test(arguments: [CollectionStorage.shared, .own()])
-  func `after reopening a dropped collection is gone, with its families, and the feed still names it`(
+  func `a dropped collection and its families do not exist after reopening, and the feed still names it`(
     storage: CollectionStorage
   ) throws {
     let directory = try TemporaryDirectory()
@@ -208,7 +208,7 @@ struct DroppingTests {
     try database.close()
   }
 
-  @Test func `a store that had not been used creates nothing at a snapshot from before the drop`() throws {
+  @Test func `the first use of a store at a snapshot from before the drop creates no collection`() throws {
     let database = try Database.inMemory()
     try database.write { tx in try tx.set(Item(id: "a", count: 1), key: "a", in: Item.collection) }
     let connection = database.connection()

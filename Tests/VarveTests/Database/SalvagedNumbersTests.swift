@@ -6,7 +6,9 @@ import VarveEngine
 
 /// Tests that numbers are never reused, even if the record of the free ones was lost.
 struct SalvagedNumbersTests {
-  @Test func `where the catalog has lost its free numbers none is reused`() throws {
+  @Test func `numbers of collections and rows are not reused if the catalog has lost the record of the free ones`()
+    throws
+  {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let database = try Database.open(at: path)

@@ -163,7 +163,7 @@ struct CatchUpTests {
     #expect(try kept == expected(database), sourceLocation: location)
   }
 
-  @Test func `only the rows that changed are received, in their current state`() throws {
+  @Test func `an extension that catches up receives only the changed rows, in their current state`() throws {
     try begin { database in
       try fill(database, 5..<7, "changed")
       try fill(database, 5..<6, "changed again")
@@ -209,7 +209,7 @@ struct CatchUpTests {
   }
 
   @Test(arguments: [true, false])
-  func `where the feed was trimmed or off, the extension is rebuilt`(isTrimmed: Bool) throws {
+  func `an extension is rebuilt if the feed was trimmed or off`(isTrimmed: Bool) throws {
     var options = DatabaseOptions()
     if isTrimmed { options.feed?.sizeMaximum = 1 << 16 } else { options.feed = nil }
     try with { database in
@@ -229,9 +229,7 @@ struct CatchUpTests {
   }
 
   @Test(arguments: [true, false])
-  func `a collection that was cleared in between is followed, or the extension is rebuilt`(
-    followsRemovals: Bool
-  ) throws {
+  func `an extension that missed the clearing of a collection applies it, or is rebuilt`(followsRemovals: Bool) throws {
     try begin { database in
       // Changes from before the removal are received with the row's state after it.
       try fill(database, 5..<7, "before")
@@ -276,7 +274,7 @@ struct CatchUpTests {
     }
   }
 
-  @Test func `the removal of all rows is followed`() throws {
+  @Test func `an extension that catches up applies the removal of all rows`() throws {
     try begin { database in
       try database.write { tx in
         try tx.removeAll()
@@ -291,7 +289,7 @@ struct CatchUpTests {
   }
 
   @Test(arguments: ["version", "unfinished"])
-  func `with another version, or without a complete build before, it is rebuilt`(reason: String) throws {
+  func `an extension with another version, or without a complete earlier build, is rebuilt`(reason: String) throws {
     if reason == "version" {
       try begin { try fill($0, 5..<7, "changed") }
     } else {
@@ -318,7 +316,7 @@ struct CatchUpTests {
     }
   }
 
-  @Test func `writers continue between the chunks, and none of their changes is missed`() throws {
+  @Test func `writers continue between the chunks of a catch-up, which misses none of their changes`() throws {
     try begin { database in
       // One commit with more rows than one part of the feed contains.
       try fill(database, 0..<12_000, "many")
@@ -346,7 +344,7 @@ struct CatchUpTests {
     }
   }
 
-  @Test func `writers that write more than a short chunk reads do not keep it from finishing`() throws {
+  @Test func `a catch-up finishes although writers write more between its chunks than a short chunk reads`() throws {
     try begin { try fill($0, 0..<6_000, "missed") }
     try with { database in
       let rounds = Mutex(0)
@@ -372,7 +370,7 @@ struct CatchUpTests {
     return position
   }
 
-  @Test func `after a crash between two chunks the catch-up continues where it was`() throws {
+  @Test func `a catch-up continues at its position after a crash between two chunks`() throws {
     try begin { try fill($0, 0..<5_000, "changed") }
     var announced: Set<Heard> = []
     var rest = 0
@@ -418,7 +416,7 @@ struct CatchUpTests {
   }
 
   @Test(arguments: ["1", "2"])
-  func `after a crash at any step a later program brings it up to date`(version: String) throws {
+  func `an extension is brought up to date after a crash at any step of its catch-up`(version: String) throws {
     let disk = CrashFileSystem(seed: 3)
     var database = try Self.open(disk, seed: 3)
     try fill(database, 0..<100)
@@ -450,7 +448,7 @@ struct CatchUpTests {
     }
   }
 
-  @Test func `rows that the extension writes itself while it catches up are not missed`() throws {
+  @Test func `an extension that catches up also receives the rows that it writes itself`() throws {
     try begin { try fill($0, 5..<7, "changed") }
     try with { database in
       let lengths = Lengths(marks: true)

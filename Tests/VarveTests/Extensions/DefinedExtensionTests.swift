@@ -94,7 +94,7 @@ struct DefinedExtensionTests {
     try reading.close()
   }
 
-  @Test func `names are unique, and what an extension depends on comes before it`() throws {
+  @Test func `names of extensions are unique, and dependencies of an extension are defined before it`() throws {
     struct Dependent: DatabaseExtension {
       static let kind = "test.dependent"
       var configuration: ExtensionConfiguration {

@@ -305,7 +305,7 @@ struct DeliveryTests {
     #expect(try database.look { tx in try tx[handle].texts("seen").map { String($0.prefix { $0 != "=" }) } }.count == 2)
   }
 
-  @Test func `a property is restored with an undone savepoint if the extension keeps state, else not`() throws {
+  @Test func `an undone savepoint restores an extension's properties only if the extension keeps state`() throws {
     struct Stop: Error {}
     for keepsState in [true, false] {
       let database = try Database.inMemory()

@@ -60,7 +60,7 @@ struct ExtensionIdentityTests {
     }
   }
 
-  @Test func `D9: another kind under a name in use is refused, and changes nothing`() throws {
+  @Test func `D9: another kind of extension under a name in use is refused, and changes nothing`() throws {
     try fill()
     let count = try with { database in
       let handle = try database.registerReady(Counter(), as: "mine")

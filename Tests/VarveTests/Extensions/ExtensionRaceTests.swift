@@ -131,7 +131,7 @@ struct ExtensionRaceTests {
     #expect(try rows().count == 1)
   }
 
-  @Test func `extensions that are built during many concurrent writes miss nothing`() throws {
+  @Test func `extensions that are built during many concurrent writes miss no change`() throws {
     try fill(0..<3_000)
     let isDone = Mutex(false)
     let writers = Threads.start(2) { [database] thread in
@@ -214,7 +214,7 @@ struct ExtensionRaceTests {
 
   // MARK: - Registrations that are interrupted
 
-  @Test func `unregistering an extension while it is built ends the build, and leaves nothing`() throws {
+  @Test func `unregistering an extension while it is built ends the build, and removes the extension`() throws {
     // The next chunk writes only the record.
     try fill(0..<20)
     let building = Mutex<RegisteredExtension?>(nil)
@@ -231,7 +231,8 @@ struct ExtensionRaceTests {
     #expect(try kept(try database.registerReady(Keys(), as: "keys")) == rows())
   }
 
-  @Test func `registering another under the name of one that is being built replaces it`() throws {
+  @Test func `an extension registered under the name of one that is unregistered during its build replaces it`() throws
+  {
     try fill(0..<500)
     let isFirst = Mutex(true)
     let code = errorCode {

@@ -23,7 +23,7 @@ struct FollowedExtensionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `parts that are created later are read, and so are rebuilt ones`(kind: StorageKind) throws {
+  func `a follower reads parts that are created later, and rebuilt ones`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let (writer, follower) = try Self.pair(site)
     try writer.registerReady(WordCount(), as: "words")
@@ -122,7 +122,9 @@ struct FollowedExtensionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `a definition that comes before its collection waits for it, and hides no other`(kind: StorageKind) throws {
+  func `a follower may define a collection before it exists, and still reads other collections`(kind: StorageKind)
+    throws
+  {
     let site = try StorageSite(kind)
     let (writer, follower) = try Self.pair(site)
     try follower.define(CollectionDefinition("books", String.self, key: Int.self))

@@ -23,7 +23,7 @@ struct IngestedBuildEndTests {
 
   /// The error is thrown for a row, or by the check at the end of the build.
   @Test(arguments: [Base.smallSpill, 1 << 20], [550, 1_150, Int.max])
-  func `an error of the extension leaves nothing, and a retry builds all of it`(spill: Int, row: Int) throws {
+  func `a build that ends with an error leaves no family, and a retry builds all parts`(spill: Int, row: Int) throws {
     let site = try StorageSite(.memory)
     let probe = IngestionProbe(try site.open())
     let database = try Base.open(probe, spill: spill)
@@ -78,7 +78,7 @@ struct IngestedBuildEndTests {
   }
 
   @Test(arguments: [StorageKind.disk, .memory], [true, false])
-  func `a build closed in the middle continues after the rows that the record names`(
+  func `a build that is interrupted by a close continues after the last row in its record`(
     kind: StorageKind, isChanged: Bool
   ) throws {
     let site = try StorageSite(kind)
@@ -108,7 +108,7 @@ struct IngestedBuildEndTests {
     try site.close(database.core.backend)
   }
 
-  @Test func `a definition that has its parts in another order continues with the runs`() throws {
+  @Test func `a build continues with its runs if the definition has its parts in another order`() throws {
     let site = try StorageSite(.memory)
     var kept = Kept()
     _ = try interrupted(site, kept)
@@ -123,7 +123,7 @@ struct IngestedBuildEndTests {
     try site.close(database.core.backend)
   }
 
-  @Test func `a process that ends after the ingestion into any family loses nothing`() throws {
+  @Test func `a build survives the end of the process after the ingestion into any family`() throws {
     let count = Mutex(0)
     // There are more runs than steps, so that the last run does not crash.
     for crash in 0..<100 {
@@ -172,7 +172,7 @@ struct IngestedBuildEndTests {
     }
   }
 
-  @Test func `where the feed is trimmed meanwhile the build starts again, once`() throws {
+  @Test func `a build starts again once if the feed is trimmed meanwhile`() throws {
     for isReopened in [true, false] {
       let site = try StorageSite(.memory)
       var options = DatabaseOptions()
@@ -208,7 +208,7 @@ struct IngestedBuildEndTests {
     }
   }
 
-  @Test func `an extension unregistered in the middle of its build leaves nothing`() throws {
+  @Test func `an extension that is unregistered during its build leaves no family`() throws {
     for phase in ["chunk", "run", "end"] {
       let probe = IngestionProbe(try StorageSite(.memory).open())
       let database = try Base.open(probe, spill: Base.smallSpill)
@@ -233,7 +233,7 @@ struct IngestedBuildEndTests {
     }
   }
 
-  @Test func `a definition that is replaced in the middle leaves no run`() throws {
+  @Test func `a definition that is replaced during its build leaves no run`() throws {
     let site = try StorageSite(.memory)
     let database = try Base.open(try site.open(), spill: Base.smallSpill)
     try Base.fill(database)
@@ -260,7 +260,7 @@ struct IngestedBuildEndTests {
     try site.close(again.core.backend)
   }
 
-  @Test func `another version in the middle starts again, without the runs`() throws {
+  @Test func `a build starts again without the runs if the extension has another version`() throws {
     let site = try StorageSite(.memory)
     _ = try interrupted(site, Kept("1"))
     let database = try Base.open(try site.open())

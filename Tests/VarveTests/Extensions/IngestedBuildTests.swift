@@ -57,7 +57,7 @@ struct IngestedBuildTests {
   static func isRun(_ name: String) -> Bool { name.hasPrefix("spill.") }
 
   @Test(arguments: StorageKind.allCases, [smallSpill, 1 << 20])
-  func `built by tables, the parts have the contents that puts produce`(kind: StorageKind, spill: Int) throws {
+  func `parts that are built by tables have the contents that puts produce`(kind: StorageKind, spill: Int) throws {
     let site = try StorageSite(kind)
     let probe = IngestionProbe(try site.open())
     let database = try Self.open(probe, spill: spill)
@@ -119,7 +119,7 @@ struct IngestedBuildTests {
   }
 
   @Test(arguments: [StorageKind.memory, .disk], 1...6)
-  func `what others write in any phase of the build is not missed`(kind: StorageKind, seed: Int) throws {
+  func `a build misses no change that others write in any of its phases`(kind: StorageKind, seed: Int) throws {
     let site = try StorageSite(kind)
     let probe = IngestionProbe(try site.open())
     let database = try Self.open(probe, spill: seed % 2 == 0 ? Self.smallSpill : 1 << 20)
@@ -216,7 +216,7 @@ struct IngestedBuildTests {
   ]
 
   @Test(arguments: refused.keys.sorted(), [true, false])
-  func `an extension that does more than put is built by puts, even if it hides that`(
+  func `an extension that does more than put is built by puts, even if it catches the error`(
     what: String, isHidden: Bool
   ) throws {
     let site = try StorageSite(.memory)
@@ -237,7 +237,7 @@ struct IngestedBuildTests {
   }
 
   @Test(arguments: ["few rows", "no feed", "does not catch up", "a dependency", "a volatile part"])
-  func `builds use puts where they can't use tables`(reason: String) throws {
+  func `a build uses puts if it can't use tables`(reason: String) throws {
     let probe = IngestionProbe(try StorageSite(.memory).open())
     var options = DatabaseOptions()
     if reason == "no feed" { options.feed = nil }

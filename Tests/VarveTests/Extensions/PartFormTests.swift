@@ -314,7 +314,7 @@ struct PartFormTests {
     }
   }
 
-  @Test func `a part names the calls that its form does not support`() throws {
+  @Test func `a part refuses the calls that its form does not support`() throws {
     let database = try Database.inMemory()
     let handle = try database.registerReady(Self.scripted(), as: "scripted")
     try database.change { tx throws in

@@ -153,7 +153,7 @@ struct PartVersionTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `while a part is built, a change applies to the parts with the row, and each set is flushed`(
+  func `a change during the build of a part applies to the parts that have the row, and each set is flushed`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)

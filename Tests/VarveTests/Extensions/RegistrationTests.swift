@@ -75,7 +75,9 @@ struct RegistrationTests {
     for (word, wanted) in expected { #expect(try count(database, words, word) == wanted, "\(word)") }
   }
 
-  @Test func `1.2: another version rebuilds the extension, the same one keeps it`() throws {
+  @Test func `1.2: registering another version rebuilds the extension, and registering the same version keeps it`()
+    throws
+  {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     for (version, isBuilt) in [("1", true), ("1", false), ("2", true), ("2", false)] {

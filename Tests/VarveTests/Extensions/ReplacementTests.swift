@@ -52,7 +52,7 @@ struct ReplacementTests {
   private func open(_ site: StorageSite) throws -> Database { try Database.open(try site.open(), path: "replaced") }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: the new definition is used from the call on, by others from the commit, and after a restart`(
+  func `R6: a transaction uses the new definition from the call on, others from the commit, even after a restart`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)
@@ -227,7 +227,7 @@ struct ReplacementTests {
     try database.close()
   }
 
-  @Test func `R6: the same version is another definition of the existing contents`() throws {
+  @Test func `R6: a replacement with the same version keeps the existing contents`() throws {
     let database = try Database.inMemory()
     try mirrored.fill(database, 0..<20)
     let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")
@@ -269,7 +269,7 @@ struct ReplacementTests {
 
   // MARK: - Refusals
 
-  @Test func `R6: a hook, a concurrent write and a cycle are refused, and nothing has changed`() throws {
+  @Test func `R6: a replacement in a hook, or by an invalid definition, is refused and changes nothing`() throws {
     let database = try Database.inMemory()
     try mirrored.fill(database, 0..<3)
     let handle = try database.registerReady(mirrored.definition("1"), as: "mirror")

@@ -92,7 +92,7 @@ struct SeedExtensionTests {
     }
   }
 
-  @Test func `settings are one line each, on disk and in memory`() throws {
+  @Test func `settings of each type are stored and read, on disk and in memory`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     var database = try Database.open(at: path)

@@ -127,7 +127,7 @@ struct ShadowTests {
   }
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: another replacement ends the build, and so does the definition in force`(kind: StorageKind) throws {
+  func `R6: a build ends when another definition, or the one in force, replaces the new one`(kind: StorageKind) throws {
     let site = try StorageSite(kind)
     let (database, handle) = try filled(site)
     for next in ["3", "1"] {
@@ -284,7 +284,7 @@ struct ShadowTests {
     withExtendedLifetime(site) {}
   }
 
-  @Test func `R6: a program that registers neither while rows change makes both unusable`() throws {
+  @Test func `R6: both definitions are rebuilt if a program changes rows without registering either`() throws {
     let site = try StorageSite(.disk)
     var (database, handle) = try filled(site)
     let held = HeldBuild(after: 600)
@@ -307,7 +307,7 @@ struct ShadowTests {
   // MARK: - Followers and records
 
   @Test(arguments: StorageKind.allCases)
-  func `R6: a follower reads the one in force; a snapshot whose families are gone throws`(
+  func `R6: a follower reads the definition in force; a snapshot whose families are gone throws`(
     kind: StorageKind
   ) throws {
     let site = try StorageSite(kind)

@@ -152,7 +152,7 @@ struct YapExtensionTests {
       ])
   }
 
-  @Test func `1.2: a name is used once, and an extension may refuse its neighbors`() throws {
+  @Test func `1.2: a name can be registered once, and an extension may refuse to coexist with others`() throws {
     try database.registerReady(Probe(record: record), as: "probe")
     #expect(errorCode { try database.registerReady(Probe(record: record), as: "probe") } == .alreadyDefined)
     #expect(errorCode { try database.registerReady(Probe(record: record), as: "") } == .invalidArgument)

@@ -185,7 +185,7 @@ import VarveTestSupport
     }
   }
 
-  @Test func `with indexesSurvive nothing is reviewed`() throws {
+  @Test func `rows are not reviewed if the format declares indexesSurvive`() throws {
     try fill(40)
     try run(Lengthened.self) { database, songs throws in
       #expect(database.core.extensions.list[IndexesName.name(for: "songs")]?.record.state == .ready)

@@ -54,7 +54,7 @@ import VarveTestSupport
     } catch { return error as? DatabaseError }
   }
 
-  @Test func `a changed key finds the former rows, and their indexes, which are not rebuilt`() throws {
+  @Test func `a format with a changed collection name finds the former rows and indexes, without a rebuild`() throws {
     try makeOld()
     let families = try shared.families().map(\.name).sorted()
     for _ in 0..<2 {
@@ -96,7 +96,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `where the present and a former collection exist, or two former ones, the definition is refused`() throws {
+  @Test func `a definition is refused if the present and a former collection exist, or two former ones`() throws {
     try makeOld()
     let plain = try shared.open()
     try fill(plain, "volumes", 1)
@@ -186,7 +186,7 @@ import VarveTestSupport
     #expect(try names() == ["books", "others"])
   }
 
-  @Test func `a read-only program is refused by name until a writing one has renamed the collection`() throws {
+  @Test func `a read-only program can't use the new name until a writing one has renamed the collection`() throws {
     try makeOld()
     let definition = DatabaseDefinition { NewFormat.self }
     let reader = try shared.readOnly().open(definition)
@@ -222,7 +222,7 @@ import VarveTestSupport
     try updated.endNow()
   }
 
-  @Test func `a subscription resumed from before receives a gap`() async throws {
+  @Test func `a subscription that resumes from before the renaming receives a gap`() async throws {
     try makeOld()
     let database = try shared.open(DatabaseDefinition { NewFormat.self })
     let events = try database.feedEvents()

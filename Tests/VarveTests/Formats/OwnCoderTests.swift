@@ -171,7 +171,7 @@ import VarveEngine
     try saved.endNow()
   }
 
-  @Test func `an error that it throws is the cause of the error, which names the row`() throws {
+  @Test func `an error that a coder throws is the cause of a database error, which names the row`() throws {
     let database = try Database.inMemory(
       definition: DatabaseDefinition {
         CollectionDefinition("notes", Note.self, key: Int.self, coder: .own(MaskedCoder.self))
@@ -249,7 +249,7 @@ import VarveEngine
 
   // MARK: - Successive coders
 
-  @Test func `rows of the former coder are read beside those of the present one, and both are in the indexes`() throws {
+  @Test func `rows of the former and the present coder are read together, and both are in the indexes`() throws {
     try run(Binary.self) { database, notes throws in try put(database, notes, 1...6, "old") }
     for _ in 0..<2 {
       try run(MaskedAfterBinary.self) { database, notes throws in
@@ -367,7 +367,9 @@ import VarveEngine
 
   // MARK: - Programs without the coder
 
-  @Test func `a program that has not named it opens the database, and gets its name where a row needs it`() throws {
+  @Test func `a program without a coder opens its database, and the error of a row that needs it names the coder`()
+    throws
+  {
     try run(Masked.self) { database, notes throws in try put(database, notes, 1...2, "a") }
     let database = try shared.open()
     try database.change { tx in try tx.set("b", key: 1, in: "others") }
@@ -395,7 +397,7 @@ import VarveEngine
     try database.endNow()
   }
 
-  @Test func `rows of a coder that is not named any more are refused, and others are read`() throws {
+  @Test func `rows of a coder that the format no longer names are refused, and others are read`() throws {
     try run(Masked.self) { database, notes throws in try put(database, notes, 1...1, "first") }
     try run(SecondAfterMasked.self) { database, notes throws in try put(database, notes, 2...2, "second") }
     try run(SecondAlone.self) { database, notes throws in

@@ -99,7 +99,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `open snapshots keep its name as of their version, however often it was renamed`() throws {
+  @Test func `an open snapshot keeps a collection's name as of its version, however often it is renamed`() throws {
     let database = try Database.inMemory()
     try fill(database)
     var held: [(connection: Connection, name: String)] = []
@@ -126,7 +126,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `a concurrent write that has read it by the former name is retried`() throws {
+  @Test func `a concurrent write that has read a collection by its former name is retried`() throws {
     let database = try Database.inMemory()
     try fill(database)
     var attempts = 0
@@ -288,7 +288,8 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `an extension that stores collection names is rebuilt, one that receives neither name stays`() throws {
+  @Test func `an extension that stores collection names is rebuilt, and one that receives neither name is not`() throws
+  {
     let database = try Database.inMemory()
     try fill(database)
     try fill(database, "others")
@@ -310,7 +311,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `a build that runs while a dependency of it restarts waits for that`() throws {
+  @Test func `a build waits for a dependency whose build starts again`() throws {
     let database = try Database.inMemory()
     try fill(database, "books", 0..<3_000)
     let first = try database.registerReady(NamesOfRows(), as: "first")
@@ -335,7 +336,7 @@ import VarveTestSupport
     try database.endNow()
   }
 
-  @Test func `an extension on disk that is not registered is rebuilt when it is`() throws {
+  @Test func `an extension that was not registered during a renaming is rebuilt when it is registered`() throws {
     let shared = try SharedBackend()
     let first = try shared.open()
     try fill(first)

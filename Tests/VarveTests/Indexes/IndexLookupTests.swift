@@ -79,7 +79,7 @@ struct IndexLookupTests {
     #expect(try await database.read { tx in try volumes.count(..."M", from: \.city, in: tx) } == 2)
   }
 
-  @Test func `optional and nested fields, decimals, conditions and values that aren't keys`() throws {
+  @Test func `an index may have optional and nested fields, decimals, conditions and values that aren't keys`() throws {
     #expect(try ids { try volumes.load("Bath", from: \.city, in: $0) } == [2])
     #expect(try ids { try volumes.load(nil, from: \.city, in: $0) } == [1, 4, 5])
     #expect(try ids { try volumes.load(Decimal(string: "2.50")!, from: \.price, in: $0) } == [4, 5])

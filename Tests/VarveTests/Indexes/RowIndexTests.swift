@@ -132,7 +132,7 @@ struct RowIndexTests {
     #expect(try database.verifyIndexes(of: "songs").isEmpty)
   }
 
-  @Test func `a value of a unique index has one row`() throws {
+  @Test func `a second row with the value of a unique index is refused`() throws {
     let database = try Self.filled()
     let code = errorCode {
       try database.write { tx in try tx.set(Song(title: "Naima", artist: "X"), key: "z", in: "songs") }

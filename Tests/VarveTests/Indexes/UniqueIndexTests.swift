@@ -19,7 +19,9 @@ struct UniqueIndexTests {
     }
   }
 
-  @Test func `a call that would violate it changes nothing, names the row with the value, and may be caught`() throws {
+  @Test func `a call that would violate a unique index throws, names the row with the value, and changes nothing`()
+    throws
+  {
     try database.write { tx throws in
       let error = #expect(throws: DatabaseError.self) {
         try volumes.persist(Volume(id: 3, title: "C", isbn: "a"), in: tx)
@@ -137,7 +139,7 @@ struct UniqueIndexTests {
     }
   }
 
-  @Test func `of eight concurrent writers one enters a value`() async throws {
+  @Test func `only one of eight concurrent writers enters a value`() async throws {
     let wins = try await withThrowingTaskGroup(of: Int.self) { group in
       for writer in 0..<8 {
         group.addTask { [database, volumes] in

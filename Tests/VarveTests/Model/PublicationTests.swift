@@ -64,7 +64,7 @@ struct PublicationTests {
   }
 
   /// This must hold after a commit was refused, too.
-  @Test func `with nothing in flight readers get the state of the storage`() throws {
+  @Test func `readers get the state of the storage if no commit is in flight`() throws {
     let fixture = try Fixture()
     let refused = try fixture.publication.begin().number
     #expect(try fixture.seen == [])
@@ -73,7 +73,7 @@ struct PublicationTests {
     #expect(try fixture.seen == [1])
   }
 
-  @Test func `after a failure nothing is acknowledged, reported or begun`() throws {
+  @Test func `no commit is acknowledged, reported or begun after a failure`() throws {
     struct Lost: Error {}
     let fixture = try Fixture()
     try fixture.publication.acknowledge(try fixture.apply(1).number)

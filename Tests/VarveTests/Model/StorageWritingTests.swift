@@ -108,7 +108,7 @@ struct StorageWritingTests {
         == [BigEndian.bytes(version.number) + [2], [5]])
   }
 
-  @Test(arguments: Kind.allCases) func `stamped puts that no read has met are committed as others are`(
+  @Test(arguments: Kind.allCases) func `stamped puts that were not read before the commit are committed like others`(
     kind: Kind
   ) throws {
     let (backend, values, counters) = try kind.make()
@@ -131,7 +131,7 @@ struct StorageWritingTests {
     #expect(try Contract.rows(snapshot, counters) == [Pair([1], stamp)])
   }
 
-  @Test(arguments: Kind.allCases) func `every call meets the stamped puts before it`(kind: Kind) throws {
+  @Test(arguments: Kind.allCases) func `every call sees the stamped puts before it`(kind: Kind) throws {
     let key = [1] + [UInt8](repeating: 0xFF, count: 8)
     let all = StorageRange()
     var first: [UInt8]?
@@ -198,7 +198,8 @@ struct StorageWritingTests {
       try Contract.rows(try backend.snapshot(), values) == [Pair([1] + stamp, [1]), Pair([2], [5] + stamp)])
   }
 
-  @Test(arguments: Kind.allCases) func `the first entry of a range is a written or a stored one`(kind: Kind) throws {
+  @Test(arguments: Kind.allCases) func `the first entry of a range may be a pending or a stored one`(kind: Kind) throws
+  {
     let (backend, values, _) = try kind.make()
     var batch = StorageBatch()
     for key in [UInt8(10), 20, 30] { batch.put([key], [key], in: values) }

@@ -209,7 +209,9 @@ struct QueryObservationTests {
   }
 
   @Test(arguments: [true, false])
-  func `an observer beside a writer that does not wait has every change in the end`(hasWindow: Bool) async throws {
+  func `an observer concurrent with a writer that does not wait receives every change in the end`(hasWindow: Bool)
+    async throws
+  {
     let end = 1_000
     var query = volumes.query.filter { $0.year >= 2000 || $0.id == end }
     if hasWindow { query = query.sorted(by: \.title).sorted(by: \.id).limit(2_000) }

@@ -67,7 +67,7 @@ struct QueryPlanTests {
     #expect(try ids(sorted) == Array((isDescending ? (zero + one).reversed() : zero + one).prefix(150)))
   }
 
-  @Test func `the order comes from an index and the condition is filtered, where a limit makes that short`() throws {
+  @Test func `a query with a limit reads its order from an index and filters the rows, if that is cheaper`() throws {
     let query = volumes.query.filter { $0.tags.contains("m1") }.sorted(by: \.year).sorted(by: \.title)
     #expect(try plan(query.limit(5)) == "index \"byYear\", all of it, filtered\nin order")
     #expect(try plan(query) == "index \"tags\", 1 range of 1 field\nsorted in memory")

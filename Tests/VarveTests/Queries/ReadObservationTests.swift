@@ -171,7 +171,7 @@ struct ReadObservationTests {
 
   // MARK: - Rows
 
-  @Test func `a read of the number of rows is repeated beside a read of one of them`() async throws {
+  @Test func `a read of the number of rows is repeated, even if the closure also reads one of them`() async throws {
     try await set(Volume(id: 1, title: "a"))
     var counts = database.observe { tx in
       _ = try tx.contains(key: 1, in: "volumes")

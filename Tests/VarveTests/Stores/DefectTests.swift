@@ -67,7 +67,7 @@ struct DefectTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `D4: a store first used in a transaction that throws leaves nothing`(location: StoreLocation)
+  func `D4: a store first used in a transaction that throws writes no row and no collection`(location: StoreLocation)
     async throws
   {
     let open = try location.open()

@@ -69,7 +69,7 @@ struct KeyedStoreTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `metadata is kept beside bytes`(location: StoreLocation) async throws {
+  func `bytes are stored with metadata`(location: StoreLocation) async throws {
     let open = try location.open()
     let store = Store(of: Data.self, key: Int.self, metadata: Size.self, in: open.database, collection: "pictures")
     try await store.persist(Data([1]), for: 1, metadata: Size(width: 10))

@@ -106,7 +106,7 @@ struct MigrationTests {
     try await Self.checkNew(backend, 2_500)
   }
 
-  @Test func `a blocking migration does the same`() throws {
+  @Test func `a blocking migration also rewrites each row once, in commits of a thousand rows`() throws {
     let backend = try Self.filled(1_200)
     let open = OpenDatabase(try backend.open(), nil)
     let store = Store<Middle>(in: open.database)
@@ -153,7 +153,7 @@ struct MigrationTests {
     try await Self.checkNew(backend, 2_500)
   }
 
-  @Test func `others write in between, and their rows stay`() async throws {
+  @Test func `rows that others write between the steps of a migration are kept`() async throws {
     let backend = try Self.filled(2_500)
     let open = OpenDatabase(try backend.open(), nil)
     let store = Store<Middle>(in: open.database)
@@ -295,7 +295,7 @@ struct MigrationTests {
     }
   }
 
-  @Test func `inside perform a migration is part of it, and undone with it`() async throws {
+  @Test func `a migration inside perform is part of its transaction, and undone with it`() async throws {
     let backend = try Self.filled(1_500)
     let store = Store<Middle>(in: try backend.open())
     await #expect(throws: StoreStop.self) {

@@ -42,7 +42,9 @@ struct RowsTests {
   // MARK: - Which rows
 
   @Test(arguments: StoreLocation.allCases)
-  func `all and ranges come in order, in both directions, up to the limit`(location: StoreLocation) async throws {
+  func `a sequence of all instances or a range is ordered, in both directions, up to the limit`(location: StoreLocation)
+    async throws
+  {
     let (open, notes) = try filled(1_000, location)
     defer { withExtendedLifetime(open) {} }
     #expect(try await ids(notes.load(...)) == Array(0..<1_000))
@@ -343,7 +345,7 @@ struct RowsTests {
     #expect(try await notes.load(6...).collect().count == 4)
   }
 
-  @Test @MainActor func `an iteration of an actor stays there`() async throws {
+  @Test @MainActor func `an iteration on an actor stays on that actor`() async throws {
     let (open, notes) = try filled(600, .disk)
     defer { withExtendedLifetime(open) {} }
     var count = 0

@@ -19,7 +19,7 @@ struct StoreCursorTests {
     try open.reading { tx in try Array(load(tx)).map(\.id) }
   }
 
-  @Test func `all and ranges come in order, in both directions, up to the limit`() throws {
+  @Test func `a cursor over all instances or a range is ordered, in both directions, up to the limit`() throws {
     #expect(try ids { try notes.load(..., in: $0) } == Array(1...9))
     #expect(try ids { try notes.load(..., descending: true, in: $0) } == (1...9).reversed())
     #expect(try ids { try notes.load(3..<5, in: $0) } == [3, 4])

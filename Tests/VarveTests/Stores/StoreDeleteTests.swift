@@ -43,7 +43,7 @@ struct StoreDeleteTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `several are deleted, each once`(location: StoreLocation) async throws {
+  func `several instances are deleted, each once`(location: StoreLocation) async throws {
     let (open, notes) = try filled(location)
     #expect(try await notes.delete(ids: [2, 3, 2, 77]) == 2)
     #expect(try open.writing { tx in try notes.delete(ids: [2, 4, 5], in: tx) } == 2)
@@ -51,7 +51,7 @@ struct StoreDeleteTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `a range is deleted`(location: StoreLocation) async throws {
+  func `a range of instances is deleted`(location: StoreLocation) async throws {
     let (open, notes) = try filled(location)
     #expect(try await notes.delete(3..<5) == 2)
     #expect(try await notes.delete(3...5) == 1)

@@ -31,7 +31,9 @@ struct UndecodableTests {
     return nil
   }
 
-  @Test func `persist replaces them, keeps their metadata, and returns nil for the former instance`() async throws {
+  @Test func `persist replaces undecodable rows, keeps their metadata, and returns nil for the former instance`()
+    async throws
+  {
     let notes = Store<NoteFormat>(in: try await Self.filled().open())
     #expect(try await notes.persist(Note(1)) == nil)
     #expect(try await notes.load(1) == Note(1))
@@ -43,7 +45,7 @@ struct UndecodableTests {
     #expect(try await notes.count == 7)
   }
 
-  @Test func `deleteIfPresent removes them, and returns nil for the former instance`() async throws {
+  @Test func `deleteIfPresent removes undecodable rows, and returns nil for the former instance`() async throws {
     let notes = Store<NoteFormat>(in: try await Self.filled().open())
     #expect(try await notes.deleteIfPresent(1) == nil)
     #expect(try await notes.deleteIfPresent(Note(2)) == nil)
@@ -54,7 +56,7 @@ struct UndecodableTests {
     #expect(try await notes.deleteIfPresent(7) == Note(7))
   }
 
-  @Test func `calls that return the former instance throw, name it and an alternative, and change nothing`()
+  @Test func `calls that return an undecodable former instance throw, name an alternative, and change nothing`()
     async throws
   {
     let notes = Store<NoteFormat>(in: try await Self.filled().open())
@@ -73,7 +75,7 @@ struct UndecodableTests {
     #expect(await Self.error { try await notes.delete(9) }?.code == .notFound)
   }
 
-  @Test func `calls with several rows, a range or all of them decode none`() async throws {
+  @Test func `calls that remove or set several rows, a range or all rows decode none of them`() async throws {
     let notes = Store<NoteFormat>(in: try await Self.filled().open())
     #expect(try await notes.delete(1...2) == 2)
     #expect(try await notes.delete(ids: [3]) == 1)
@@ -82,7 +84,7 @@ struct UndecodableTests {
     #expect(try await notes.delete(...) == 4)
   }
 
-  @Test func `items and the row API replace and remove them too`() async throws {
+  @Test func `items and the row API replace and remove undecodable rows too`() async throws {
     struct OtherItem: Persistable {
       static let collection = Item.collection
       var id: String

@@ -40,7 +40,7 @@ struct ByteTableTests {
     #expect(pairs == order.compactMap { key in model[key].map { [key: $0] } }, "seed \(seed)")
   }
 
-  @Test func `an empty table has nothing, and nothing to remove`() {
+  @Test func `an empty table finds and removes no key`() {
     var table = ByteTable<Int>()
     #expect(table[[]] == nil && table[[1, 2, 3]] == nil && table.isEmpty)
     #expect(table.remove([1]) == nil)

@@ -5,7 +5,7 @@ import Testing
 
 /// Tests of rows that are removed together, adjacent to each other and far apart.
 struct CloseRowsTests {
-  @Test(arguments: 1...20) func `rows that are removed together go, and those between them stay`(seed: Int) throws {
+  @Test(arguments: 1...20) func `rows are removed together, and the rows between them are kept`(seed: Int) throws {
     var random = SeededRandom(seed: UInt64(seed))
     let database = try Database.inMemory()
     let count = 2_000

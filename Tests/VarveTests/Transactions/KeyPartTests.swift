@@ -30,7 +30,9 @@ struct KeyPartTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `rows are iterated, counted and removed by their first value, or several`(location: StoreLocation) async throws {
+  func `rows are iterated, counted and removed by the first value, or several, of their keys`(location: StoreLocation)
+    async throws
+  {
     let (open, keys) = try Self.filled(location)
     for text in ["", "a", "a\0", "ab", "é", "nowhere"] {
       let wanted = keys.filter { $0.values.0 == text }.sorted()

@@ -70,7 +70,7 @@ struct KeysBeginningTests {
   }
 
   @Test(arguments: StoreLocation.allCases)
-  func `groups from 1 to 3 are selected whatever comes after the group`(location: StoreLocation) async throws {
+  func `a range of the first value selects keys whatever their second value is`(location: StoreLocation) async throws {
     let seed = UInt64.random(in: 0...9_999)
     var random = SeededRandom(seed: seed)
     try await check(["", "a", "a\0", "\u{10FFFF}", "zz"], location, seed)

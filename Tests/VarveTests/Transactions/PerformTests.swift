@@ -70,7 +70,7 @@ struct PerformTests {
     #expect(try seen() == [[1, 2, 3], [1, 2, 3]])
   }
 
-  @Test func `perform that throws leaves nothing`() async throws {
+  @Test func `a perform that throws writes nothing`() async throws {
     await #expect(throws: Stop.self) {
       try await database.perform {
         try await database.write { tx in try tx.set("a", key: 1, in: "c") }

@@ -55,7 +55,7 @@ struct RowTests {
     #expect(try writing { try $0.replaceObject(Self.moby, key: "none", in: "books") } == false)
   }
 
-  @Test func `a closure that throws leaves nothing, and a nested one is undone alone`() throws {
+  @Test func `a write that throws changes nothing, and a nested write that throws is undone alone`() throws {
     struct Stop: Error {}
     #expect(throws: Stop.self) {
       try database.write { tx in

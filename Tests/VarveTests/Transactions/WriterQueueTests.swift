@@ -33,7 +33,7 @@ import Testing
     }
   }
 
-  @Test func `tasks get it in the order of arrival, and share one timer`() async throws {
+  @Test func `tasks get the writer in the order of arrival, and share one timer`() async throws {
     try await withQueue { queue in
       let order = Mutex<[Int]>([])
       #expect(try queue.tryAcquire(nil))
@@ -63,7 +63,7 @@ import Testing
     }
   }
 
-  @Test func `who runs takes the writer before a waiter that is called, and one that comes too late is handed it`()
+  @Test func `a running caller may take the writer before a woken waiter, which is then handed the writer`()
     async throws
   {
     try await withQueue { queue in
@@ -96,9 +96,7 @@ import Testing
     }
   }
 
-  @Test func `one that was called and is cancelled takes the writer or leaves the line, and the next one is served`()
-    async throws
-  {
+  @Test func `a woken waiter that is cancelled leaves the queue, and the next waiter gets the writer`() async throws {
     try await withQueue { queue in
       let executor = LateExecutor()
       let ran = Mutex(0)
@@ -117,7 +115,7 @@ import Testing
     }
   }
 
-  @Test func `in a strict queue no one has the writer before those that wait`() async throws {
+  @Test func `a strict queue gives the writer to no caller before its waiters`() async throws {
     let queue = WriterQueue(isStrict: true)
     #expect(try queue.tryAcquire("holder"))
     let executor = LateExecutor()
@@ -129,7 +127,7 @@ import Testing
     #expect(try queue.tryAcquire(nil))
   }
 
-  @Test func `a wait that times out ends, and the others keep their order`() async throws {
+  @Test func `a wait that times out throws, and the other waiters keep their order`() async throws {
     try await withQueue { queue in
       let order = Mutex<[Int]>([])
       #expect(try queue.tryAcquire("holder"))
@@ -154,7 +152,7 @@ import Testing
     }
   }
 
-  @Test func `no wait outlives the closing of the queue`() async throws {
+  @Test func `closing the queue ends every wait`() async throws {
     try await withQueue { queue in
       #expect(try queue.tryAcquire(nil))
       var tasks: [Task<Void, any Error>] = []
@@ -170,7 +168,7 @@ import Testing
   }
 
   @Test(arguments: [1, 2, 3] as [UInt64])
-  func `a queue is a list from which any waiter may leave`(seed: UInt64) {
+  func `a waiter queue equals a list from which any waiter may be removed`(seed: UInt64) {
     var random = SeededRandom(seed: seed)
     var line = WaiterQueue()
     var model: [(number: UInt64, deadline: ContinuousClock.Instant?)] = []

@@ -6,7 +6,7 @@ import VarveInspection
 
 /// Tests of the conversion of the values of columns.
 struct FieldTypeTests {
-  @Test func `values are taken as they are stored`() {
+  @Test func `values of columns without a type keep their stored type`() {
     #expect(FieldType.stored.field(.integer(.min)) == .integer(Int128(Int64.min)))
     #expect(FieldType.stored.field(.real(0.5)) == .double(0.5))
     #expect(FieldType.stored.field(.text("é")) == .text("é"))
@@ -14,7 +14,7 @@ struct FieldTypeTests {
     #expect(FieldType.stored.field(.damagedText([255])) == nil)
   }
 
-  @Test func `numbers convert where nothing is lost`() {
+  @Test func `numbers are converted only if no information is lost`() {
     #expect(FieldType.int.field(.real(3)) == .integer(3) && FieldType.int.field(.real(3.5)) == nil)
     #expect(FieldType.int.field(.text("3")) == nil && FieldType.int.field(.blob([3])) == nil)
     #expect(FieldType.double.field(.integer(1 << 53)) == .double(9_007_199_254_740_992))
@@ -40,7 +40,7 @@ struct FieldTypeTests {
     #expect(FieldType.uuid.field(.integer(1)) == nil)
   }
 
-  @Test func `dates are seconds from 1970 or 2001`() {
+  @Test func `dates are read from seconds since 1970 or 2001`() {
     #expect(FieldType.date1970.field(.integer(0)) == .date(Date(timeIntervalSince1970: 0)))
     #expect(FieldType.date1970.field(.real(1.5)) == .date(Date(timeIntervalSince1970: 1.5)))
     #expect(FieldType.date2001.field(.real(-1.5)) == .date(Date(timeIntervalSinceReferenceDate: -1.5)))
@@ -56,7 +56,7 @@ struct FieldTypeTests {
   ]
 
   @Test(arguments: dates)
-  func `dates are texts as programs around SQLite write them`(text: String, seconds: Double) {
+  func `dates are read from texts in the formats that SQLite programs write`(text: String, seconds: Double) {
     let date = Date(timeIntervalSince1970: 1_770_091_506 + seconds)
     #expect(FieldType.iso8601.field(.text(text)) == .date(date))
   }
@@ -71,7 +71,7 @@ struct FieldTypeTests {
     #expect(FieldType.iso8601.field(.text(text)) == nil)
   }
 
-  @Test func `JSON becomes arrays and maps, its integers exact`() {
+  @Test func `JSON is converted to arrays and maps, with exact integers`() {
     let text = #"{"a":[1,-2.5,null,true,"é"],"b":{"c":9007199254740993,"d":1e2}}"#
     let expected = FieldValue.map([
       "a": .array([.integer(1), .double(-2.5), .null, .bool(true), .text("é")]),
@@ -86,7 +86,7 @@ struct FieldTypeTests {
     #expect(FieldType.json.field(.integer(1)) == nil)
   }
 
-  @Test func `what is found is named shortly`() {
+  @Test func `the value of a column is described briefly for errors`() {
     #expect(ColumnValue.text("a\tb").found == "the text \"a\\x09b\"")
     #expect(ColumnValue.text(String(repeating: "x", count: 50)).found.hasSuffix("xx…\""))
     #expect(ColumnValue.blob([1, 255]).found == "2 bytes, 0x01ff")

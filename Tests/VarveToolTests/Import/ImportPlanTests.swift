@@ -22,7 +22,7 @@ struct ImportPlanTests {
     plan.fields.map { "\($0.column) \($0.name) \($0.type)" }
   }
 
-  @Test func `columns are fields of their names, as they are declared`() throws {
+  @Test func `columns become fields of their names, with types derived from their declarations`() throws {
     let plan = try ImportPlan(Self.columns, Wishes(key: "id"))
     #expect(
       Self.text(plan) == [
@@ -31,7 +31,7 @@ struct ImportPlanTests {
     #expect(plan.key == plan.fields[0] && !plan.isCoreData)
   }
 
-  @Test func `types and names are those of the command line, whatever the case of the columns`() throws {
+  @Test func `types, names and omissions apply to columns regardless of case`() throws {
     let plan = try ImportPlan(
       Self.columns,
       Wishes(
@@ -41,7 +41,7 @@ struct ImportPlanTests {
     #expect(plan.key.column == "title")
   }
 
-  @Test func `a table of Core Data loses what Core Data keeps for itself`() throws {
+  @Test func `internal columns of a Core Data table are omitted unless they are requested`() throws {
     let plan = try ImportPlan(Self.coreData, Wishes(key: "ZIDENTIFIER", types: ["ZIDENTIFIER=uuid"]))
     #expect(plan.isCoreData)
     #expect(
@@ -67,7 +67,7 @@ struct ImportPlanTests {
     (Wishes(key: "id", types: ["id=json"]), "can't be an array"),
     (Wishes(key: "id", omitted: ["none"]), "no such column"),
   ])
-  func `what makes no sense is a usage error that says why`(wishes: ImportPlan.Wishes, message: String) {
+  func `an invalid plan is a usage error that states the reason`(wishes: ImportPlan.Wishes, message: String) {
     let error = #expect(throws: ToolError.self) { try ImportPlan(Self.columns, wishes) }
     #expect(error?.status == .usage && error?.message.contains(message) == true, "\(error?.message ?? "")")
   }

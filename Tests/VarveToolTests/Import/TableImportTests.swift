@@ -86,7 +86,7 @@ struct TableImportTests {
     UUID(uuid: (number, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16))
   }
 
-  @Test func `rows open as a typed store, with fields of every type that the program asks for`() throws {
+  @Test func `imported rows are read by a typed store with fields of every type`() throws {
     let list = List(
       ["id", "title", "isPinned", "created", "kind", "location", "counts", "home", "price", "weight", "small", "more"],
       [
@@ -139,7 +139,7 @@ struct TableImportTests {
     }
   }
 
-  @Test func `all rows have one shape, whatever fields they have`() throws {
+  @Test func `all rows of an import share one shape, whichever columns are NULL`() throws {
     let rows: [[ColumnValue]] = (0..<64).map { number in
       [.integer(Int64(number))] + (0..<6).map { number >> $0 & 1 == 0 ? .null : .integer(1) }
     }
@@ -152,7 +152,7 @@ struct TableImportTests {
       try Tool.good(["objects", path, "bits", "--key", "5"]) == "5\t6\t-\t{\"id\":5,\"a\":1,\"c\":1}\t-\n")
   }
 
-  @Test func `rows whose values do not fit are refused and named, and the others are there`() throws {
+  @Test func `rows with unsuitable values are refused and reported, and the others are imported`() throws {
     let list = List(
       ["id", "text"],
       [
@@ -173,7 +173,7 @@ struct TableImportTests {
     #expect(try Tool.good(["objects", path, "memos", "--keys-only"]) == "1\n3\n")
   }
 
-  @Test func `a key that is too long, and one that is not a number, are of their rows alone`() throws {
+  @Test func `a key that is too long refuses only its own row`() throws {
     let list = List(
       ["id"], [[.text(String(repeating: "x", count: 70_000))], [.text("a")], [.text("b")]])
     let (result, refused) = try run(
@@ -181,7 +181,7 @@ struct TableImportTests {
     #expect(result.rows == 2 && refused.count == 1 && refused[0].hasPrefix("row 10: the key has "), "\(refused)")
   }
 
-  @Test func `rows say the version of the format where one is named, and are of its first otherwise`() throws {
+  @Test func `imported rows have the version that was requested, or else the first version of the format`() throws {
     let list = List(["id", "text"], [[.integer(1), .text("a")]])
     let wishes = ImportPlan.Wishes(key: "id")
     func found() throws -> String? {
@@ -195,7 +195,7 @@ struct TableImportTests {
     #expect(try found() == "second: a")
   }
 
-  @Test func `a collection that is missing, of another coder or with other keys takes no row`() throws {
+  @Test func `an import into a missing collection, or one of another coder or key type, is refused`() throws {
     let list = List(["id"], [[.integer(1)]])
     let wishes = ImportPlan.Wishes(key: "id")
     let missing = #expect(throws: DatabaseError.self) {
@@ -213,7 +213,7 @@ struct TableImportTests {
     #expect(try Tool.good(["objects", path, "names", "--keys-only"]) == "\"a\"\n")
   }
 
-  @Test func `a table with more columns than a shape has is stored too`() throws {
+  @Test func `a table with more columns than a shape may have is imported`() throws {
     let names = ["id"] + (0..<1_100).map { "c\($0)" }
     let row: [ColumnValue] = [.integer(1)] + (0..<1_100).map { .integer(Int64($0)) }
     let (result, _) = try run(
@@ -223,7 +223,7 @@ struct TableImportTests {
     #expect(text.contains("\"c1099\":1099") && text.contains("\"id\":1"))
   }
 
-  @Test func `an import that was interrupted has whole commits, and is done again`() throws {
+  @Test func `an interrupted import leaves complete commits, and can be repeated`() throws {
     struct Broken: TableSource {
       var list: List
       var rest = 10
