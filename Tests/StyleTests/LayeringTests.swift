@@ -1,13 +1,13 @@
 import Testing
 
-/// Checks the layering of each module: its folders are floors, and none names a type of a higher one.
+/// Checks the layering of each module: its folders are layers, and no folder names a type of a higher layer.
 ///
-/// Files at the root belong to the lowest floor.
+/// Files at the root belong to the lowest layer.
 struct LayeringTests {
-  /// The floors of a module from the lowest to the highest. Folders of one floor may not name each other's types.
+  /// The layers of a module from the lowest to the highest. Folders of one layer may not name each other's types.
   private typealias Floors = [[String]]
 
-  /// The floors of `Sources/VarveEngine`. The platform is built on the errors and views of the lowest floor.
+  /// The layers of `Sources/VarveEngine`. The platform is built on the errors and views of the lowest layer.
   private static let engineFloors: Floors = [
     ["", "Bytes", "Keys"],
     ["Platform"],
@@ -32,7 +32,7 @@ struct LayeringTests {
     ["Async"],
   ]
 
-  /// The floors of `Sources/Varve`. Everything in `Core` is one floor, whose folders may name each other because they
+  /// The layers of `Sources/Varve`. Everything in `Core` is one layer, whose folders may name each other because they
   /// are mutually recursive: a transaction runs hooks, and hooks write through the transaction.
   private static let objectFloors: Floors = [
     ["", "Keys", "Coders"],
@@ -46,16 +46,16 @@ struct LayeringTests {
     ["Queries"],
   ]
 
-  /// The floors of `Sources/VarveRelationships`. `Graph` is one floor for the same reason as `Core`: its transaction
+  /// The layers of `Sources/VarveRelationships`. `Graph` is one layer for the same reason as `Core`: its transaction
   /// applies rules, and rules change rows through it.
   private static let relationshipFloors: Floors = [["Edges"], ["Format"], ["Log"], ["Graph"]]
 
-  /// The floors of `Sources/VarveTasks`.
+  /// The layers of `Sources/VarveTasks`.
   private static let taskFloors: Floors = [
     ["States"], ["Values"], ["Cron"], ["Format"], ["Dispatch"], ["Storage"], ["Inbox"], ["Scheduler"],
   ]
 
-  /// The modules that have floors.
+  /// The modules that have layers.
   private static var modules: [(name: String, files: [SourceFile], floors: Floors)] {
     [
       ("Varve", Repository.objectFiles, objectFloors), ("VarveEngine", Repository.engineFiles, engineFloors),

@@ -1,7 +1,7 @@
 /// The keys of the family `catalog`: a tag, followed by the name or number of the entry.
 ///
 /// ```
-///  'f'                                → format of the object floor, 4 bytes big-endian
+///  'f'                                → format of the object layer, 4 bytes big-endian
 ///  'g'                                → how often collections or versions came or went, 4 bytes big-endian
 ///  'i'                                → first row id that is not reserved, 8 bytes big-endian
 ///  'n'                                → first collection id that was never given, 4 bytes big-endian
