@@ -76,8 +76,7 @@ struct LongCursorTests {
     if !Self.showsNothing(cursor) { Issue.record("the cursor stands elsewhere") }
   }
 
-  @Test func `after everything was deleted and compacted the disk holds what the cursor's sequence needs, once`() throws
-  {
+  @Test func `after a delete and a compaction of every key the disk holds the entries of an open cursor once`() throws {
     let count = 30_000
     let world = try World(count: count)
     let full = try world.tableBytes()
@@ -97,7 +96,7 @@ struct LongCursorTests {
     #expect(seen == count)
   }
 
-  @Test func `a cursor whose view was taken continues both ways, over buffers, blocks and memtables`() throws {
+  @Test func `a cursor whose view was taken continues in both directions, over buffers, blocks and memtables`() throws {
     let world = try World(count: 2_000)
     // Half of the keys are written again, to the memtable.
     for index in stride(from: 0, to: 2_000, by: 2) { try world.engine.put(Self.key(index), [7]) }
@@ -155,7 +154,7 @@ struct LongCursorTests {
     if !Self.showsNothing(late) { Issue.record("the cursor stands elsewhere") }
   }
 
-  @Test func `cursors that move while their views are taken show what they must`() throws {
+  @Test func `cursors that move while their views are taken read the right entries`() throws {
     let environment = EngineEnvironment.inMemory()
     let engine = try Engine.open(at: "/db", options: Self.options(), environment: environment)
     let count = 2_000

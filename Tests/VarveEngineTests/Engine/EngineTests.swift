@@ -75,7 +75,7 @@ struct EngineTests {
     #expect(seen == 0)
   }
 
-  @Test func `a batch over two families is visible at once and survives a kill`() throws {
+  @Test func `a batch over two families is visible in both, and a dropped family can't be used`() throws {
     let environment = EngineEnvironment.inMemory()
     let first = try Engine.open(at: "/db", options: Self.options(), environment: environment)
     let other = try first.createFamily("other")
@@ -131,7 +131,7 @@ struct EngineTests {
     try engine.close()
   }
 
-  @Test func `a family that is hardly written to does not keep the log of the others`() throws {
+  @Test func `a family with few writes does not keep the log of the other families`() throws {
     let engine = try Engine.open(at: "/db", options: Self.options(), environment: .inMemory())
     let cold = try engine.createFamily("cold")
     try engine.put(key(1), value(1), in: cold)
