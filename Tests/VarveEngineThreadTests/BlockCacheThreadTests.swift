@@ -13,7 +13,7 @@ struct BlockCacheThreadTests {
   }
 
   @Test(arguments: [(60_000, 300), (400_000, 300), (3_000, 40)])
-  func `pinned blocks stay as they are under eight threads`(capacity: Int, keyCount: Int) {
+  func `pinned blocks stay intact under eight threads`(capacity: Int, keyCount: Int) {
     let cache = BlockCache(capacity: capacity)
     let operations = TestScale.atMost(20_000)
     let counts = Counts()
@@ -55,7 +55,7 @@ struct BlockCacheThreadTests {
     #expect(cache.usedBytes == 0)
   }
 
-  @Test func `charges from many threads leave the cache what is left`() {
+  @Test func `charges from many threads leave the cache its share of the remaining budget`() {
     let cache = BlockCache(capacity: 0)
     let budget = MemoryBudget(limit: 1 << 30, cacheFloor: 1 << 20, cache: cache)
     runThreads(4) { thread in
