@@ -37,7 +37,7 @@ struct FuzzDamageTests {
   }
 
   @Test(arguments: FuzzTarget.allCases)
-  func `sealing an input does not change checksums that are right already`(target: FuzzTarget) {
+  func `checksums that are right already are not changed`(target: FuzzTarget) {
     let run = FuzzRun(target, seed: 3)
     for index in 0..<run.builtCount {
       let built = run.input(index)

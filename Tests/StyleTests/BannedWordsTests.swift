@@ -42,7 +42,7 @@ struct BannedWordsTests {
     Ban("ruby" + "gems.org", "name no host of a package registry"),
   ]
 
-  @Test func `no file has a banned word`() {
+  @Test func `no banned word is anywhere`() {
     let files = Repository.textFiles
     #expect(files.count > 20, "the work tree was not found at \(Repository.root)")
     let violations = files.flatMap(Self.bannedWords)

@@ -516,7 +516,7 @@ struct BadInputTests {
     }
   }
 
-  @Test func `the use of another engine's family stops the program`() async {
+  @Test func `a family of another engine stops the program`() async {
     await #expect(processExitsWith: .failure) {
       let first = try Engine.open(at: "/db", environment: .inMemory())
       let second = try Engine.open(at: "/db", environment: .inMemory())

@@ -13,7 +13,7 @@ struct BlockCacheThreadTests {
   }
 
   @Test(arguments: [(60_000, 300), (400_000, 300), (3_000, 40)])
-  func `pinned blocks stay intact under eight threads`(capacity: Int, keyCount: Int) {
+  func `pinned blocks stay as they are under eight threads`(capacity: Int, keyCount: Int) {
     let cache = BlockCache(capacity: capacity)
     let operations = TestScale.atMost(20_000)
     let counts = Counts()

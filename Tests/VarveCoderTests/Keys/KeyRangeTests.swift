@@ -11,7 +11,7 @@ struct KeyRangeTests {
     KeyCheck.compare(bytes, lower) >= 0 && (upper.map { KeyCheck.compare(bytes, $0) < 0 } ?? true)
   }
 
-  @Test func `the successor of a prefix is the smallest key after all keys that begin with it`() {
+  @Test func `the successor of a prefix is the smallest key after all keys with it`() {
     #expect(KeyRange.successor(ofPrefix: []) == nil)
     #expect(KeyRange.successor(ofPrefix: [0xff, 0xff]) == nil)
     #expect(KeyRange.successor(ofPrefix: [1, 2]) == [1, 3])

@@ -61,7 +61,7 @@ struct ManifestTests {
 
   static func path(_ manifest: Manifest) -> String { directory + "/" + FileName.manifest(manifest.number).name }
 
-  @Test func `the state is recovered after each edit`() throws {
+  @Test func `the state is recovered edit by edit`() throws {
     let (fileSystem, manifest) = try Self.make()
     for index in 0..<40 {
       try manifest.append(Self.edit(index, manifest))

@@ -48,7 +48,7 @@ struct VersionTests {
   }
 
   /// Compares lookups in random levels with a scan of every table.
-  @Test(arguments: [0, 3, 9]) func `lookups and overlap searches find the tables that a scan finds`(prefixSize: Int)
+  @Test(arguments: [0, 3, 9]) func `lookups and overlaps find what a scan finds`(prefixSize: Int)
     throws
   {
     for seed in UInt64(0)..<60 {

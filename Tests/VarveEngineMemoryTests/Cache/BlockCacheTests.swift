@@ -122,7 +122,7 @@ struct BlockCacheTests {
     expect(pin, isCached: false)
   }
 
-  @Test func `pins can be stored in properties of structures and classes`() {
+  @Test func `pins live in properties of structs and classes`() {
     struct Holder: ~Copyable { var pin: BlockPin }
     final class Reader {
       var pin: BlockPin?

@@ -79,7 +79,7 @@ struct VisibleIteratorTests {
     }
   }
 
-  @Test func `the target of a seek may be the cursor's own key`() throws {
+  @Test func `a target may be the cursor's own key`() throws {
     let sources = [["a#1,put=1", "b#2,put=2", "c#3,put=3"].compactMap { TextEntry($0) }]
     var cursor = VisibleIterator(MergingIterator(sources), at: .maximum)
     try cursor.seekToLast()

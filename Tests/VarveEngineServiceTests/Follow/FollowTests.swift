@@ -73,7 +73,7 @@ struct FollowTests {
     }
   }
 
-  @Test func `an entry is never both in a memtable and in a table of a follower`() throws {
+  @Test func `an entry is never both in a memtable and in a table`() throws {
     try Self.onEach { fixture in
       let follower = try fixture.follow()
       for round in 0..<8 {

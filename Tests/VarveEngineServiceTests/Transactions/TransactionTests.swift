@@ -148,7 +148,7 @@ struct TransactionTests {
     #expect(code == .conflict)
   }
 
-  @Test func `a change outside of the keys and ranges that were read does not conflict`() throws {
+  @Test func `a change elsewhere does not conflict`() throws {
     let engine = try Self.makeEngine()
     for index in 0..<20 { try engine.put([UInt8(index)], [1]) }
     var transaction = engine.beginTransaction()

@@ -96,7 +96,7 @@ struct LongCursorTests {
     #expect(seen == count)
   }
 
-  @Test func `a cursor whose view was taken continues in both directions, over buffers, blocks and memtables`() throws {
+  @Test func `a cursor whose view was taken continues both ways, over buffers, blocks and memtables`() throws {
     let world = try World(count: 2_000)
     // Half of the keys are written again, to the memtable.
     for index in stride(from: 0, to: 2_000, by: 2) { try world.engine.put(Self.key(index), [7]) }

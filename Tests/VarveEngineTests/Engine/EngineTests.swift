@@ -131,7 +131,7 @@ struct EngineTests {
     try engine.close()
   }
 
-  @Test func `a family with few writes does not keep the log of the other families`() throws {
+  @Test func `a family that is hardly written to does not keep the log of the others`() throws {
     let engine = try Engine.open(at: "/db", options: Self.options(), environment: .inMemory())
     let cold = try engine.createFamily("cold")
     try engine.put(key(1), value(1), in: cold)

@@ -90,7 +90,7 @@ struct UseAfterCloseTests {
     #expect(try environment.fileSystem.list("/db").sorted() == before)
   }
 
-  @Test func `a batch that no memtable could hold is refused, and the next one works`() throws {
+  @Test func `a batch that no memtable could hold changes nothing, and the next one works`() throws {
     let engine = try Engine.open(at: "/db", environment: .inMemory())
     try engine.put([1], [1])
     let state = engine.defaultFamily.state

@@ -105,7 +105,7 @@ struct IngestTests {
     #expect(try Self.keys(engine, family).count == 100)
   }
 
-  @Test func `an ingestion counts as a write of the whole family for transactions and for runs of dead keys`() throws {
+  @Test func `an ingestion is a write of the whole family for transactions and for runs of dead keys`() throws {
     var options = EngineTests.options()
     options.deadRunMinimum = 32
     let engine = try Engine.open(at: "/db", options: options, environment: .inMemory())
