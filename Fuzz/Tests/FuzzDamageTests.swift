@@ -25,7 +25,7 @@ struct FuzzDamageTests {
   }
 
   @Test(arguments: FuzzTarget.allCases)
-  func `what the builders made is read without an error`(target: FuzzTarget) throws {
+  func `every input of the builders is read without an error`(target: FuzzTarget) throws {
     let memory = GuardedMemory()
     for seed in 1...UInt64(5) {
       let run = FuzzRun(target, seed: seed)

@@ -14,7 +14,7 @@ struct PackageDatabaseTests {
     packages = PackageDatabase(try Database.inMemory(definition: try PackageDatabase.definition()))
   }
 
-  @Test func `what was loaded is found in every way`() throws {
+  @Test func `loaded packages are found by every query`() throws {
     let loaded = try load()
     #expect(loaded.stanzaCount == 50 && loaded.packages.count == 50 && loaded.transactionCount == 1)
     let queries = try PackageChecks(packages, loaded.packages).run().queries
@@ -24,7 +24,7 @@ struct PackageDatabaseTests {
     #expect(queries.byName.foundCount > 100 && queries.byName.queryCount > 50)
   }
 
-  @Test func `a transaction holds a thousand packages, and of two stanzas for one the later counts`() throws {
+  @Test func `a transaction holds a thousand packages, and the later of two stanzas of a package counts`() throws {
     let text = (0..<2_500).map { "Package: p\($0 % 2_400)\nVersion: 1\nSize: \($0)\n" }.joined(separator: "\n")
     let loaded = try packages.load(try PackageSamples.index(text))
     #expect(loaded.stanzaCount == 2_500 && loaded.packages.count == 2_400 && loaded.transactionCount == 3)
@@ -64,7 +64,7 @@ struct PackageDatabaseTests {
       ])
   }
 
-  @Test func `packages are rows of a format with a version, architecture and priority beside them`() throws {
+  @Test func `packages are stored with a format version, and their architecture and priority as metadata`() throws {
     let path = NSTemporaryDirectory() + "varve-packages-\(UUID().uuidString)"
     defer { try? FileManager.default.removeItem(atPath: path) }
     let stored = try PackageDatabase(try Engine.open(at: path), path: path)
@@ -87,7 +87,7 @@ struct PackageDatabaseTests {
   }
 
   @Test(arguments: Fault.allCases)
-  func `every difference is found`(fault: Fault) throws {
+  func `every difference between the stored and the loaded packages is found`(fault: Fault) throws {
     let loaded = try load()
     let id = try #require(loaded.packages.keys.sorted().dropFirst(17).first)
     let store = packages.store

@@ -15,7 +15,7 @@ struct PackageIndexTests {
     #expect(found.last?.otherFields == "")
   }
 
-  @Test func `the fields of a package are found, and nothing is lost`() throws {
+  @Test func `the fields of a package are read, and all other fields are kept`() throws {
     let text = """
       Package: emma
       Architecture: amd64
@@ -39,7 +39,7 @@ struct PackageIndexTests {
   }
 
   @Test(arguments: ["", "-1", "many", "99999999999999999999", "4294967296"])
-  func `a size that is none is left out`(size: String) throws {
+  func `an invalid installed size is left out`(size: String) throws {
     let package = try #require(try Self.packages("Package: a\nVersion: 1\nInstalled-Size: \(size)\n").first)
     #expect(package.installedSize == nil)
   }
@@ -49,7 +49,7 @@ struct PackageIndexTests {
     #expect(try Self.packages(text).isEmpty)
   }
 
-  @Test func `the shipped sample has dozens of packages, with all that is asked of them`() throws {
+  @Test func `the shipped sample has fifty packages with all fields that the queries need`() throws {
     var packages: [DebianPackage] = []
     try PackageIndex(contentsOf: PackageSamples.path).forEach { packages.append($0) }
     #expect(Set(packages.map(\.id)).count == 50)

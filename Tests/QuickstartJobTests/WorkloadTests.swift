@@ -24,14 +24,14 @@ struct WorkloadTests {
     #expect(Set(keys.map(\.utf8.count)) == [16])
   }
 
-  @Test func `no two writes give the same value, and a write always gives the same`() {
+  @Test func `no two writes have the same value, and a write has the same value in every run`() {
     let workload = Workload(seed: 7, writeCount: 20_000)
     let values = (0..<20_000).map { workload.value($0) }
     #expect(Set(values).count == values.count)
     #expect(values == (0..<20_000).map { Workload(seed: 7, writeCount: 20_000).value($0) })
   }
 
-  @Test func `the model is what the writes leave, at any batch and in any steps`() {
+  @Test func `the model has the content that the writes leave, after any batch and in any steps`() {
     let workload = Workload(seed: 7, writeCount: 30_000)
     var model = Model(workload)
     var expected: [[UInt8]: [UInt8]] = [:]
@@ -52,7 +52,7 @@ struct WorkloadTests {
     #expect(expected.count > 1_000)
   }
 
-  @Test func `an acknowledgement comes back as the number it was`() {
+  @Test func `an acknowledgement is decoded as the number that was encoded`() {
     let bytes: [UInt8] = [6, 5, 4, 3, 2, 1, 0, 0]
     #expect(Acknowledgements.decode(bytes) == 0x0102_0304_0506)
   }

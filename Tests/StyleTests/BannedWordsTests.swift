@@ -56,12 +56,12 @@ struct BannedWordsTests {
     #expect(Self.bannedWords(file).map(\.line) == [2], "\(ban.word)")
   }
 
-  @Test func `what is banned from code may be in a comment or a literal`() {
+  @Test func `a word that is banned from code may be in a comment or a literal`() {
     let text = "// \("try" + "!") and \("fatal" + "Error()")\nlet a = \"\("as" + "!")\"\n"
     #expect(Self.bannedWords(SourceFile(path: "Tests/A.swift", text: text)).isEmpty)
   }
 
-  @Test func `a banned word inside a longer one is none`() {
+  @Test func `a banned word inside of a longer word is not reported`() {
     let file = SourceFile(path: "Sources/A.swift", text: "let hasX = canvas != nil; \("a" + "XX" + "Xb")()\n")
     #expect(Self.bannedWords(file).isEmpty)
   }

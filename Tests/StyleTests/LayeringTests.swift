@@ -87,7 +87,7 @@ struct LayeringTests {
   }
 
   @Test(arguments: ["Varve", "VarveEngine", "VarveRelationships", "VarveTasks"])
-  func `no folder has more files than a reader takes in`(module: String) throws {
+  func `no folder has more files than the maximum`(module: String) throws {
     let (_, files, _) = try #require(Self.modules.first { $0.name == module })
     let rooms = Dictionary(grouping: files) { file in
       file.path.split(separator: "/").dropLast().joined(separator: "/")
@@ -131,7 +131,7 @@ struct LayeringTests {
     #expect(!files.contains { $0.text.contains("@testable") })
   }
 
-  @Test func `extensions that ship stand on the public names of the object floor alone`() {
+  @Test func `the relationship and the task modules use the public names of the object floor alone`() {
     let files = Repository.relationshipFiles
     let allowed: Set<Substring> = ["Foundation", "Synchronization", "Logging", "UnicodeNormalForm", "Varve"]
     let violations = files.flatMap { Self.foreignImports($0, allowed: allowed) }
@@ -148,7 +148,7 @@ struct LayeringTests {
       })
   }
 
-  @Test func `what reads a database without its types stands on the object floor, and its text form on nothing`() {
+  @Test func `the inspection module imports the object floor alone, and the normal form module imports nothing`() {
     let inspection = Repository.files(in: ["Sources/VarveInspection"], ["swift"])
     let normalForm = Repository.files(in: ["Sources/UnicodeNormalForm"], ["swift"])
     #expect(!inspection.isEmpty && !normalForm.isEmpty)

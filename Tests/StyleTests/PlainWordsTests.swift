@@ -86,7 +86,7 @@ struct PlainWordsTests {
       .filter { !$0.path.hasPrefix("Tests/StyleTests/") } + [Repository.file("README.md")].compactMap { $0 }
   }
 
-  @Test func `no file has one of the words`() {
+  @Test func `no file has a word of the dialect`() {
     let files = Self.files
     #expect(files.count > 1_000, "the work tree was not found at \(Repository.root)")
     for file in files {

@@ -71,7 +71,8 @@ struct QueryCodeTests {
     #expect(failures.isEmpty, "\(failures)")
   }
 
-  @Test func `a condition of twelve terms with optionals, strings and ranges is, too`() throws {
+  @Test func `a condition of twelve terms with optionals, strings and ranges is type-checked in that time, too`() throws
+  {
     let failures = try Self.failures(
       """
       let year = 1990
@@ -88,7 +89,7 @@ struct QueryCodeTests {
     #"$0.year == "1990""#, "$0.title < 3", #"$0.age.isIn(["a"])"#, "$0.tags.contains(3)", "$0.nothing == 3",
     "$0.isRead < true", #"$0.year.hasPrefix("1")"#, #"$0.tags.hasPrefix("a")"#,
   ])
-  func `a mistake of type is one error, in its line`(condition: String) throws {
+  func `a type error in a condition gives exactly one error of the compiler`(condition: String) throws {
     let failures = try Self.failures("_ = query.filter { \(condition) }", isTimed: false)
     let errors = failures.split(separator: "\n").filter { $0.contains(".swift:") && $0.contains(": error: ") }
     #expect(errors.count == 1, "\(failures)")

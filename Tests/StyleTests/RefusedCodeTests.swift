@@ -33,7 +33,7 @@ struct RefusedCodeTests {
     return try ExampleCompiler().failures([SwiftExample(path: "Refused.swift", line: 1, lines: lines)])
   }
 
-  @Test func `a version that is forgotten in the switch does not compile, and with it the program does`() throws {
+  @Test func `a switch without one of the versions does not compile, and a complete switch does`() throws {
     let forgotten = try Self.failures(Self.format(Self.second))
     #expect(forgotten.contains("Refused.swift:12"), "\(forgotten)")
     #expect(forgotten.contains("switch must be exhaustive"), "\(forgotten)")
@@ -42,8 +42,7 @@ struct RefusedCodeTests {
     #expect(whole.isEmpty, "\(whole)")
   }
 
-  @Test func `an instance without an identifier that can be a key, and a write through a read, do not compile`() throws
-  {
+  @Test func `a type whose identifier can't be a key, and a write in a read transaction, do not compile`() throws {
     let keyless = """
       import Varve
 

@@ -28,7 +28,7 @@ struct TestTargetTests {
     target == "VarveEngineFuzzTests" ? "Fuzz/Tests" : "Tests/\(target)"
   }
 
-  @Test func `a suite of damage stands in a module that runs against plain release`() throws {
+  @Test func `every suite of damage is in a module that is also tested in a plain release build`() throws {
     let script = try #require(Repository.file("tools/test"))
     let folders = Self.damageTargets(script).map(Self.folder)
     #expect(folders.count >= 2, "tools/test has no line damage_targets='…'")

@@ -83,9 +83,9 @@ struct ColdFamilyCrashTests {
   }
 
   @Test(arguments: CrashPolicy.allCases)
-  func `between the copy of cold records and the recycling of their segment every operation may be the last`(
-    policy: CrashPolicy
-  ) throws {
+  func `a crash between copying cold records and reusing their segment loses no durable commit`(policy: CrashPolicy)
+    throws
+  {
     let recorded = try Self.recorded.get()
     let operations = recorded.windows.reduce(0) { $0 + $1.operations.count }
     #expect(recorded.windows.count >= 1 && operations >= 10)

@@ -20,7 +20,7 @@ struct EngineCrashTests {
       + [try CrashRecording.make(seed: 3, operationCount: 2_000, pointLimit: pointLimit / 4, mapsFiles: false)]
   }
 
-  @Test func `the script has one trace a seed, and every kind of operation`() throws {
+  @Test func `the crash script has one trace per seed, and every kind of operation`() throws {
     for recording in try Self.recordings.get() {
       #expect(recording.summary == recording.plainSummary, "seed \(recording.seed) gave two runs")
       #expect(recording.summary.installCount >= 20)
@@ -42,7 +42,8 @@ struct EngineCrashTests {
   }
 
   @Test(arguments: CrashPolicy.allCases)
-  func `after a crash at any operation everything guaranteed is there, whole and in order`(policy: CrashPolicy) throws {
+  func `after a crash at any operation every guaranteed commit is there, whole and in order`(policy: CrashPolicy) throws
+  {
     let start = ContinuousClock.now
     var total = CrashTrial.Count()
     var images = 0

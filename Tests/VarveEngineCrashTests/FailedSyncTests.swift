@@ -61,7 +61,7 @@ struct FailedSyncTests {
       recording: recording, unknownOutcomes: driver.unknownOutcomes, logSyncs: collected.logSyncs)
   }
 
-  @Test func `after any failed sync of the log everything guaranteed survives a crash`() throws {
+  @Test func `every guaranteed commit survives a crash after any failed sync of the log`() throws {
     let syncCount = try Self.run(failing: nil).logSyncs
     #expect(syncCount > 40)
     var random = SeededRandom(seed: Self.seed)
@@ -93,7 +93,7 @@ struct FailedSyncTests {
 
   /// The segments of the log are recycled several times while one family receives almost no writes.
   @Test(arguments: [CrashPolicy.loseAllUnsynced, .keepRandomSectors, .processKill])
-  func `what is logged again survives a crash at any point`(policy: CrashPolicy) throws {
+  func `entries that are logged again survive a crash at any point`(policy: CrashPolicy) throws {
     let recording = try Self.turns.get()
     #expect(recording.bytesLoggedAgain > 0)
     var random = SeededRandom(seed: Self.seed)

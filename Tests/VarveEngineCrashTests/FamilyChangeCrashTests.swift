@@ -31,7 +31,7 @@ struct FamilyChangeCrashTests {
     return during.count
   }
 
-  @Test func `after a crash at any operation of an ingestion all of it is there or nothing`() throws {
+  @Test func `a crash at any operation of an ingestion leaves all of its entries or none`() throws {
     let disk = CrashFileSystem(seed: 21)
     let engine = try CheckpointCrashTests.open(disk, at: "/db", seed: 1)
     let family = try engine.createFamily("f", options: FamilyOptions(compression: CompressionKind.none))
@@ -72,7 +72,7 @@ struct FamilyChangeCrashTests {
     try engine.close()
   }
 
-  @Test func `after a crash at any operation of a change of options the old ones are in force or the new ones`() throws
+  @Test func `a crash at any operation of a change of options leaves the old options or the new ones in force`() throws
   {
     let disk = CrashFileSystem(seed: 22)
     let engine = try CheckpointCrashTests.open(disk, at: "/db", seed: 1)

@@ -49,7 +49,7 @@ struct FlushGroupCrashTests {
   }
 
   @Test(arguments: CrashPolicy.allCases)
-  func `wherever the power goes in a flush of many families, all of their entries are there`(
+  func `after a crash at any operation of a flush of many families all of their entries are there`(
     policy: CrashPolicy
   ) throws {
     let recording = try Self.record()

@@ -44,7 +44,8 @@ struct GiveUpCrashTests {
     try disk.list("/db").filter { $0.hasSuffix(".sst") }
   }
 
-  @Test func `after a crash at any operation the damage is still there or given up wholly`() throws {
+  @Test func `a crash at any operation of giving up damage leaves the damage unchanged or given up completely`() throws
+  {
     let disk = CrashFileSystem(seed: 31)
     let engine = try CheckpointCrashTests.open(disk, at: "/db", seed: 1)
     let damaged = try Self.fill(engine)

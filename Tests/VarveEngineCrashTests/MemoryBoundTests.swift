@@ -30,7 +30,7 @@
     }
 
     /// Runs for a minute, or ten if the suites are ten times as long.
-    @Test func `under everything at once resident memory stays within the budget, a tenth and 32 MiB`() throws {
+    @Test func `under a mixed load resident memory stays within the budget, a tenth and 32 MiB`() throws {
       let directory = try TemporaryDirectory()
       let limit = 96 * Self.mebibyte
       let seconds = TestScale.value >= 10 ? 600 : 30
@@ -48,7 +48,7 @@
     @Test(arguments: [
       ("get", 1), ("get", 64), ("multiGet", 128), ("withValue", 16), ("withValue", 128), ("cursor", 64),
     ])
-    func `beside threads that read without a pause memory stays within its bounds`(kind: String, threads: Int) throws {
+    func `memory stays within its bounds while threads read without a pause`(kind: String, threads: Int) throws {
       let directory = try TemporaryDirectory()
       let limit = 48 * Self.mebibyte
       let written = (TestScale.value >= 20 ? 4_096 : 192) * Self.mebibyte
@@ -67,7 +67,7 @@
       #expect(numbers[4] < 5_000, "obsolete files were there after \(numbers[4]) ms")
     }
 
-    @Test func `a log of six times the budget is replayed within it`() throws {
+    @Test func `a log of six times the budget is replayed within the budget`() throws {
       let directory = try TemporaryDirectory()
       let limit = 16 * Self.mebibyte
       let numbers = try numbers(["replay", directory.path + "/db", "\(limit)", "\(6 * limit)"])
@@ -93,7 +93,7 @@
       #expect(numbers[3] == 1)
     }
 
-    @Test func `ten thousand families cost two KiB each, and eight with a record, all of it counted`() throws {
+    @Test func `ten thousand families take two KiB each, or eight with a record, and that memory is counted`() throws {
       let count: UInt64 = 9_999
       let numbers = try numbers(["families", "\(count)"])
       try #require(numbers.count == 6, "the process died")

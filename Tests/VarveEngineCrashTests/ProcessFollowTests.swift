@@ -13,7 +13,7 @@ struct ProcessFollowTests {
 
   /// Families are created and dropped, memtables of 64 KiB are flushed and compacted, and segments of 64 KiB are
   /// reused.
-  @Test func `two processes see all that a third one commits, whole and in order`() throws {
+  @Test func `two following processes see every commit of the writing process, whole and in order`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let last = 8_000 * Self.scale
@@ -28,7 +28,9 @@ struct ProcessFollowTests {
     for (index, follower) in followers.enumerated() { #expect(follower.succeeds(), "follower \(index)") }
   }
 
-  @Test func `readers see what waited for a sync, and what came after it, when the writer was killed`() throws {
+  @Test func `once the writer is killed readers see the commit that waited for its sync, and the commits after it`()
+    throws
+  {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let writer = try ChildProcess(ChildProcess.built("varve-kill-target"), ["scenario", "pendingSync", directory.path])

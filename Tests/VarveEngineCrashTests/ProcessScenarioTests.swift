@@ -17,7 +17,7 @@ struct ProcessScenarioTests {
   }
 
   @Test(arguments: ["changedDirectory", "fork"])
-  func `the database stays where it was opened, and its parent's`(scenario: String) throws {
+  func `a database keeps its directory after a chdir, and belongs to the parent after a fork`(scenario: String) throws {
     let directory = try TemporaryDirectory()
     #expect(try run(scenario, directory.path))
   }
@@ -43,7 +43,7 @@ struct ProcessScenarioTests {
     @Test(
       .enabled(if: getuid() == 0, "only root can become a user without processes"),
       arguments: ["oneThread", "noThread"])
-    func `a thread that can't be started costs speed`(scenario: String) throws {
+    func `an engine works without the threads that can't be started`(scenario: String) throws {
       #expect(try run(scenario, "/tmp"))
     }
 

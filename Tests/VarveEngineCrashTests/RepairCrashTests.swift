@@ -16,7 +16,7 @@ struct RepairCrashTests {
   }
 
   @Test(arguments: [false, true])
-  func `a repair that a crash cuts is finished by the next one`(losesAll: Bool) throws {
+  func `a repair that a crash interrupts is finished by the next repair`(losesAll: Bool) throws {
     let disk = CrashFileSystem(seed: 13)
     let engine = try CheckpointCrashTests.makeSource(disk)
     let expected = try engine.content()

@@ -87,7 +87,7 @@ struct ReplayFlushCrashTests {
   }
 
   /// The engine is not closed: the first edit alone records what is in tables.
-  @Test func `what replay flushed is not replayed again`() throws {
+  @Test func `entries that a replay flushed are not replayed again`() throws {
     let disk = try Self.fill()
     _ = try Self.open(disk, memtableSize: 64 << 10, seed: 8)
     let again = try Self.open(
@@ -96,7 +96,7 @@ struct ReplayFlushCrashTests {
     try again.close()
   }
 
-  @Test func `memtables wait for the copies of their entries`() throws {
+  @Test func `a replay that flushes applies operands once although a memtable was logged again`() throws {
     let engine = try Self.open(try Self.fill(copies: true), memtableSize: 64 << 10, seed: 8)
     #expect(Self.tableCount(engine) >= 1)
     #expect(try Self.check(engine))
@@ -104,7 +104,9 @@ struct ReplayFlushCrashTests {
   }
 
   @Test(arguments: CrashPolicy.allCases)
-  func `wherever the power goes in a replay that flushes, the next open finds the same`(policy: CrashPolicy) throws {
+  func `after a crash at any operation of a replay that flushes the next open finds the same content`(
+    policy: CrashPolicy
+  ) throws {
     let source = try Self.fill()
     let points = Mutex<[(CrashPoint, String)]>([])
     source.observe { operation, capture in
@@ -174,8 +176,9 @@ struct ReplayFlushCrashTests {
 
   /// A memtable that is frozen within a record contains range deletes of that record, which hide what they cover.
   @Test(arguments: [false, true], [64 << 10, 256 << 10, 8 << 20])
-  func `range deletes of records that fill several memtables hide what they hid`(copies: Bool, memtableSize: Int) throws
-  {
+  func `range deletes of records that fill several memtables hide the same keys after replay and flush`(
+    copies: Bool, memtableSize: Int
+  ) throws {
     let (disk, content) = try Self.fillRanges(copies: copies)
     let engine = try Self.open(disk, memtableSize: memtableSize, seed: 10)
     let ranges = try engine.family(named: "ranges")
@@ -197,7 +200,9 @@ struct ReplayFlushCrashTests {
 
   /// After the record, no further view of the memtables is made.
   @Test(arguments: [64 << 10, 80 << 10, 100 << 10])
-  func `a memtable that is frozen within the last record hides what its range deletes hid`(memtableSize: Int) throws {
+  func `range deletes of a memtable that replay freezes within the last record hide the keys that they cover`(
+    memtableSize: Int
+  ) throws {
     let disk = CrashFileSystem(seed: 11)
     var engine = try Self.open(disk, memtableSize: 8 << 20, seed: 11)
     for index in 0..<100 { try engine.put(Self.key(index), [1]) }

@@ -50,7 +50,7 @@ struct SegmentReleaseCrashTests {
   }
 
   @Test(arguments: CrashPolicy.allCases)
-  func `wherever the power goes while segments are freed, the log that is left is whole`(policy: CrashPolicy) throws {
+  func `after a crash at any operation that frees segments the remaining log has no gap`(policy: CrashPolicy) throws {
     let recording = try Self.record()
     #expect(recording.freedCount >= 2)
     var random = SeededRandom(seed: 8)

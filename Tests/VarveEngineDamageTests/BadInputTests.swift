@@ -95,19 +95,19 @@ struct BadInputTests {
     #expect(try fileSystem.attributes(Self.path)?.size == 3)
   }
 
-  @Test func `an empty directory that may not become a database stays empty`() throws {
+  @Test func `an open that may not create a database leaves an empty directory empty`() throws {
     let image = try DirectoryImage(emptyOn: MemoryFileSystem())
     try Self.expectRefusal(of: image, .notADatabase, file: Self.path, "CURRENT") { $0.createIfMissing = false }
     try Self.expectRefusal(of: image, .notADatabase, file: Self.path, "CURRENT") { $0.readOnly = true }
   }
 
-  @Test func `a directory with something else in it becomes no database`() throws {
+  @Test func `a directory with foreign files does not become a database`() throws {
     var image = try DirectoryImage(emptyOn: MemoryFileSystem())
     image.files["notes.txt"] = [1]
     try Self.expectRefusal(of: image, .notADatabase, file: Self.path, "notes.txt")
   }
 
-  @Test func `a database that may not be there is not touched`() throws {
+  @Test func `an open that requires a new database leaves an existing one unchanged`() throws {
     let image = try DamageFixture(.closed).image
     try Self.expectRefusal(of: image, .alreadyExists, file: Self.path) { $0.errorIfExists = true }
   }
@@ -158,7 +158,7 @@ struct BadInputTests {
     }
   }
 
-  @Test func `a missing CURRENT with tables there is damage and no new database`() throws {
+  @Test func `a missing CURRENT beside tables is damage, and no new database is created`() throws {
     var image = try DamageFixture(.closed).image
     image.files["CURRENT"] = nil
     try Self.expectRefusal(of: image, .corruption, file: Self.path, "CURRENT is missing")
@@ -333,7 +333,7 @@ struct BadInputTests {
 
   // MARK: - Families
 
-  @Test func `a family that is there, or whose name can't be, is not created`() throws {
+  @Test func `a family whose name exists or is invalid is not created`() throws {
     let fileSystem = MemoryFileSystem()
     let engine = try Self.open(fileSystem)
     let longest = String(repeating: "n", count: 255)
@@ -351,7 +351,7 @@ struct BadInputTests {
     try engine.close()
   }
 
-  @Test func `a dropped family takes and gives nothing any more`() throws {
+  @Test func `a dropped family can't be read or written`() throws {
     let fileSystem = MemoryFileSystem()
     let engine = try Self.open(fileSystem)
     let family = try engine.createFamily("gone")
@@ -384,7 +384,9 @@ struct BadInputTests {
   // MARK: - Read-only
 
   @Test(arguments: DamageFixture.Ending.allCases)
-  func `a read-only open shows everything and changes nothing`(ending: DamageFixture.Ending) throws {
+  func `a read-only engine reads every entry, refuses every write, and changes no file`(ending: DamageFixture.Ending)
+    throws
+  {
     let fixture = try DamageFixture(ending)
     let fileSystem = try fixture.image.makeFileSystem()
     let engine = try Self.open(fileSystem) { $0.readOnly = true }
@@ -492,7 +494,7 @@ struct BadInputTests {
 
   // MARK: - Programmer's mistakes
 
-  @Test func `use after close of what throws nothing stops the program`() async {
+  @Test func `a call that can't throw stops the program after a close`() async {
     await #expect(processExitsWith: .failure) {
       let engine = try Engine.open(at: "/db", environment: .inMemory())
       try engine.close()

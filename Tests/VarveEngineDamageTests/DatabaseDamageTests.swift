@@ -150,7 +150,7 @@ struct DatabaseDamageTests {
     return isNamed ? nil : "errors of reads that don't name it: \(outcome.readErrors.prefix(3))"
   }
 
-  @Test func `opening a damaged database to write fails and changes nothing, or gives all of it`() throws {
+  @Test func `opening a damaged database for writing fails and changes no file, or gives every row`() throws {
     let fixture = try DamageFixture(.closed)
     var random = SeededRandom(seed: Self.seed + 1)
     let mark = try Self.lastMark(fixture.image)
@@ -261,7 +261,7 @@ struct DatabaseDamageTests {
   }
 
   @Test(arguments: [DamageFixture.Ending.killed, .killedUnsynced])
-  func `a flip past the last durable mark of a killed database reads as the cut at that record`(
+  func `a flip after the last durable mark of a killed database cuts the log at that record`(
     ending: DamageFixture.Ending
   ) throws {
     let fixture = try DamageFixture(ending)
@@ -297,7 +297,7 @@ struct DatabaseDamageTests {
   }
 
   @Test(arguments: [DamageFixture.Ending.killed, .killedUnsynced])
-  func `a flip in a segment that was cut before is found`(ending: DamageFixture.Ending) throws {
+  func `a flip in a segment that an earlier recovery cut is found`(ending: DamageFixture.Ending) throws {
     let fixture = try DamageFixture(ending)
     let last = try LastSegment(fixture.image).name
     let fileSystem = try fixture.image.makeFileSystem()
@@ -344,7 +344,7 @@ struct DatabaseDamageTests {
   // MARK: - Cut files
 
   @Test(arguments: DamageFixture.Ending.allCases)
-  func `the last segment of the log cut at any length reads as what is left of it, or is refused`(
+  func `the last segment of the log cut at any length is read up to its last whole record, or refused`(
     ending: DamageFixture.Ending
   ) throws {
     let fixture = try DamageFixture(ending)
@@ -371,7 +371,7 @@ struct DatabaseDamageTests {
   }
 
   @Test(arguments: DamageFixture.Ending.allCases)
-  func `the MANIFEST cut at any length is refused, or nothing is missing`(ending: DamageFixture.Ending) throws {
+  func `a MANIFEST cut at any length is refused, or no row is missing`(ending: DamageFixture.Ending) throws {
     let fixture = try DamageFixture(ending)
     let name = try fixture.image.only(prefix: "MANIFEST-")
     let bytes = fixture.image.files[name] ?? []
@@ -391,7 +391,7 @@ struct DatabaseDamageTests {
     Self.expectNone(failures)
   }
 
-  @Test func `a MANIFEST that lost the edits of its first life is damage, also where all rows are in the log`() throws {
+  @Test func `a new database whose MANIFEST is cut at any length has its row or is damage`() throws {
     let fileSystem = MemoryFileSystem()
     let engine = try Engine.open(at: "/db", environment: DirectoryImage.environment(fileSystem))
     try engine.put([1], [2])

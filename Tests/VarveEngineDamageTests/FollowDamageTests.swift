@@ -40,7 +40,7 @@ struct FollowDamageTests {
     try fixture.writer.close()
   }
 
-  @Test func `an edit that is damaged below a later one is damage`() throws {
+  @Test func `a damaged edit before a valid one is damage`() throws {
     let fixture = try FollowFixture()
     let before = try DirectoryImage(fixture.fileSystem)
     let name = try before.only(prefix: "MANIFEST-")

@@ -104,7 +104,8 @@ struct NotReadableTests {
     #expect(refused > 2 * count / (TestScale.isWhole ? 2 : 10), "\(refused) of \(2 * count) calls were refused")
   }
 
-  @Test func `a compaction that meets it is tried again, and no table counts as damaged`() throws {
+  @Test func `a compaction of data that can't be read now fails, marks no table as damaged, and succeeds later`() throws
+  {
     let fixture = try DamageFixture(.closed)
     let fileSystem = FaultInjectingFileSystem(try fixture.image.makeFileSystem())
     let engine = try Self.open(fileSystem)
@@ -118,7 +119,7 @@ struct NotReadableTests {
   }
 
   @Test(arguments: [Int32(1), 13])
-  func `EPERM and EACCES of what is read say that it can't be read now, and of what is written that it is not allowed`(
+  func `EPERM and EACCES mean not readable now for a read, and permission denied for a write`(
     number: Int32
   ) {
     #expect(SystemError.readingError(number, call: "open", path: "a").code == .notReadableNow)

@@ -6,7 +6,7 @@ import Testing
 
 /// Tests of files that contradict each other when a database is opened.
 struct OpeningDamageTests {
-  @Test func `a log record of a family that never was is damage, and its segment is named`() throws {
+  @Test func `a log record of a family that never existed is damage, and the error names its segment`() throws {
     let disk = MemoryFileSystem()
     let engine = try Engine.open(
       at: "/db", options: SmallEngine.options(), environment: DirectoryImage.environment(disk))

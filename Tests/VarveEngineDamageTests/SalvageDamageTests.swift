@@ -75,7 +75,7 @@ struct SalvageDamageTests {
   }
 
   @Test(arguments: RecoveryMethod.allCases, DamageFixture.Ending.allCases)
-  func `whatever is damaged or cut, all else is there and the damage is named`(
+  func `all content outside of a damaged or cut part is recovered, and the losses name the damage`(
     salvage: RecoveryMethod, ending: DamageFixture.Ending
   ) throws {
     let fixture = try SalvageFixture(ending)
@@ -103,7 +103,9 @@ struct SalvageDamageTests {
   }
 
   @Test(arguments: RecoveryMethod.allCases, DamageFixture.Ending.allCases)
-  func `CURRENT and MANIFEST together may be lost`(salvage: RecoveryMethod, ending: DamageFixture.Ending) throws {
+  func `all content is recovered without CURRENT and MANIFEST`(salvage: RecoveryMethod, ending: DamageFixture.Ending)
+    throws
+  {
     let fixture = try SalvageFixture(ending)
     var image = fixture.image
     for name in image.files.keys where name == "CURRENT" || name.hasPrefix("MANIFEST") { image.files[name] = nil }
@@ -169,7 +171,7 @@ struct SalvageDamageTests {
   }
 
   @Test(arguments: [(0..<40, true), (10..<20, false)])
-  func `where an input can't be distinguished from a live table the report says so`(
+  func `the report names an input of a compaction that can't be distinguished from a live table`(
     deleted: Range<Int>, keepsSequences: Bool
   ) throws {
     let (image, _) = try Self.makeWithInput(deleted: deleted, keepsSequences: keepsSequences)
@@ -216,7 +218,7 @@ struct SalvageDamageTests {
   }
 
   @Test(arguments: RecoveryMethod.allCases)
-  func `range tombstones and merge operands act as before`(salvage: RecoveryMethod) throws {
+  func `range tombstones and merge operands have the same effect after a recovery`(salvage: RecoveryMethod) throws {
     let (image, expected) = try Self.makeWithRanges()
     var lost = image
     for name in lost.files.keys where name == "CURRENT" || name.hasPrefix("MANIFEST") { lost.files[name] = nil }

@@ -16,7 +16,7 @@ struct VarintDamageTests {
     [UInt8](repeating: 0x80, count: 10) + [0], [UInt8](repeating: 0xff, count: 9) + [2],
     [UInt8](repeating: 0xff, count: 20),
   ])
-  func `more than 64 bits is corruption`(bytes: [UInt8]) {
+  func `a varint of more than 64 bits is corruption`(bytes: [UInt8]) {
     #expect(errorCode { () throws(EngineError) in _ = try decode(bytes) } == .corruption)
   }
 }

@@ -6,7 +6,7 @@ import Testing
 
 /// Tests that the examples of the articles about formats have the bytes that the code writes.
 struct FormatExampleTests {
-  @Test func `the example of the batch article is what a batch is encoded as`() throws {
+  @Test func `a batch is encoded as in the example of the batch article`() throws {
     var writer = ByteWriter()
     Array("user:1".utf8).withByteView { key in
       Array("Ada".utf8).withByteView { value in
@@ -17,7 +17,7 @@ struct FormatExampleTests {
     #expect(try Self.example(of: "WriteBatches") == writer.view.bytes)
   }
 
-  @Test func `the example of the MANIFEST article is what an edit is encoded as`() throws {
+  @Test func `an edit is encoded as in the example of the MANIFEST article`() throws {
     var edit = VersionEdit()
     edit.lastSequence = SequenceNumber(300)
     edit.oldestLog = FileNumber(7)

@@ -11,7 +11,7 @@ struct ArenaTests {
     }
   }
 
-  @Test func `a memtable with one record takes one page, a large one too`() {
+  @Test func `a memtable with one record takes one page, whatever its capacity`() {
     for capacity in [65_536, 64 << 20] {
       let memTable = MemTable(capacity: capacity)
       #expect(memTable.memoryUsage == 0)
@@ -71,7 +71,7 @@ struct ArenaTests {
     #expect(pool.retainedBytes == 0)
   }
 
-  @Test func `memory that is populated while a writer inserts is there, counted, and changes nothing`() {
+  @Test func `memory that is populated while a writer inserts is counted, and loses no entry`() {
     let memTable = MemTable(capacity: 16 << 20)
     fill(memTable, 20_000)
     let used = memTable.usedBytes

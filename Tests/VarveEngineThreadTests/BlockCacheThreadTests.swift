@@ -55,7 +55,7 @@ struct BlockCacheThreadTests {
     #expect(cache.usedBytes == 0)
   }
 
-  @Test func `charges from many threads leave the cache what is left`() {
+  @Test func `charges from many threads leave the cache its share of the remaining budget`() {
     let cache = BlockCache(capacity: 0)
     let budget = MemoryBudget(limit: 1 << 30, cacheFloor: 1 << 20, cache: cache)
     runThreads(4) { thread in

@@ -54,7 +54,7 @@ struct CommitOrderTests {
     try engine.close()
   }
 
-  @Test func `commits go on, appended and acknowledged, while another one is being synced`() throws {
+  @Test func `commits are appended and acknowledged while another commit is being synced`() throws {
     let shared = try Shared()
     let engine = shared.engine
     shared.faults.interruptNext(.sync, pathSuffix: ".log") {
@@ -71,7 +71,7 @@ struct CommitOrderTests {
     try engine.close()
   }
 
-  @Test func `a batch that waits while one of its families is dropped fails whole`() throws {
+  @Test func `a batch that waits while one of its families is dropped fails as a whole`() throws {
     let shared = try Shared()
     let engine = shared.engine
     let family = try engine.createFamily("short-lived")

@@ -116,7 +116,7 @@ struct CommitQueueTests {
   private typealias Locations = Mutex<[Int: [(tag: Int, location: Int)]]>
 
   @Test(arguments: [2, 4, 8])
-  func `every commit returns, alone, in its writer's order, and its error comes back to it alone`(count: Int) {
+  func `every commit returns in its writer's order, and its error is thrown to its caller alone`(count: Int) {
     let line = Line()
     let commits = TestScale.atMost(24_000) / count
     let locations = Locations([:])
@@ -154,7 +154,7 @@ struct CommitQueueTests {
   }
 
   @Test(arguments: [0, 256 << 10])
-  func `a leader hands the lead on rather than commit for others for ever`(payloadSize: Int) {
+  func `a leader passes the lead on instead of committing for others without end`(payloadSize: Int) {
     let line = Line(payloadSize: payloadSize)
     // While a commit is made, another one always waits or is about to.
     line.beforeServing = {
@@ -183,7 +183,7 @@ struct CommitQueueTests {
     #expect(line.servedMaximum <= (payloadSize == 0 ? 17 : (1 << 20) / payloadSize + 1))
   }
 
-  @Test func `a leader that commits for no one gives the lead to one that waits`() {
+  @Test func `a leader that commits for no writer passes the lead to a waiting writer`() {
     let line = Line()
     guard let lead = line.queue.tryLead() else {
       Issue.record("no one leads, and the lead was refused")

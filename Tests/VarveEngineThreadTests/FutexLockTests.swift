@@ -29,7 +29,7 @@ import Testing
   }
 
   @Test(arguments: [2, 16])
-  func `one thread at a time is inside, and none waits for ever`(threads: Int) {
+  func `one thread at a time holds the lock, and every thread gets it`(threads: Int) {
     let counted = Counted()
     let lock = FutexLock(counted)
     let turns = 20_000 / threads
@@ -48,7 +48,7 @@ import Testing
     #expect(counted.number == threads * turns && counted.most == 1)
   }
 
-  @Test func `sleepers are woken one after the other`() {
+  @Test func `threads that sleep on a lock are woken one after the other`() {
     let lock = FutexLock(0)
     lock.withLock { _ in
       // All of the threads arrive while the lock is held.
@@ -76,7 +76,7 @@ import Testing
     #expect(lock.withLock { $0 } == 8)
   }
 
-  @Test func `an error leaves it free, and the value changes in place`() throws {
+  @Test func `an error releases the lock, and the value changes in place`() throws {
     let lock = FutexLock([1])
     #expect(throws: Stop.self) {
       try lock.withLock { (value: inout [Int]) throws(Stop) in
@@ -87,7 +87,7 @@ import Testing
     #expect(lock.withLock { $0 } == [1, 2])
   }
 
-  @Test func `the value goes with the lock`() {
+  @Test func `the value is released with the lock`() {
     weak var held: Counted?
     do {
       let counted = Counted()

@@ -41,7 +41,7 @@ struct MemTableConcurrencyTests {
   }
 
   @Test(arguments: Order.allCases)
-  private func `eight readers find all that one writer has published`(order: Order) {
+  private func `eight readers find every entry that one writer has published`(order: Order) {
     let count = TestScale.atMost(12_000)
     let shared = Shared()
     var threads: [EngineThread] = []
@@ -84,7 +84,7 @@ struct MemTableConcurrencyTests {
     let changes = Mutex<[UInt64]>([])
   }
 
-  @Test func `a range tombstone over what is dead is never found as a change`() {
+  @Test func `a range tombstone over dead keys is never found as a change`() {
     let count = TestScale.atMost(6_000)
     let shared = SharedTombstones()
     var threads: [EngineThread] = []

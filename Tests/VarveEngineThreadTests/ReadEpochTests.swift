@@ -30,7 +30,7 @@ struct ReadEpochTests {
     return flag
   }
 
-  @Test func `without reads an object goes at once`() {
+  @Test func `without reads a retired object is released at once`() {
     for _ in 0..<10 { #expect(retire().gone) }
     #expect(epochs.keptBack == nil)
   }
@@ -47,7 +47,7 @@ struct ReadEpochTests {
   }
 
   /// In an earlier design, each slot had one counter, which reads that overlap keep above zero forever.
-  @Test func `reads that overlap without a pause keep nothing for longer than two reads`() {
+  @Test func `reads that overlap without a pause keep no object for longer than two reads`() {
     var current = epochs.enter()
     var flags: [Flag] = []
     for round in 0..<1_000 {
@@ -64,7 +64,7 @@ struct ReadEpochTests {
   /// The read is stopped between its load of the parity and its mark: the objects that it loads afterwards must be
   /// kept, whatever the current parity is by then.
   @Test(arguments: 0..<4)
-  func `a read that stopped before its mark keeps what it loads, over two retirements`(earlier: Int) {
+  func `a read that stopped before its mark keeps the objects that it loads, over two retirements`(earlier: Int) {
     let parity = epochs.parity
     // The parity changes while the read is stopped.
     for _ in 0..<earlier { #expect(retire().gone) }
@@ -80,7 +80,7 @@ struct ReadEpochTests {
     #expect(first.gone && second.gone)
   }
 
-  @Test func `what is retired inside of a read goes with its end`() {
+  @Test func `objects that are retired inside of a read are released at its end`() {
     let mark = epochs.enter()
     let flags = (0..<5).map { _ in retire() }
     #expect(flags.allSatisfy { !$0.gone })
@@ -88,7 +88,7 @@ struct ReadEpochTests {
     #expect(flags.allSatisfy { $0.gone })
   }
 
-  @Test func `a caller is notified of what is kept back, with its age and its weight`() {
+  @Test func `a caller is notified of objects that reads keep, with their age and their weight`() {
     let notified = Atomic<Int>(0)
     epochs.onKeptBack { notified.add(1, ordering: .relaxed) }
     _ = retire()
@@ -116,7 +116,7 @@ struct ReadEpochTests {
   }
 
   /// Readers load a number inside an epoch, and check twice whether its object has been released.
-  @Test func `threads that read without a pause never meet an object that is gone`() {
+  @Test func `threads that read without a pause never load a released object`() {
     let count = TestScale.atMost(20_000)
     let flags = (0..<count).map { _ in Flag() }
     let current = Atomic<Int>(0)

@@ -34,7 +34,7 @@ struct SyncFailureTests {
     } catch { return (error as? EngineError)?.code }
   }
 
-  @Test func `the caller whose sync failed gets the error, and everything continues`() throws {
+  @Test func `the caller whose sync failed gets the error, and the engine continues`() throws {
     let disk = CrashFileSystem(seed: 3)
     let (engine, _) = try Self.open(disk)
     try engine.put(Self.key(0), [0], durability: .power)
@@ -53,7 +53,7 @@ struct SyncFailureTests {
     try engine.close()
   }
 
-  @Test func `a timer's failed sync is made good without a word`() throws {
+  @Test func `a failed sync of a timer is repaired without an error`() throws {
     let disk = CrashFileSystem(seed: 3)
     let (engine, executor) = try Self.open(disk)
     executor.runAll()
@@ -91,7 +91,7 @@ struct SyncFailureTests {
   ]
 
   @Test(arguments: secondFaults.indices)
-  func `after a second failure the engine is read-only, and says why`(index: Int) throws {
+  func `after a second failure the engine refuses writes with the cause until a resume`(index: Int) throws {
     let second = Self.secondFaults[index]
     let disk = CrashFileSystem(seed: 3)
     let fileSystem = FaultInjectingFileSystem(disk)
@@ -137,7 +137,7 @@ struct SyncFailureTests {
     try engine.close()
   }
 
-  @Test func `what a failed sync dropped is durable as soon as another engine has read it`() throws {
+  @Test func `entries that a failed sync dropped are durable as soon as another engine has read them`() throws {
     let disk = CrashFileSystem(seed: 3)
     let (engine, executor) = try Self.open(disk)
     executor.runAll()

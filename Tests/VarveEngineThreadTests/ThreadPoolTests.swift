@@ -90,7 +90,7 @@ import Testing
     pool.shutDown()
   }
 
-  @Test func `jobs that wait go by priority, then in order`() {
+  @Test func `waiting jobs run by priority, then in order of their submission`() {
     let pool = ThreadPool(threads: 1)
     let urgentGate = Gate()
     let workerGate = Gate()
@@ -132,7 +132,7 @@ import Testing
     var value: Int { count.load(ordering: .acquiring) }
   }
 
-  @Test func `a delayed job does not come early, and an earlier one overtakes`() {
+  @Test func `a delayed job does not run early, and one with an earlier deadline runs first`() {
     let pool = ThreadPool(threads: 1)
     let clock = SystemClock()
     let log = Log()
@@ -146,7 +146,7 @@ import Testing
     #expect(log.count == 2)
   }
 
-  @Test func `a shutdown waits for what runs and drops what waits`() {
+  @Test func `a shutdown waits for running jobs and drops waiting jobs`() {
     let pool = ThreadPool(threads: 1)
     let gate = Gate()
     let log = Log()
@@ -190,7 +190,7 @@ import Testing
     /// Returns the priority of the calling thread; on Linux, threads have their own priority.
     private static func nice() -> Int32 { getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0) }
 
-    @Test func `threads have names, and only those for all work yield the processor`() {
+    @Test func `threads have names, and only the threads for jobs of all priorities run with a lower priority`() {
       for lowers in [true, false] {
         let pool = ThreadPool(threads: 1, lowersPriority: lowers)
         let log = Log()
@@ -214,7 +214,7 @@ import Testing
     }
   #endif
 
-  @Test func `who waits looks again when it is notified`() {
+  @Test func `a waiting thread checks its condition again when it is notified`() {
     let pool = ThreadPool(threads: 1)
     let looks = Counter(Atomic(0))
     let flag = Counter(Atomic(0))
@@ -232,7 +232,7 @@ import Testing
     pool.shutDown()
   }
 
-  @Test func `a job may submit and many threads may wait`() {
+  @Test func `a job can submit other jobs while many threads wait`() {
     let pool = ThreadPool(threads: 2)
     let counter = Counter(Atomic(0))
     @Sendable func spawn(_ depth: Int) {
@@ -277,7 +277,7 @@ import Testing
 }
 
 @Suite struct FutexTests {
-  @Test func `a wait ends at once if the word has changed, and by its time if no one wakes it`() {
+  @Test func `a wait ends at once if the word has changed, and at its timeout if no thread wakes it`() {
     let futex = Futex(3)
     let endedByItself = futex.wait(while: 2)
     #expect(endedByItself)

@@ -93,7 +93,7 @@ struct BinaryContainerTests {
       }, "never used")
   }
 
-  @Test func `a container for the same value may be asked for again`() throws {
+  @Test func `a container of one value can be requested several times`() throws {
     try expectAsJSON(
       Writer { encoder in
         var one = encoder.container(keyedBy: Key.self)
@@ -170,7 +170,7 @@ struct BinaryContainerTests {
     }
   }
 
-  @Test func `a value may encode and decode others with the same coder meanwhile`() throws {
+  @Test func `a value can encode and decode other values with the same coder while it is being coded`() throws {
     struct Outer: Codable, Equatable {
       static let coder = ValueCoder(.binary)
       var before: Int

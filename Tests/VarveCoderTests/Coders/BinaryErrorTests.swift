@@ -51,7 +51,7 @@ struct BinaryErrorTests {
     #expect(error?.message.contains("shelves.low[1][1].y: an integer that does not fit UInt8") == true)
   }
 
-  @Test func `containers and coders know their path, in both directions`() throws {
+  @Test func `containers and coders have the coding path while encoding and decoding`() throws {
     let row = try coder.encode(Spy(inner: .init(list: [.init(), .init()])))
     let first = "inner.list[0]"
     let second = "inner.list[1]"
@@ -150,7 +150,7 @@ struct BinaryErrorTests {
     }
   }
 
-  @Test func `a type may go on after a field that failed`() throws {
+  @Test func `a type can continue encoding after a field failed`() throws {
     let two = #"{"text":"some text before the error","number":2}"#
     for _ in 0..<2 {
       #expect(

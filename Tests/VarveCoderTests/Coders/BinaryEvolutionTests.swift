@@ -14,7 +14,7 @@ struct BinaryEvolutionTests {
     var note: String? = "x"
   }
 
-  @Test func `fields may come in another order, go and be added`() throws {
+  @Test func `fields can be reordered, removed and added`() throws {
     struct Reordered: Codable, Equatable {
       var note: String?
       var year: Int
@@ -34,7 +34,7 @@ struct BinaryEvolutionTests {
     #expect(try coder.convert(More(name: "m", year: 1), to: First.self) == First(name: "m", year: 1, note: nil))
   }
 
-  @Test func `a required field that is not there is not found`() throws {
+  @Test func `a missing required field is a key that is not found`() throws {
     struct Required: Codable { var name: String, year: Int, missing: Int }
     struct Renamed: Codable { var title: String }
     #expect(
@@ -45,7 +45,7 @@ struct BinaryEvolutionTests {
         == CoderFault(.decodingFailed, .keyNotFound, "title"))
   }
 
-  @Test func `an optional that is absent or null can't become required, and any other can`() throws {
+  @Test func `an optional field can become required if it has a value, and not if it is absent or null`() throws {
     struct Optional: Codable, Equatable { var a: Int?, b: Int? }
     struct Required: Codable, Equatable { var a: Int, b: Int }
     #expect(try coder.convert(Optional(a: 1, b: 2), to: Required.self) == Required(a: 1, b: 2))
@@ -74,7 +74,7 @@ struct BinaryEvolutionTests {
     #expect(coderFault { _ = try coder.convert([UInt128.max], to: [Int128].self) } == fault)
   }
 
-  @Test func `integers and floating-point numbers change locations where nothing is lost`() throws {
+  @Test func `integers and floating-point numbers convert to each other if nothing is lost`() throws {
     #expect(try coder.convert([3, -1, 1 << 53], to: [Double].self) == [3, -1, 9_007_199_254_740_992])
     #expect(try coder.convert([3.0, -2], to: [Int].self) == [3, -2])
     #expect(try coder.convert([0.1, .infinity], to: [Float].self) == [0.1, .infinity])
@@ -87,7 +87,9 @@ struct BinaryEvolutionTests {
     #expect(coderFault { _ = try coder.convert([1e300], to: [Float].self) } == fault)
   }
 
-  @Test func `dates, UUIDs, URLs and decimal numbers change locations with what JSON makes of them`() throws {
+  @Test func `dates, UUIDs, URLs, data and decimal numbers convert to and from the values that JSON has for them`()
+    throws
+  {
     let date = Date(timeIntervalSinceReferenceDate: 0.25)
     let uuid = UUID()
     let url = try #require(URL(string: "https://example.org/x"))
@@ -111,7 +113,7 @@ struct BinaryEvolutionTests {
     #expect(coderFault { _ = try coder.convert([Data([1, 200])], to: [[Int8]].self) }?.kind == .dataCorrupted)
   }
 
-  @Test func `other kinds don't change locations`() throws {
+  @Test func `values of other kinds don't convert to each other`() throws {
     let mismatch = CoderFault(.decodingFailed, .typeMismatch, "[0]")
     #expect(coderFault { _ = try coder.convert([1], to: [String].self) } == mismatch)
     #expect(coderFault { _ = try coder.convert(["1"], to: [Int].self) } == mismatch)
@@ -167,7 +169,7 @@ struct BinaryEvolutionTests {
         == CoderFault(.decodingFailed, .dataCorrupted, "[0]"))
   }
 
-  @Test func `records and dictionaries change locations`() throws {
+  @Test func `records and dictionaries convert to each other`() throws {
     #expect(try coder.convert(Zoo.Point(x: 1, y: 2), to: [String: Int].self) == ["x": 1, "y": 2])
     #expect(try coder.convert(["x": 1, "y": 2, "z": 3], to: Zoo.Point.self) == Zoo.Point(x: 1, y: 2))
     #expect(try coder.convert([Zoo.Point(x: 1, y: 2)], to: [[String: Int]].self) == [["x": 1, "y": 2]])

@@ -9,7 +9,7 @@ import Testing
 struct BinaryFormatTests {
   private func bytes<T: Encodable>(_ value: T) throws -> [UInt8] { try ValueCoder(.binary).encode(value).bytes }
 
-  @Test func `values have the bytes that the format draws`() throws {
+  @Test func `values have the documented bytes`() throws {
     #expect(try bytes(0) == hex("00"))
     #expect(try bytes(63) == hex("3f"))
     #expect(try bytes(64) == hex("8000"))
@@ -51,7 +51,7 @@ struct BinaryFormatTests {
     #expect(try bytes(Zoo.Empty()) == hex("d300"))
   }
 
-  @Test func `a record is its fields, and its shape a number beside it`() throws {
+  @Test func `a record is encoded as its fields, and the number of its shape is beside the bytes`() throws {
     let shapes = MemoryShapes()
     let coder = ValueCoder(.binary, shapes)
     let row = try coder.encode(Zoo.Point(x: 1, y: 2))
@@ -62,7 +62,7 @@ struct BinaryFormatTests {
     #expect(try shapes.texts == ["{x, y}", "{value}"])
   }
 
-  @Test func `an array of records has their shape once, until one has another`() throws {
+  @Test func `an array of records of one shape stores the shape once, and any other array one per record`() throws {
     let shapes = MemoryShapes()
     let coder = ValueCoder(.binary, shapes)
     let point = Zoo.Point(x: 1, y: 2)
@@ -88,7 +88,7 @@ struct BinaryFormatTests {
       ])
   }
 
-  @Test func `large shape numbers move the content`() throws {
+  @Test func `large shape numbers take several bytes before the content`() throws {
     let shapes = try MemoryShapes((0..<20_000).map { ["filler \($0)"] })
     let coder = ValueCoder(.binary, shapes)
     let value = Zoo.Library.sample
@@ -98,7 +98,7 @@ struct BinaryFormatTests {
     #expect(wrapped.bytes.count == 1 + 3 + 2)
   }
 
-  @Test func `a shape has the bytes that the format draws`() throws {
+  @Test func `a shape has the documented bytes`() throws {
     let shape = try Shape(fields: ["id", "é"])
     #expect(shape.bytes == hex("01 02 02 6964 02 c3a9"))
     #expect(try Shape(shape.bytes) == shape)
@@ -108,7 +108,7 @@ struct BinaryFormatTests {
     }
   }
 
-  @Test func `bytes that are no shape are refused`() throws {
+  @Test func `bytes that are not a shape are refused`() throws {
     let damaged = [
       "", "01", "0100", "010102 61", "010161", "01 02 0161 0161", "01 01 0161 00", "01 01 01 ff", "01 ffff7f",
     ]

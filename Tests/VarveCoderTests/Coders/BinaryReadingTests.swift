@@ -56,7 +56,7 @@ struct BinaryReadingTests {
 
   private enum Flag: UInt8, Codable { case off = 0, on = 1, high = 200 }
 
-  @Test func `bytes are read as an array of what is made of integers, as JSON reads it`() throws {
+  @Test func `bytes are read as an array of any type that decodes from integers, as in JSON`() throws {
     let row = try coder.encode([UInt8]([0, 1, 200]))
     #expect(try coder.decode([Flag].self, row) == [.off, .on, .high])
     #expect(try coder.decode([UInt8?].self, row) == [0, 1, 200])
@@ -123,7 +123,7 @@ struct BinaryReadingTests {
     }
   }
 
-  @Test func `super decoders are fields, and null where there is none`() throws {
+  @Test func `a super decoder reads its field, and null if the default field is missing`() throws {
     try read { decoder in
       let container = try decoder.container(keyedBy: Key.self)
       let list = try container.superDecoder(forKey: .c)
@@ -139,7 +139,7 @@ struct BinaryReadingTests {
     }
   }
 
-  @Test func `a value is tried as one type after the other`() throws {
+  @Test func `a value can be decoded as one type after the other until one fits`() throws {
     try read { decoder in
       let single = try decoder.singleValueContainer()
       #expect(throws: DecodingError.self) { try single.decode(Int.self) }
@@ -190,7 +190,7 @@ struct BinaryReadingTests {
     }
   }
 
-  @Test func `decoders that are kept longer than that are errors`() throws {
+  @Test func `decoders that are kept after the whole value was decoded throw`() throws {
     let row = try coder.encode(Record())
     let kept = try coder.decode(Lazy.self, row)
     let single = try coder.decode(Single.self, try coder.encode([1, 2, 3]))
@@ -213,7 +213,7 @@ struct BinaryReadingTests {
     init(from decoder: any Decoder) throws { list = try decoder.unkeyedContainer() }
   }
 
-  @Test func `encoders that are kept longer than their value are errors`() throws {
+  @Test func `encoders that are kept after their value was encoded throw`() throws {
     final class Thief: Encodable {
       var keyed: KeyedEncodingContainer<Key>?
       var list: (any UnkeyedEncodingContainer)?

@@ -6,7 +6,7 @@ import Testing
 
 /// Tests of how many shapes are needed for types that omit fields, or encode them in changing orders.
 struct BinaryShapeTests {
-  @Test func `fields that are left out now and then cost one shape in the end`() throws {
+  @Test func `records that omit different fields share one shape in the end`() throws {
     let shapes = MemoryShapes()
     let coder = ValueCoder(.binary, shapes)
     // The subsets are all those that contain `a`.
@@ -28,7 +28,7 @@ struct BinaryShapeTests {
     #expect(shapes.count == count)
   }
 
-  @Test func `the order of the fields is kept where there is one`() throws {
+  @Test func `the order of the fields is kept if all records agree on one`() throws {
     let shapes = MemoryShapes()
     let coder = ValueCoder(.binary, shapes)
     for order in [[LooseFields.Key.a, .d], [.a, .b, .d], [.a, .c, .d], [.a, .b, .c, .d, .e]] {
@@ -37,7 +37,7 @@ struct BinaryShapeTests {
     #expect(try shapes.texts.last.map { $0.contains("b") && $0.contains("c") } == true)
   }
 
-  @Test func `fields in ever new orders end up as maps`() throws {
+  @Test func `records with too many different field orders are stored as maps`() throws {
     let shapes = MemoryShapes()
     let coder = ValueCoder(.binary, shapes)
     var orders: [[LooseFields.Key]] = [[]]
@@ -74,7 +74,7 @@ struct BinaryShapeTests {
     #expect(shapes.count == count)
   }
 
-  @Test func `a class and its superclass share a shape`() throws {
+  @Test func `the fields of a class and of its superclass are in one shape`() throws {
     let shapes = MemoryShapes()
     let coder = ValueCoder(.binary, shapes)
     for number in 0..<3 {
@@ -86,7 +86,7 @@ struct BinaryShapeTests {
     #expect(try shapes.texts == ["{owner, name, legs, tricks}", "{name, legs}"])
   }
 
-  @Test func `names that no shape takes are kept in the rows`() throws {
+  @Test func `field names that are too long for a shape are kept in the rows`() throws {
     struct Long: Codable, Equatable {
       var value: Int
       enum CodingKeys: CodingKey {
@@ -103,7 +103,7 @@ struct BinaryShapeTests {
     #expect(shapes.count == 0)
   }
 
-  @Test func `an error of the registry is the error of the call, and goes by`() throws {
+  @Test func `an error of the shape registry is thrown by the call, and a later call works`() throws {
     let shapes = MemoryShapes()
     let coder = ValueCoder(.binary, shapes)
     let failure = DatabaseError(.storage, "no space")

@@ -9,7 +9,7 @@ import Testing
 /// own type expects.
 struct RandomSchemaTests {
   @Test(arguments: (1...8).map { UInt64($0) })
-  func `the binary coder gives what JSON gives`(seed: UInt64) throws {
+  func `the binary coder reads the values that the JSON coder reads`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     var binary = ValueCoder(.binary)
     let json = ValueCoder(.json)
@@ -37,7 +37,7 @@ struct RandomSchemaTests {
     }
   }
 
-  @Test func `a reading that expects something else says so`() throws {
+  @Test func `a reader that expects other values throws`() throws {
     let binary = ValueCoder(.binary)
     let node = RandomNode.record([(.a, .value, .int(1)), (.b, .value, .list([(.value, .string("x"))]))], isLate: false)
     let other = RandomNode.record(

@@ -40,7 +40,7 @@ struct UntypedValueTests {
     #expect(try coder.json([true, false]) == "[true,false]")
   }
 
-  @Test func `dates are printed as ISO 8601, whatever stands there`() throws {
+  @Test func `dates are printed as ISO 8601, and dates outside of its range as seconds since 2001`() throws {
     func text(_ interval: Double) throws -> String { try coder.json(Date(timeIntervalSinceReferenceDate: interval)) }
     #expect(try text(0) == #""2001-01-01T00:00:00.000Z""#)
     #expect(try text(-0.001) == #""2000-12-31T23:59:59.999Z""#)
@@ -61,7 +61,7 @@ struct UntypedValueTests {
     }
   }
 
-  @Test func `the other coders are printed, too`() throws {
+  @Test func `rows of the other coders are printed, too`() throws {
     for kind in [CoderKind.json, .propertyList] {
       let coder = ValueCoder(kind)
       #expect(
@@ -79,7 +79,7 @@ struct UntypedValueTests {
     #expect(throws: DatabaseError.self) { try ValueCoder(.json).untyped((0, hex("7b"))) }
   }
 
-  @Test func `every row of the zoo is a value for the reader`() throws {
+  @Test func `rows are read as untyped values with the fields of their types`() throws {
     let decoded = try coder.untyped(try coder.encode(Zoo.Scalars.sample))
     guard case .record(let fields) = decoded else { throw DatabaseError(.corruption, "no record") }
     #expect(

@@ -8,7 +8,7 @@ import Testing
 /// Tests of values that are written without their types, and read without types and with them.
 struct UntypedWriterTests {
   @Test(arguments: 0..<8)
-  func `whatever is written is read again`(round: Int) throws {
+  func `every untyped value that is written is read back`(round: Int) throws {
     let seed = UInt64.random(in: 0 ... .max)
     var random = SeededRandom(seed: seed)
     let coder = BinaryCoder(shapes: MemoryShapes())
@@ -20,7 +20,7 @@ struct UntypedWriterTests {
     }
   }
 
-  @Test func `fields are those of a record, and what is nil is not there`() throws {
+  @Test func `written fields are read as a record, and nil fields are absent`() throws {
     struct Point: Codable, Equatable {
       var x: Int
       var y: Double?
@@ -35,7 +35,7 @@ struct UntypedWriterTests {
     #expect(point == Point(x: 7, y: 3, name: nil, tags: ["a": [], "b": [1, -1]]))
   }
 
-  @Test func `equal values have the bytes that a type has`() throws {
+  @Test func `an untyped value has the bytes of the equal typed value`() throws {
     let values: [(UntypedValue, any Codable)] = [
       (.integer(63), 63), (.integer(64), 64), (.integer(-17), -17), (.integer(Int128(Int64.min)), Int.min),
       (.double(0.5), 0.5), (.double(0.1), 0.1), (.string("é"), "é"), (.bool(true), true),
@@ -50,7 +50,7 @@ struct UntypedWriterTests {
     }
   }
 
-  @Test func `what is nested too deep, is not what it says, or is there twice is refused`() {
+  @Test func `an untyped value that is nested too deep, malformed, or has a field twice is refused`() {
     var deep = UntypedValue.integer(1)
     for _ in 0..<CoderLimits.depth { deep = .array([deep]) }
     for wrong in [deep, .uuid("1"), .decimal("x"), .record([.init("a", .null), .init("a", .null)])] {

@@ -17,7 +17,7 @@ struct ValueCoderTests {
   }
 
   @Test(arguments: kinds)
-  func `every type comes back as it went`(kind: CoderKind) throws {
+  func `a value of every type is read back`(kind: CoderKind) throws {
     let coder = ValueCoder(kind)
     for number in 0..<20 { try check(Zoo.Book.sample(number), coder) }
     try check(Zoo.Integers.least, coder)
@@ -44,7 +44,7 @@ struct ValueCoderTests {
   }
 
   @Test(arguments: [CoderKind.binary, .json])
-  func `what property lists lack comes back from the others`(kind: CoderKind) throws {
+  func `the binary and the JSON coder read back values that property lists can't store`(kind: CoderKind) throws {
     let coder = ValueCoder(kind)
     try check(Zoo.Payload.sample, coder)
     try check(Zoo.Integers.largest, coder)
@@ -57,7 +57,7 @@ struct ValueCoderTests {
     try check(true, coder)
   }
 
-  @Test func `the binary coder takes numbers of 128 bits, any double and more fields than keys have bytes`() throws {
+  @Test func `the binary coder reads back numbers of 128 bits, any double and thousands of fields`() throws {
     let coder = ValueCoder(.binary)
     try check(Zoo.Wide(signed: .min, unsigned: .max, list: [.max, 0, -1, Int128(UInt64.max)], maybe: 1), coder)
     for count in [0, 1, 255, 256, 257, 1_023, 1_024, 1_025, 5_000] { try check(Zoo.ManyFields(count), coder) }
@@ -145,7 +145,7 @@ struct ValueCoderTests {
     #expect(try one.encode(Zoo.Everything.sample) == other.encode(Zoo.Everything.sample))
   }
 
-  @Test func `the numbers of the coders stay`() {
+  @Test func `the coders keep their numbers on disk`() {
     #expect(CoderKind.allCases.map(\.number) == [0, 1, 2, 3])
     #expect(CoderKind(number: 1) == .binary && CoderKind(number: 0) == .raw)
     #expect(CoderKind(number: 2) == .json && CoderKind(number: 3) == .propertyList)

@@ -145,7 +145,7 @@ struct ConditionTests {
   }
 
   @Test(arguments: (1...4).map { UInt64($0) })
-  func `random conditions hold as they do by hand, and so do their branches`(seed: UInt64) throws {
+  func `random conditions and their branches hold for the same rows as a check by hand`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     let people = (0..<120).map { _ in Self.person(&random) }
     var (held, didNot, branchCount, refused) = (0, 0, 0, 0)
@@ -173,7 +173,7 @@ struct ConditionTests {
     #expect(held > 2_000 && didNot > 2_000 && branchCount > 400 && refused < 40, "\(held), \(didNot), \(branchCount)")
   }
 
-  @Test func `what is said of one field is one set, in whatever form it is said`() throws {
+  @Test func `the terms about one field become one set of keys, in whatever form they are written`() throws {
     func only(_ condition: PersonCondition, _ path: FieldPath) throws -> KeySet {
       let branches = try ConditionBranches(condition).branches
       #expect(branches.count == 1)
@@ -197,7 +197,7 @@ struct ConditionTests {
     }
   }
 
-  @Test func `what can't hold has no branch, and nothing to look up`() throws {
+  @Test func `a condition that can't hold has no branch`() throws {
     let impossible: [PersonCondition] = [
       Condition { $0.year < 3 && $0.year > 3 }, Condition { $0.age == nil && $0.age > 1 },
       Condition { $0.year.isIn([]) }, Condition { $0.score < Double.nan }, Condition { $0.score == Double.nan },
@@ -213,7 +213,7 @@ struct ConditionTests {
     #expect(try !(!both).holds(for: Person(tags: ["b", "a"])))
   }
 
-  @Test func `lists in a row are one list, and conditions that were put together alike are equal`() {
+  @Test func `nested lists of one operator are one list, and conditions of equal terms are equal`() {
     let first = PersonCondition { $0.year == 1 }
     let second = PersonCondition { $0.name == "a" }
     let third = PersonCondition { $0.isMember }
@@ -225,7 +225,8 @@ struct ConditionTests {
     #expect(PersonCondition { $0.year <= 1 } != PersonCondition { $0.year < 1 })
   }
 
-  @Test func `a million in a row are one level, and a condition that is nested too deeply is refused`() throws {
+  @Test func `two thousand terms in a row are one level, and a condition that is nested too deeply is refused`() throws
+  {
     var flat = PersonCondition { $0.year == 0 }
     for year in 1..<2_000 { flat = flat || Condition { $0.year == year } }
     #expect(flat.depth == 2)
@@ -241,7 +242,7 @@ struct ConditionTests {
     #expect(deep == deep && deep.hashValue == deep.hashValue)
   }
 
-  @Test func `a condition of more than 4,096 terms written out is refused`() throws {
+  @Test func `a condition that expands to more than 4,096 terms is refused`() throws {
     var product = PersonCondition { $0.tags.contains("x") || $0.name.contains("x") }
     for number in 0..<12 {
       product = product && Condition { $0.tags.contains("\(number)") || $0.name.contains("\(number)") }

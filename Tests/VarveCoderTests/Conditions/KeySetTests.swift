@@ -37,7 +37,7 @@ struct KeySetTests {
   }
 
   @Test(arguments: [1, 2, 3] as [UInt64])
-  func `unions, intersections and complements have the members that they should have`(seed: UInt64) {
+  func `unions, intersections and complements have the expected members`(seed: UInt64) {
     var random = SeededRandom(seed: seed)
     var sets = [KeySet.none, KeySet.all]
     for step in 0..<3_000 {

@@ -57,7 +57,7 @@ struct KeyTextReaderTests {
     }
   }
 
-  @Test func `strings need no quotation marks, and nil is nil only where it may be`() throws {
+  @Test func `strings need no quotation marks, and nil is read as nil only for optional types`() throws {
     func expect(_ text: String, _ type: KeyType, _ key: some KeyCodable) throws {
       #expect(try KeyText.key(text, as: type) == key.encoded(), "\(text)")
     }

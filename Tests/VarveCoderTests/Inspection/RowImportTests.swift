@@ -51,7 +51,7 @@ struct RowImportTests {
     }
   }
 
-  @Test func `shapes get the numbers of the database that they come to`() throws {
+  @Test func `imported shapes get the numbers of the target database`() throws {
     // Other shapes take the first numbers in this database.
     try database.write { tx in try tx.set(["x": Person(name: "y")], key: "z", in: "others") }
     let rowImport = try RowImport(into: "books", of: database, as: Self.binary)
@@ -65,7 +65,7 @@ struct RowImportTests {
     }
   }
 
-  @Test func `a collection is made as the rows say, and has to be as they say`() throws {
+  @Test func `an import creates the collection that the rows describe, and refuses a different one`() throws {
     #expect(throws: DatabaseError.self) { try RowImport(into: "notes", of: database, as: nil) }
     let own = try RowImport(
       into: "own", of: database, as: PortableCollection(keyType: "int", coder: .json, isOwn: true))
@@ -96,7 +96,7 @@ struct RowImportTests {
     #expect(try database.read { tx in try tx.count() } == 0)
   }
 
-  @Test func `keys of a type with a name of its own may have any parts`() throws {
+  @Test func `keys of a type with its own name can have any parts`() throws {
     let rowImport = try RowImport(
       into: "locations", of: database, as: PortableCollection(keyType: "location", coder: .json))
     _ = try rowImport.prepare(PortableRow(key: try Compound("a", 1).encoded(), object: text("1")))

@@ -35,7 +35,7 @@ struct CompoundTests {
   }
 
   @Test(arguments: [1, 2, 3] as [UInt64])
-  func `optionals, data and Booleans inside sort as alone`(seed: UInt64) throws {
+  func `optionals, data and Booleans sort inside a compound as they do alone`(seed: UInt64) throws {
     let keys = compounds(seed, 400) { random in
       Compound(
         KeySamples.optional(&random) { self.string(&$0) }, KeySamples.data(&random).prefix(2), random.oneIn(2),
@@ -51,7 +51,7 @@ struct CompoundTests {
     #expect(misorder == nil, "seed \(seed)")
   }
 
-  @Test func `compounds inside of compounds and optionals come back`() throws {
+  @Test func `compounds inside of compounds and optionals are read back`() throws {
     let key = Compound(
       Compound("a", 1), Compound<String, Int>?.none, Compound<String, Int?>?.some(Compound("", nil)), Compound(true))
     let bytes = try key.encoded()
@@ -59,7 +59,7 @@ struct CompoundTests {
     #expect(bytes == [0x11, 0x61, 0, 0x31, 1, 0x03, 0x04, 0x11, 0, 0x03, 0x59])
   }
 
-  @Test func `a compound of fewer parts is the beginning of one of more`() throws {
+  @Test func `the bytes of a compound begin with those of its leading parts`() throws {
     let long = try Compound(1999, "A", 3).encoded()
     #expect(long.starts(with: try Compound(1999, "A").encoded()))
     #expect(long.starts(with: try 1999.encoded()))

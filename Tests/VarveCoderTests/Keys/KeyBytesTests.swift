@@ -14,7 +14,7 @@ struct KeyBytesTests {
     #expect(encoded == bytes(text) && decoded == key, "\(key)")
   }
 
-  @Test func `integers have their drawn bytes`() throws {
+  @Test func `integers have the documented bytes`() throws {
     try expect(0, "30")
     try expect(1, "31 01")
     try expect(255, "31 ff")
@@ -32,7 +32,7 @@ struct KeyBytesTests {
     try expect(Int128.min, "20 7f ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff")
   }
 
-  @Test func `doubles and dates have their drawn bytes`() throws {
+  @Test func `doubles and dates have the documented bytes`() throws {
     try expect(0.0, "50 80 00 00 00 00 00 00 00")
     try expect(1.0, "50 bf f0 00 00 00 00 00 00")
     try expect(Float(1), "50 bf f0 00 00 00 00 00 00")
@@ -43,7 +43,7 @@ struct KeyBytesTests {
     try expect(Date(timeIntervalSinceReferenceDate: -63_114_076_800), "51 3d d2 9c 37 3a ff ff ff")
   }
 
-  @Test func `everything else has its drawn bytes`() throws {
+  @Test func `strings, data, Booleans, UUIDs, optionals and compounds have the documented bytes`() throws {
     try expect("", "11 00")
     try expect("a", "11 61 00")
     try expect("a\0", "11 61 00 ff 00")
@@ -64,7 +64,7 @@ struct KeyBytesTests {
     try expect(ISBN(rawValue: "x"), "11 78 00")
   }
 
-  @Test func `decimals, durations and URLs have their drawn bytes`() throws {
+  @Test func `decimals, durations and URLs have the documented bytes`() throws {
     func decimal(_ text: String) throws -> Decimal { try #require(Decimal(string: text)) }
     try expect(decimal("0"), "53 02")
     try expect(decimal("1"), "53 03 80 01 0b 00")
@@ -84,7 +84,7 @@ struct KeyBytesTests {
     try expect(#require(URL(string: "a:b")), "11 61 3a 62 00")
   }
 
-  @Test func `descending parts have their drawn bytes`() throws {
+  @Test func `descending parts have the documented bytes`() throws {
     try expect(Descending(0), "cf")
     try expect(Descending(256), "cd fe ff")
     try expect(Descending("a"), "ee 9e ff ff")
@@ -101,7 +101,7 @@ struct KeyBytesTests {
     try expect(Descending(Compound("a", 1)), "ee 9e ff ff ce fe")
   }
 
-  @Test func `the tags are apart from each other, from the end of strings and from what escapes it`() {
+  @Test func `the tags differ from each other, from the terminator of strings and from its escape`() {
     let tags: [UInt8] = [
       KeyTag.null, KeyTag.some, KeyTag.data, KeyTag.string, KeyTag.double, KeyTag.date, KeyTag.uuid, KeyTag.false,
       KeyTag.true, KeyTag.decimal, KeyTag.duration,

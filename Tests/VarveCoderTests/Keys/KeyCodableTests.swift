@@ -19,7 +19,7 @@ struct KeyCodableTests {
     #expect(misorder == nil)
   }
 
-  @Test func `a raw value that no value has is not a key`() throws {
+  @Test func `a raw value that the type does not have is not a key`() throws {
     let error = #expect(throws: DatabaseError.self) { try Shelf.decoded(from: 7.encoded()) }
     #expect(error?.code == .invalidKey && error?.key == "7")
     let other = #expect(throws: DatabaseError.self) { try Language.decoded(from: "de".encoded()) }
@@ -32,13 +32,13 @@ struct KeyCodableTests {
     init(rawValue: String) { self.rawValue = rawValue.lowercased() }
   }
 
-  @Test func `a raw value that its initialiser changes is not taken from bytes`() throws {
+  @Test func `a raw value that its initialiser would change is refused while decoding`() throws {
     #expect(try Folded.decoded(from: Folded(rawValue: "ABC").encoded()) == Folded(rawValue: "abc"))
     #expect(throws: DatabaseError.self) { try Folded.decoded(from: "ABC".encoded()) }
   }
 
   @Test(arguments: [1, 2] as [UInt64])
-  func `a type of a program puts its key together from parts`(seed: UInt64) throws {
+  func `keys that a program's type composes from parts sort by the parts`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     let keys = (0..<300).map { _ in
       Location(
@@ -51,7 +51,7 @@ struct KeyCodableTests {
   }
 
   /// All kinds of parts, by the methods of the encoder and the decoder.
-  @Test func `what the encoder appends the decoder reads`() throws {
+  @Test func `the decoder reads every part that the encoder appends`() throws {
     var encoder = KeyEncoder()
     encoder.append(bool: true)
     try encoder.append(integer: UInt16(300))
@@ -98,7 +98,7 @@ struct KeyCodableTests {
     #expect("\(KeyType.optional(.date))" == "optional(date)")
   }
 
-  @Test func `a key of another type says so, and where`() throws {
+  @Test func `the error for a key of another type names the types and the offset`() throws {
     let bytes = try Compound(1, "a").encoded()
     let error = #expect(throws: DatabaseError.self) { try Compound<Int, UUID>.decoded(from: bytes) }
     #expect(error?.code == .keyTypeDiffers && error?.key == #"(1, "a")"#)
@@ -115,7 +115,7 @@ struct KeyCodableTests {
     }
   }
 
-  @Test func `bytes that are no key say where they go wrong`() throws {
+  @Test func `the error for bytes that are not a key names the cause and the offset`() throws {
     func failure(_ bytes: [UInt8]) -> String {
       let error = #expect(throws: DatabaseError.self) { try Compound<Int, String>.decoded(from: bytes) }
       #expect(error?.code == .invalidKey)

@@ -130,7 +130,7 @@ struct KeyOrderTests {
   }
 
   @Test(arguments: seeds)
-  func `descending parts sort the other way, alone and among others`(seed: UInt64) throws {
+  func `descending parts sort in reverse order, alone and among other parts`(seed: UInt64) throws {
     let strings = values(KeySamples.pieces, 200, seed, KeySamples.string)
     // Strings sort by their normal form, which their keys contain.
     let misplaced = try KeyCheck.firstMisorder(strings.map { Descending($0) }) { left, right in

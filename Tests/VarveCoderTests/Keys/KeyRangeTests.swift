@@ -19,7 +19,7 @@ struct KeyRangeTests {
     #expect(KeyRange.successor(ofPrefix: [0]) == [1])
   }
 
-  @Test func `D18h: ranges of parts hold what begins with those parts, and nothing that begins with their bytes`()
+  @Test func `D18h: a range of parts contains keys that begin with those parts, not keys that begin with their bytes`()
     throws
   {
     func keys(_ range: StorageRange, _ keys: [Compound<String, Int>]) throws -> [String] {
@@ -75,7 +75,7 @@ struct KeyRangeTests {
   }
 
   @Test(arguments: [1, 2] as [UInt64])
-  func `strings are found by a prefix if their form begins with its form`(seed: UInt64) throws {
+  func `a string matches a prefix if its normal form begins with the normal form of the prefix`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     func form(_ string: String) -> [UInt8] { NormalForm.composed(Array(string.utf8).rawSpan) }
     for _ in 0..<5_000 {
@@ -92,7 +92,7 @@ struct KeyRangeTests {
     }
   }
 
-  @Test func `a prefix goes by composed scalars, not by characters`() throws {
+  @Test func `a prefix matches composed scalars, not characters`() throws {
     func finds(_ prefix: String, _ string: String) throws -> Bool {
       let lower = KeyRange.prefix(ofStrings: prefix)
       return contains(try string.encoded(), lower, KeyRange.successor(ofPrefix: lower))

@@ -11,7 +11,7 @@ struct KeyStringTests {
   /// The strings are in normal form C, because the standard library's operator does not order others (Swift 6.3 finds
   /// neither of "e\u{301}" and "\u{e9}z" less than the other).
   @Test(arguments: [1, 2, 3, 4] as [UInt64])
-  func `strings in normal form C sort as by the operator`(seed: UInt64) throws {
+  func `strings in normal form C sort as the standard library's operator sorts them`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     let strings = KeySamples.pieces + [""] + (0..<500).map { _ in KeySamples.string(&random) }
     let keys = strings.map { String(decoding: NormalForm.composed(Array($0.utf8).rawSpan), as: UTF8.self) }
@@ -20,7 +20,8 @@ struct KeyStringTests {
   }
 
   @Test(arguments: [1, 2, 3, 4] as [UInt64])
-  func `strings are equal if their bytes are, sort by their forms, and come back`(seed: UInt64) throws {
+  func `strings are equal if their bytes are equal, sort by their normal forms, and are read back`(seed: UInt64) throws
+  {
     var random = SeededRandom(seed: seed)
     for _ in 0..<20_000 {
       let strings = (0..<2).map { _ in KeySamples.string(&random) }
@@ -78,7 +79,7 @@ struct KeyStringTests {
     }
   }
 
-  @Test func `what is not contiguous is encoded as what is`() throws {
+  @Test func `a string that is not contiguous is encoded like a contiguous one`() throws {
     let array = NSArray(array: ["été", "a\0b", "e\u{301}"])
     for case let string as String in array {
       #expect(try string.encoded() == String(Array(string.unicodeScalars).map(Character.init)).encoded())
@@ -87,7 +88,7 @@ struct KeyStringTests {
     #expect(try String(part).encoded() == "e\u{301}te\u{301}".encoded())
   }
 
-  @Test func `bytes that are no UTF-8 or not in normal form C are no string`() {
+  @Test func `bytes that are not UTF-8 or not in normal form C are not a string`() {
     let contents: [[UInt8]] = [
       [0x80], [0xc3], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0xff], [0x61, 0xf0, 0x9f, 0x98],
       Array("e\u{301}".utf8), Array("\u{212b}".utf8), Array("\u{1100}\u{1161}".utf8), Array("\u{302}\u{323}".utf8),

@@ -11,7 +11,7 @@ struct KeyTextTests {
 
   private func date(_ seconds: Double) -> Date { Date(timeIntervalSinceReferenceDate: seconds) }
 
-  @Test func `numbers, Booleans, UUIDs and data have their text`() throws {
+  @Test func `numbers, Booleans, UUIDs and data are shown as text`() throws {
     #expect(try text(42) == "42")
     #expect(try text(Int128.min) == "-170141183460469231731687303715884105728")
     #expect(try text(UInt128.max) == "340282366920938463463374607431768211455")
@@ -31,7 +31,7 @@ struct KeyTextTests {
     #expect(try text(Compound(Descending("a"), Descending(Int?.some(1)), 2)) == "(\"a\", 1, 2)")
   }
 
-  @Test func `strings are quoted, and what cannot be seen is escaped`() throws {
+  @Test func `strings are quoted, and invisible characters are escaped`() throws {
     #expect(try text("a") == #""a""#)
     #expect(try text("") == #""""#)
     #expect(try text("\"\\\n\r\t\0") == #""\"\\\n\r\t\0""#)
@@ -40,7 +40,7 @@ struct KeyTextTests {
       try text("\u{7f}\u{200b}\u{2028}\u{a0}\u{202e}\u{e000}") == #""\u{7f}\u{200b}\u{2028}\u{a0}\u{202e}\u{e000}""#)
   }
 
-  @Test func `optionals and several parts have their text`() throws {
+  @Test func `optionals and several parts are shown as text`() throws {
     #expect(try text(Compound("a", 42, Int?.none)) == #"("a", 42, nil)"#)
     #expect(try text(Compound("a", Int?.some(42))) == #"("a", 42)"#)
     #expect(try text(Int?.none) == "nil")
@@ -50,12 +50,12 @@ struct KeyTextTests {
     #expect(KeyText.text(of: .some(.string("x"))) == #""x""#)
   }
 
-  @Test func `bytes that are no key are shown as they are`() {
+  @Test func `bytes that are not a key are shown in hexadecimal`() {
     #expect(KeyText.text(of: [0x11, 0x61]) == "<invalid 0x1161>")
     #expect(KeyText.text(of: [0x30, 0xff, 0x00]) == "<invalid 0x30ff00>")
   }
 
-  @Test func `dates have as many digits of a second as they have`() throws {
+  @Test func `dates are shown with as many fractional digits as they need`() throws {
     #expect(try text(date(0)) == "2001-01-01T00:00:00Z")
     #expect(try text(date(0.1)) == "2001-01-01T00:00:00.1Z")
     #expect(try text(date(-0.25)) == "2000-12-31T23:59:59.75Z")
@@ -95,7 +95,7 @@ struct KeyTextTests {
   }
 
   @Test(arguments: [1, 2] as [UInt64])
-  func `two dates have two texts`(seed: UInt64) throws {
+  func `different dates have different texts`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     for _ in 0..<3_000 {
       let first = (Double(random.below(4_000_000_000)) - 2_000_000_000) / Double(1 << random.below(20))

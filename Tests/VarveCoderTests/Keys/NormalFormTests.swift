@@ -56,7 +56,7 @@ struct NormalFormTests {
     #expect(wrong.isEmpty, "\(wrong.prefix(10).map { String($0.value, radix: 16) })")
   }
 
-  @Test func `the classes are those of the standard library`() {
+  @Test func `the combining classes are those of the standard library`() {
     let wrong = Self.scalars.filter {
       NormalFormTable.shared.entry(of: $0.value).combiningClass != $0.properties.canonicalCombiningClass.rawValue
     }
@@ -78,7 +78,7 @@ struct NormalFormTests {
     #expect(wrong.isEmpty, "\(wrong.prefix(10))")
   }
 
-  @Test func `each composition comes about, and no decomposition of a character that is excluded`() {
+  @Test func `every composition is formed, except for the characters that are excluded`() {
     var compositions = 0
     for scalar in Self.special {
       let entry = NormalFormTable.shared.entry(of: scalar.value)
@@ -138,7 +138,7 @@ struct NormalFormTests {
     }
   }
 
-  @Test func `many marks in a row are sorted, each class in the order in which it was`() {
+  @Test func `many marks in a row are sorted by class, and keep their order within a class`() {
     var random = SeededRandom(seed: 7)
     let marks = Self.special.filter { $0.properties.canonicalCombiningClass != .notReordered }
     var view = String.UnicodeScalarView("e".unicodeScalars)

@@ -88,7 +88,7 @@ struct RangeTombstoneListTests {
     }
   }
 
-  @Test func `a list on disk that was cut or flipped is an error or another good list`() {
+  @Test func `a list on disk that was cut is damage, and one with a flipped bit is damage or still in order`() {
     for seed in UInt64(1)...10 {
       var random = SeededRandom(seed: seed)
       let (_, list) = Self.merged(&random, snapshots: [10, 20], count: 12)

@@ -25,7 +25,7 @@ struct BloomFilterTests {
     return ([UInt8](repeating: 0x30, count: 16 - digits.count) + digits).withByteView { KeyHash.hash($0) }
   }
 
-  @Test func `the bytes are the documented ones`() throws {
+  @Test func `a filter has the documented bytes`() throws {
     let hash: UInt64 = 0x8000_0000_0123_4567
     // There are two lines: 60 keys of 10 bits are 600 bits. The keys differ only in the lower half.
     var hashes = (0..<59).map { _ in UInt64(0) }
@@ -43,7 +43,7 @@ struct BloomFilterTests {
     try validate(bytes)
   }
 
-  @Test func `a filter of no keys holds nothing`() throws {
+  @Test func `a filter without keys contains no key`() throws {
     let bytes = filter([])
     #expect(bytes == [0, 0, 0, 0, 6, 1, 0, 0])
     try validate(bytes)
@@ -64,7 +64,7 @@ struct BloomFilterTests {
   }
 
   @Test(arguments: [(6, 0.075), (8, 0.03), (10, 0.0115), (12, 0.0055), (16, 0.0017), (20, 0.0006)])
-  func `one false answer in a hundred at ten bits a key`(bitsPerKey: Int, bound: Double) {
+  func `the rate of false positives is one in a hundred at ten bits a key`(bitsPerKey: Int, bound: Double) {
     let count = 60_000
     let bytes = filter((0..<count).map(keyHash), bitsPerKey: bitsPerKey)
     let falseCount = (count..<(3 * count)).count { mayContain(bytes, keyHash($0)) }

@@ -40,7 +40,7 @@ struct CompressionTests {
     return memory.view.bytes
   }
 
-  @Test func `the numbers on disk`() {
+  @Test func `the codecs keep their numbers on disk`() {
     #expect(Compression.none.rawValue == 0)
     #expect(Compression.lz4.rawValue == 1)
     #expect(Compression.zstd.rawValue == 2)
@@ -48,7 +48,7 @@ struct CompressionTests {
   }
 
   @Test(arguments: [Compression.lz4, .zstd])
-  func `what was packed is unpacked, at every size`(codec: Compression) throws {
+  func `a compressed block of any size is decompressed to the original bytes`(codec: Compression) throws {
     var random = SeededRandom(seed: 1)
     var packedCount = 0
     let source = text(1 << 20, &random)
@@ -64,7 +64,7 @@ struct CompressionTests {
   }
 
   @Test(arguments: [-5, 1, 3, 9, 19, 100] as [Int32])
-  func `every level of Zstandard unpacks to the same`(level: Int32) throws {
+  func `a block of every Zstandard level is decompressed to the original bytes`(level: Int32) throws {
     var random = SeededRandom(seed: 2)
     let bytes = text(16_384, &random)
     let small = try #require(packed(.zstd, bytes, level: level))
@@ -72,13 +72,13 @@ struct CompressionTests {
   }
 
   @Test(arguments: Compression.allCases)
-  func `noise is stored raw`(codec: Compression) {
+  func `incompressible bytes are stored raw`(codec: Compression) {
     var random = SeededRandom(seed: 3)
     for count in [0, 1, 7, 8, 100, 16_384, 1 << 20] { #expect(packed(codec, noise(count, &random)) == nil) }
   }
 
   @Test(arguments: [Compression.lz4, .zstd])
-  func `a block is packed only if it saves an eighth`(codec: Compression) throws {
+  func `a block is compressed only if that saves an eighth of its size`(codec: Compression) throws {
     var random = SeededRandom(seed: 4)
     var largest = 0
     var refused = 0
@@ -95,7 +95,7 @@ struct CompressionTests {
     #expect(refused > 60)
   }
 
-  @Test func `raw bytes of another size are corruption`() throws {
+  @Test func `raw bytes of another size than expected are corruption`() throws {
     #expect(try unpacked(.none, [1, 2, 3], 3) == [1, 2, 3])
     #expect(try unpacked(.none, [], 0) == [])
     for (bytes, count) in [([1, 2], 3), ([1, 2, 3, 4], 3), ([], 1), ([1], 0)] as [([UInt8], Int)] {
@@ -105,7 +105,7 @@ struct CompressionTests {
   }
 
   @Test(arguments: [Compression.lz4, .zstd])
-  func `another size than the packed one is corruption`(codec: Compression) throws {
+  func `a compressed block of another size than expected is corruption`(codec: Compression) throws {
     var random = SeededRandom(seed: 5)
     let bytes = text(3_000, &random)
     let small = try #require(packed(codec, bytes))
@@ -121,7 +121,7 @@ struct CompressionTests {
     }
   }
 
-  @Test func `only one frame of the current format is Zstandard`() throws {
+  @Test func `a Zstandard block that is not exactly one frame is corruption`() throws {
     var random = SeededRandom(seed: 6)
     let bytes = text(1_000, &random)
     let small = try #require(packed(.zstd, bytes))
@@ -133,7 +133,7 @@ struct CompressionTests {
   }
 
   @Test(arguments: [Compression.lz4, .zstd], 0..<4 as Range<UInt64>)
-  func `no damage traps`(codec: Compression, seed: UInt64) throws {
+  func `decompressing a damaged block never traps`(codec: Compression, seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     for _ in 0..<2_000 {
       let count = 64 + random.below(4_000)

@@ -104,7 +104,7 @@ struct TableDamageTests {
     #expect(error?.offset == 0)
   }
 
-  @Test func `damage of every byte of a block's content never leads outside it`() throws {
+  @Test func `damage of any byte of a block never leads to an access outside of the block`() throws {
     // Content with wrong bytes but a right checksum is not caused by disks, but by other programs.
     let seed: UInt64 = 21
     var random = SeededRandom(seed: seed)

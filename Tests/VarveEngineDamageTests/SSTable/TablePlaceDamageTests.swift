@@ -33,7 +33,7 @@ struct TablePlaceDamageTests {
       file: file, number: FileNumber(1), fileSize: table.reader.fileSize, cache: BlockCache(capacity: 1 << 20))
   }
 
-  @Test func `a block that is cached with another size than a damaged index says is read in its own`() throws {
+  @Test func `a cached block is read with its own size where a damaged index names another`() throws {
     let table = try Self.table()
     #expect(table.reader.footer.indexLevelCount == 2)
     let root = try table.reader.root()

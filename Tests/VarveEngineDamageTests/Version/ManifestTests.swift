@@ -72,7 +72,7 @@ struct ManifestTests {
     #expect(manifest.state.isDropped(1) && !manifest.state.isDropped(0) && !manifest.state.isDropped(99))
   }
 
-  @Test func `an append is one write and one sync before it counts, and an unsynced mark`() throws {
+  @Test func `an append is one write and one sync of the edit, and then a mark that is not synced`() throws {
     let (fileSystem, manifest) = try Self.make()
     #expect(
       fileSystem.trace == [
@@ -267,7 +267,7 @@ struct ManifestTests {
     #expect(manifest.state.families[0]?.version.run(5).tables.first === live)
   }
 
-  @Test func `what CURRENT holds is checked`() throws {
+  @Test func `a CURRENT with malformed text or the name of a wrong MANIFEST is corruption`() throws {
     let (fileSystem, manifest) = try Self.make()
     let current = Self.directory + "/CURRENT"
     for text in ["", "MANIFEST-000001", "MANIFEST-1\n", "MANIFEST-000009\n", "LOCK\n", "MANIFEST-000001\n\n"] {

@@ -5,7 +5,7 @@ import Testing
 
 /// Tests of edits that contradict the version that they change.
 struct VersionDamageTests {
-  @Test func `nonsense in an edit is corruption`() throws {
+  @Test func `an edit with an invalid change of tables is corruption`() throws {
     let base = try Make.version([
       0: [Make.table(1, "a", "m", sequences: 10...20)], 5: [Make.table(2, "c", "f"), Make.table(3, "g", "k")],
     ])

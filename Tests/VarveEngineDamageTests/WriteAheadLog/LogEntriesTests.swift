@@ -24,7 +24,7 @@ struct LogEntriesTests {
     }
   }
 
-  @Test func `the payload is as it is drawn`() throws {
+  @Test func `a payload has the documented bytes`() throws {
     var builder = LogEntriesBuilder(capacity: 64)
     [UInt8]("k".utf8).withByteView { key in
       builder.append(SequenceNumber(7), .put, 300, key, key)
@@ -44,7 +44,7 @@ struct LogEntriesTests {
     #expect(throws: EngineError.self) { try Self.read([0, 0, 0, 1, 0x6b], first: .max) }
   }
 
-  @Test func `any bytes are entries or an error`() {
+  @Test func `any bytes are decoded as ascending entries or fail with an error`() {
     let seed: UInt64 = 11
     var random = SeededRandom(seed: seed)
     var (read, refused) = (0, 0)
@@ -62,7 +62,7 @@ struct LogEntriesTests {
     #expect(read > 100 && refused > 1_000)
   }
 
-  @Test func `a restart and its version are read back, and version 1 is read`() throws {
+  @Test func `a segment header with a restart is read back, and a header of version 1 is read`() throws {
     var header = LogSegmentHeader(
       number: FileNumber(9), lifeID: 5, predecessor: .init(number: FileNumber(4), lifeID: 6, end: 8_200),
       capacity: 1 << 16, databaseID: 3)

@@ -37,7 +37,7 @@ struct LogTests {
     #expect(recovered.outcome.chain.count > 5)
   }
 
-  @Test func `both ways of writing give the same bytes`() throws {
+  @Test func `mapped and unmapped writing give the same bytes`() throws {
     var images: [[UInt8]] = []
     for mapping in [true, false] {
       let fileSystem = MemoryFileSystem()
@@ -61,7 +61,7 @@ struct LogTests {
     #expect(try LogHarness.recover(fileSystem, oldest: first).sequences == [1, 2, 3])
   }
 
-  @Test func `every length of a segment without a durable mark is a prefix`() throws {
+  @Test func `a segment without a durable mark that is cut at any length reads as a prefix`() throws {
     let fileSystem = MemoryFileSystem()
     let log = try LogHarness(on: fileSystem)
     var ends: [Int] = []
@@ -77,7 +77,7 @@ struct LogTests {
     }
   }
 
-  @Test func `a flip below a durable mark is damage, and above it a cut at that record`() throws {
+  @Test func `a flip below a durable mark is damage, and a flip above it cuts the log at that record`() throws {
     let fileSystem = MemoryFileSystem()
     let log = try LogHarness(on: fileSystem)
     var ends: [Int] = []
@@ -147,7 +147,7 @@ struct LogTests {
     #expect(pooled > 0)
   }
 
-  @Test func `what an earlier recovery cut stays cut`() throws {
+  @Test func `a record that an earlier recovery cut is not read again`() throws {
     let fileSystem = MemoryFileSystem()
     let log = try LogHarness(on: fileSystem)
     for _ in 0..<10 { try log.append() }
@@ -170,7 +170,7 @@ struct LogTests {
     #expect(try LogHarness.recover(fileSystem, oldest: first, cuts: cuts).sequences == Array(1...11))
   }
 
-  @Test func `a sync up to a segment keeps all before it and its header, and marks no record durable`() throws {
+  @Test func `a sync up to a segment keeps the records before it and its header, and marks no record durable`() throws {
     let disk = CrashFileSystem(seed: 1)
     let log = try LogHarness(on: disk)
     let first = log.writer.currentNumber
@@ -216,7 +216,7 @@ struct LogTests {
     #expect(try LogHarness.recover(fileSystem, oldest: first).sequences.count == 2_000)
   }
 
-  @Test func `a shorter predecessor is damage where something after it was durable`() throws {
+  @Test func `a shortened segment is damage if records of the next segment were durable`() throws {
     let fileSystem = MemoryFileSystem()
     let log = try LogHarness(on: fileSystem)
     while log.writer.currentNumber == first { try log.append() }

@@ -4,7 +4,7 @@ import Testing
 @testable import VarveEngine
 
 struct CallbackTests {
-  @Test func `no callback is called at first, and then the one that was set last`() {
+  @Test func `a call does nothing at first, and later calls the function that was set last`() {
     let callback = Callback()
     callback()
     #expect(!callback.isSet)
@@ -18,7 +18,7 @@ struct CallbackTests {
     #expect(first.value == 1 && second.value == 2)
   }
 
-  @Test func `what is called may set another`() {
+  @Test func `a function that is called may set another one`() {
     let callback = Callback()
     let calls = Counter()
     callback.set {
@@ -30,7 +30,7 @@ struct CallbackTests {
     #expect(calls.value == 1)
   }
 
-  @Test func `the thousandth call is as direct as the first`() {
+  @Test func `the thousandth call takes no more stack than the first`() {
     let callback = Callback()
     let location = Location()
     callback.set { location.note() }

@@ -21,7 +21,7 @@ struct ContentWatchTests {
 
   private static func key(_ index: Int) -> [UInt8] { [UInt8(index / 10), UInt8(index % 10)] }
 
-  @Test func `flushes and compactions change nothing that can be read, at no snapshot`() throws {
+  @Test func `flushes and compactions change no content, neither the newest nor that of a snapshot`() throws {
     let watch = ContentWatch(seed: 1, oneIn: 1)
     let (engine, executor) = try Self.open(watch)
     var random = SeededRandom(seed: 9)
@@ -49,7 +49,7 @@ struct ContentWatchTests {
     try engine.close()
   }
 
-  @Test func `a job that takes a table away is reported, at the newest sequence and at a snapshot`() throws {
+  @Test func `a job that removes a live table is reported, at the newest sequence and at a snapshot`() throws {
     for keepsNewest in [false, true] {
       let watch = ContentWatch(seed: 1, oneIn: 1)
       let (engine, executor) = try Self.open(watch)

@@ -24,7 +24,7 @@ import Testing
   }
 
   @Test(arguments: CrashPolicy.allCases)
-  func `what was synced survives every crash`(policy: CrashPolicy) throws {
+  func `synced content survives every crash`(policy: CrashPolicy) throws {
     let (disk, file) = try diskWithFile()
     for seed in UInt64(0)..<50 {
       #expect(try read(disk.crashImage(seed: seed, policy: policy), "a") == block(1, 2_048), "seed \(seed)")
@@ -53,7 +53,7 @@ import Testing
     #expect(try read(disk.crashImage(seed: 1, policy: policy), "a") == block(2, 2_048))
   }
 
-  @Test func `nothing unsynced survives where all of it is lost, and all of it where a process is killed`() throws {
+  @Test func `unsynced writes are all lost in the policy that loses them, and all survive a killed process`() throws {
     let (disk, file) = try diskWithFile()
     try file.write(block(2), at: 512)
     try file.write(block(3), at: 2_048)
@@ -68,7 +68,7 @@ import Testing
     #expect(try read(kept, "c") == [1])
   }
 
-  @Test func `sectors survive one by one, and every combination is met`() throws {
+  @Test func `sectors survive independently of each other, in every combination`() throws {
     let (disk, file) = try diskWithFile()
     for sector in 0..<4 { try file.write(block(UInt8(10 + sector)), at: UInt64(sector * 512)) }
     var met: Set<Int> = []
@@ -86,7 +86,7 @@ import Testing
     #expect(met.count == 16)
   }
 
-  @Test func `a sector may survive in a state between two syncs`() throws {
+  @Test func `a sector may survive in a state between the last sync and the last write`() throws {
     let (disk, file) = try diskWithFile()
     for byte in UInt8(2)...40 { try file.write(block(byte), at: 0) }
     var met: Set<UInt8> = []
@@ -97,7 +97,7 @@ import Testing
     #expect(met.count == 3 && met.contains(1) && met.contains(40))
   }
 
-  @Test func `a growing file has any size in between`() throws {
+  @Test func `a crash leaves a growing file at any size between the old one and the new one`() throws {
     let (disk, file) = try diskWithFile()
     try file.write(block(2, 8_192), at: 2_048)
     var sizes: Set<Int> = []
@@ -109,7 +109,7 @@ import Testing
     #expect(sizes.min() == 2_048 && sizes.max() == 10_240 && sizes.count > 5)
   }
 
-  @Test func `writes that went out of order lose a few sectors and no more`() throws {
+  @Test func `a crash that reorders writes loses one to three sectors`() throws {
     let (disk, file) = try diskWithFile()
     try file.write(block(2, 51_200), at: 0)
     var losses: Set<Int> = []
@@ -121,7 +121,7 @@ import Testing
     #expect(losses == [1, 2, 3])
   }
 
-  @Test func `a name whose change was lost takes later changes of it along`() throws {
+  @Test func `a lost change of a name also loses the later changes of that name`() throws {
     let disk = CrashFileSystem(seed: 1)
     try disk.createFile("CURRENT").write([1], at: 0)
     try disk.openFile("CURRENT", writable: true).sync()
@@ -162,7 +162,7 @@ import Testing
     #expect(try read(disk.crashImage(seed: 1, policy: .loseAllUnsynced), "d/a") == [1])
   }
 
-  @Test func `a store under way is cut at eight bytes and one that returned survives a kill`() throws {
+  @Test func `a kill cuts a store under way at words of eight bytes, and keeps a store that returned`() throws {
     let (disk, file) = try diskWithFile()
     let mapping = try file.map(size: 2_048)
     block(2, 64).withByteView { mapping.store(at: 0, bytes: $0) }
@@ -185,7 +185,7 @@ import Testing
     #expect(met.count > 20)
   }
 
-  @Test func `after the crash every call throws and nothing is counted`() throws {
+  @Test func `after the crash every call throws, and no operation is counted`() throws {
     let (disk, file) = try diskWithFile()
     disk.crashAfter(operation: disk.operationCount + 2)
     try file.write([9], at: 0)
@@ -200,7 +200,7 @@ import Testing
     #expect(try read(disk.crashImage(seed: 1, policy: .loseAllUnsynced), "a")?.first == 1)
   }
 
-  @Test func `an image is a disk of its own`() throws {
+  @Test func `a crash image is independent of its disk`() throws {
     let (disk, file) = try diskWithFile()
     let image = disk.crashImage(seed: 1, policy: .processKill)
     try file.write([5], at: 0)
@@ -237,7 +237,7 @@ import Testing
     }
   }
 
-  @Test func `one run gives a crash point at each operation, and a right program passes all of them`() throws {
+  @Test func `one run gives a crash point at each operation, and a correct program survives all of them`() throws {
     let disk = CrashFileSystem(seed: 5)
     let state = Mutex((committed: 0, points: [(CrashPoint, Int)]()))
     disk.observe { _, capture in
@@ -304,7 +304,7 @@ import Testing
     return result
   }
 
-  @Test func `the same run has the same trace, another run another`() throws {
+  @Test func `equal runs have equal traces, and a different run has a different trace`() throws {
     let traces = try [1, 1, 2].map { byte -> UInt64 in
       let disk = CrashFileSystem(seed: 5)
       try runProgram(disk) { _ in }
@@ -315,7 +315,7 @@ import Testing
     #expect(traces[0] != traces[2])
   }
 
-  @Test func `files that nothing refers to are forgotten`() throws {
+  @Test func `files without a name or an open handle are discarded`() throws {
     let disk = CrashFileSystem(seed: 5)
     let kept = try disk.createFile("kept")
     try kept.write([1], at: 0)

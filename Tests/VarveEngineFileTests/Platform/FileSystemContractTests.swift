@@ -148,7 +148,7 @@ extension File {
   }
 
   @Test(arguments: Kind.allCases)
-  func `the first bytes are synced alone, also of a file that is mapped, and nothing is changed`(kind: Kind) throws {
+  func `a sync of the first bytes works on mapped and unmapped files, and changes no content`(kind: Kind) throws {
     let test = try FileSystemUnderTest(kind)
     let file = try test.fileSystem.createFile(test.path("a"))
     var bytes = (0..<20_000).map { UInt8(truncatingIfNeeded: $0 &* 13) }
@@ -166,7 +166,7 @@ extension File {
   }
 
   @Test(arguments: Kind.allCases)
-  func `a rename replaces, and readers of the old file go on`(kind: Kind) throws {
+  func `a rename replaces the target, and open handles still read the old file`(kind: Kind) throws {
     let test = try FileSystemUnderTest(kind)
     let old = try test.fileSystem.createFile(test.path("CURRENT"))
     try old.write([1], at: 0)
@@ -184,7 +184,7 @@ extension File {
   }
 
   @Test(arguments: Kind.allCases)
-  func `a removed file lives on for those who have it open`(kind: Kind) throws {
+  func `a removed file stays usable through open handles`(kind: Kind) throws {
     let test = try FileSystemUnderTest(kind)
     let file = try test.fileSystem.createFile(test.path("a"))
     try file.write([1, 2, 3], at: 0)
@@ -240,7 +240,7 @@ extension File {
   }
 
   @Test(arguments: Kind.allCases)
-  func `a lock is held once, in this process too`(kind: Kind) throws {
+  func `a lock can be held only once, also within one process`(kind: Kind) throws {
     let test = try FileSystemUnderTest(kind)
     let path = test.path("LOCK")
     let held = try test.fileSystem.lock(path)
@@ -325,7 +325,7 @@ extension File {
   }
 
   @Test(arguments: Kind.allCases)
-  func `there is free space, and offsets that no file has are refused`(kind: Kind) throws {
+  func `the free space is reported, and a write at an offset that no file can have is refused`(kind: Kind) throws {
     let test = try FileSystemUnderTest(kind)
     #expect(try test.fileSystem.freeSpace(test.directory) > 0)
     let file = try test.fileSystem.createFile(test.path("a"))

@@ -44,7 +44,7 @@ import Testing
     #expect(whole.view(5, count: 1).bytes == [7])
   }
 
-  @Test func `spellings of a path that mean the same are the same`() throws {
+  @Test func `equivalent spellings of a path name one file`() throws {
     let files = MemoryFileSystem()
     try files.createDirectory("/db")
     try files.createFile("db//./a").write([1], at: 0)

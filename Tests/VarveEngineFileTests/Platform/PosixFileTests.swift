@@ -55,7 +55,7 @@ import Testing
     #expect(try PosixFileSystem().openFile(directory.path + "/a", writable: false).contents() == [0, 0, 0, 0, 7])
   }
 
-  @Test func `a write that ends early says at which byte and why`() throws {
+  @Test func `the error of a write that ends early names the offset and the cause`() throws {
     let directory = try TemporaryDirectory()
     var calls = SystemCalls.system
     unsafe calls.write = { descriptor, source, count, offset in
@@ -83,7 +83,7 @@ import Testing
     #expect(errorCode { () throws(EngineError) in try file.write([1], at: 0) } == .inputOutput)
   }
 
-  @Test func `errors of the disk come with their names`() throws {
+  @Test func `an error of the disk names the system call and the error code`() throws {
     let directory = try TemporaryDirectory()
     var calls = SystemCalls.system
     unsafe calls.read = { _, _, _, _ in -Int(EIO) }
@@ -128,7 +128,7 @@ import Testing
     #expect(errorCode { () throws(EngineError) in try files.sync(many) } == .inputOutput)
   }
 
-  @Test func `files are the owner's alone`() throws {
+  @Test func `only the owner may access files and directories`() throws {
     let directory = try TemporaryDirectory()
     let files = PosixFileSystem()
     try files.createFile(directory.path + "/a").close()
@@ -144,19 +144,19 @@ import Testing
     return unsafe stat(path, &information) == 0 ? information.st_mode & 0o777 : nil
   }
 
-  @Test func `a path with a zero byte names nothing`() throws {
+  @Test func `a path with a zero byte is an invalid argument`() throws {
     let files = PosixFileSystem()
     #expect(errorCode { () throws(EngineError) in _ = try files.createFile("/tmp/a\0b") } == .invalidArgument)
     #expect(errorCode { () throws(EngineError) in try files.rename("/tmp/a", to: "/tmp/\0") } == .invalidArgument)
     #expect(!files.supportsMapping("/tmp\0"))
   }
 
-  @Test func `no mapping where the file system is unknown or absent`() throws {
+  @Test func `files of an unknown or absent file system are not mapped`() throws {
     #expect(!PosixFileSystem().supportsMapping("/proc"))
     #expect(!PosixFileSystem().supportsMapping("/no/such/directory"))
   }
 
-  @Test func `a lock is one of the file, not of its name`() throws {
+  @Test func `a lock belongs to the file, not to its name`() throws {
     let directory = try TemporaryDirectory()
     let files = PosixFileSystem()
     let held = try files.lock(directory.path + "/LOCK")
@@ -168,7 +168,7 @@ import Testing
     try files.lock(directory.path + "/SAME").release()
   }
 
-  @Test func `a lock of another open file description is refused, and ours refuses it`() throws {
+  @Test func `a lock excludes the locks of other open file descriptions, and they exclude it`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/LOCK"
     try PosixFileSystem().createFile(path).close()

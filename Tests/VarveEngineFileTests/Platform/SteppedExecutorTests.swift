@@ -17,7 +17,7 @@ import Testing
     return executor.trace
   }
 
-  @Test func `the order is drawn from the seed`() {
+  @Test func `the seed determines the order of jobs`() {
     #expect(run(seed: 1) == run(seed: 1))
     #expect(Set((UInt64(0)..<20).map { run(seed: $0) }).count > 10)
     #expect(run(seed: 1).count == 7)
@@ -25,7 +25,7 @@ import Testing
     #expect(byPriority[..<3].allSatisfy { ["job 1", "job 3", "job 5"].contains($0) })
   }
 
-  @Test func `delayed jobs wait for the clock, and who waits moves it`() {
+  @Test func `delayed jobs wait for the clock, and a wait advances it`() {
     let executor = SteppedExecutor(seed: 1)
     let ran = Mutex(0)
     let box = Box(ran)
@@ -48,7 +48,7 @@ import Testing
     var value: Int { count.withLock { $0 } }
   }
 
-  @Test func `jobs can be chosen by name, and are dropped at the end`() {
+  @Test func `jobs can be chosen by name, and pending jobs are dropped at a shutdown`() {
     let executor = SteppedExecutor(seed: 1, parallelism: 3)
     executor.submit("flush 1", priority: .high) {}
     executor.submit("compaction 1", priority: .low) {}
@@ -63,7 +63,7 @@ import Testing
 }
 
 @Suite struct FaultInjectingFileSystemTests {
-  @Test func `the chosen call fails, once`() throws {
+  @Test func `an injected fault fails the chosen call once`() throws {
     let files = FaultInjectingFileSystem(MemoryFileSystem())
     files.inject(Fault([.write], pathSuffix: ".log", skip: 1, code: .noSpace))
     let log = try files.createFile("1.log")
@@ -76,7 +76,7 @@ import Testing
     #expect(files.failureCount == 1)
   }
 
-  @Test func `a fault for ever lasts until it is cleared`() throws {
+  @Test func `a permanent fault lasts until it is cleared`() throws {
     let files = FaultInjectingFileSystem(MemoryFileSystem())
     let file = try files.createFile("a")
     files.inject(Fault([.sync, .syncDirectory], count: Fault.always))

@@ -33,7 +33,7 @@ struct IndexColumnsTests {
     return content
   }
 
-  @Test(arguments: 0..<200) func `every entry comes back as it was added`(seed: Int) throws {
+  @Test(arguments: 0..<200) func `every index entry is read back as it was added`(seed: Int) throws {
     var random = SeededRandom(seed: UInt64(seed))
     let count = random.below(300)
     let first = [0, 4_711, 1 << 40][random.below(3)] as UInt64
@@ -49,7 +49,7 @@ struct IndexColumnsTests {
     }
   }
 
-  @Test func `entries that differ by their locations alone take no bytes each`() {
+  @Test func `index entries that differ only in their offsets take no bytes each`() {
     let entries = (0..<100).map { row in
       IndexEntry(
         handle: BlockHandle(offset: UInt64(row) * 1_005, storedSize: 1_000, contentSize: 4_000), rowCount: 40,
@@ -59,7 +59,7 @@ struct IndexColumnsTests {
     #expect(content.count - Block.headerSize == IndexColumns.headerSize)
   }
 
-  @Test func `bytes that are no columns are refused, whatever they are`() throws {
+  @Test func `damaged columns are refused, or are read within their bounds`() throws {
     var random = SeededRandom(seed: 5)
     let entries = Self.entries(&random, 40, offset: 0)
     var refused = 0
@@ -81,7 +81,7 @@ struct IndexColumnsTests {
     #expect(refused > 10_000)
   }
 
-  @Test func `a width that no column has is refused`() throws {
+  @Test func `an invalid width of a column is refused`() throws {
     var random = SeededRandom(seed: 9)
     let entries = Self.entries(&random, 10, offset: 0)
     for (column, width) in [(0, 8), (1, 5), (2, 5), (3, 5), (4, 8), (5, 8), (6, 2), (7, 1)] {

@@ -21,11 +21,11 @@ struct KeyHashTests {
       (96, 0xffd8_6f84_cd60_a721), (97, 0x01bd_b0e7_0fdb_929c), (128, 0xd94e_8f7f_7769_0061),
       (1000, 0x7284_de0f_9d8b_d475),
     ] as [(Int, UInt64)])
-  func `the function is the one on disk`(count: Int, expected: UInt64) {
+  func `the hash function keeps its values on disk`(count: Int, expected: UInt64) {
     #expect(hash(Self.pattern(count)) == expected, "\(count) bytes")
   }
 
-  @Test func `the documented steps written plainly give the same`() {
+  @Test func `the hash equals that of a plain implementation of the documented steps`() {
     var random = SeededRandom(seed: 11)
     for count in 0...300 {
       let key = (0..<count).map { _ in UInt8(truncatingIfNeeded: random.next()) }

@@ -29,7 +29,7 @@ struct PinnedFilterTests {
     }
   }
 
-  @Test func `each page is pinned by its first use, and a later look does not ask the cache`() throws {
+  @Test func `a filter page is pinned by its first use, and later lookups do not access the cache`() throws {
     let entries = Self.entries(8_000)
     let cache: BlockCache
     do {
@@ -52,7 +52,7 @@ struct PinnedFilterTests {
     #expect(cache.usedBytes == 0)
   }
 
-  @Test func `pins take no more than their share of a small cache, and the answers are the same`() throws {
+  @Test func `pins take no more than their share of a small cache, and change no answer`() throws {
     let entries = Self.entries(8_000)
     let table = try TestTable(entries, Self.options(bits: 10), cacheSize: 40 << 10)
     let whole = try TestTable(entries, Self.options(bits: 10))

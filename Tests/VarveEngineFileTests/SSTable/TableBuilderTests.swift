@@ -28,7 +28,7 @@ struct TableBuilderTests {
     #expect(try table.reader.properties() == summary.properties)
   }
 
-  @Test func `the estimate of the file's size is near`() throws {
+  @Test func `the estimate of the file's size is within a factor of two`() throws {
     var random = SeededRandom(seed: 8)
     let entries = KeyShape.fixedWithPrefix.entries(2000, &random)
     let file = ArrayFile()

@@ -21,7 +21,7 @@ struct TableDumpTests {
     Entry(key: Array(key.utf8), sequence: sequence, kind: kind, value: Array(value.utf8))
   }
 
-  @Test func `a small table is printed to the last record`() throws {
+  @Test func `a dump prints every record of a small table`() throws {
     let entries = [
       Self.entry("", 9, .put, "empty key"), Self.entry("apple", 12, .delete), Self.entry("apple", 7, .put, "red"),
       Self.entry("apricot", 8, .put, "a \"quote\"\n"),

@@ -6,7 +6,7 @@ import Testing
 
 struct TableTests {
   @Test(arguments: KeyShape.allCases, [1, 2, 15, 16, 17, 33, 400])
-  func `what was built is read back in both directions`(shape: KeyShape, count: Int) throws {
+  func `the entries of a table are read back in both directions`(shape: KeyShape, count: Int) throws {
     let seed = UInt64(count) &* 31
     var random = SeededRandom(seed: seed)
     let table = try TestTable(shape.entries(count, &random))
@@ -31,7 +31,7 @@ struct TableTests {
   }
 
   @Test(arguments: KeyShape.allCases)
-  func `every seek ends where a sorted array says`(shape: KeyShape) throws {
+  func `every seek ends at the position that a sorted array gives`(shape: KeyShape) throws {
     let seed: UInt64 = 77
     var random = SeededRandom(seed: seed)
     let table = try TestTable(shape.entries(300, &random))
@@ -111,7 +111,7 @@ struct TableTests {
     #expect(table.summary.entryCount == 0)
   }
 
-  @Test func `a compaction reads past the cache`() throws {
+  @Test func `a compaction reads without filling the block cache`() throws {
     var random = SeededRandom(seed: 2)
     let table = try TestTable(KeyShape.random.entries(300, &random))
     #expect(table.reader.footer.indexLevelCount == 2)
@@ -129,7 +129,7 @@ struct TableTests {
     #expect(table.cache.contents.blockCount == 1)
   }
 
-  @Test func `reads work with a cache that keeps nothing`() throws {
+  @Test func `reads work with a cache that keeps no block`() throws {
     var random = SeededRandom(seed: 14)
     let table = try TestTable(KeyShape.decimal.entries(200, &random), cacheSize: 0)
     for entry in table.entries { #expect(try table.get(entry.key, at: entry.sequence) == entry) }
@@ -151,7 +151,7 @@ struct TableTests {
     return try TestTable(entries, options, cacheSize: cacheSize)
   }
 
-  @Test func `an iteration looks each block up once, ahead of time`() throws {
+  @Test func `an iteration looks up each block in the cache once`() throws {
     let table = try tableOfLongBlocks(cacheSize: 1 << 20)
     var hits: [UInt64] = []
     for _ in 0..<2 {
@@ -206,7 +206,7 @@ struct TableTests {
     }
   }
 
-  @Test func `blocks of which nothing is visible are left out, in both directions`() throws {
+  @Test func `blocks without visible entries are skipped in both directions`() throws {
     // Sequences ascend with the keys and descend again: of the blocks in the middle, no entry is visible.
     let entries = (0..<200).map { number in
       Entry(key: Array("key\(1000 + number)".utf8), sequence: UInt64(min(number, 199 - number)), value: [1, 2, 3])

@@ -92,7 +92,9 @@ struct VersionModelTests {
     }
   }
 
-  @Test(arguments: UInt64(0)..<4) func `random edits make what a naive version has`(seed: UInt64) throws {
+  @Test(arguments: UInt64(0)..<4) func `random edits give the same version as a naive implementation`(seed: UInt64)
+    throws
+  {
     var life = try Life(seed: seed)
     var folded = try ManifestState(folding: life.state.snapshotEdit())
     for step in 0..<Self.stepCount {
@@ -143,7 +145,7 @@ struct VersionModelTests {
     return Make.table(number, key(2 * index), key(2 * index + 1), sequences: 1...1, size: 100)
   }
 
-  @Test func `an edit builds a few chunks again and shares all others`() throws {
+  @Test func `an edit rebuilds at most three chunks and shares all others`() throws {
     let count = 20_000
     var state = try Self.wideVersion(count: count)
     var random = SeededRandom(seed: 7)

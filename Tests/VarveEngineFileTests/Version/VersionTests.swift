@@ -48,7 +48,9 @@ struct VersionTests {
   }
 
   /// Compares lookups in random levels with a scan of every table.
-  @Test(arguments: [0, 3, 9]) func `lookups and overlaps find what a scan finds`(prefixSize: Int) throws {
+  @Test(arguments: [0, 3, 9]) func `lookups and overlaps find what a scan finds`(prefixSize: Int)
+    throws
+  {
     for seed in UInt64(0)..<60 {
       var random = SeededRandom(seed: seed)
       let prefix = [UInt8](repeating: 0x70, count: prefixSize)
@@ -117,7 +119,7 @@ struct VersionTests {
     return try Make.version(levels)
   }
 
-  @Test func `the depth below a table is counted as one by one`() {
+  @Test func `the depth below each bound equals a count of the tables one by one`() {
     for seed in 1...UInt64(20) {
       var random = SeededRandom(seed: seed)
       let tables = (0..<40).map { number -> TableMetadata in

@@ -90,7 +90,7 @@ struct LogCrashTests {
   }
 
   @Test(arguments: [true, false])
-  func `after a crash at any store the log is a prefix with all that was synced`(mapping: Bool) throws {
+  func `after a crash at any store the log is a prefix that contains every synced record`(mapping: Bool) throws {
     let seed: UInt64 = 31
     let points = try record(seed: seed, mapping: mapping, stepCount: min(400 * TestScale.value, 8_000))
     var recoveries = 0

@@ -7,7 +7,7 @@ import Testing
 /// Tests of a log that is reopened repeatedly in segments that were used before.
 struct LogReopeningTests {
   /// All records have the same size, so that those of an earlier life are exactly at the positions of later ones.
-  @Test func `records of earlier lives are never replayed, reopening after reopening`() throws {
+  @Test func `records of a segment's earlier lives are not replayed at any of many reopenings`() throws {
     let count = TestScale.value >= 20 ? 100_000 : 2_000
     let fileSystem = MemoryFileSystem()
     var random = SeededRandom(seed: 77)

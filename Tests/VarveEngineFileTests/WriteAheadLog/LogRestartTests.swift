@@ -120,7 +120,7 @@ struct LogRestartTests {
     #expect(disk.operationCount == count)
   }
 
-  @Test func `dead segments are not read, whatever they hold`() throws {
+  @Test func `dead segments that a crash left are not read`() throws {
     let disk = CrashFileSystem(seed: 5)
     let plan = Plan(synced: 60, lost: 120, entriesSizeMaximum: 1 << 20)
     let log = try makeLog(on: disk, plan)

@@ -6,8 +6,7 @@ import Testing
 
 /// Tests of what the cursor of a follower reports about the segment that it reads.
 struct LogTailTests {
-  @Test func `a segment whose file is used again is another, though records are read from it by the same name`() throws
-  {
+  @Test func `a reader of a segment detects that its file was reused under the same name`() throws {
     let fileSystem = MemoryFileSystem()
     let harness = try LogHarness(on: fileSystem)
     try harness.append()

@@ -19,7 +19,7 @@ struct SharedPageTests {
       lifeID: 0x11, session: Self.session, databaseID: 0x22, sequence: SequenceNumber(0x33), segment: FileNumber(0x44))
   }
 
-  @Test func `every byte is where the format says`() throws {
+  @Test func `every byte of the page is where the format says`() throws {
     let page = try SharedPage.make(at: path, fileSystem)
     begin(page)
     let bytes = try DirectoryImage(fileSystem, at: directory.path).files["SHARED"] ?? []
@@ -41,7 +41,7 @@ struct SharedPageTests {
     #expect(bytes.indices.allSatisfy { index in used.contains { $0.contains(index) } || bytes[index] == 0 })
   }
 
-  @Test func `a page of another session, another database or no life says nothing`() throws {
+  @Test func `a page of another session, of another database or without a life is not read`() throws {
     let page = try SharedPage.make(at: path, fileSystem)
     #expect(page.read(session: Self.session, databaseID: 0x22) == nil)
     begin(page)
@@ -54,7 +54,7 @@ struct SharedPageTests {
     #expect(follower.read(session: Self.session, databaseID: 0x22) == nil, "the caller that has it mapped sees that")
   }
 
-  @Test func `the writer's process is known where its number means the same`() throws {
+  @Test func `the writer's process is known only in its own life and process namespace`() throws {
     let page = try SharedPage.make(at: path, fileSystem)
     begin(page)
     let namespace = ProcessIdentity.namespace
@@ -87,7 +87,7 @@ struct SharedPageTests {
     #expect(try SharedPage.open(at: path, fileSystem)?.announced == SequenceNumber(0x33))
   }
 
-  @Test func `a sleeping process is woken, or the word it sleeps on has changed or it no longer sleeps`() throws {
+  @Test func `no wake-up of a sleeping process is lost`() throws {
     let page = try SharedPage.make(at: path, fileSystem)
     begin(page)
     let follower = try #require(try SharedPage.open(at: path, fileSystem))

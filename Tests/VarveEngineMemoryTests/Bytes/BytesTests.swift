@@ -90,7 +90,7 @@ private func randomBytes(_ random: inout SeededRandom, upTo count: Int) -> [UInt
     }
   }
 
-  @Test func `every width comes back, in the size that was foretold`() throws {
+  @Test func `a varint of every width is read back, and has the predicted size`() throws {
     var random = SeededRandom(seed: 1)
     var values: [UInt64] = [0, 1, 127, 128, 16_383, 16_384, .max, .max - 1]
     for shift in 0..<64 { values += [1 << shift, (1 << shift) - 1, random.next() >> shift] }
@@ -105,7 +105,7 @@ private func randomBytes(_ random: inout SeededRandom, upTo count: Int) -> [UInt
 }
 
 @Suite struct ByteReaderTests {
-  @Test func `what a writer put together a reader takes apart`() throws {
+  @Test func `a reader returns every value that a writer appended`() throws {
     for seed in UInt64(0)..<300 {
       var random = SeededRandom(seed: seed)
       var writer = ByteWriter(capacity: 1)
@@ -134,7 +134,7 @@ private func randomBytes(_ random: inout SeededRandom, upTo count: Int) -> [UInt
     }
   }
 
-  @Test func `every read past the end throws with the location, and takes nothing`() {
+  @Test func `every read past the end throws with the location, and consumes no byte`() {
     [1, 2, 3].withByteView { view in
       var reader = ByteReader(view, file: "000007.sst", fileOffset: 4_096)
       #expect(errorCode { () throws(EngineError) in _ = try reader.integer(UInt8.self) } == nil)
@@ -150,7 +150,7 @@ private func randomBytes(_ random: inout SeededRandom, upTo count: Int) -> [UInt
     }
   }
 
-  @Test func `counts are bounded`() {
+  @Test func `a count above its limit or beyond the remaining bytes is corruption`() {
     let code = [0xff, 0xff, 0x03].withByteView { view in
       errorCode { () throws(EngineError) in
         var reader = ByteReader(view)

@@ -30,13 +30,13 @@ import Testing
   ]
 
   @Test(arguments: vectors)
-  func `known vectors`(bytes: [UInt8], expected: UInt32) {
+  func `known vectors have the expected checksums`(bytes: [UInt8], expected: UInt32) {
     #expect(bytes.withByteView { CRC32C.checksum($0) } == expected)
     #expect(bytes.withByteView { portable($0) } == expected)
     #expect(trivial(bytes) == expected)
   }
 
-  @Test func `every length up to 1,000 at every alignment, by both ways`() {
+  @Test func `both implementations agree at every length up to 1,000 and every alignment`() {
     var random = SeededRandom(seed: 1)
     let bytes = (0..<1_016).map { _ in UInt8.random(in: 0...255, using: &random) }
     bytes.withByteView { view in
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test func `long inputs, whole and in pieces, by both ways`() {
+  @Test func `both implementations agree on long inputs, whole and in pieces`() {
     var random = SeededRandom(seed: 2)
     let bytes = (0..<100_003).map { _ in UInt8.random(in: 0...255, using: &random) }
     let expected = trivial(bytes)

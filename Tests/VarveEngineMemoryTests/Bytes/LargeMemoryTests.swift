@@ -5,7 +5,7 @@ import Testing
 
 struct LargeMemoryTests {
   @Test(arguments: [0, 1, 2, 16, 17, 33, 1_000, 40_000])
-  func `an array for moments is sorted as an array is, in order before or not`(_ count: Int) throws {
+  func `a scratch array is sorted stably, like an array, whatever its initial order`(_ count: Int) throws {
     for shape in 0..<4 {
       var random = SeededRandom(seed: UInt64(count + shape))
       let values = (0..<count).map { index in
@@ -30,7 +30,7 @@ struct LargeMemoryTests {
     }
   }
 
-  @Test func `memory that the system has not is an error`() {
+  @Test func `an allocation that the system can't satisfy is an error`() {
     #expect(throws: EngineError.self) { _ = try ScratchArray(repeating: UInt64(0), count: 1 << 45) }
     #expect(throws: EngineError.self) { _ = try BlockMemory.allocate(1 << 50) }
     var memory = TombstoneMemory()

@@ -33,7 +33,7 @@ struct BlockCacheTests {
     #expect(MemoryLayout<CacheSlot.Record>.stride == CacheSlot.size)
   }
 
-  @Test func `what was inserted is found`() {
+  @Test func `an inserted block is found`() {
     let cache = BlockCache(capacity: 1 << 20)
     for number in 0..<100 { #expect(!touch(cache, key(number), size: number)) }
     for number in 0..<100 {
@@ -72,7 +72,7 @@ struct BlockCacheTests {
     #expect(cache.usedBytes > 80_000)
   }
 
-  @Test func `what cannot be kept belongs to its pin alone`() {
+  @Test func `a block that the cache can't keep belongs to its pin alone`() {
     let cache = BlockCache(capacity: 10_000)
     do {
       let large = cache.insert(key(0), TestBlock.memory(key(0), 6_000))
@@ -102,7 +102,7 @@ struct BlockCacheTests {
     #expect(cache.usedBytes == 0)
   }
 
-  @Test func `a pin that owns its block alone keeps the cache`() {
+  @Test func `a pin that owns its block alone keeps the cache alive`() {
     weak var weakCache: BlockCache?
     var pin: BlockPin?
     do {
@@ -116,7 +116,7 @@ struct BlockCacheTests {
     #expect(weakCache == nil)
   }
 
-  @Test func `memory that never was in a cache is pinned, too`() {
+  @Test func `a pin can own memory that was never in a cache`() {
     let pin = BlockPin(owning: TestBlock.memory(key(5), 1_000))
     #expect(TestBlock.isIntact(pin.view, key(5)))
     expect(pin, isCached: false)
@@ -212,14 +212,14 @@ struct BlockCacheTests {
     #expect(kept > 2_900, "\(kept) of 3000 after a scan of ten times the cache")
   }
 
-  @Test func `index blocks stay while data blocks stream by`() {
+  @Test func `index blocks stay cached while many data blocks are read once`() {
     let cache = BlockCache(capacity: 1_000 * (1_000 + CacheSlot.overhead))
     for number in 0..<100 { touch(cache, key(number), size: 1_000, priority: .high) }
     for number in 1_000..<20_000 { touch(cache, key(number), size: 1_000) }
     #expect((0..<100).count { contains(cache, key($0)) } == 100)
   }
 
-  @Test func `random reads of far more data than fits leave index and filter where they are`() {
+  @Test func `random reads of far more data than fits keep index and filter blocks cached`() {
     // The sizes are those of a database of 120,000 blocks of 4 KB, with an index and filters of 5 MB, and a cache of
     // 6 MB.
     var random = SeededRandom(seed: 11)
@@ -237,7 +237,7 @@ struct BlockCacheTests {
     #expect(hits > lookups * 9 / 10, "\(hits) of \(lookups)")
   }
 
-  @Test func `a part of the cache that was late catches up`() {
+  @Test func `a shard of the cache that is filled late gets its fair share`() {
     let blockCount = 4_000
     let cache = BlockCache(capacity: blockCount * (1_000 + CacheSlot.overhead))
     // Blocks of the other shards take all the bytes.
@@ -254,7 +254,7 @@ struct BlockCacheTests {
     #expect(kept > share * 3 / 4, "\(kept) blocks where \(share) are a fair share")
   }
 
-  @Test func `index blocks that no one asks for any more go some time`() {
+  @Test func `index blocks that are no longer read are evicted eventually`() {
     var random = SeededRandom(seed: 12)
     let cache = BlockCache(capacity: 1_000 * (1_000 + CacheSlot.overhead))
     for number in 0..<800 { touch(cache, key(number, table: 1), size: 1_000, priority: .high) }
@@ -263,7 +263,7 @@ struct BlockCacheTests {
     #expect(kept < 100, "\(kept) of 800")
   }
 
-  @Test func `what no one asks for any more makes room for what they do`() {
+  @Test func `blocks that are no longer read make room for a new working set`() {
     let cache = BlockCache(capacity: 1_000 * (1_000 + CacheSlot.overhead))
     for _ in 0..<3 { for number in 0..<1_000 { touch(cache, key(number), size: 1_000) } }
     // A new working set of nearly the same size follows.
@@ -313,7 +313,7 @@ struct BlockCacheTests {
 
   /// The model is a dictionary that may lose entries: a block that is found must be the one that was inserted last.
   @Test(arguments: 0..<6 as Range<UInt64>)
-  func `like a dictionary that may forget`(seed: UInt64) {
+  func `a cache answers like a dictionary that may lose entries`(seed: UInt64) {
     var random = SeededRandom(seed: seed)
     let cache = BlockCache(capacity: 50_000)
     var sizes: [BlockKey: Int] = [:]

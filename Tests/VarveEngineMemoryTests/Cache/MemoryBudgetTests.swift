@@ -26,7 +26,7 @@ struct MemoryBudgetTests {
     #expect(budget.used == 40 * mebibyte)
   }
 
-  @Test func `where someone lets it grow, the cache shrinks at once and grows by parts`() {
+  @Test func `with a handler that lets it grow, the cache shrinks at once and grows in steps`() {
     let cache = BlockCache(capacity: 0)
     let budget = MemoryBudget(limit: 160 * mebibyte, cacheFloor: 8 * mebibyte, cache: cache)
     let requests = Requests()
@@ -95,7 +95,7 @@ struct MemoryBudgetTests {
     #expect(budget.used <= budget.limit)
   }
 
-  @Test func `the limit changes while everything is open`() {
+  @Test func `a new limit and floor resize the cache at once`() {
     let cache = BlockCache(capacity: 0)
     let budget = MemoryBudget(limit: 100 * mebibyte, cacheFloor: 0, cache: cache)
     budget.charge(.log, 10 * mebibyte)

@@ -100,7 +100,7 @@ struct CompactionIteratorTests {
     a#3,put=3
     """,
   ])
-  func `entries that no reader can need go`(text: String) {
+  func `entries that no reader can need are dropped`(text: String) {
     #expect(Self.run(text) == TextCase.normalized(text))
   }
 
@@ -170,11 +170,11 @@ struct CompactionIteratorTests {
     c#5,del
     """,
   ])
-  func `a single delete goes with exactly one put`(text: String) {
+  func `a single delete is dropped with exactly one put`(text: String) {
     #expect(Self.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `a part of the keys is compacted by itself`() {
+  @Test func `a compaction of a key range contains the entries of that range alone`() {
     let text = """
       compact from=b to=d
       a#1,put=1 b#2,put=2 c#3,put=3 d#4,put=4
@@ -241,7 +241,7 @@ struct CompactionIteratorTests {
     a#6,rdel=b
     """,
   ])
-  func `a range tombstone takes what its interval holds`(text: String) {
+  func `a range tombstone drops the entries that it covers in its snapshot interval`(text: String) {
     #expect(Self.run(text) == TextCase.normalized(text))
   }
 
@@ -310,7 +310,7 @@ struct CompactionIteratorTests {
     #expect(Self.run(text) == TextCase.normalized(text))
   }
 
-  @Test func `a block that nothing else reaches into is copied whole`() {
+  @Test func `a block that no other input overlaps is copied whole`() {
     func puts(_ keys: [String], _ sequence: UInt64) -> [TextEntry] {
       keys.map { TextEntry(key: Array($0.utf8), sequence: sequence, kind: .put, value: [1]) }
     }

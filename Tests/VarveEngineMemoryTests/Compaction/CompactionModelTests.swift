@@ -59,7 +59,7 @@ struct CompactionModelTests {
   }
 
   @Test(arguments: 0..<60 as Range<UInt64>)
-  func `every reader sees the same after each of many compactions`(seed: UInt64) throws {
+  func `every reader sees the same content after each of many compactions`(seed: UInt64) throws {
     var tree = ModelTree(seed: seed, levelCount: 4)
     for step in 0..<60 {
       let jobStart = tree.sequence
@@ -109,7 +109,7 @@ struct CompactionModelTests {
   }
 
   @Test(arguments: 0..<40 as Range<UInt64>)
-  func `no entry of a delete-only history is kept in vain`(seed: UInt64) throws {
+  func `no entry of a history of puts and deletes is kept without a reader that needs it`(seed: UInt64) throws {
     // If any entry of the output is removed, a reader's result changes.
     var random = SeededRandom(seed: seed)
     let entries = (1...60).map { sequence in

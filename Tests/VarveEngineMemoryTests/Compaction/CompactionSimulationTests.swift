@@ -96,7 +96,7 @@ struct CompactionSimulationTests {
     #expect(simulator.parallelMaximum == 2)
   }
 
-  @Test func `where compactions can't keep up, merges get larger and passes fewer`() throws {
+  @Test func `compactions that can't keep up make larger merges and fewer passes`() throws {
     let slow = UInt64(Self.memtableCount) * 60 * 3 / 2
     let (_, all, simulator) = try Self.randomLoad(entries: 20_000_000, bytesPerMemtable: slow)
     let (_, keepingUp, _) = try Self.randomLoad(entries: 20_000_000)
@@ -131,7 +131,7 @@ struct CompactionSimulationTests {
     try Self.check(simulator, expected, "interleaved prefixes")
   }
 
-  @Test func `any order of begins and ends keeps reads right`() throws {
+  @Test func `reads are right in any order in which compactions begin and end`() throws {
     var reasons: Set<Compaction.Reason> = []
     for seed in UInt64(0)..<16 {
       var random = SeededRandom(seed: seed)

@@ -32,7 +32,7 @@ struct CompactionTombstonesTests {
   }
 
   @Test(arguments: 0..<60 as Range<UInt64>)
-  func `wherever outputs are cut, each key is deleted as before, and no table has anything of another's`(
+  func `wherever outputs are cut, each table has exactly the range tombstones over its own keys`(
     seed: UInt64
   ) throws {
     var random = SeededRandom(seed: seed)
@@ -62,7 +62,7 @@ struct CompactionTombstonesTests {
   }
 
   @Test(arguments: [0, 1, 2])
-  func `a range tombstone stays as long as any deeper level has something of its keys`(level: Int) {
+  func `a range tombstone is kept as long as any deeper level has a table in its range`(level: Int) {
     var naive = NaiveTombstones()
     naive.tombstones = [.init(start: Array("c".utf8), end: Array("m".utf8), sequence: 5)]
     let intervals = SnapshotIntervals([SequenceNumber(9)])

@@ -94,7 +94,7 @@ struct CoveredTablesModelTests {
   }
 
   @Test(arguments: UInt64(0)..<6)
-  func `looks at what changed find what a search of all pairs finds`(seed: UInt64) throws {
+  func `incremental updates find the same covered tables as a search of all pairs`(seed: UInt64) throws {
     var life = Life(seed: seed)
     var known = CoveredTables()
     var coveredCount = 0
@@ -115,7 +115,7 @@ struct CoveredTablesModelTests {
     #expect(!TestScale.isWhole || coveredCount > Self.stepCount / 10)
   }
 
-  @Test func `tables with tombstones of their own cost a look at what is new, and none is read`() throws {
+  @Test func `added tables whose tombstones cover no other table are neither examined nor read`() throws {
     var version = Version.empty
     var known = CoveredTables()
     var readCount = 0

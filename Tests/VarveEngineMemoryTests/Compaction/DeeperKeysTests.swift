@@ -6,7 +6,7 @@ import Testing
 
 struct DeeperKeysTests {
   @Test(arguments: 0..<30 as Range<UInt64>)
-  func `the union of all bounds answers as each table would`(seed: UInt64) {
+  func `a lookup in all deeper levels answers as the bounds of each table do`(seed: UInt64) {
     var random = SeededRandom(seed: seed)
     func name(_ number: Int) -> String { String(String(number + 1000).dropFirst()) }
     var runs: [[ClosedRange<String>]] = []

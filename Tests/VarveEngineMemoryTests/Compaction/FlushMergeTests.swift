@@ -62,7 +62,7 @@ struct FlushMergeTests {
   }
 
   @Test(arguments: 0..<6 as Range<UInt64>)
-  func `a compaction copies blocks and drops rows, and every reader sees the same`(seed: UInt64) throws {
+  func `a compaction copies blocks and drops rows, and every reader sees the same rows`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     func key(_ number: Int) -> [UInt8] { Array("key/\(100_000 + number)".utf8) }
     // The lower table has ascending puts, and the upper one has clusters of overwrites and deletes.

@@ -85,7 +85,7 @@ struct LevelSeedsTests {
   }
 
   @Test(arguments: 1...TestScale.count(3))
-  func `through random edits of both levels the order is that of a sort of all tables`(_ seed: Int) throws {
+  func `after random edits of both levels the order of seeds is that of a sort of all tables`(_ seed: Int) throws {
     var levels = try Levels(seed: UInt64(seed), count: 300)
     var seeds = LevelSeeds()
     var tombstoneCount = 0

@@ -79,11 +79,11 @@ struct LeveledCompactionPickerTests {
 
   static func pick(_ text: String) throws -> String { render(pick(try parse(text))) }
 
-  @Test func `a shallow level 0 over data is left alone`() throws {
+  @Test func `a shallow level 0 over a base level with data is not compacted`() throws {
     #expect(try Self.pick("0: 9[a,z] 8[a,z] 7[a,z]\n6: 1[a,m] 2[n,z]") == "nothing")
   }
 
-  @Test func `when writes have paused, level 0 is merged from half of the base level on`() throws {
+  @Test func `when writes have paused, a level 0 of half of the base level's size is merged down`() throws {
     func settled(_ text: String) throws -> String {
       Self.render(Self.pick(try Self.parse(text, isSettling: true)))
     }
@@ -117,13 +117,13 @@ struct LeveledCompactionPickerTests {
     #expect(try picked("\(small) 6[a,z]s200") == "intraLevelZero 0: 9 8 7 6 -> 0")
   }
 
-  @Test func `four deep, level 0 is merged into the base level`() throws {
+  @Test func `a level 0 of depth four is merged into the base level`() throws {
     #expect(
       try Self.pick("0: 9[a,z] 8[a,z] 7[a,z] 6[a,z]\n6: 1[a,m] 2[n,z]")
         == "levelZero 0: 9 8 7 6, 6: 1 2 -> 6 bottommost")
   }
 
-  @Test func `the deepest column goes first, and what fits into its range comes along`() throws {
+  @Test func `the deepest column of level 0 is picked first, with the tables that fit into its range`() throws {
     #expect(
       try Self.pick(
         """
@@ -132,7 +132,7 @@ struct LeveledCompactionPickerTests {
         """) == "levelZero 0: 19 18 17 16 15, 6: 1 -> 6 bottommost")
   }
 
-  @Test func `columns are compacted side by side`() throws {
+  @Test func `disjoint columns of level 0 are compacted concurrently`() throws {
     #expect(
       try Self.pick(
         """
@@ -141,13 +141,13 @@ struct LeveledCompactionPickerTests {
         """) == "levelZero 0: 15 14 13 12, 6: 2 -> 6 bottommost")
   }
 
-  @Test func `an older table that overlaps a member comes along, and blocks if it is busy`() throws {
+  @Test func `an older table that overlaps an input is included, and blocks the pick if it is busy`() throws {
     let text = "0: 19[a,c] 18[a,c] 17[a,c] 16[b,p] 15[o,r]\n6: 1[a,m] 2[n,q] 3[s,z]"
     #expect(try Self.pick(text) == "levelZero 0: 19 18 17 16 15, 6: 1 2 -> 6 bottommost")
     #expect(try Self.pick(text.replacing("15[o,r]", with: "15[o,r]!")) == "nothing")
   }
 
-  @Test func `tables above a busy one stay until it is done`() throws {
+  @Test func `tables above a busy table are not picked until its compaction ends`() throws {
     #expect(
       try Self.pick("0: 19[a,z] 18[a,z] 17[a,z] 16[a,z] 15[a,z]!\n6: 1[a,m] 2[n,z]") == "nothing")
   }
@@ -159,7 +159,7 @@ struct LeveledCompactionPickerTests {
         == "intraLevelZero 0: 20 19 18 17 16 15 14 13 12 11 -> 0")
   }
 
-  @Test func `more runs than one merge may have become fewer within level 0, the smallest first`() throws {
+  @Test func `runs beyond the maximum of one merge are merged within level 0, the smallest first`() throws {
     var options = Self.options
     options.runCountMaximum = 3
     let picker = LeveledCompactionPicker(options: options)
@@ -179,14 +179,14 @@ struct LeveledCompactionPickerTests {
     #expect(try picked(busy).isEmpty, "a manual compaction waits")
   }
 
-  @Test func `a merge within level 0 takes what lies between its inputs in age`() throws {
+  @Test func `a merge within level 0 includes every table between its inputs in age`() throws {
     // 15 overlaps only 12, but the output of 12 with newer tables would hide newer entries in 15.
     let tables = (16...22).reversed().map { "\($0)[a,f]s50" }.joined(separator: " ")
     let pick = try Self.pick("0: \(tables) 15[e,m]s50 12[a,f]s50\n6: 1[a,f]! 2[g,z]!")
     #expect(pick == "intraLevelZero 0: 22 21 20 19 18 17 16 15 12 -> 0")
   }
 
-  @Test func `tables that overlap nothing go down unread as deep as they can`() throws {
+  @Test func `tables that overlap no other table are moved unread to the deepest possible level`() throws {
     #expect(
       try Self.pick("0: 9[n,p] 8[q,z]\n6: 1[a,m]") == "move 0: 9 8 -> 6 unread bottommost"
     )
@@ -209,7 +209,9 @@ struct LeveledCompactionPickerTests {
         == "levelZero 0: 9 8 7 6, 4: 3 -> 4")
   }
 
-  @Test func `a level over its target gives the table with the least overlap, and its neighbours for free`() throws {
+  @Test func `a level over its target gives the table with the least overlap, and neighbours that add no overlap`()
+    throws
+  {
     let text = """
       5: 10[a,c]s1000 11[d,e]s1000 12[f,h]s1000
       6: 1[a,b]s2000 2[c,c]s2000 3[d,h]s1600
@@ -222,20 +224,20 @@ struct LeveledCompactionPickerTests {
         == "levelSize 5: 10, 6: 1 2 -> 6 bottommost")
   }
 
-  @Test func `tombstones make a table a better seed, and a table of tombstones goes down by itself`() throws {
+  @Test func `tombstones make a table a better seed, and a table of tombstones is compacted by itself`() throws {
     #expect(
       try Self.pick("5: 10[a,c] 11[d,f]t80\n6: 1[a,c]s1500 2[d,f]s1000") == "tombstones 5: 11, 6: 2 -> 6 bottommost")
     #expect(try Self.pick("6: 1[a,c] 2[d,f]t60") == "tombstones 6: 2 -> 6 bottommost")
     #expect(try Self.pick("6: 1[a,c] 2[d,f]t40") == "nothing")
   }
 
-  @Test func `tombstones that a snapshot may need stay at the bottom`() throws {
+  @Test func `a bottommost table is not compacted while a snapshot may need its tombstones`() throws {
     let input = try Self.parse("6: 1[a,c]t100")
     let held = LeveledCompactionPicker.Input(family: 1, version: input.version, oldestSnapshot: SequenceNumber(8))
     #expect(Self.pick(held) == nil)
   }
 
-  @Test func `a manual compaction brings a range to the bottom in one merge of all levels`() throws {
+  @Test func `a manual compaction merges level 0 into the base level, and then all levels in one merge`() throws {
     var input = try Self.parse("0: 9[c,d]\n4: 4[a,c] 5[k,l]\n5: 2[b,f]\n6: 1[a,m] 3[n,z]")
     let range = UserKeyRange(lower: [0x62], upper: [0x64])
     func step() throws -> String {
@@ -254,7 +256,7 @@ struct LeveledCompactionPickerTests {
     #expect(try step() == "done")
   }
 
-  @Test func `what is older decides key by key whether a tombstone may go`() throws {
+  @Test func `the older tables decide key by key whether a tombstone can be dropped`() throws {
     let version = try Make.version([
       4: [Make.table(3, "a", "z")], 6: [Make.table(1, "c", "e"), Make.table(2, "p", "q")],
     ])
@@ -290,14 +292,14 @@ struct LeveledCompactionPickerTests {
     #expect(cuts(4) == ["g", "n", "t"])
   }
 
-  @Test func `debt grows with what is due and is zero where nothing is`() throws {
+  @Test func `the debt grows with the bytes that are due for compaction, and is zero if none are`() throws {
     func debt(_ text: String) throws -> UInt64 { Self.picker.debtBytes(try Self.parse(text).version) }
     #expect(try debt("0: 9[a,z] 8[a,z] 7[a,z] 6[a,z]\n6: 1[a,m] 2[n,z]") == 0)
     // One of five tables exceeds the depth: that is 100 bytes, and 40 of the base level's 200 for them.
     #expect(try debt("0: 9[a,z] 8[a,z] 7[a,z] 6[a,z] 5[a,z]\n6: 1[a,m] 2[n,z]") == 140)
   }
 
-  @Test func `targets grow from the bottom by one factor`() throws {
+  @Test func `the target sizes of the levels differ by one factor, from the bottom level on`() throws {
     let small = LevelTargets(
       try Self.parse("6: 1[a,z]s2000").version, options: Self.options, shallowestOutputLevel: nil)
     #expect(small.baseLevel == 6)

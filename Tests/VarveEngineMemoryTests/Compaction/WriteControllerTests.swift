@@ -111,7 +111,7 @@ struct WriteControllerTests {
 
   @Test(arguments: [
     (230e6, 600e6, 300e6, 2.5), (230e6, 600e6, 150e6, 2.5), (400e6, 300e6, 200e6, 3.0), (230e6, 600e6, 100e6, 5.0),
-  ]) func `an overload is slowed without cliffs and settles`(
+  ]) func `an overload is paced without stops or sudden changes, and settles at the sustainable rate`(
     writer: Double, flush: Double, compaction: Double, amplification: Double
   ) {
     var machine = Machine(writer: writer, flush: flush, compaction: compaction, amplification: amplification)
@@ -130,14 +130,14 @@ struct WriteControllerTests {
     #expect(last >= 0.8 * sustainable && last <= 1.05 * sustainable)
   }
 
-  @Test func `where the background keeps up nothing waits`() {
+  @Test func `no write waits while the background work keeps up`() {
     var machine = Machine(writer: 100e6, flush: 500e6, compaction: 500e6, amplification: 2)
     machine.run(seconds: 30)
     #expect(machine.longestDelay == 0)
     #expect(machine.controller.isFree)
   }
 
-  @Test func `a flush that is slower than the writer is met by pacing and not by stops`() {
+  @Test func `a flush that is slower than the writer leads to pacing and not to stops`() {
     var machine = Machine(writer: 230e6, flush: 60e6, compaction: 1e9, amplification: 1)
     machine.run(seconds: 60)
     let last = machine.seconds(from: 30, to: 60).reduce(0, +) / 30
@@ -145,7 +145,7 @@ struct WriteControllerTests {
     #expect(last > 50e6 && last < 66e6)
   }
 
-  @Test func `at the memory budget writes stop, and go on after a flush`() {
+  @Test func `writes stop at the memory budget, and continue after a flush`() {
     let controller = WriteController()
     var input = WriteController.Input(
       now: 1, acceptedBytes: 0, debtBytes: 0, levelZeroDepth: 0, unflushedBytes: 256 << 20)

@@ -5,7 +5,7 @@ import Testing
 @testable import VarveEngine
 
 struct KeyBufferTests {
-  @Test func `a key of any size is copied, and no byte of it is overlooked`() {
+  @Test func `a key of any size is copied, and compared with all of its bytes`() {
     var random = SeededRandom(seed: 1)
     var buffer = KeyBuffer()
     for size in 0..<300 {
@@ -25,7 +25,7 @@ struct KeyBufferTests {
     }
   }
 
-  @Test func `a buffer may be given a part of itself`() {
+  @Test func `a buffer can be assigned a slice of itself`() {
     for size in [5, 12, 24, 100] {
       let bytes = (0..<size).map { UInt8($0) }
       var buffer = KeyBuffer()

@@ -85,7 +85,7 @@ struct LevelIteratorTests {
     }
   }
 
-  @Test func `a table that can't be opened is an error of the move that gets there`() throws {
+  @Test func `a table that can't be opened is an error of the move that reaches it`() throws {
     let names: [String] = ["a#1,put=1", "b#2,put=2", "c#3,put=3"]
     var random = SeededRandom(seed: 1)
     let first = Level(names.prefix(1).compactMap { TextEntry($0) }, &random, emptyTables: false)

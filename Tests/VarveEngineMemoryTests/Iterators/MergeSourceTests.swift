@@ -28,7 +28,7 @@ struct MergeSourceTests {
   }
 
   @Test(arguments: RandomEntries.Shape.allCases, [ReadPurpose.user, .compaction])
-  func `memtables, tables and levels merge into everything there is`(
+  func `a merge of memtables, tables and levels gives every entry in both directions`(
     shape: RandomEntries.Shape, purpose: ReadPurpose
   ) throws {
     var random = RandomEntries(seed: 3, shape: shape, keyCount: 300)
@@ -41,7 +41,7 @@ struct MergeSourceTests {
   }
 
   @Test(arguments: RandomEntries.Shape.allCases)
-  func `a cursor over memtables and tables sees what is visible`(shape: RandomEntries.Shape) throws {
+  func `a cursor over memtables and tables sees exactly the visible entries`(shape: RandomEntries.Shape) throws {
     for seed in 0..<3 as Range<UInt64> {
       var random = RandomEntries(seed: seed, shape: shape, keyCount: 80)
       let tree = try Tree(&random)

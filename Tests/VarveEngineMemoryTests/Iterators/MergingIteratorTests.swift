@@ -5,7 +5,7 @@ import Testing
 @testable import VarveEngine
 
 struct MergingIteratorTests {
-  @Test func `a merge of nothing is empty`() throws {
+  @Test func `a merge without entries is empty`() throws {
     var none = MergingIterator<ArrayIterator>(capacity: 0)
     try none.seekToFirst()
     #expect(entry(none) == nil)
@@ -86,7 +86,7 @@ struct MergingIteratorTests {
   }
 
   @Test(arguments: RandomEntries.Shape.allCases)
-  func `whole scans both ways give every entry once`(shape: RandomEntries.Shape) throws {
+  func `full scans in both directions give every entry once`(shape: RandomEntries.Shape) throws {
     var entries = RandomEntries(seed: 5, shape: shape, keyCount: 3000)
     let sources = entries.sources(4, entries: 4000)
     let sorted = sources.flatMap { $0 }.sorted(by: TextEntry.isInOrder)
@@ -127,7 +127,7 @@ struct MergingIteratorTests {
     #expect(failures == 3)
   }
 
-  @Test func `a skip leaves children alone that are already there`() throws {
+  @Test func `a skip does not seek children that are already past its target`() throws {
     let near = EntryArray([TextEntry("a#1,put=1"), TextEntry("b#2,put=2"), TextEntry("d#3,put=3")].compactMap { $0 })
     let far = EntryArray([TextEntry("x#4,put=4")].compactMap { $0 })
     var merge = MergingIterator<ArrayIterator>(capacity: 2)

@@ -61,7 +61,7 @@ struct TombstoneRunTests {
   }
 
   @Test(arguments: [[], [0], [2_999], [0, 1, 255, 256, 257, 1_400, 1_402, 2_999], Array(500..<1_100)])
-  func `only tables with range tombstones are looked at, each once, and every range is right`(
+  func `only tables with range tombstones are read, each once, and every range is right`(
     _ list: [Int]
   ) throws {
     let tombstones = Set(list)

@@ -92,7 +92,7 @@ struct VisibleIteratorTests {
     #expect(shown(cursor)?.value == Array("2".utf8))
   }
 
-  @Test func `the many versions of a key are passed by a seek`() throws {
+  @Test func `many versions of one key are skipped by a seek`() throws {
     let versions = (1...5000).map { TextEntry(key: [0x61], sequence: UInt64($0), kind: .put, value: [1]) }
     let array = EntryArray(versions + [TextEntry(key: [0x62], sequence: 9000, kind: .put, value: [2])])
     var merge = MergingIterator<ArrayIterator>(capacity: 1)
@@ -117,7 +117,7 @@ struct VisibleIteratorTests {
     #expect(array.movesUntilError > 30)
   }
 
-  @Test func `large values are shown backward`() throws {
+  @Test func `large values are read while moving backward`() throws {
     let large = [UInt8](repeating: 7, count: 100_000)
     let sources = [
       [
@@ -142,7 +142,7 @@ struct VisibleIteratorTests {
   }
 
   @Test(arguments: ["a#3,merge=1", "a#3,rdel=b"])
-  func `a kind that is not read yet is said to be`(text: String) throws {
+  func `an entry of an unsupported kind throws, and older readers do not meet it`(text: String) throws {
     let sources = [[TextEntry(text), TextEntry("b#1,put=1")].compactMap { $0 }]
     var cursor = VisibleIterator(MergingIterator(sources), at: .maximum)
     #expect(throws: EngineError.self) { try cursor.seekToFirst() }

@@ -66,7 +66,7 @@ struct MemTableTests {
   }
 
   @Test(arguments: KeyFamily.allCases)
-  func `a seek to each entry and between entries lands beside it`(family: KeyFamily) {
+  func `a seek to an entry or between entries ends at the adjacent entry`(family: KeyFamily) {
     let (memTable, model) = filled(family, seed: 4)
     let entries = model.entries
     var iterator = memTable.makeIterator()
@@ -168,7 +168,7 @@ struct MemTableTests {
     #expect(memTable.get([1, 0], at: 10) == nil)
   }
 
-  @Test func `an entry that is there already changes nothing`() {
+  @Test func `a repeated insert of an entry changes nothing`() {
     let memTable = MemTable(capacity: 4096)
     #expect(memTable.insert(Entry(key: [1], trailer: 0x101, value: [1])))
     #expect(memTable.insert(Entry(key: [0], trailer: 0x201, value: [1])))
@@ -197,7 +197,7 @@ struct MemTableTests {
     #expect(!iterator.isValid)
   }
 
-  @Test func `room ends with the capacity, and for entries above its quarter`() {
+  @Test func `a memtable has no room beyond its capacity, nor for entries above a quarter of it`() {
     let memTable = MemTable(capacity: 100_000)
     #expect(memTable.hasRoom(keySize: 0, valueSize: 20_000))
     #expect(!memTable.hasRoom(keySize: 0, valueSize: 25_001))

@@ -35,7 +35,7 @@ struct PreparedTombstonesTests {
     }
   }
 
-  @Test func `tombstones that were put together before cover what a list of them covers, and later ones go over them`()
+  @Test func `prepared tombstones cover what a list of them covers, and later tombstones can be added`()
     throws
   {
     for seed in UInt64(1)...UInt64(TestScale.count(20)) {
@@ -87,7 +87,7 @@ struct PreparedTombstonesTests {
     }
   }
 
-  @Test func `the tombstones of an edit are seen together, and what was seen before stays`() {
+  @Test func `the tombstones of an edit become visible together, and earlier sequences read as before`() {
     for seed in UInt64(1)...UInt64(TestScale.count(15)) {
       var random = SeededRandom(seed: seed)
       var naive = NaiveTombstones()
@@ -121,7 +121,7 @@ struct PreparedTombstonesTests {
     }
   }
 
-  @Test func `a range that gets a point after a tombstone of the same batch is not passed`() throws {
+  @Test func `a cursor does not skip a range with a point after a tombstone of the same batch`() throws {
     let engine = try Engine.open(at: "/db", options: Self.options(64 << 10), environment: .inMemory())
     var batch = WriteBatch()
     for index in 0..<PreparedTombstones.countMinimum {
@@ -143,7 +143,7 @@ struct PreparedTombstonesTests {
     try engine.close()
   }
 
-  @Test func `a large batch of nothing but range deletes is seen by cursors, flushed, and kept when entries follow`()
+  @Test func `a large batch of range deletes alone is seen by cursors, flushed, and kept when entries follow`()
     throws
   {
     let environment = EngineEnvironment.inMemory()
@@ -177,7 +177,8 @@ struct PreparedTombstonesTests {
   }
 
   /// Entries of volatile families have the lower sequences of a batch.
-  @Test func `large batches with volatile families are prepared too, and read as one by one`() throws {
+  @Test func `range deletes of large batches with volatile families are prepared too, and hide the right keys`() throws
+  {
     let engine = try Engine.open(at: "/db", options: Self.options(1 << 20), environment: .inMemory())
     let families = [
       try engine.createFamily("durable"), try engine.createFamily("volatile", options: FamilyOptions(isVolatile: true)),
@@ -284,7 +285,7 @@ struct PreparedTombstonesTests {
     #expect(kept.memorySize <= count * 64, "\(kept.memorySize) bytes")
   }
 
-  @Test func `a large batch of range deletes is counted, and gets a memtable of its own`() throws {
+  @Test func `a large batch of range deletes is counted in the budget, and gets a memtable of its own`() throws {
     let environment = EngineEnvironment.inMemory()
     var options = Self.options(1 << 20)
     options.compactsInBackground = false
@@ -316,7 +317,7 @@ struct PreparedTombstonesTests {
     #expect(engine.core.tree.budget.used(.memTables) == 0)
   }
 
-  @Test func `a memtable's charge for range deletes goes with it`() throws {
+  @Test func `a memtable's charge for range deletes ends with the memtable`() throws {
     let account = MemoryAccount()
     let pool = ArenaPool(limit: 0, account: account)
     do {

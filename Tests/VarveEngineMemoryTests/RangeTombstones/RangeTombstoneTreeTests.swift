@@ -33,7 +33,7 @@ struct RangeTombstoneTreeTests {
     }
   }
 
-  @Test func `a range around a key has one answer, and ends where the answer may change`() {
+  @Test func `the range around a key contains only keys that the same tombstone covers`() {
     for seed in UInt64(1)...UInt64(TestScale.count(30)) {
       var random = SeededRandom(seed: seed)
       let tree = RangeTombstoneTree()
@@ -55,7 +55,7 @@ struct RangeTombstoneTreeTests {
     }
   }
 
-  @Test func `fragments at a sequence are what is covered there, in order`() {
+  @Test func `the fragments at a sequence are in order, and cover exactly the keys that are covered there`() {
     for seed in UInt64(1)...UInt64(TestScale.count(30)) {
       var random = SeededRandom(seed: seed)
       let tree = RangeTombstoneTree()
@@ -79,7 +79,7 @@ struct RangeTombstoneTreeTests {
     }
   }
 
-  @Test func `tombstones that come late, or twice, are where their sequences put them`() {
+  @Test func `tombstones that are inserted late or twice are ordered by their sequences`() {
     for seed in UInt64(1)...UInt64(TestScale.count(20)) {
       var random = SeededRandom(seed: seed)
       let tree = RangeTombstoneTree()
@@ -104,7 +104,7 @@ struct RangeTombstoneTreeTests {
     }
   }
 
-  @Test func `a range is wholly covered just where no point was written after its tombstone`() {
+  @Test func `a range with a point after its tombstone is never taken for completely covered`() {
     for seed in UInt64(1)...UInt64(TestScale.count(40)) {
       var random = SeededRandom(seed: seed)
       let tree = RangeTombstoneTree()

@@ -50,7 +50,7 @@ struct MetamorphicTests {
     }
   }
 
-  @Test func `there are at least 50 settings, each another one, and each option is varied`() {
+  @Test func `there are at least 50 different settings, in which the options vary`() {
     let settings = EngineSetting.all
     #expect(settings.count >= 50)
     #expect(Set(settings).count == settings.count)
@@ -86,7 +86,7 @@ struct MetamorphicTests {
 
   // MARK: - The shrinker
 
-  @Test func `a planted lie is found, and shrunk to the operations that it needs`() throws {
+  @Test func `a planted wrong answer is found, and shrunk to the operations that it needs`() throws {
     // After the second flush, the second setting forgets the result of a get of a key with a zero byte in the family
     // that always exists.
     let lie: SequenceRun.Lie = { operation, flushCount in
@@ -112,7 +112,7 @@ struct MetamorphicTests {
     #expect(shownCount == 3, "the lie was shown by \(shownCount) of 800 sequences")
   }
 
-  @Test func `a shrunk sequence fails no more when any operation is left out`() throws {
+  @Test func `a shrunk sequence no longer fails without any one of its operations`() throws {
     func fails(_ operations: [SequenceOperation]) -> Bool {
       operations.filter { $0.kind == .put }.count >= 3 && operations.contains { $0.kind == .scan }
     }

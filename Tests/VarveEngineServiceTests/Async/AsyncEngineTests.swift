@@ -56,7 +56,7 @@ struct AsyncEngineTests {
     return nil
   }
 
-  @Test func `the forms for tasks do what the others do`() async throws {
+  @Test func `the asynchronous calls have the results of the blocking calls`() async throws {
     let world = try World()
     let engine = world.engine
     try await engine.async.put([1], [10])
@@ -96,7 +96,8 @@ struct AsyncEngineTests {
     try await engine.async.close()
   }
 
-  @Test func `removals, ranges, operands, transactions, checkpoints and budgets have forms for tasks`() async throws {
+  @Test func `removals, ranges, operands, transactions, checkpoints and budgets have asynchronous calls`() async throws
+  {
     let world = try World()
     let engine = world.engine
     var options = FamilyOptions()
@@ -133,7 +134,7 @@ struct AsyncEngineTests {
     try copy.close()
   }
 
-  @Test func `an engine is opened and let go in a task`() async throws {
+  @Test func `an engine can be opened and released in a task`() async throws {
     let environment = EngineEnvironment.inMemory()
     do {
       let engine = try await AsyncEngine.open(at: "/db", options: SmallEngine.options(), environment: environment)
@@ -146,7 +147,9 @@ struct AsyncEngineTests {
     try await again?.async.close()
   }
 
-  @Test func `calls that block leave Swift's threads free, and take a bounded number of the engine's`() async throws {
+  @Test func `calls that block leave Swift's threads free, and take a bounded number of the engine's threads`()
+    async throws
+  {
     let world = try World()
     let engine = world.engine
     world.gate.shut()
@@ -175,7 +178,9 @@ struct AsyncEngineTests {
     try await engine.async.close()
   }
 
-  @Test func `a call that waits is given up with its task, and one that has begun is not`() async throws {
+  @Test func `a call that waits for a thread is cancelled with its task, and a call that has begun is not`()
+    async throws
+  {
     let world = try World()
     let engine = world.engine
     let begun = await world.occupyAllThreads()
@@ -205,7 +210,7 @@ struct AsyncEngineTests {
     try await engine.async.close()
   }
 
-  @Test func `a ticket is waited for without a thread, and the wait can be given up`() async throws {
+  @Test func `a task waits for a ticket without a thread, and the wait can be cancelled`() async throws {
     let world = try World()
     let engine = world.engine
     let begun = await world.occupyAllThreads()
@@ -244,7 +249,7 @@ struct AsyncEngineTests {
     try await engine.async.close()
   }
 
-  @Test func `after a failed sync the last commit's task gets an error, and what was logged again is durable`()
+  @Test func `after a failed sync the last commit's task gets an error, and the entries logged again are durable`()
     async throws
   {
     let world = try World()
@@ -276,7 +281,7 @@ struct AsyncEngineTests {
     try await engine.async.close()
   }
 
-  @Test func `closing waits for calls that have begun, and gives up those that wait`() async throws {
+  @Test func `a close waits for calls that have begun, and cancels calls that wait for a thread`() async throws {
     let world = try World()
     let engine = world.engine
     let begun = await world.occupyAllThreads()

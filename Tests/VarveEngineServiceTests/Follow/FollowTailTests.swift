@@ -59,7 +59,7 @@ struct FollowTailTests {
     return [try engine.get(key), try engine.get(key, in: engine.family(named: "other"))]
   }
 
-  @Test func `a record that is stored word by word is not yet there before the last word`() throws {
+  @Test func `a record that is stored word by word is not read before its last word`() throws {
     let step = try Step(value: [UInt8](repeating: 7, count: 100))
     #expect(step.stored.count > 200)
     // The bytes are stored forward, and in the order of the engine, with the checksum last.
@@ -79,7 +79,7 @@ struct FollowTailTests {
     }
   }
 
-  @Test func `a new follower takes a half-written record for not yet, too`() throws {
+  @Test func `a new follower does not read a half-written record before it is complete`() throws {
     let step = try Step(value: [UInt8](repeating: 7, count: 100))
     for size in stride(from: 8, to: step.stored.count, by: 8) {
       let (first, fileSystem) = try step.follow()
@@ -95,7 +95,7 @@ struct FollowTailTests {
     }
   }
 
-  @Test func `an edit of the MANIFEST counts when something valid is after it`() throws {
+  @Test func `an edit of the MANIFEST counts once a valid record follows it`() throws {
     let fixture = try FollowFixture()
     let before = try DirectoryImage(fixture.fileSystem)
     _ = try fixture.writer.createFamily("new")

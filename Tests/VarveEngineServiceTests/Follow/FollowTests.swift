@@ -17,7 +17,7 @@ struct FollowTests {
     try body(FollowFixture(PosixFileSystem(), at: directory.path + "/db"))
   }
 
-  @Test func `each commit is seen after the next step, whole`() throws {
+  @Test func `a follower sees each commit whole after its next step`() throws {
     try Self.onEach { fixture in
       let other = try fixture.writer.createFamily("other")
       let follower = try fixture.follow()
@@ -54,7 +54,7 @@ struct FollowTests {
     }
   }
 
-  @Test func `what the writer flushed leaves the follower's memtables`() throws {
+  @Test func `entries that the writer flushed leave the follower's memtables`() throws {
     try Self.onEach { fixture in
       let follower = try fixture.follow()
       for round in 0..<6 {
@@ -95,7 +95,7 @@ struct FollowTests {
     }
   }
 
-  @Test func `families come, go, and come again with the same name`() throws {
+  @Test func `a follower sees families created, dropped, and created again with the same name`() throws {
     try Self.onEach { fixture in
       let follower = try fixture.follow()
       let first = try fixture.writer.createFamily("x")
@@ -140,7 +140,7 @@ struct FollowTests {
     }
   }
 
-  @Test func `snapshots and cursors go on over tables that the writer removed`() throws {
+  @Test func `a follower's snapshots and cursors stay readable after the writer removed their tables`() throws {
     try Self.onEach { fixture in
       try fixture.fill(0)
       try fixture.writer.flush()
@@ -172,7 +172,7 @@ struct FollowTests {
     }
   }
 
-  @Test func `snapshots and cursors that are older than an ingestion, or than a family, see nothing of it`() throws {
+  @Test func `a follower's snapshots and cursors see no entry of a later ingestion or a later family`() throws {
     try Self.onEach { fixture in
       let writer = fixture.writer
       let early = try writer.createFamily("early")
@@ -209,7 +209,7 @@ struct FollowTests {
     }
   }
 
-  @Test func `a table too many to be kept open can be gone, and the next step mends it`() throws {
+  @Test func `a read of a removed table that was not open fails until the follower's next step`() throws {
     let fixture = try FollowFixture()
     for round in 0..<12 {
       let family = try fixture.writer.createFamily("f\(round)")
@@ -229,7 +229,7 @@ struct FollowTests {
     #expect(try fixture.isSame(follower))
   }
 
-  @Test func `a commit that waits for its sync is announced after it, and those after it too`() throws {
+  @Test func `a commit that waits for its sync, and the commits after it, are announced after the sync`() throws {
     let directory = try TemporaryDirectory()
     let fixture = try FollowFixture(PosixFileSystem(), at: directory.path + "/db")
     let follower = try fixture.follow()
@@ -252,7 +252,7 @@ struct FollowTests {
     try fixture.writer.close()
   }
 
-  @Test func `a flush that ends within a batch shows the whole batch`() throws {
+  @Test func `a follower shows a whole batch when a flush ends within it`() throws {
     let directory = try TemporaryDirectory()
     let fixture = try FollowFixture(PosixFileSystem(), at: directory.path + "/db")
     let other = try fixture.writer.createFamily("other")
@@ -300,7 +300,7 @@ struct FollowTests {
     }
   }
 
-  @Test func `a writer that closes and opens again is followed on`() throws {
+  @Test func `a follower continues when the writer closes and opens again`() throws {
     let directory = try TemporaryDirectory()
     for (fileSystem, path) in [
       (MemoryFileSystem() as any FileSystem, "/db"), (PosixFileSystem(), directory.path + "/db"),
@@ -337,7 +337,7 @@ struct FollowTests {
     try fixture.writer.close()
   }
 
-  @Test func `a follower says so when commits that it showed are gone`() throws {
+  @Test func `a follower throws rewound once commits that it showed are lost`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let fileSystem = PosixFileSystem()
@@ -367,7 +367,7 @@ struct FollowTests {
     try fixture.writer.close()
   }
 
-  @Test func `each of them says how it follows`() throws {
+  @Test func `the writer and the follower explain how commits are announced`() throws {
     try Self.onEach { fixture in
       let follower = try fixture.follow()
       let isTold = fixture.path != "/db"

@@ -54,7 +54,7 @@ struct FollowerWaitTests {
     }
   }
 
-  @Test func `a wait ends with the follower`() throws {
+  @Test func `a wait ends when the follower closes`() throws {
     try Self.onEach { _, follower in
       let result = Mutex<Result<SequenceNumber?, any Error>?>(nil)
       let thread = EngineThread(name: "waiter") {

@@ -18,7 +18,7 @@ struct DirectoryMoveTests {
     for number in range { try engine.put(key(number), [UInt8](repeating: UInt8(number & 255), count: 100)) }
   }
 
-  @Test func `everything goes to the directory that was opened`() throws {
+  @Test func `every file is written to the directory that was opened, also after it was moved`() throws {
     let directory = try TemporaryDirectory()
     let files = PosixFileSystem()
     let (path, moved) = (directory.path + "/db", directory.path + "/moved")
@@ -58,7 +58,7 @@ struct DirectoryMoveTests {
     try engine.close()
   }
 
-  @Test func `paths lead to the directory that is held, and others to where they say`() throws {
+  @Test func `an anchored file system resolves paths in its moved directory, and other paths as usual`() throws {
     let directory = try TemporaryDirectory()
     let plain = PosixFileSystem()
     let path = directory.path + "/a"

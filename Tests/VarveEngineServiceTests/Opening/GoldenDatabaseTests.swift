@@ -60,7 +60,9 @@ struct GoldenDatabaseTests {
   }
 
   @Test(arguments: GoldenDatabase.Format.allCases)
-  func `a golden database has what it is kept for`(format: GoldenDatabase.Format) throws {
+  func `a golden database has the levels, codecs and log records that it is kept for`(format: GoldenDatabase.Format)
+    throws
+  {
     let image = try GoldenDatabase(format: format).read()
     #expect(image.files.values.reduce(0) { $0 + $1.count } < 300 << 10)
     let engine = try Self.open(image, readOnly: true)
@@ -84,7 +86,7 @@ struct GoldenDatabaseTests {
   }
 
   @Test(arguments: GoldenDatabase.Format.allCases)
-  func `the script gives one content in every run`(format: GoldenDatabase.Format) throws {
+  func `the script of a golden database gives the same content in every run`(format: GoldenDatabase.Format) throws {
     let golden = GoldenDatabase(format: format)
     let first = try golden.expected()
     #expect(try golden.expected() == first)

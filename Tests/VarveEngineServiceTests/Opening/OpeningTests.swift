@@ -38,7 +38,7 @@ struct OpeningTests {
     #expect(try size() < 1 << 20)
   }
 
-  @Test func `what the options come to is explained in numbers`() throws {
+  @Test func `an engine explains the values that follow from its options`() throws {
     var options = SmallEngine.options()
     options.memoryBudget = 64 << 20
     let engine = try Engine.open(at: "/db", options: options, environment: .inMemory())

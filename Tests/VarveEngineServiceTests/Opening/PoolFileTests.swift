@@ -27,7 +27,7 @@ struct PoolFileTests {
     }
   }
 
-  @Test func `a file that waits for use is removed at open`() throws {
+  @Test func `a pooled log file is removed at open`() throws {
     let files = MemoryFileSystem()
     try Self.open(files).close()
     let file = try files.createFile("/db/000900.pool")

@@ -42,7 +42,7 @@ struct ReadOnlyTests {
     }
   }
 
-  @Test func `what a writer has replaced since the opening is not a fault, and damage is one`() throws {
+  @Test func `files that a writer replaced since the opening are not faults, and a missing live table is one`() throws {
     let fixture = try FollowFixture(MemoryFileSystem(), at: "/db")
     try fixture.fill(0)
     try fixture.writer.flush()
@@ -148,7 +148,7 @@ struct ReadOnlyTests {
     return calls
   }
 
-  @Test func `files may go, and be used again, at each call of an opening`() throws {
+  @Test func `a follower opens while the writer removes and reuses files at any call`() throws {
     var calls = 1
     var index = 0
     while index < calls {
@@ -164,7 +164,7 @@ struct ReadOnlyTests {
     #expect(calls > 10)
   }
 
-  @Test func `files may go, and be used again, at each call of a step`() throws {
+  @Test func `a follower's step succeeds while the writer removes and reuses files at any call`() throws {
     var calls = 1
     var index = 0
     while index < calls {

@@ -40,7 +40,7 @@ struct FirstEntriesTests {
     }
   }
 
-  @Test func `of a key that is written again the last entry counts, whatever it was and wherever it stood`() throws {
+  @Test func `the last entry of a key that is written again replaces the earlier ones, whatever their kinds`() throws {
     let engine = try Self.makeEngine()
     try engine.put([1], [0])
     var batch = IndexedWriteBatch(engine)
@@ -64,7 +64,7 @@ struct FirstEntriesTests {
   }
 
   @Test(arguments: Change.allCases)
-  private func `what a list can't do moves the entries into trees, and changes nothing of them`(change: Change) throws {
+  private func `an operation that a list can't do moves its entries into trees unchanged`(change: Change) throws {
     let engine = try Self.makeEngine()
     let other = try engine.createFamily("other")
     try engine.put([5], [0])
@@ -128,7 +128,7 @@ struct FirstEntriesTests {
     #expect(try engine.get([7], in: other) == [7])
   }
 
-  @Test func `an entry after a savepoint is undone with it, also where nothing stood before`() throws {
+  @Test func `an entry after a savepoint is undone with it, also in a batch that was empty`() throws {
     let engine = try Self.makeEngine()
     var batch = IndexedWriteBatch(engine)
     batch.setSavepoint()
@@ -147,7 +147,7 @@ struct FirstEntriesTests {
     #expect(Self.isListed(second) && second.count == 2)
   }
 
-  @Test func `entries that are too large are refused by name, and the list stays`() throws {
+  @Test func `an entry that is too large is refused, and the list stays`() throws {
     let engine = try Self.makeEngine()
     var batch = IndexedWriteBatch(engine)
     try batch.put([1], [1])

@@ -43,7 +43,7 @@ struct IndexedWriteBatchSizeTests {
   private static func key(_ index: Int) -> [UInt8] { [UInt8(index >> 8), UInt8(index & 0xff)] }
 
   @Test(arguments: [false, true])
-  func `a merge operator whose outcomes are larger than its operands finds room when a tree is made again`(
+  func `a rebuilt tree has room for merge results that are larger than their operands`(
     combines: Bool
   ) throws {
     let engine = try Self.makeEngine(WideCounter(combines: combines))
@@ -68,7 +68,7 @@ struct IndexedWriteBatchSizeTests {
     for index in 0..<250 { #expect(try engine.get(Self.key(index)) == WideCounter.wide(5)) }
   }
 
-  @Test func `a tree that is made again for more room has room for the entry that it was made for`() throws {
+  @Test func `a tree that is rebuilt for more room has room for the entry that needed it`() throws {
     let engine = try Self.makeEngine()
     for size in [7_000, 9_000, 30_000, 100_000, 1_000_000] {
       var batch = IndexedWriteBatch(engine)
@@ -97,7 +97,7 @@ struct IndexedWriteBatchSizeTests {
     #expect(written.count == batch.count && written.byteCount == batch.byteCount)
   }
 
-  @Test func `what a savepoint brings back counts as the tree has it, folded`() throws {
+  @Test func `operands that a rollback restores count as the tree has them, folded`() throws {
     let engine = try Self.makeEngine(CounterOperator())
     let family = engine.defaultFamily.state
     var batch = IndexedWriteBatch(engine)
@@ -134,7 +134,7 @@ struct IndexedWriteBatchSizeTests {
     #expect(written.count == batch.count && written.byteCount == batch.byteCount)
   }
 
-  @Test func `operands over a value that is older than their savepoint, and newer than a range delete, keep it`()
+  @Test func `operands keep a base value that is older than their savepoint and newer than a range delete`()
     throws
   {
     let engine = try Self.makeEngine()
@@ -158,7 +158,7 @@ struct IndexedWriteBatchSizeTests {
     #expect(try engine.get([1]) == value + [6, 7])
   }
 
-  @Test func `undoing range deletes costs what they cost, however many are pending in a tree that was made again`()
+  @Test func `undoing a range delete takes logarithmic work, however many are pending in a rebuilt tree`()
     throws
   {
     let engine = try Self.makeEngine()
@@ -198,7 +198,8 @@ struct IndexedWriteBatchSizeTests {
     #expect(few > 5 && many < 5 * few, "\(few) of a hundred, \(many) of ten thousand")
   }
 
-  @Test func `a range delete that was undone in a tree made again hides no entry over an older one`() throws {
+  @Test func `an undone range delete of a rebuilt tree hides no entry that is newer than an older range delete`() throws
+  {
     let engine = try Self.makeEngine()
     let family = engine.defaultFamily.state
     for index in UInt8(10)..<20 { try engine.put([index], [0]) }
@@ -223,7 +224,7 @@ struct IndexedWriteBatchSizeTests {
     #expect(try batch.first(from: [0], to: [40]) == nil)
   }
 
-  @Test func `entries that are left out take nothing of the commit's count and bytes`() throws {
+  @Test func `entries of a family that is left out do not count in the commit's entries and bytes`() throws {
     let engine = try Self.makeEngine()
     let notes = try engine.createFamily("notes")
     var batch = IndexedWriteBatch(engine)
@@ -261,7 +262,7 @@ struct IndexedWriteBatchSizeTests {
     #expect(try engine.get([2], in: families[0]) == nil && engine.get([1], in: families[1]) == [1])
   }
 
-  @Test func `a closed engine and a dropped family end all reads, also where a cursor is kept`() throws {
+  @Test func `every read of a batch throws after a close or a drop of the family, also with a kept cursor`() throws {
     func codes(_ batch: inout IndexedWriteBatch, _ family: ColumnFamily) -> [EngineError.Code?] {
       var codes: [EngineError.Code?] = [nil, nil, nil]
       do { _ = try batch.get([1], in: family) } catch { codes[0] = error.code }

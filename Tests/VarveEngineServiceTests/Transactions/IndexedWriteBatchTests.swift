@@ -12,7 +12,7 @@ struct IndexedWriteBatchTests {
     return try Engine.open(at: "/db", options: options, environment: .inMemory())
   }
 
-  @Test func `a batch of many entries, and of large ones, finds all of them`() throws {
+  @Test func `a batch finds all of its entries, also many and large ones`() throws {
     let engine = try Self.makeEngine()
     var batch = IndexedWriteBatch(engine)
     for index in 0..<5_000 {
@@ -25,7 +25,7 @@ struct IndexedWriteBatchTests {
     #expect(try batch.get([0xff])?.count == 300_000)
   }
 
-  @Test func `undoing makes no tree again, until more is undone than not`() throws {
+  @Test func `undoing rebuilds no tree until more entries are undone than not`() throws {
     let engine = try Self.makeEngine()
     let family = engine.defaultFamily.state
     var batch = IndexedWriteBatch(engine)
@@ -57,7 +57,7 @@ struct IndexedWriteBatchTests {
     #expect(try batch.get([0, 1]) == [1])
   }
 
-  @Test func `a cursor finds the entry below many of its key that were undone`() throws {
+  @Test func `a cursor finds the entry of a key below many undone entries of that key`() throws {
     let engine = try Self.makeEngine()
     try engine.put([1], [0])
     var batch = IndexedWriteBatch(engine)
@@ -75,7 +75,7 @@ struct IndexedWriteBatchTests {
     #expect(try batch.get([1]) == [1])
   }
 
-  @Test func `undoing a range delete seldom makes a tree again, and cursors made before it are right`() throws {
+  @Test func `undoing a range delete seldom rebuilds a tree, and earlier cursors stay right`() throws {
     let engine = try Self.makeEngine()
     let family = engine.defaultFamily.state
     var batch = IndexedWriteBatch(engine)
@@ -216,7 +216,7 @@ struct IndexedWriteBatchTests {
     #expect(try engine.get([6] + stamp) == nil)
   }
 
-  @Test func `the first key of a range is found, whatever lies beyond it, and with a snapshot by the same cursor`()
+  @Test func `the first key of a range is found, and lookups at a snapshot share one cursor`()
     throws
   {
     let engine = try Self.makeEngine()
@@ -239,7 +239,7 @@ struct IndexedWriteBatchTests {
     #expect(try batch.first(from: [2, 99], to: nil)?.key == [2, 99])
   }
 
-  @Test func `a number is undone just where an interval has it`() {
+  @Test func `a number counts as undone exactly if an undone interval contains it`() {
     for seed in UInt64(1)...50 {
       var random = SeededRandom(seed: seed)
       var undone = UndoneNumbers()
@@ -278,7 +278,7 @@ struct IndexedWriteBatchTests {
     #expect(engine.core.batchArenas.retainedBytes == 0)
   }
 
-  @Test func `a batch that is submitted once gets its sequence where it stands, and one that is kept is not changed`()
+  @Test func `each submit of a stamped batch writes its own sequence, and a kept batch is not changed`()
     throws
   {
     let engine = try Self.makeEngine()
@@ -306,7 +306,7 @@ struct IndexedWriteBatchTests {
     #expect(try engine.get([2]) == [2])
   }
 
-  @Test func `a savepoint that is not there is an error`() throws {
+  @Test func `a rollback without a savepoint is an error`() throws {
     let engine = try Self.makeEngine()
     var batch = IndexedWriteBatch(engine)
     var code: EngineError.Code?

@@ -68,7 +68,7 @@ struct TransactionHistoryTests {
     #expect(balances.reduce(0, +) == 1_000 && balances.allSatisfy { $0 >= 0 })
   }
 
-  @Test func `two that each rely on what the other changes don't both commit`() throws {
+  @Test func `two transactions that each read what the other one changes don't both commit`() throws {
     let engine = try Self.makeEngine()
     let pairCount = 40
     for pair in 0..<pairCount { for side in 0..<2 { try engine.put([UInt8(pair), UInt8(side)], [1]) } }
@@ -89,7 +89,7 @@ struct TransactionHistoryTests {
     }
   }
 
-  @Test func `rows that a transaction counted stay counted until it has committed`() throws {
+  @Test func `transactions that count rows before each insert never pass the limit together`() throws {
     let engine = try Self.makeEngine()
     let limit = 25
     Self.run { thread, random in
@@ -132,7 +132,7 @@ struct TransactionHistoryTests {
   }
 
   @Test(arguments: 1...4 as ClosedRange<UInt64>)
-  func `every history of serializable transactions is that of one after the other`(seed: UInt64) throws {
+  func `every history of serializable transactions equals a serial one`(seed: UInt64) throws {
     let engine = try Self.makeEngine()
     let history = History()
     Self.run { thread, random in

@@ -23,7 +23,9 @@ struct TransactionLookTests {
   }
 
   @Test(arguments: [TransactionIsolation.serializable, .snapshot])
-  func `no table is read with the lead`(_ isolation: TransactionIsolation) throws {
+  func `a transaction's conflict check reads no table while it leads the commit queue`(
+    _ isolation: TransactionIsolation
+  ) throws {
     let disk = CountingFileSystem()
     let engine = try Self.engine(disk)
     for index in 0..<500 { try engine.put(Self.key(index), [1]) }
@@ -79,7 +81,7 @@ struct TransactionLookTests {
     return TransactionCheck(engine.core, snapshot, reads)
   }
 
-  @Test func `what came between the look and the lead is found where it was flushed meanwhile`() throws {
+  @Test func `a write between the conflict check and the lead is found, also if it was flushed meanwhile`() throws {
     let engine = try Self.engine(CountingFileSystem())
     try engine.put(Self.key(1), [1])
     var check = Self.check(engine, engine.snapshot(), key: 1)
@@ -113,7 +115,7 @@ struct TransactionLookTests {
     try engine.close()
   }
 
-  @Test func `tables that came without a memtable are looked at again`() throws {
+  @Test func `tables that may not come from a memtable are checked again`() throws {
     let engine = try Self.engine(CountingFileSystem())
     let check = Self.check(engine, engine.snapshot(), key: 1)
     try check.look()

@@ -75,7 +75,7 @@ struct TransactionTests {
     #expect(try engine.get(Self.key("n")).flatMap(CounterOperator.number) == 102)
   }
 
-  @Test func `what a rollback to a savepoint takes back is not written`() throws {
+  @Test func `entries that a rollback to a savepoint undid are not written`() throws {
     let engine = try Self.makeEngine()
     var transaction = engine.beginTransaction()
     try transaction.put(Self.key("a"), [1])
@@ -116,7 +116,7 @@ struct TransactionTests {
   }
 
   @Test(arguments: Change.allCases, [false, true])
-  func `whatever others do to a key that was read is a conflict`(change: Change, scanned: Bool) throws {
+  func `every kind of change to a key that was read is a conflict`(change: Change, scanned: Bool) throws {
     let engine = try Self.makeEngine()
     let family = try engine.createFamily("f", options: FamilyOptions(mergeOperator: CounterOperator().name))
     try engine.put(Self.key("k"), CounterOperator.bytes(1), in: family)
@@ -185,7 +185,8 @@ struct TransactionTests {
     }
   }
 
-  @Test func `under snapshot isolation a key that both wrote is a conflict, and one that was only read is none`() throws
+  @Test func `under snapshot isolation a key that both wrote is a conflict, and a key that was only read is not`()
+    throws
   {
     let engine = try Self.makeEngine()
     var first = engine.beginTransaction(isolation: .snapshot)

@@ -95,7 +95,7 @@ struct CheckpointTests {
     withExtendedLifetime(keeper) {}
   }
 
-  @Test func `a checkpoint and its database go different ways`() throws {
+  @Test func `changes to a checkpoint and to its database do not affect each other`() throws {
     let fileSystem = MemoryFileSystem()
     try Self.write(try DamageFixture(.closed).image, on: fileSystem, at: DirectoryImage.directory)
     let engine = try Self.open(fileSystem)
@@ -149,7 +149,7 @@ struct CheckpointTests {
     try engine.close()
   }
 
-  @Test func `what a compaction and a flush free meanwhile stays until the checkpoint has it`() throws {
+  @Test func `files that a compaction and a flush free stay until a running checkpoint has them`() throws {
     let fileSystem = FaultInjectingFileSystem(MemoryFileSystem())
     let image = try DamageFixture(.killed).image
     let firstTable = image.names(suffix: ".sst")[0]
@@ -285,7 +285,7 @@ struct CheckpointTests {
     let value = Atomic<UInt32>(0)
   }
 
-  @Test func `whatever call fails, the checkpoint is whole or nothing of it is left`() throws {
+  @Test func `whichever call fails, a checkpoint is either whole or absent`() throws {
     let image = try DamageFixture(.killed).image
     var (thrown, made) = (0, 0)
     for count in [1, Fault.always] {

@@ -33,7 +33,7 @@ struct CoveredTableTests {
 
   private static func fileCount(_ engine: Engine) -> Int { engine.statistics.levels.reduce(0) { $0 + $1.fileCount } }
 
-  @Test func `a seek does not open tables that a memtable's range tombstone covers whole`() throws {
+  @Test func `a seek does not open tables that a memtable's range tombstone covers completely`() throws {
     let disk = CountingFileSystem()
     var engine = try Self.engine(seed: 1, SteppedExecutor(seed: 1), on: disk)
     try Self.fill(engine, 0..<5_000)
@@ -66,7 +66,8 @@ struct CoveredTableTests {
     try engine.close()
   }
 
-  @Test func `what a range delete covers whole is dropped unread, and what it cuts is not`() throws {
+  @Test func `tables that a range delete covers completely are dropped unread, and partly covered ones are not`() throws
+  {
     let disk = CountingFileSystem()
     var engine = try Self.engine(seed: 1, SteppedExecutor(seed: 1), on: disk)
     try Self.fill(engine, 0..<5_000)
@@ -100,7 +101,7 @@ struct CoveredTableTests {
     try engine.close()
   }
 
-  @Test func `what a snapshot sees stays, and goes when the snapshot does`() throws {
+  @Test func `covered tables are kept for a snapshot or its cursor, and dropped after the release`() throws {
     let executor = SteppedExecutor(seed: 4)
     let engine = try Self.engine(seed: 4, executor)
     try Self.fill(engine, 0..<3_000)
@@ -126,7 +127,7 @@ struct CoveredTableTests {
 
   private static func end(_ cursor: consuming EngineCursor) {}
 
-  @Test func `tombstones at the bottom that only a snapshot kept go when it does`() throws {
+  @Test func `bottommost tombstones that only a snapshot kept are dropped after its release`() throws {
     let executor = SteppedExecutor(seed: 6)
     let engine = try Self.engine(seed: 4, executor)
     try Self.fill(engine, 0..<1_000)
@@ -183,7 +184,7 @@ struct CoveredTableTests {
     return !covered.idle(in: version, CompactionsInProgress()).isEmpty
   }
 
-  @Test func `the whole table, by tombstones that are newer and that everybody sees`() {
+  @Test func `a table is covered only if newer tombstones that every reader sees cover all of its range`() {
     #expect(Self.isCovered([("c", "l", [10])]))
     #expect(Self.isCovered([("a", "d", [10]), ("d", "k", [11]), ("k", "z", [12, 3])]), "one after the other")
     #expect(!Self.isCovered([("c", "k", [10])]), "the end is excluded")
@@ -200,7 +201,7 @@ struct CoveredTableTests {
 
   /// A job that finds no work, and schedules another one as long as work is due, would keep a thread busy until the
   /// last flush of a close has ended.
-  @Test func `nothing is looked for while the engine closes`() throws {
+  @Test func `no pick of a compaction is scheduled while the engine closes`() throws {
     let executor = SteppedExecutor(seed: 9)
     let engine = try Self.engine(seed: 9, executor)
     try Self.fill(engine, 0..<300)
@@ -220,7 +221,7 @@ struct CoveredTableTests {
   // MARK: - The look at the oldest sequence
 
   /// A pick must read the oldest sequence only once: between two reads, a snapshot and a newer commit could be made.
-  @Test func `a snapshot that comes during a pick keeps what it sees`() throws {
+  @Test func `a snapshot that is made during a pick keeps the tables that it sees`() throws {
     let executor = SteppedExecutor(seed: 8)
     let engine = try Self.engine(seed: 8, executor)
     try Self.fill(engine, 0..<3_000)

@@ -82,7 +82,7 @@ struct SuspectTableTests {
     }
   }
 
-  @Test func `what lies over a damaged table is compacted, and no writer waits for what can't be`() throws {
+  @Test func `tables above a damaged table are compacted, and no writer waits for the damaged table`() throws {
     let world = try World()
     let engine = world.engine
     try world.put(0..<Self.keyCount, round: 1)
@@ -117,7 +117,7 @@ struct SuspectTableTests {
     #expect(found.count == 1)
   }
 
-  @Test func `a table of level 0 that is damaged stays, and what is newer is merged over it`() throws {
+  @Test func `a damaged table of level 0 is kept, and newer tables are merged above it`() throws {
     let world = try World()
     let engine = world.engine
     try world.put(0..<Self.keyCount, round: 1)
@@ -141,7 +141,7 @@ struct SuspectTableTests {
     try engine.close()
   }
 
-  @Test func `resume reads the table again, and continues with it where it is whole`() throws {
+  @Test func `resume reads a damaged table again, and compactions use it if it is whole`() throws {
     let world = try World()
     let engine = world.engine
     try world.put(0..<Self.keyCount, round: 1)
@@ -165,7 +165,7 @@ struct SuspectTableTests {
     try engine.close()
   }
 
-  @Test func `a compaction that is asked for does what it can, and then says what it could not`() throws {
+  @Test func `a manual compaction merges all tables that it can, and then throws for the damaged table`() throws {
     let world = try World()
     let engine = world.engine
     try world.put(0..<Self.keyCount, round: 1)
@@ -234,7 +234,7 @@ struct SuspectTableTests {
     #expect(announced == [given])
   }
 
-  @Test func `what is given up continues being compacted, and a whole table loses nothing`() throws {
+  @Test func `a table is compacted again after its damage is given up, and a whole table loses no entry`() throws {
     let world = try World()
     let engine = world.engine
     try world.put(0..<Self.keyCount, round: 1)
@@ -261,7 +261,7 @@ struct SuspectTableTests {
     try engine.close()
   }
 
-  @Test func `giving up that fails at any write changes nothing, and succeeds when the disk is well`() throws {
+  @Test func `giving up damage that fails at any write changes no entry, and succeeds once the disk works`() throws {
     let faulty = FaultyFileSystem()
     let world = try World(faulty)
     let engine = world.engine

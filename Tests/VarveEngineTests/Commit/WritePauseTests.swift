@@ -34,7 +34,7 @@ struct WritePauseTests {
 
   private static func depth(_ engine: Engine) -> Int { engine.statistics.families[0].levels[0].fileCount }
 
-  @Test func `level 0 waits for more while tables are flushed, and not when none was for a second`() throws {
+  @Test func `level 0 waits for more tables during flushes, and is merged after a second without one`() throws {
     let (engine, executor) = try Self.open()
     for round in 0..<5 {
       try Self.flush(engine, round)
@@ -56,7 +56,7 @@ struct WritePauseTests {
     try engine.close()
   }
 
-  @Test func `waiting for compactions is a pause at once`() throws {
+  @Test func `a wait for compactions counts as a pause of writes at once`() throws {
     let (engine, executor) = try Self.open()
     for round in 0..<5 {
       try Self.flush(engine, round)
@@ -86,7 +86,7 @@ struct WritePauseTests {
     try engine.close()
   }
 
-  @Test func `when waiting for compactions ends, the files that they left over are gone`() throws {
+  @Test func `the files of replaced tables are removed when a wait for compactions ends`() throws {
     let disk = MemoryFileSystem()
     var environment = EngineEnvironment.system
     environment.fileSystem = disk

@@ -116,7 +116,7 @@ struct DeadRunModelTests {
     }
   }
 
-  @Test func `covers change no answer, at no sequence`() throws {
+  @Test func `covering runs of dead keys changes no read at any sequence`() throws {
     var covered: UInt64 = 0
     var dropped: UInt64 = 0
     for seed in 1...UInt64(TestScale.count(12)) {
@@ -137,7 +137,7 @@ struct DeadRunModelTests {
   }
 
   /// Four queues in one family, each with a writer that knows its expected content, and cursors on the same keys.
-  @Test func `writers race the cursors that find runs`() throws {
+  @Test func `no write is lost while writers race with cursors that cover dead runs`() throws {
     var options = EngineOptions()
     options.memtableSize = 256 << 10
     options.deadRunMinimum = 32

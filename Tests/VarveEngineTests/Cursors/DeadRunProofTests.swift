@@ -35,7 +35,7 @@ struct DeadRunProofTests {
   /// In this case RocksDB lost data: the table's entries have a sequence that the cursor could have seen, and the
   /// cursor is older than the table.
   @Test(arguments: [SequenceNumber.zero, SequenceNumber(5), SequenceNumber(402)])
-  func `a cursor older than tables that came in with another sequence covers nothing`(
+  func `a cursor older than ingested tables covers no dead run`(
     sequence: SequenceNumber
   ) throws {
     let observed = try ObservedEngine(Self.options())
@@ -65,7 +65,7 @@ struct DeadRunProofTests {
     _ = try observed.close()
   }
 
-  @Test func `a transaction that read before tables came in conflicts`() throws {
+  @Test func `a transaction that read before an ingestion of tables conflicts`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try engine.put(Self.key(1), [1])
@@ -88,7 +88,7 @@ struct DeadRunProofTests {
 
   /// In this case the tables may not be read, so that the cursor knows only the memtables.
   @Test(arguments: [false, true])
-  func `a cursor that saw memtables only covers nothing`(seeksLast: Bool) throws {
+  func `a cursor that read memtables only covers no dead run`(seeksLast: Bool) throws {
     let disk = MemoryFileSystem()
     let executor = SteppedExecutor(seed: 1)
     func open() throws -> Engine {

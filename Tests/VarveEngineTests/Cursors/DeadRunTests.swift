@@ -39,7 +39,7 @@ struct DeadRunTests {
     return found
   }
 
-  @Test func `a long run of dead keys gets one range tombstone, and then it is passed by a seek`() throws {
+  @Test func `a long run of dead keys gets one range tombstone, which the next seek skips`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<1_000)
@@ -58,7 +58,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `runs are counted by family, and left alone where many tables have range tombstones`() throws {
+  @Test func `dead runs are counted by family, and not covered if many tables have range tombstones`() throws {
     var options = Self.options()
     options.compactsInBackground = false
     let observed = try ObservedEngine(options)
@@ -99,7 +99,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `runs that grow become one, not a chain`() throws {
+  @Test func `a dead run that grows at its end stays covered by one range tombstone`() throws {
     let observed = try ObservedEngine(Self.options(memtableSize: 1 << 20))
     let engine = observed.engine
     try observed.put(0..<3_000)
@@ -114,7 +114,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `the same from the other end`() throws {
+  @Test func `a dead run that grows at its start stays covered by one range tombstone`() throws {
     let observed = try ObservedEngine(Self.options(memtableSize: 1 << 20))
     let engine = observed.engine
     try observed.put(0..<3_000)
@@ -129,7 +129,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `live keys of lower levels between the dead ones end a run`() throws {
+  @Test func `a live key of a lower level ends a dead run`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<1_000)
@@ -151,7 +151,7 @@ struct DeadRunTests {
   }
 
   @Test(arguments: [false, true])
-  func `a write into the run, between the scan and the commit, keeps it as it is`(isDelete: Bool) throws {
+  func `a write into a dead run between the scan and the commit prevents its cover`(isDelete: Bool) throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<500)
@@ -167,7 +167,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `a write just after the run is not a hindrance`() throws {
+  @Test func `a write just after a dead run does not prevent its cover`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<500)
@@ -183,7 +183,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `snapshots see what they saw`() throws {
+  @Test func `snapshots see the same keys after a dead run is covered`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<500)
@@ -203,7 +203,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `a cursor at a snapshot, one of a transaction, and a disabled engine cover nothing`() throws {
+  @Test func `a cursor at a snapshot, one of a transaction, and a disabled engine cover no dead run`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<500)
@@ -227,7 +227,7 @@ struct DeadRunTests {
     _ = try disabled.close()
   }
 
-  @Test func `a run that rests on what is not logged, or that was flushed since, stays as it is`() throws {
+  @Test func `a dead run with unlogged entries, or with a flush after its scan, is not covered`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<500)
@@ -250,7 +250,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `a transaction that read the run commits, and one that missed a write does not`() throws {
+  @Test func `a transaction that read a covered run commits, and one that missed a write into it does not`() throws {
     let observed = try ObservedEngine(Self.options(memtableSize: 1 << 20))
     let engine = observed.engine
     try observed.put(0..<1_000)
@@ -280,7 +280,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `a change under a later cover is still a conflict`() throws {
+  @Test func `a change that a later cover hides is still a conflict`() throws {
     let observed = try ObservedEngine(Self.options(memtableSize: 1 << 20))
     let engine = observed.engine
     try observed.put(0..<1_000)
@@ -309,7 +309,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `a run that ends after a key of the greatest size stays as it is`() throws {
+  @Test func `a dead run that ends with a key of the maximum size is not covered`() throws {
     var options = Self.options(memtableSize: 16 << 20)
     // Larger than the key, for which the log would otherwise have no room.
     options.logSegmentSize = 8 << 20
@@ -334,7 +334,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `a writer does it where someone led`() throws {
+  @Test func `the next commit covers a dead run that was found while a leader was active`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<500)
@@ -349,7 +349,7 @@ struct DeadRunTests {
 
   /// A writer has checked its batch and waits for flushes, and a cursor that ends meanwhile leaves a run for the next
   /// leader. If the log breaks in that time, the writer handles that, and must not take the run's batch for its own.
-  @Test func `a run that comes while a commit waits is left for the next commit`() throws {
+  @Test func `a dead run that is found while a commit waits does not disturb that commit`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     let memory = engine.core.pipeline.memory
@@ -390,7 +390,7 @@ struct DeadRunTests {
     _ = try observed.close()
   }
 
-  @Test func `a cover survives a crash as what it is`() throws {
+  @Test func `the range tombstone over a dead run survives a crash`() throws {
     var environment = EngineEnvironment.system
     environment.fileSystem = MemoryFileSystem()
     var engine: Engine? = try Engine.open(at: "/db", options: Self.options(), environment: environment)

@@ -76,8 +76,7 @@ struct LongCursorTests {
     if !Self.showsNothing(cursor) { Issue.record("the cursor stands elsewhere") }
   }
 
-  @Test func `after everything was deleted and compacted the disk holds what the cursor's sequence needs, once`() throws
-  {
+  @Test func `after a delete and a compaction of every key the disk holds the entries of an open cursor once`() throws {
     let count = 30_000
     let world = try World(count: count)
     let full = try world.tableBytes()
@@ -155,7 +154,7 @@ struct LongCursorTests {
     if !Self.showsNothing(late) { Issue.record("the cursor stands elsewhere") }
   }
 
-  @Test func `cursors that move while their views are taken show what they must`() throws {
+  @Test func `cursors that move while their views are taken read the right entries`() throws {
     let environment = EngineEnvironment.inMemory()
     let engine = try Engine.open(at: "/db", options: Self.options(), environment: environment)
     let count = 2_000

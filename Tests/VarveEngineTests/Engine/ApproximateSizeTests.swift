@@ -82,7 +82,7 @@ struct ApproximateSizeTests {
     try engine.close()
   }
 
-  @Test func `all keys take what the tables take, and the parts of a range add up`() throws {
+  @Test func `the size of all keys is that of the tables, and the parts of a range add up`() throws {
     let engine = try Self.filled(10_000, seed: 4)
     let all = try engine.approximateSize()
     #expect(all.tableBytes == engine.statistics.tableBytes && all.tableBytesError == 0 && all.memTableBytes == 0)

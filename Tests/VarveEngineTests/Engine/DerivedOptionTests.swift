@@ -29,7 +29,7 @@ struct DerivedOptionTests {
     try engine.close()
   }
 
-  @Test func `a value that the options name says so, and one that is derived says from what`() throws {
+  @Test func `an explicit value says that it comes from the options, and a derived one says from what`() throws {
     var options = EngineOptions()
     options.memoryBudget = 64 << 20
     options.openTableCount = 100

@@ -30,7 +30,7 @@ struct EngineFailureTests {
 
   private func key(_ index: Int) -> [UInt8] { DamageFixture.key(index) }
 
-  @Test func `an engine that is let go without close gives the database back whole`() throws {
+  @Test func `an engine that is released without a close leaves the database whole and unlocked`() throws {
     for round in 0..<20 {
       let environment = EngineEnvironment.inMemory()
       let options = EngineTests.options()
@@ -106,7 +106,7 @@ struct EngineFailureTests {
   }
 
   @Test(arguments: [false, true])
-  func `a header that could not be written is passed over`(leavesFile: Bool) throws {
+  func `the log continues in another segment after a header could not be written`(leavesFile: Bool) throws {
     let world = World(mapsLog: false)
     let (engine, executor) = try world.open()
     try engine.put(key(0), [UInt8](repeating: 1, count: 1_000))
@@ -136,7 +136,7 @@ struct EngineFailureTests {
     try again.close()
   }
 
-  @Test func `a header of which a loss of power left one copy is whole after recovery`() throws {
+  @Test func `a segment header with only one intact copy is whole after recovery`() throws {
     let world = World()
     let (engine, _) = try world.open(EngineTests.options(memtableSize: 4 << 20))
     let gone = try engine.createFamily("gone")
@@ -165,7 +165,7 @@ struct EngineFailureTests {
     #expect(image.files[second] != nil)
   }
 
-  @Test func `once commits are taken again, a family whose drop failed stays, also after a crash`() throws {
+  @Test func `once commits are accepted again, a family whose drop failed is kept, also after a crash`() throws {
     let world = World()
     let (engine, _) = try world.open()
     let other = try engine.createFamily("other")
@@ -190,7 +190,7 @@ struct EngineFailureTests {
     try again.close()
   }
 
-  @Test func `tables that were exchanged are found out`() throws {
+  @Test func `tables whose files were exchanged are reported as corruption`() throws {
     let world = World()
     let (engine, _) = try world.open()
     // Identifiers are random, and small ones take a byte less: two of thirty tables have the same size.
@@ -221,7 +221,7 @@ struct EngineFailureTests {
     try again.close()
   }
 
-  @Test func `an end record that can't be written is not a reason to stop`() throws {
+  @Test func `an end record that can't be written does not stop the engine`() throws {
     let world = World(mapsLog: false)
     let (engine, executor) = try world.open()
     executor.runAll()
@@ -239,7 +239,7 @@ struct EngineFailureTests {
     try again.close()
   }
 
-  @Test func `a batch that is submitted with a timer is synced, also where no one waits`() throws {
+  @Test func `a batch that is submitted with a sync interval is synced without a waiting caller`() throws {
     let world = World()
     let (engine, executor) = try world.open()
     var batch = WriteBatch()
@@ -280,7 +280,7 @@ struct EngineFailureTests {
     try engine.close()
   }
 
-  @Test func `a flush is cut where the base level is`() throws {
+  @Test func `a flush splits its output at the bounds of the base level's tables`() throws {
     var options = EngineTests.options(memtableSize: 1 << 20)
     options.compression = .none
     let (engine, executor) = try World().open(options)
@@ -297,7 +297,7 @@ struct EngineFailureTests {
     try engine.close()
   }
 
-  @Test func `the last level may be compressed otherwise`() throws {
+  @Test func `the last level can have a compression of its own`() throws {
     var sizes: [UInt64] = []
     for last in [nil, CompressionKind.zstd, CompressionKind.none] {
       var options = EngineTests.options()

@@ -98,7 +98,7 @@ struct EngineFaultTests {
     return trial.fileSystem.callCount - before
   }
 
-  @Test func `on a full disk reads go on, writes fail whole, and work continues when there is space`() throws {
+  @Test func `on a full disk reads continue, writes fail as a whole, and work continues once there is space`() throws {
     var failed = 0
     for skip in 0..<(try Self.callCount(Self.allocating)) {
       let trial = try Trial(seed: 1)
@@ -129,7 +129,7 @@ struct EngineFaultTests {
   }
 
   @Test(arguments: [1, Fault.always])
-  func `whatever call fails, nothing acknowledged is lost and nothing refused is there`(count: Int) throws {
+  func `whichever call fails, no acknowledged write is lost and no refused write appears`(count: Int) throws {
     var failed = 0
     for skip in 0..<(try Self.callCount(Set(Fault.Kind.allCases))) {
       let trial = try Trial(seed: 1)
@@ -155,7 +155,7 @@ struct EngineFaultTests {
     #expect(failed > 100)
   }
 
-  @Test func `a read that fails is an error of its caller, and the next one is right`() throws {
+  @Test func `a failed read is an error of its caller, and the next read is right`() throws {
     let trial = try Trial(seed: 1)
     try trial.run()
     try trial.engine.flush()

@@ -92,14 +92,14 @@ struct EngineRulesTests {
     #expect(report.faults.isEmpty, "\(report)")
   }
 
-  @Test func `a family that is dropped while it is flushed leaves nothing and disturbs no one`() throws {
+  @Test func `a family that is dropped during its flush leaves no data and fails no other work`() throws {
     try dropWithin { engine, _, dropAtNextTable in
       dropAtNextTable()
       try engine.flush()
     }
   }
 
-  @Test func `a family that is dropped while it is compacted leaves nothing and disturbs no one`() throws {
+  @Test func `a family that is dropped during its compaction leaves no data and fails no other work`() throws {
     try dropWithin { engine, family, dropAtNextTable in
       try engine.flush()
       for index in 0..<500 { try engine.put([UInt8(index & 0xff)], [7], in: family) }
@@ -110,7 +110,7 @@ struct EngineRulesTests {
     }
   }
 
-  @Test func `a commit that waited for a close is refused`() throws {
+  @Test func `a commit that arrives after the engine was drained for a close is refused`() throws {
     let environment = EngineEnvironment.inMemory()
     let engine = try Engine.open(at: "/db", options: DamageFixture.options(), environment: environment)
     try engine.put([1], [1])
@@ -151,7 +151,7 @@ struct EngineRulesTests {
   }
 
   @Test
-  func `without compactions in the background nothing is compacted, no one is slowed down, and compact still does`()
+  func `without background compactions no table is compacted, no writer is slowed, and compact still works`()
     throws
   {
     var options = DamageFixture.options()

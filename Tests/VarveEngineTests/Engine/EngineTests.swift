@@ -75,7 +75,7 @@ struct EngineTests {
     #expect(seen == 0)
   }
 
-  @Test func `a batch over two families is visible at once and survives a kill`() throws {
+  @Test func `a batch over two families is visible in both, and a dropped family can't be used`() throws {
     let environment = EngineEnvironment.inMemory()
     let first = try Engine.open(at: "/db", options: Self.options(), environment: environment)
     let other = try first.createFamily("other")

@@ -38,7 +38,7 @@ struct FailingDeviceTests {
   }
 
   @Test(arguments: [true, false])
-  func `from whichever sync on the device fails, reads go on, and resume is enough when it is well`(
+  func `from whichever sync on the device fails, reads continue, and resume is enough once it works`(
     mapsFiles: Bool
   ) throws {
     var (tried, refused) = (0, 0)
@@ -77,7 +77,7 @@ struct FailingDeviceTests {
     #expect(tried > 20 && refused > 10)
   }
 
-  @Test func `what was logged again after a second failure survives a loss of power`() throws {
+  @Test func `entries that are logged again after a second failure survive a loss of power`() throws {
     var tried = 0
     for skip in FaultScript.sample(try FaultScript.callCount([.sync], mapsFiles: true, suffix: ".log")) {
       let disk = CrashFileSystem(seed: 3)

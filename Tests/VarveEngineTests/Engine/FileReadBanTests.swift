@@ -34,7 +34,7 @@ struct FileReadBanTests {
     return engine
   }
 
-  @Test func `memtables answer, and tables that were never read do not`() throws {
+  @Test func `under a ban on file reads memtables answer, and tables that were never read do not`() throws {
     let fileSystem = CountingFileSystem()
     let engine = try Self.open(fileSystem)
     let (reads, opened) = (fileSystem.readCount, fileSystem.openedCount)
@@ -46,7 +46,7 @@ struct FileReadBanTests {
     try engine.close()
   }
 
-  @Test func `what the cache has is answered, without a read of a file, as without the ban`() throws {
+  @Test func `under a ban on file reads cached blocks give the usual answers, and no file is read`() throws {
     let fileSystem = CountingFileSystem()
     let engine = try Self.open(fileSystem)
     var random = SeededRandom(seed: 1)
@@ -79,7 +79,7 @@ struct FileReadBanTests {
     try engine.close()
   }
 
-  @Test func `the caller that catches the refusal can't hide it`() throws {
+  @Test func `a body that catches the refusal of a file read can't hide it`() throws {
     let engine = try Self.open(CountingFileSystem())
     var code: EngineError.Code?
     let answer = try engine.withoutFileReads { () -> Int in
@@ -96,7 +96,9 @@ struct FileReadBanTests {
     try engine.close()
   }
 
-  @Test func `the ban ends with its body, also where that throws, and an inner one leaves the outer one`() throws {
+  @Test func `a ban on file reads ends with its body, also if that throws, and an inner ban keeps the outer one`()
+    throws
+  {
     let engine = try Self.open(CountingFileSystem())
     #expect(throws: Stop.self) { try engine.withoutFileReads { throw Stop() } }
     let answer = try engine.withoutFileReads { () throws -> Int in

@@ -6,7 +6,7 @@ import Testing
 /// Tests of the first key of a range by one call: it must return what a cursor finds, wherever the key is stored.
 struct FirstKeyTests {
   @Test(arguments: MultiGetTests.settings)
-  func `it is what a cursor finds`(setting: MultiGetTests.Setting) throws {
+  func `the first key of a range is the one that a cursor finds`(setting: MultiGetTests.Setting) throws {
     let (engine, counters, snapshot) = try MultiGetTests.open(setting)
     var random = SeededRandom(seed: 11)
     var emptyCount = 0
@@ -31,7 +31,7 @@ struct FirstKeyTests {
     try engine.close()
   }
 
-  @Test func `it sees its snapshot alone, and fails where the family was dropped or the engine is closed`() throws {
+  @Test func `the first key of a range is read at its snapshot, and throws for a dropped family`() throws {
     let engine = try Engine.open(at: "/db", environment: .inMemory())
     let family = try engine.createFamily("f")
     try engine.put([5], [1], in: family)

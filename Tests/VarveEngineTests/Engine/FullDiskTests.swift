@@ -38,7 +38,7 @@ struct FullDiskTests {
   ]
 
   @Test(arguments: settings)
-  func `wherever space runs out, reads go on, and work continues in process when there is space`(
+  func `wherever space runs out, reads continue, and the process continues its work once there is space`(
     setting: Setting
   ) throws {
     let kinds = setting.failsSyncs ? Self.allocating : Self.withoutSyncs
@@ -96,7 +96,7 @@ struct FullDiskTests {
     #expect(try script.mismatches() == [], "\(location), when there is space again")
   }
 
-  @Test func `a database that can't be opened for want of space opens when there is some`() throws {
+  @Test func `a database that can't be opened on a full disk opens once there is space`() throws {
     var tried = 0
     for skip in Swift.stride(from: 0, to: 1_000, by: TestScale.value >= 8 ? 1 : 2) {
       let script = try FaultScript(MemoryFileSystem(), mapsFiles: skip % 2 == 0)
@@ -116,7 +116,7 @@ struct FullDiskTests {
     #expect(tried > 10)
   }
 
-  @Test func `the error of a write names the present cause`() throws {
+  @Test func `the error of a write names the current cause`() throws {
     let script = try FaultScript(MemoryFileSystem(), mapsFiles: true)
     script.fileSystem.inject(Fault([.createFile], pathSuffix: ".sst", count: Fault.always, code: .inputOutput))
     script.run()

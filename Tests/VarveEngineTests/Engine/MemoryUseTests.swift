@@ -31,7 +31,7 @@ struct MemoryUseTests {
   }
 
   @Test(arguments: [1, 2, 3])
-  func `what is used stays within the budget, and all of it is given back`(seed: UInt64) throws {
+  func `the memory in use stays within the budget, and all of it is released`(seed: UInt64) throws {
     var random = SeededRandom(seed: seed)
     let budget: MemoryBudget
     do {
@@ -62,7 +62,7 @@ struct MemoryUseTests {
     expectNothing(budget, MemoryBudget.Category.allCases)
   }
 
-  @Test func `the largest memtable goes first, and a cold family keeps its entries in memory`() throws {
+  @Test func `the largest memtable is flushed first, and a cold family keeps its entries in memory`() throws {
     let engine = try Self.open()
     let cold = try engine.createFamily("cold")
     let warm = try engine.createFamily("warm")
@@ -80,7 +80,7 @@ struct MemoryUseTests {
     try engine.close()
   }
 
-  @Test func `a batch over many families that is larger than the bound goes through`() throws {
+  @Test func `a batch over many families that is larger than the memory budget is committed`() throws {
     let environment = EngineEnvironment.inMemory()
     var engine = try Self.open({ $0.memoryBudget = 1 << 20 }, environment)
     let families = try (0..<40).map { try engine.createFamily("family \($0)") }

@@ -61,7 +61,7 @@ struct MultiGetTests {
   }
 
   @Test(arguments: settings)
-  func `it says of each key what a get says`(setting: Setting) throws {
+  func `multiGet returns for each key what get returns`(setting: Setting) throws {
     let (engine, counters, snapshot) = try Self.open(setting)
     var random = SeededRandom(seed: 10)
     var foundCount = 0
@@ -82,7 +82,8 @@ struct MultiGetTests {
     try engine.close()
   }
 
-  @Test func `a table of one index, one of partitions, and a wrong filter are among what the settings make`() throws {
+  @Test func `the settings make tables with one index, with partitions, and with a filter that is often wrong`() throws
+  {
     for (setting, hasPartitions) in [(Self.settings[0], false), (Self.settings[1], true)] {
       let (engine, _, snapshot) = try Self.open(setting)
       let version = engine.core.state(of: nil).version

@@ -16,7 +16,7 @@ struct PowerEveryTests {
     }
   }
 
-  @Test func `a short interval after a long one is kept`() throws {
+  @Test func `a commit with a short sync interval after a long one is synced in time`() throws {
     let observed = try ObservedEngine()
     let engine = observed.engine
     let sequences = try Self.put([60_000, 10], engine)
@@ -29,7 +29,7 @@ struct PowerEveryTests {
     _ = try observed.close()
   }
 
-  @Test func `an interval that outlasted the sync of a shorter one is kept for what came after that`() throws {
+  @Test func `a commit after the sync of a shorter interval is synced within its own interval`() throws {
     let observed = try ObservedEngine()
     let engine = observed.engine
     _ = try Self.put([100, 10], engine)
@@ -47,14 +47,16 @@ struct PowerEveryTests {
     _ = try observed.close()
   }
 
-  @Test func `many commits of one duration wait for one job`() throws {
+  @Test func `many commits of one sync interval share one job`() throws {
     let observed = try ObservedEngine()
     for _ in 0..<50 { _ = try Self.put([20], observed.engine) }
     #expect(observed.executor.pending.filter { $0 == "log.sync" }.count == 1)
     _ = try observed.close()
   }
 
-  @Test(arguments: 1...20) func `whatever durations are mixed, each is kept`(seed: UInt64) throws {
+  @Test(arguments: 1...20) func `every commit is synced within its interval, however intervals are mixed`(seed: UInt64)
+    throws
+  {
     let observed = try ObservedEngine(seed: seed)
     let (engine, clock) = (observed.engine, observed.executor.clock)
     var random = SeededRandom(seed: seed)

@@ -42,7 +42,7 @@ struct PutCostTests {
   private static let warmUp = 70_000
 
   @Test(.enabled(if: Strace.isUsable, "strace is not there, or may not trace"), arguments: [10_000, 20_000])
-  func `puts inside one memtable and one segment call neither the system nor the allocator`(count: Int) throws {
+  func `puts inside one memtable and one segment make no system call`(count: Int) throws {
     let directory = try TemporaryDirectory()
     let trace = directory.path + "/trace"
     let program = try ChildProcess.built("varve-put-target")

@@ -71,7 +71,7 @@ struct ColdFamilyTests {
     try engine.close()
   }
 
-  @Test func `a family with too much for an eighth of the bound is flushed`() throws {
+  @Test func `cold entries beyond an eighth of the log's bound are flushed instead of logged again`() throws {
     let (engine, executor) = try Self.open(MemoryFileSystem(), seed: 1)
     let families = try (0..<4).map { try engine.createFamily("warm\($0)") }
     for family in families {
@@ -98,7 +98,7 @@ struct ColdFamilyTests {
     try engine.close()
   }
 
-  @Test func `after a failed sync entries come back that were logged again after it`() throws {
+  @Test func `a cold entry that is logged again after a failed sync survives a loss of power`() throws {
     let disk = CrashFileSystem(seed: 1)
     let (engine, executor) = try Self.open(disk, seed: 1)
     let cold = try engine.createFamily("cold")
@@ -122,7 +122,7 @@ struct ColdFamilyTests {
     try engine.close()
   }
 
-  @Test func `the old copy goes only after the new one is durable`() throws {
+  @Test func `the old copy of a cold entry is freed only after the new copy is durable`() throws {
     let disk = CrashFileSystem(seed: 1)
     let (engine, executor) = try Self.open(disk, seed: 1)
     let cold = try engine.createFamily("cold")

@@ -14,7 +14,7 @@ struct FamilyOptionsTests {
     }
   }
 
-  @Test func `a size of memtables counts from the next one on, and a compression from the next table`() throws {
+  @Test func `a new memtable size applies to the next memtable, and a new compression to the next table`() throws {
     var options = EngineTests.options(memtableSize: 1 << 20)
     options.compactsInBackground = false
     let environment = EngineEnvironment.inMemory()
@@ -44,7 +44,7 @@ struct FamilyOptionsTests {
     try engine.close()
   }
 
-  @Test func `operator and volatility stay, and sizes have bounds`() throws {
+  @Test func `a family's merge operator and volatility can't be changed, and its sizes have bounds`() throws {
     let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: .inMemory())
     let family = try engine.createFamily("f", options: FamilyOptions(mergeOperator: "varve.counter"))
     func code(_ options: FamilyOptions) -> EngineError.Code? {
@@ -61,7 +61,7 @@ struct FamilyOptionsTests {
     #expect(code(FamilyOptions(mergeOperator: "varve.counter")) == .familyDropped)
   }
 
-  @Test func `options have the bytes that the article says, and damage is named`() throws {
+  @Test func `encoded options have the documented bytes, and damaged ones are refused`() throws {
     for options in [
       FamilyOptions(memtableSize: 1 << 20), FamilyOptions(compression: .zstd, isVolatile: true, memtableSize: 65_536),
       FamilyOptions(mergeOperator: "varve.max", memtableSize: 1 << 30), FamilyOptions(mergeOperator: "varve.max"),
@@ -76,7 +76,7 @@ struct FamilyOptionsTests {
     #expect(throws: EngineError.self) { try FamilyOptions(decoding: [255, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0], family: "f") }
   }
 
-  @Test func `a sync through a sequence makes it durable, and what is durable is not synced again`() throws {
+  @Test func `a sync through a sequence makes it durable, and a durable sequence is not synced again`() throws {
     let disk = CrashFileSystem(seed: 3)
     // With a stepped executor, no background job touches the disk between two checks.
     let executor = SteppedExecutor(seed: 3)

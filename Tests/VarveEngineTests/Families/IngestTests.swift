@@ -72,7 +72,7 @@ struct IngestTests {
     try engine.close()
   }
 
-  @Test func `what is older than the ingestion sees the family as empty`() throws {
+  @Test func `readers older than an ingestion see the family as empty`() throws {
     let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: .inMemory())
     let family = try engine.createFamily("f")
     try engine.put([1], [1])
@@ -133,7 +133,7 @@ struct IngestTests {
     #expect(try Self.keys(engine, other).count == 100)
   }
 
-  @Test func `a family that holds anything takes no tables, and nothing happens`() throws {
+  @Test func `an ingestion into a family that is not empty is refused, and changes no entry`() throws {
     let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: .inMemory())
     let family = try engine.createFamily("f")
     let tables = try Self.tables(engine, family, 0..<10)
@@ -195,7 +195,7 @@ struct IngestTests {
     try engine.close()
   }
 
-  @Test func `an ingestion that is refused takes no table, and each can be used again`() throws {
+  @Test func `an ingestion that is refused consumes no table, and each can be ingested later`() throws {
     let observed = try ObservedEngine(EngineTests.options())
     let engine = observed.engine
     let (family, other) = (try engine.createFamily("f"), try engine.createFamily("g"))
@@ -241,7 +241,7 @@ struct IngestTests {
     _ = try observed.close()
   }
 
-  @Test func `a table of the writer is as large as one of the last level`() throws {
+  @Test func `a table writer makes tables as large as those of the last level`() throws {
     var options = EngineTests.options(memtableSize: 1 << 20)
     options.bloomBitsPerKey = 0
     let engine = try Engine.open(at: "/db", options: options, environment: .inMemory())

@@ -62,7 +62,7 @@ struct KeptMemoryTests {
     _ = try observed.close()
   }
 
-  @Test func `a read that keeps something for a second is reported, and again when its age has doubled`() throws {
+  @Test func `a read that keeps memory for a second is reported, and again when its age has doubled`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<2_000)
@@ -89,7 +89,7 @@ struct KeptMemoryTests {
     #expect(ages == [1, 2, 4, 8], "\(ages)")
   }
 
-  @Test func `files of replaced tables go after the read that kept them, when nothing else happens`() throws {
+  @Test func `files of replaced tables are removed after the read that kept them, without any other work`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<3_000)
@@ -130,7 +130,7 @@ struct KeptMemoryTests {
     _ = try observed.close()
   }
 
-  @Test func `many keys at once are read at one sequence, and nothing is kept afterwards`() throws {
+  @Test func `multiGet reads many keys at one sequence, and keeps no memory afterwards`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<500)
@@ -167,7 +167,7 @@ struct KeptMemoryTests {
     _ = try observed.close()
   }
 
-  @Test func `a flush that failed refuses no writer that waits for readers alone`() throws {
+  @Test func `a failed flush does not refuse a writer that waits for readers alone`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     let memory = engine.core.pipeline.memory

@@ -35,7 +35,7 @@ struct LongLivedReaderTests {
     _ = try observed.close()
   }
 
-  @Test func `a cursor keeps its snapshot when its snapshot has gone`() throws {
+  @Test func `a cursor keeps its sequence after its snapshot is released`() throws {
     let observed = try ObservedEngine()
     try observed.put(0..<100)
     var cursor: EngineCursor

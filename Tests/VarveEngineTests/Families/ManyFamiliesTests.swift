@@ -75,7 +75,7 @@ struct ManyFamiliesTests {
     try again.close()
   }
 
-  @Test func `a close leaves to the log what little many families have, and makes tables of what it has not`() throws {
+  @Test func `a close leaves the few entries of many families in the log, and flushes unlogged ones`() throws {
     let disk = MemoryFileSystem()
     var options = DamageFixture.options()
     options.memtableSize = 4 << 20
@@ -107,7 +107,7 @@ struct ManyFamiliesTests {
     try third.close()
   }
 
-  @Test func `a close makes tables of a long log of few families`() throws {
+  @Test func `a close flushes few families that have a long log`() throws {
     let disk = MemoryFileSystem()
     var options = DamageFixture.options()
     options.memtableSize = 4 << 20
@@ -136,7 +136,7 @@ struct ManyFamiliesTests {
     try engine.close()
   }
 
-  @Test func `a batch stays whole where its families are flushed together and one continues`() throws {
+  @Test func `a batch stays whole when its families are flushed together and one has newer entries`() throws {
     let disk = CrashFileSystem(seed: 1)
     let (engine, executor) = try Self.open(disk)
     let one = try engine.createFamily("one")

@@ -13,7 +13,7 @@ struct MemoryPlanTests {
     return try options.memoryPlan()
   }
 
-  @Test func `a program that says nothing gets 512 MiB`() throws {
+  @Test func `the default memory budget is 512 MiB`() throws {
     let plan = try plan { _ in }
     #expect(plan.limit == 512 * Self.mebibyte)
     #expect(plan.memtableSize == 64 * Self.mebibyte)
@@ -109,7 +109,7 @@ struct MemoryPlanTests {
     #expect(withMemtable.openTableCount == 100 && withMemtable.cacheMaximum == .max)
   }
 
-  @Test func `without a budget it is what the explicit sizes come to`() throws {
+  @Test func `without an explicit budget the budget is the sum of the explicit sizes`() throws {
     let plan = try plan {
       $0.memtableSize = 64 * Self.mebibyte
       $0.cacheSize = 512 * Self.mebibyte

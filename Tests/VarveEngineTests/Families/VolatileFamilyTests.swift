@@ -60,7 +60,7 @@ struct VolatileFamilyTests {
 
   // MARK: - While it is open
 
-  @Test func `batches, snapshots, cursors and merges take it like any other family`() throws {
+  @Test func `batches, snapshots, cursors and merges treat a volatile family like any other`() throws {
     let (engine, _) = try Self.open(MemoryFileSystem())
     let family = try Self.makeVolatile(engine)
     var batch = WriteBatch()
@@ -133,7 +133,7 @@ struct VolatileFamilyTests {
     try engine.close()
   }
 
-  @Test func `what was flushed of a mixed batch is not replayed once more`() throws {
+  @Test func `the flushed entries of a mixed batch are not replayed again`() throws {
     let disk = CrashFileSystem(seed: 1)
     let (engine, _) = try Self.open(disk)
     let family = try Self.makeVolatile(engine)
@@ -173,7 +173,7 @@ struct VolatileFamilyTests {
     try engine.close()
   }
 
-  @Test func `what a failed sync has logged again holds nothing volatile`() throws {
+  @Test func `the entries that a failed sync logs again include no volatile ones`() throws {
     let disk = CrashFileSystem(seed: 1)
     let (engine, _) = try Self.open(disk)
     let family = try Self.makeVolatile(engine)
@@ -274,7 +274,7 @@ struct VolatileFamilyTests {
     #expect(try Self.tableCount(disk) > 0)
   }
 
-  @Test func `wherever the machine stops, it is empty afterwards and the rest of each batch is there`() throws {
+  @Test func `after a crash at any operation a volatile family is empty, and the rest of each batch is there`() throws {
     let disk = CrashFileSystem(seed: 5)
     let points = Mutex<[(point: CrashPoint, operation: String)]>([])
     let (engine, executor) = try Self.open(disk, seed: 5)
@@ -335,7 +335,7 @@ struct VolatileFamilyTests {
     return engine
   }
 
-  @Test func `a checkpoint has the family without its rows`() throws {
+  @Test func `a checkpoint contains a volatile family without its rows`() throws {
     let disk = MemoryFileSystem()
     let engine = try Self.makeMixed(disk)
     let report = try engine.checkpoint(to: "/copy")
@@ -349,7 +349,7 @@ struct VolatileFamilyTests {
     try engine.close()
   }
 
-  @Test func `a follower sees it empty, and keeps up over commits that are in no log`() throws {
+  @Test func `a follower sees a volatile family as empty, and keeps up over commits that are in no log`() throws {
     let fixture = try FollowFixture()
     let family = try Self.makeVolatile(fixture.writer)
     let follower = try fixture.follow()
@@ -373,7 +373,7 @@ struct VolatileFamilyTests {
   }
 
   @Test(arguments: [true, false])
-  func `a repair and a salvage of a lost MANIFEST leave it empty`(isRepair: Bool) throws {
+  func `a repair and a salvage of a lost MANIFEST leave a volatile family empty`(isRepair: Bool) throws {
     let disk = CrashFileSystem(seed: 1)
     let engine = try Self.makeMixed(disk)
     let image = disk.crashImage(seed: 1, policy: .processKill)
@@ -396,7 +396,7 @@ struct VolatileFamilyTests {
 
   // MARK: - What is stored of it
 
-  @Test func `the option persists with the others, and is announced by a required feature`() throws {
+  @Test func `the volatile option persists with the others, and is announced by a required feature`() throws {
     for options in [
       FamilyOptions(isVolatile: true), FamilyOptions(compression: .zstd, mergeOperator: "varve.max", isVolatile: true),
       FamilyOptions(mergeOperator: "varve.max"), FamilyOptions(compression: CompressionKind.none),

@@ -99,7 +99,7 @@ struct EngineEventTests {
     }
   }
 
-  @Test func `a flush that fails is reported with its error, and so is that it recovered`() throws {
+  @Test func `a flush that fails is reported with its error, and so is its recovery`() throws {
     let observed = try ObservedEngine()
     try observed.put(0..<100)
     observed.faults.inject(Fault([.createFile], pathSuffix: ".sst", count: 1))
@@ -135,7 +135,7 @@ struct EngineEventTests {
     #expect(story == ["error false", "recovered"])
   }
 
-  @Test func `an engine that refuses writes says why`() throws {
+  @Test func `an engine that refuses writes reports the cause`() throws {
     let observed = try ObservedEngine()
     observed.faults.inject(Fault([.sync], pathSuffix: ".log", count: Fault.always))
     #expect(throws: EngineError.self) { try observed.engine.put([1], [1], durability: .power) }
@@ -149,7 +149,7 @@ struct EngineEventTests {
       })
   }
 
-  @Test func `a listener that comes later is notified from then on, until it goes`() throws {
+  @Test func `a listener that is added later receives events from then on, until it is cancelled`() throws {
     let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: .inMemory())
     _ = try engine.createFamily("before")
     let log = EventLog()
@@ -169,7 +169,7 @@ struct EngineEventTests {
     #expect(created(all) == ["meanwhile", "after"])
   }
 
-  @Test func `a stuck listener does not hold up writers, and close tells the rest`() throws {
+  @Test func `a stuck listener does not block writers, and a close delivers the remaining events`() throws {
     let engine = try Engine.open(at: "/db", options: EngineTests.options(), environment: .inMemory())
     let gate = Gate()
     let log = EventLog()
@@ -186,7 +186,7 @@ struct EngineEventTests {
     #expect(log.events.contains { if case .flushEnded = $0 { true } else { false } })
   }
 
-  @Test func `an opening that fails leaves no thread, and the listener goes`() throws {
+  @Test func `an opening that fails releases its listener`() throws {
     weak var listener: EventLog?
     do {
       let log = EventLog()

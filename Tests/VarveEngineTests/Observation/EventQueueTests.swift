@@ -46,7 +46,7 @@ struct EventQueueTests {
     }
   }
 
-  @Test func `a listener that is stuck holds no one up, and learns how much it missed`() {
+  @Test func `a stuck listener blocks no caller, and receives the number of events that it missed`() {
     let queue = EventQueue()
     let recorder = Recorder()
     recorder.gate.shut()
@@ -66,7 +66,7 @@ struct EventQueueTests {
     #expect(UInt64(kept.count) + dropped == total)
   }
 
-  @Test func `without a listener no event is made, and there is no thread`() {
+  @Test func `without a listener no event is made`() {
     let queue = EventQueue()
     let made = Atomic<Int>(0)
     func event() -> EngineEvent {
@@ -85,7 +85,7 @@ struct EventQueueTests {
     queue.finish()
   }
 
-  @Test func `a listener may let the queue end`() {
+  @Test func `a listener may finish the queue`() {
     let queue = EventQueue()
     let isDone = Gate()
     isDone.shut()

@@ -47,7 +47,7 @@ struct LatencyHistogramTests {
     #expect(histogram.nonEmptyBuckets.reduce(0) { $0 + $1.count } == 5_000)
   }
 
-  @Test func `merging two is recording all, and subtracting takes it back`() {
+  @Test func `merging two histograms equals recording all times, and subtracting one reverses it`() {
     var random = SeededRandom(seed: 3)
     var (first, second, both) = (LatencyHistogram(), LatencyHistogram(), LatencyHistogram())
     for index in 0..<1_000 {
@@ -66,7 +66,7 @@ struct LatencyHistogramTests {
     #expect(rest.percentile(50) == second.percentile(50))
   }
 
-  @Test func `an empty one has no percentiles`() {
+  @Test func `an empty histogram has no percentiles`() {
     let empty = LatencyHistogram()
     #expect(empty.isEmpty && empty.percentile(99) == 0 && empty.meanNanoseconds == 0)
     #expect(LatencyRecorder().histogram == empty)

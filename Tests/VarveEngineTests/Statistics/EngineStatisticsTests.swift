@@ -31,7 +31,7 @@ struct EngineStatisticsTests {
     _ = try observed.close()
   }
 
-  @Test func `write amplification is what was written for what was committed`() throws {
+  @Test func `write amplification is the ratio of the bytes written to the bytes committed`() throws {
     let observed = try ObservedEngine()
     try observed.put(0..<2_000)
     try observed.engine.flush()
@@ -44,7 +44,7 @@ struct EngineStatisticsTests {
     _ = try observed.close()
   }
 
-  @Test func `a compaction that was asked for has given the space back when it returns`() throws {
+  @Test func `a manual compaction has removed the files of replaced tables when it returns`() throws {
     let observed = try ObservedEngine()
     for round in 0..<3 {
       try observed.put(round * 10..<2_000)
@@ -77,7 +77,7 @@ struct EngineStatisticsTests {
     #expect(work.levels.map(\.bytesWritten) == written)
   }
 
-  @Test func `commits that are not logged count by their memtables`() throws {
+  @Test func `unlogged commits count in write amplification by their memtables`() throws {
     let observed = try ObservedEngine()
     for index in 0..<500 { try observed.engine.put(ObservedEngine.key(index), [1], durability: Durability.none) }
     try observed.engine.flush()

@@ -21,7 +21,7 @@ struct PublishedStatisticsTests {
     try PosixFileSystem().attributes(path + "/STATS") != nil
   }
 
-  @Test func `an engine publishes what changed, once a second, and nothing once it is closed`() throws {
+  @Test func `an engine publishes changed statistics once a second, and removes them at its close`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let (engine, executor) = try Self.open(path)
@@ -49,7 +49,7 @@ struct PublishedStatisticsTests {
     #expect(try PublishedStatistics.read(at: path) == nil)
   }
 
-  @Test func `an engine that is let go takes its statistics with it`() throws {
+  @Test func `an engine that is released removes its published statistics`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     do {
@@ -61,7 +61,7 @@ struct PublishedStatisticsTests {
     #expect(try !Self.hasFile(path))
   }
 
-  @Test func `what a process left is reported as that, and the next open removes it`() throws {
+  @Test func `statistics of a dead process are reported as not running, and the next open removes them`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     try Self.open(path).0.close()
@@ -81,7 +81,7 @@ struct PublishedStatisticsTests {
     try Self.open(path).0.close()
   }
 
-  @Test func `the lock says that an engine runs where its process is not to be seen`() throws {
+  @Test func `the lock shows that an engine runs if its process can't be seen`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let (engine, executor) = try Self.open(path)
@@ -96,7 +96,7 @@ struct PublishedStatisticsTests {
     try engine.close()
   }
 
-  @Test func `a process that got the number of one that ended is another`() {
+  @Test func `a process that has the number of an ended process is a different one`() {
     let current = ProcessIdentity.current
     #expect(current.isAlive)
     #expect(!ProcessIdentity(number: UInt64(Int32.max), start: 0).isAlive)
@@ -108,7 +108,7 @@ struct PublishedStatisticsTests {
     #endif
   }
 
-  @Test func `nothing is published in memory, read-only, or where the options say so`() throws {
+  @Test func `no statistics are published in memory, read-only, or if the options disable that`() throws {
     let environment = EngineEnvironment.inMemory()
     let inMemory = try Engine.open(at: "/db", options: EngineTests.options(), environment: environment)
     try inMemory.put([1], [1])
@@ -132,7 +132,7 @@ struct PublishedStatisticsTests {
     #expect(error?.code == .notFound)
   }
 
-  @Test func `destroying a database takes what was published with it`() throws {
+  @Test func `destroying a database removes its published statistics`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     try Self.open(path).0.close()
@@ -142,7 +142,7 @@ struct PublishedStatisticsTests {
     #expect(try PosixFileSystem().attributes(path) == nil)
   }
 
-  @Test func `a full disk keeps no one from working`() throws {
+  @Test func `an engine works while its statistics can't be written, and publishes them later`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"
     let (engine, executor) = try Self.open(path)
