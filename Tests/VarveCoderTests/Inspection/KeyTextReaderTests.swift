@@ -91,7 +91,7 @@ struct KeyTextReaderTests {
   }
 
   @Test(arguments: [1, 2] as [UInt64])
-  func `text of any kind never stops the process`(seed: UInt64) {
+  func `text of any kind never traps`(seed: UInt64) {
     var random = SeededRandom(seed: seed)
     let types: [KeyType] = [
       .string, .integer, .double, .bool, .data, .date, .uuid, .optional(.string), .optional(.optional(.date)),
