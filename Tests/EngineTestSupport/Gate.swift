@@ -32,7 +32,15 @@ public final class Gate: Sendable {
     waiting.subtract(1, ordering: .sequentiallyConsistent)
   }
 
-  /// The number of threads that wait at the gate.
+  /// Waits like `pass()`, but suspends the caller's task.
+  public func passSuspended() async {
+    guard isShut.load(ordering: .sequentiallyConsistent) else { return }
+    waiting.add(1, ordering: .sequentiallyConsistent)
+    while isShut.load(ordering: .sequentiallyConsistent) { await Task.yield() }
+    waiting.subtract(1, ordering: .sequentiallyConsistent)
+  }
+
+  /// The number of threads and tasks that wait at the gate.
   public var waitingCount: Int { waiting.load(ordering: .sequentiallyConsistent) }
 
   /// Returns once `count` threads wait at the same time.

@@ -99,6 +99,45 @@ struct CopyTests {
     try await close(original)
   }
 
+  @Test(arguments: [true, false])
+  func `a task that ran when a copy was made has not crashed in the copy`(isReleasedFirst: Bool) async throws {
+    let (original, returns) = (try TaskFixture(Self.database(path)), AsyncFlag())
+    try original.handle { _, _ in
+      await returns.wait()
+      return .done
+    }
+    let id = try original.enqueue("runs")
+    try await original.scheduler.start()
+    await original.poll { original.lines.count == 1 }
+    try original.backup(to: copy)
+    returns.set()
+    await original.scheduler.waitUntilIdle()
+    try await close(original)
+
+    var second = try open(copy)
+    if isReleasedFirst {
+      try second.write { tx in try tx.releaseTasks() }
+      try await close(second)
+      second = try open(copy)
+      try second.write { tx in try tx.pause("default") }
+    }
+    let events = second.scheduler.events
+    try await second.scheduler.start()
+    let progress = try #require(try second.read { tx in try tx.task(id) }).progress
+    #expect(progress.state == .ready && progress.attempt == 0 && progress.crashes == 0)
+    try second.write { tx in
+      try tx.releaseTasks()
+      try tx.resume("default")
+    }
+    await second.scheduler.waitUntilIdle()
+    #expect(second.lines.take() == ["runs"])
+    for await event in events {
+      #expect(event.kind == .started)
+      break
+    }
+    try await close(second)
+  }
+
   @Test func `a copy of a database without tasks runs new tasks, and a copy of it that has tasks is held`() async throws
   {
     let third = directory.path + "/third"

@@ -1,3 +1,4 @@
+import EngineTestSupport
 import Foundation
 import Testing
 import Varve
@@ -320,6 +321,60 @@ struct DependencyTests {
     #expect(fixture.lines.take() == ["later"])
     try Self.leavesNothing(fixture)
     await fixture.scheduler.stop()
+  }
+
+  @Test func `a cancelled task that blocks others is kept until the last of them is gone, and then by its retention`()
+    async throws
+  {
+    let fixture = try await Self.fixture()
+    try await fixture.scheduler.start()
+    for retention in [Retention.deleteOnSuccess, .keep(.seconds(3_600))] {
+      let (parent, children) = try fixture.write { tx in
+        var options = TaskOptions()
+        options.start = .parked()
+        options.retention = retention
+        let parent = try tx.enqueue(Note("parent"), options).id
+        return (parent, try (0..<2).map { _ in try tx.enqueue(Note("child"), Self.after([parent])).id })
+      }
+      try fixture.write { tx in try tx.cancel(.id(parent)) }
+      await fixture.scheduler.waitUntilIdle()
+      #expect(try fixture.write { tx in try tx.cancel(.id(children[0])) } == 1)
+      #expect(try fixture.state(parent) == .cancelled)
+      #expect(try await fixture.scheduler.delete(.id(children[1])) == 1)
+      #expect(try fixture.state(parent) == (retention == .deleteOnSuccess ? nil : .cancelled))
+      await fixture.scheduler.advance(fixture.clock, by: .seconds(3_700))
+      try fixture.enqueue("next")
+      await fixture.scheduler.waitUntilIdle()
+      #expect(try fixture.state(parent) == nil)
+      #expect(fixture.lines.take() == ["next"])
+    }
+    try Self.leavesNothing(fixture)
+    #expect(try fixture.read { tx in try tx.tasks.parts.ended.count() } == 0)
+    await fixture.scheduler.stop()
+  }
+
+  @Test(arguments: [0, 1, 2])
+  func `the open parents of a child are found in any order in which they end`(order: Int) async throws {
+    let fixture = try await Self.fixture()
+    let (child, count) = (TaskID(rawValue: 9_000), 200)
+    var parents = (1...count).map { TaskID(rawValue: UInt64($0)) }
+    try await fixture.database.commitAside { [parents] parts in
+      let live = try TaskParts(parts).live
+      for parent in parents { try live.put(TaskKeys.parent(of: child, parent), []) }
+    }
+    if order == 1 { parents.reverse() }
+    var random = SeededRandom(seed: 11)
+    if order == 2 { parents.shuffle(using: &random) }
+    let open = OpenParents()
+    for (index, parent) in parents.enumerated() {
+      let hasOther = try await fixture.database.commitAside { parts in
+        let live = try TaskParts(parts).live
+        let before = try open.hasOther(than: parent, of: child, in: live)
+        try live.delete(TaskKeys.parent(of: child, parent))
+        return (before, try open.hasOther(than: parent, of: child, in: live))
+      }
+      #expect(hasOther == (index < count - 1, index < count - 1))
+    }
   }
 
   @Test func `a blocked task waits no longer than its delay after the wall clock was set back`() async throws {

@@ -42,6 +42,42 @@ struct EventTests {
     #expect(try fixture.read { tx in try tx.taskEvents(after: kept[0].number) }.map(\.number) == [kept[1].number])
   }
 
+  @Test func `every kind of event is stored if the configuration keeps it`() async throws {
+    let all = Set(TaskEvent.Kind.allCases)
+    let fixture = try TaskFixture(workers: 4, kept: all)
+    let returns = AsyncFlag()
+    try fixture.handle { note, context in
+      if note.text == "stays" { await returns.wait() }
+      if note.text == "completes" { try await context.complete { _ in } }
+      return .done
+    }
+    let last = fixture.clock.wallNow
+    try await fixture.scheduler.start()
+    let ids = try ["done", "completes", "stays"].map { text in
+      try fixture.enqueue(text) { $0.timeout = text == "stays" ? .seconds(1) : nil }
+    }
+    await fixture.poll { fixture.lines.count == 3 }
+    await fixture.poll { (try? fixture.state(ids[1])) == nil && (try? fixture.state(ids[0])) == nil }
+    fixture.clock.advance(by: .seconds(1))
+    await fixture.poll { (try? fixture.state(ids[2])) == .retryWait }
+    fixture.clock.advance(by: .seconds(20))
+    func kept(_ id: TaskID) throws -> [TaskEvent.Kind] {
+      try fixture.read { tx in try tx.taskEvents() }.map(\.event).filter { $0.id == id }.map(\.kind)
+    }
+    #expect(try kept(ids[0]) == [.started, .done])
+    #expect(try kept(ids[1]) == [.started, .done])
+    await fixture.poll { (try? kept(ids[2]))?.contains(.abandoned) ?? false }
+    returns.set()
+    await fixture.scheduler.waitUntilIdle()
+    await fixture.scheduler.stop()
+    #expect(try kept(ids[2]).prefix(3) == [.started, .timedOut, .failed])
+
+    fixture.clock.setWall(last.addingTimeInterval(-7_200))
+    try await fixture.scheduler.start()
+    #expect(try kept(TaskID(rawValue: 0)) == [.clockSetBack])
+    await fixture.scheduler.stop()
+  }
+
   @Test func `only the last 10,000 events are kept, and their numbers continue after a start`() async throws {
     let fixture = try TaskFixture()
     try await fixture.database.commitAside { parts in

@@ -106,6 +106,42 @@ struct LimitTests {
     await next.scheduler.stop()
   }
 
+  @Test func `setting the wall clock neither delays the next token of a rate nor adds one`() async throws {
+    var rules = QueueRules()
+    rules.rate = QueueRules.Rate(count: 1, per: .seconds(3_600))
+    let fixture = try TaskFixture(rules: [.all: rules], workers: 8)
+    try fixture.handle()
+    for number in 0..<5 { try fixture.enqueue("\(number)") }
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["0"])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(3_000))
+    fixture.clock.setWall(fixture.clock.wallNow.addingTimeInterval(-7_200))
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(599))
+    #expect(fixture.lines.take().isEmpty)
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(1))
+    #expect(fixture.lines.take() == ["1"])
+    fixture.clock.setWall(fixture.clock.wallNow.addingTimeInterval(7_200))
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(3_599))
+    #expect(fixture.lines.take().isEmpty)
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(1))
+    #expect(fixture.lines.take() == ["2"])
+
+    // What is on disk is a time of day: half of the next token is there after a restart.
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(1_800))
+    await fixture.scheduler.stop()
+    let next = try TaskFixture(
+      fixture.database, rules: [.all: rules], workers: 8, clock: ManualSchedulerClock(), lines: fixture.lines)
+    next.clock.setWall(fixture.clock.wallNow)
+    try next.handle()
+    try await next.scheduler.start()
+    await next.scheduler.advance(next.clock, by: .seconds(1_799))
+    #expect(fixture.lines.take().isEmpty)
+    await next.scheduler.advance(next.clock, by: .seconds(1))
+    #expect(fixture.lines.take() == ["3"])
+    await next.scheduler.stop()
+  }
+
   @Test func `a burst is spent once, however often the scheduler is started`() async throws {
     var rules = QueueRules()
     rules.rate = QueueRules.Rate(count: 20, per: .seconds(3_600))

@@ -35,7 +35,8 @@ final class TaskFixture: Sendable {
 
   init(
     _ database: Database? = nil, rules: [QueueSelector: QueueRules] = [:], workers: Int = 1,
-    clock: ManualSchedulerClock = ManualSchedulerClock(), lines: Lines = Lines(), maxCrashes: Int = 3
+    clock: ManualSchedulerClock = ManualSchedulerClock(), lines: Lines = Lines(), maxCrashes: Int = 3,
+    kept: Set<TaskEvent.Kind>? = nil
   ) throws {
     self.database = try database ?? Database.inMemory(definition: DatabaseDefinition {})
     self.clock = clock
@@ -44,6 +45,7 @@ final class TaskFixture: Sendable {
     configuration.workers = workers
     configuration.queues = rules
     configuration.maxCrashes = maxCrashes
+    if let kept { configuration.keptEvents = kept }
     // Tests in which tasks die would fill the log.
     var logger = Logger(label: "varve.tasks")
     logger.logLevel = .critical

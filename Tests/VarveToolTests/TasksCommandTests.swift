@@ -100,6 +100,15 @@ struct TasksCommandTests {
     #expect(try Tool.run(["verify", database]).status == 0)
   }
 
+  @Test func `release reports whether the tasks of the database were held`() throws {
+    #expect(try lines("release", database) == ["not released: the tasks of this database are not held"])
+    #expect(try lines("release", database, "--json") == ["{\"released\":false}"])
+    let copy = directory.path + "/copy"
+    try Tool.good(["checkpoint", database, copy])
+    #expect(try lines("release", copy) == ["released"])
+    #expect(try lines("release", copy, "--json") == ["{\"released\":false}"])
+  }
+
   @Test func `listing the queues of a database without tasks is an error`() throws {
     let path = directory.path + "/plain"
     try Database.open(at: path).close()

@@ -115,7 +115,8 @@ public final class Database: Sendable {
   /// Changes the database atomically, on the calling thread: if `body` throws, nothing is changed.
   ///
   /// Inside a write on the same thread, it is a savepoint: if it throws, only its own changes are undone. Returns when
-  /// the commit was acknowledged. Throws what `body` throws; `.writerBusy` if the writer is not free in time;
+  /// the commit was acknowledged; if `body` changed nothing, when the commits that it has read were. Throws what `body`
+  /// throws; `.writerBusy` if the writer is not free in time;
   /// `.writeInsideRead`; `.readOnly`; `.doomed`; and `.outcomeUnknown` if the commit may have happened.
   @_disfavoredOverload
   @discardableResult

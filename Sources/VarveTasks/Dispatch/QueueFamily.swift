@@ -30,7 +30,7 @@ final class QueueFamily {
   /// Replaces the tokens by those on disk. No task of the queue has begun yet.
   func load(_ bucket: TokenBucket) { if rules.rate != nil { tokens = bucket } }
 
-  /// Whether nothing of it has to be remembered.
+  /// Whether nothing of it has to be remembered, at a time of the continuous clock in milliseconds.
   func isIdle(_ now: Int64) -> Bool {
     guard lineCount == 0 else { return false }
     laneTokens = laneTokens.filter { lane, bucket in
@@ -39,7 +39,8 @@ final class QueueFamily {
     return laneTokens.isEmpty && (rules.rate.flatMap { rate in tokens.map { $0.isFull(rate, now) } } ?? true)
   }
 
-  /// Takes a token for a task of a line at a time of day. Returns nil, or how many milliseconds later there is one.
+  /// Takes a token for a task of a line, at a time of the continuous clock in milliseconds. Returns `nil`, or the number of milliseconds
+  /// until there is a token.
   func take(_ line: LineID, _ now: Int64) -> Int64? {
     if let rate = rules.rate, let wait = tokens?.wait(rate, now) { return wait }
     if let rate = rules.ratePerKey, line.lane != 0 {
@@ -62,7 +63,10 @@ final class QueueFamily {
   }
 }
 
-/// Tokens as of a time of day, in milliseconds since 1970.
+/// Tokens as of a time, in milliseconds.
+///
+/// In memory the time is of the continuous clock, so that setting the wall clock neither delays the next token nor adds one. On disk it
+/// is a time of day, in milliseconds since 1970.
 struct TokenBucket: Hashable, Sendable {
   private(set) var tokens: Double
   private(set) var time: Int64
@@ -91,8 +95,14 @@ struct TokenBucket: Hashable, Sendable {
   /// Nil: it has a token; otherwise how many milliseconds later it has one.
   mutating func wait(_ rate: QueueRules.Rate, _ now: Int64) -> Int64? {
     fill(rate, now)
-    if tokens >= 1 - 1e-9 { return nil }
-    return max(1, Int64(((1 - tokens) * Double(max(1, rate.per.milliseconds)) / Double(rate.count)).rounded(.up)))
+    let missing = 1 - 1e-9 - tokens
+    if missing <= 0 { return nil }
+    return max(1, Int64((missing * Double(max(1, rate.per.milliseconds)) / Double(rate.count)).rounded(.up)))
+  }
+
+  /// Returns the same tokens as of the same time by another clock, which shows `offset` milliseconds more.
+  func shifted(by offset: Int64) -> TokenBucket {
+    time == .min ? self : TokenBucket(tokens: tokens, time: time &+ offset)
   }
 
   mutating func take() { tokens -= 1 }

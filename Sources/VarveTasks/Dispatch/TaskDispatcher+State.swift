@@ -55,6 +55,7 @@ extension TaskDispatcher.State {
     case .abandon(let id, let epoch):
       guard let run = abandonable[id], run.epoch == epoch else { return }
       abandonable[id] = nil
+      work.abandoned.append(run)
       release(run)
     }
   }
@@ -204,7 +205,7 @@ extension TaskDispatcher.State {
   /// Takes a token for the next task of a line; true where the line has to wait for one.
   private mutating func mustWait(_ line: TaskLine, _ host: TaskDispatcher.Host) -> Bool {
     if line.waitsForToken { return true }
-    guard let wait = line.family.take(line.id, WallTime.milliseconds(host.clock.wallNow)) else { return false }
+    guard let wait = line.family.take(line.id, host.clock.continuousNow.milliseconds) else { return false }
     line.waitsForToken = true
     timers.insert(
       TaskTimers.Entry(
@@ -213,14 +214,16 @@ extension TaskDispatcher.State {
   }
 
   /// Tokens are written with the claims that have taken them.
-  mutating func takeTokens(_ work: inout TaskWork) {
+  mutating func takeTokens(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
     if work.claims.isEmpty { return }
+    var offset: Int64?
     for run in work.claims {
       guard run.rules.rate != nil, let family = families[run.record.position.queue], !family.isWritten,
         let bucket = family.tokens
       else { continue }
       family.isWritten = true
-      work.tokens.append((family.number, bucket))
+      if offset == nil { offset = WallTime.milliseconds(host.clock.wallNow) - host.clock.continuousNow.milliseconds }
+      work.tokens.append((family.number, bucket.shifted(by: offset ?? 0)))
     }
   }
 

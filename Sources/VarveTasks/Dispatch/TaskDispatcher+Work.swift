@@ -9,6 +9,8 @@ struct TaskWork {
   var due: [(id: TaskID, key: [UInt8])] = []
   /// Attempts whose time, or lease, is over.
   var timeouts: [TaskSettlement] = []
+  /// Attempts that are over, and whose handlers have given up their workers without having returned.
+  var abandoned: [TaskRun] = []
   /// Attempts that begin.
   var claims: [TaskRun] = []
   /// Lines whose tasks are to be read from disk, from a key on.
@@ -32,7 +34,7 @@ struct TaskWork {
 
   var isEmpty: Bool {
     settlements.isEmpty && due.isEmpty && timeouts.isEmpty && claims.isEmpty && refills.isEmpty && loads.isEmpty
-      && pending.isEmpty
+      && pending.isEmpty && abandoned.isEmpty
       && schedules.isEmpty && ageing.isEmpty && requests.isEmpty
       && timersFrom == nil && damaged.isEmpty
   }
@@ -62,7 +64,7 @@ extension TaskDispatcher {
       if !state.requests.isEmpty { work.requests = [state.requests.removeFirst()] }
       if !state.isStopping, !state.areAllHeld {
         state.takeClaims(&work, host)
-        state.takeTokens(&work)
+        state.takeTokens(&work, host)
       }
       if work.isEmpty {
         state.isPumping = false

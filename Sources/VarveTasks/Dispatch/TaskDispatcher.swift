@@ -106,6 +106,7 @@ public final class TaskDispatcher: Sendable {
   }
 
   let state: FutexLock<State>
+  let openParents = OpenParents()
   let worker: DatabaseWorker
   /// That of the database.
   let incarnation: UInt64
@@ -200,7 +201,9 @@ public final class TaskDispatcher: Sendable {
   /// The tokens of queues, as the disk has them. A queue that a commit has brought into memory since the start began receives its own.
   func load(_ tokens: [UInt32: TokenBucket]) {
     state.withLock { state in
-      state.storedTokens = tokens
+      guard let clock = state.host?.clock else { return }
+      let offset = clock.continuousNow.milliseconds - WallTime.milliseconds(clock.wallNow)
+      state.storedTokens = tokens.mapValues { $0.shifted(by: offset) }
       for (number, family) in state.families {
         if let bucket = state.storedTokens.removeValue(forKey: number) { family.load(bucket) }
       }
@@ -221,6 +224,7 @@ public final class TaskDispatcher: Sendable {
       defer { state.requests = [] }
       return state.requests
     }
+    openParents.removeAll()
     for request in requests { request.fail(DatabaseError(.closed, "the scheduler has stopped")) }
     state.withLock { state in
       state.host = nil
@@ -475,7 +479,7 @@ extension TaskDispatcher.State {
     for _ in 0..<min(2, emptied.count) {
       if emptiedIndex >= emptied.count { emptiedIndex = 0 }
       let family = emptied[emptiedIndex]
-      if family.lineCount == 0, !family.isIdle(WallTime.milliseconds(host.clock.wallNow)) {
+      if family.lineCount == 0, !family.isIdle(host.clock.continuousNow.milliseconds) {
         emptiedIndex += 1
         continue
       }

@@ -16,7 +16,8 @@ internal import Varve
 ///  'P', id (8)         value: progress of the handler (8, the bits of a Double), note (UTF-8)
 ///  'I', id (16)        value: time (8) at which a file of the inbox was applied; the file may still exist
 ///  'S', name           a schedule: see ScheduleRecord
-///  'D'                 value: the incarnation of the database (8) whose tasks are run
+///  'D'                 value: the incarnation of the database (8) whose tasks are run; in a copy, after its tasks were released, also
+///                      the last start (4) of the database that was copied
 ///  'W'                 value: the latest time of day at which tasks were run (8)
 /// ```
 /// On disk: never change.
@@ -124,10 +125,16 @@ enum ConfigKeys {
   static func inbox(_ id: [UInt8]) -> [UInt8] { [inbox] + id }
 
   static let incarnation: [UInt8] = [0x44]
-  static func incarnation(_ number: UInt64) -> [UInt8] {
+  static func incarnation(_ number: UInt64, copiedStart: UInt32? = nil) -> [UInt8] {
     var bytes: [UInt8] = []
     bytes.append(number: number)
+    if let copiedStart { bytes.append(number: copiedStart) }
     return bytes
+  }
+  static func incarnation(_ value: [UInt8]) throws(DamagedTask) -> (number: UInt64, copiedStart: UInt32?) {
+    var reader = ByteReader(value)
+    let number: UInt64 = try reader.number()
+    return (number, value.count > 8 ? try reader.number(UInt32.self) : nil)
   }
 
   static let latestTime: [UInt8] = [0x57]

@@ -179,6 +179,11 @@ enum TaskKeys {
     }
   }
 
+  static func start(ofClaim key: [UInt8]) throws(DamagedTask) -> UInt32 {
+    var reader = ByteReader(key, at: 1)
+    return try reader.number()
+  }
+
   static func claimValue(attempt: UInt32, begun: Int64, _ position: TaskPosition) -> [UInt8] {
     [UInt8](atMost: 51 + position.sortKey.count) { value in
       value.put(attempt)

@@ -16,13 +16,13 @@ extension TaskScheduler {
     let claims = work.claims.map { TaskEdit.claim($0.record, start: start, begun: now) }
     let slots = dueSlots(work.schedules, now)
     if plans.isEmpty, claims.isEmpty, work.due.isEmpty, work.pending.isEmpty, slots.isEmpty, work.ageing.isEmpty,
-      work.requests.isEmpty
+      work.requests.isEmpty, work.abandoned.isEmpty
     {
       return
     }
     let aged = findAged(work.ageing, now, database)
     let parents = dispatcher.withChildren(plans.lazy.filter(\.plan.state.isSettled).map(\.run.id))
-    let recorded = recordedEvents(plans, now)
+    let recorded = recordedEvents(plans, work, now)
     // Nothing but the ends and begins of attempts: none of them looks at another's rows.
     let isBlind =
       parents.isEmpty && work.pending.isEmpty && work.requests.isEmpty && slots.isEmpty && aged.isEmpty
@@ -63,7 +63,7 @@ extension TaskScheduler {
       }
       endSlots(slots)
       endAgeing(work.ageing)
-      report(plans, written, changed.cancelled, work.claims, now)
+      report(plans, written, changed.cancelled, work, now)
       cancel(timeouts.map(\.run))
       for run in dispatcher.start(work.claims) { begin(run) }
     } catch {

@@ -34,6 +34,8 @@ extension TaskScheduler {
   /// Events of plans that the database keeps, with the index of each plan.
   struct RecordedEvents: Sendable {
     var events: [(plan: Int, event: TaskEvent)] = []
+    /// Instead of a plan's index: the event does not depend on whether a plan is written.
+    static let always = Int.max
     var first: UInt64 = 0
 
     func write(_ written: [Bool], to parts: TaskParts) throws {
@@ -43,14 +45,20 @@ extension TaskScheduler {
     }
   }
 
-  func recordedEvents(_ plans: Plans, _ now: Int64) -> RecordedEvents {
+  /// Returns the events of a commit that the database keeps: of ends of attempts, and of those that begin or were abandoned.
+  func recordedEvents(_ plans: Plans, _ work: TaskWork, _ now: Int64) -> RecordedEvents {
     var recorded = RecordedEvents()
-    for (index, (run, plan)) in plans.enumerated() where plan.state != .done {
+    let keepsDone = configuration.keptEvents.contains(.done)
+    for (index, (run, plan)) in plans.enumerated() where plan.state != .done || keepsDone {
       let event = event(run, plan, now)
       if plan.isTimeout, configuration.keptEvents.contains(.timedOut) {
         recorded.events.append((index, self.event(.timedOut, run, now)))
       }
       if configuration.keptEvents.contains(event.kind) { recorded.events.append((index, event)) }
+    }
+    for (kind, runs) in [(TaskEvent.Kind.started, work.claims), (.abandoned, work.abandoned)]
+    where !runs.isEmpty && configuration.keptEvents.contains(kind) {
+      for run in runs { recorded.events.append((RecordedEvents.always, event(kind, run, now))) }
     }
     recorded.first = takeEventNumbers(recorded.events.count)
     return recorded
@@ -65,7 +73,7 @@ extension TaskScheduler {
   }
 
   /// Listeners receive what was committed.
-  func report(_ plans: Plans, _ written: [Bool], _ cancelled: [TaskRecord], _ claims: [TaskRun], _ now: Int64) {
+  func report(_ plans: Plans, _ written: [Bool], _ cancelled: [TaskRecord], _ work: TaskWork, _ now: Int64) {
     guard hub.isActive else { return }
     var events: [TaskEvent] = []
     for ((run, plan), isWritten) in zip(plans, written) where isWritten {
@@ -78,8 +86,15 @@ extension TaskScheduler {
         TaskEvent(
           .cancelled, record.id, record.kind, queue, attempt: Int(record.progress.attempt), now, record.errors.last))
     }
-    for run in claims { events.append(event(.started, run, now)) }
+    for run in work.abandoned { events.append(event(.abandoned, run, now)) }
+    for run in work.claims { events.append(event(.started, run, now)) }
     hub.send(events)
+  }
+
+  /// Keeps, in the transaction of a handler that completes its task, that the task is done.
+  func keepDone(_ run: TaskRun, _ now: Int64, in tx: WriteTransaction) throws {
+    guard configuration.keptEvents.contains(.done) else { return }
+    try TaskEventRecord.put(event(.done, run, now), takeEventNumbers(1), to: tx.tasks.parts.events)
   }
 
   /// A task was done by its handler's own transaction.

@@ -114,6 +114,7 @@ extension TaskScheduler: CompletingHost {
             let plan = try TaskPlan(TaskSettlement(run: run, end: .outcome(.done)), run.rules, now: now, chance: 0)
             guard try tx.tasks.write(plan.edit) else { throw TaskError.leaseLost(run.id) }
             try tx.tasks.settle(run.id, as: .done)
+            try self.keepDone(run, now, in: tx)
             return result
           }
         }

@@ -3,8 +3,10 @@ internal import Varve
 
 /// Tasks that were running when a process died, or was closed.
 extension TaskScheduler {
-  /// 20: puts them in line again, each counted as a crash, or makes them dead.
-  func recover(start: UInt32) async throws {
+  /// 20: Puts the tasks that were running when a process died in line again, each counted as a crash, or makes them dead.
+  ///
+  /// 19: In a copy that was made while tasks ran, no process died while it ran them: their attempts do not count.
+  func recover() async throws {
     var count = 0
     var from = TaskKeys.claimPrefix
     while true {
@@ -21,16 +23,23 @@ extension TaskScheduler {
         var keys: [(key: [UInt8], value: [UInt8])] = []
         while keys.count < TaskWork.batchMaximum, let entry = try cursor.next() { keys.append(entry) }
         var crashed: [TaskRecord] = []
+        let owner = try changes.parts.config.get(ConfigKeys.incarnation).map { try ConfigKeys.incarnation($0) }
         for (key, value) in keys {
-          let record = try Self.recover(key, value, limit, now, changes) { number in
+          // Claims of the database that a copy was made of.
+          let isCopied = try owner.map { owner in
+            let start = try TaskKeys.start(ofClaim: key)
+            return owner.number != dispatcher.incarnation || owner.copiedStart.map { start <= $0 } ?? false
+          }
+          let isCrash = isCopied != true
+          let record = try Self.recover(key, value, isCrash ? limit : nil, now, changes) { number in
             dispatcher.name(number).map { self.rules(of: $0) } ?? QueueRules()
           }
-          if let record { crashed.append(record) }
+          if isCrash, let record { crashed.append(record) }
         }
         _ = try changes.finish()
         return (keys.count, keys.last.map { $0.key + [0] }, crashed)
       }
-      count += found
+      count += crashed.count
       try await noteCrashes(crashed, now)
       guard let next, found == TaskWork.batchMaximum else { break }
       from = next
@@ -133,9 +142,9 @@ extension TaskScheduler {
     {}
   }
 
-  /// One of them. Returns what it is now.
+  /// Recovers one task, and returns what it is now. `limit` is the maximum number of crashes, or `nil` if the attempt does not count.
   private static func recover(
-    _ key: [UInt8], _ value: [UInt8], _ limit: UInt32, _ now: Int64, _ changes: AsideChanges,
+    _ key: [UInt8], _ value: [UInt8], _ limit: UInt32?, _ now: Int64, _ changes: AsideChanges,
     _ rules: (UInt32) -> QueueRules
   ) throws -> TaskRecord? {
     let parts = changes.parts
@@ -155,7 +164,11 @@ extension TaskScheduler {
     var record = stored
     record.progress.state = .ready
     try record.progress.apply(.claim)
-    try record.progress.apply(.orphan(limit: limit))
+    if let limit {
+      try record.progress.apply(.orphan(limit: limit))
+    } else {
+      try record.progress.apply(.interrupt(epoch: record.progress.epoch))
+    }
     let rules = rules(position.queue)
     let state = record.progress.state
     if state == .dead { record.note("the process died \(record.progress.crashes) times while the task ran") }
@@ -185,6 +198,11 @@ extension TaskScheduler {
       }
     }
     hub.send(events)
+    try await keep(events)
+  }
+
+  /// Keeps events of the start, of those kinds that the database keeps.
+  func keep(_ events: [TaskEvent]) async throws {
     let kept = events.filter { configuration.keptEvents.contains($0.kind) }
     if kept.isEmpty { return }
     try await database.commitAside(label: "tasks: recovery") { parts in

@@ -4,7 +4,9 @@ internal import Varve
 /// What a scheduler reads when it starts: nothing of tasks that wait, except of those that are next.
 extension TaskScheduler {
   /// The number of the start that begins. The clock of the wall is compared with the latest time at which tasks were run.
-  func noteStart() async throws -> UInt32 {
+  ///
+  /// Returns an event, too, if the clock was set back.
+  func noteStart() async throws -> (number: UInt32, setBack: TaskEvent?) {
     let now = WallTime.milliseconds(clock.wallNow)
     let (number, latest) = try await database.commitAside(label: "tasks: start") { [dispatcher] parts in
       let parts = try TaskParts(parts)
@@ -15,13 +17,12 @@ extension TaskScheduler {
       try parts.numbers.add(next, to: TaskNumbers.start)
       return (UInt32(truncatingIfNeeded: next), try Self.raiseTime(now, parts.config))
     }
-    if let latest, now < latest - Self.setBackMinimum {
-      TaskLog.setBack(logger, now: clock.wallNow, latest: WallTime.date(latest))
-      let event = TaskEvent(
-        .clockSetBack, TaskID(rawValue: 0), "", "", attempt: 0, now, "tasks have run at \(WallTime.date(latest))")
-      hub.send([event])
-    }
-    return number
+    guard let latest, now < latest - Self.setBackMinimum else { return (number, nil) }
+    TaskLog.setBack(logger, now: clock.wallNow, latest: WallTime.date(latest))
+    let event = TaskEvent(
+      .clockSetBack, TaskID(rawValue: 0), "", "", attempt: 0, now, "tasks have run at \(WallTime.date(latest))")
+    hub.send([event])
+    return (number, event)
   }
 
   /// A clock that is set back by less may have been corrected, in milliseconds.

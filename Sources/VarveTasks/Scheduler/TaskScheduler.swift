@@ -245,7 +245,7 @@ public final class TaskScheduler: Sendable {
   ///
   /// Throws `TaskError.alreadyRunning`, and `DatabaseError.readOnly` where another process writes.
   public func start() async throws {
-    let number = try await noteStart()
+    let (number, setBack) = try await noteStart()
     let host = TaskDispatcher.Host(
       clock: clock, workers: configuration.workerCount, start: number,
       rules: { [weak self] in self?.rules(of: $0) ?? QueueRules() },
@@ -259,7 +259,8 @@ public final class TaskScheduler: Sendable {
       state.start = number
     }
     do {
-      try await recover(start: number)
+      if let setBack { try await keep([setBack]) }
+      try await recover()
       try await prune()
       try await load()
       if dispatcher.areAllHeld { TaskLog.held(logger, database.path) } else { try await startSchedules() }

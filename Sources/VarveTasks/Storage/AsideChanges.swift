@@ -97,7 +97,7 @@ final class AsideChanges: TaskChanging {
 
   private func makeChildren() -> TaskChildren {
     TaskChildren(
-      parts, leavesShared: false, isHeld: { [dispatcher] in dispatcher.isHeld($0) },
+      parts, dispatcher.openParents, leavesShared: false, isHeld: { [dispatcher] in dispatcher.isHeld($0) },
       run: { [self] old in
         var new = try old.unblocked(now)
         try rewrite(old, &new)

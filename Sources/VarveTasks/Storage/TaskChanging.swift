@@ -77,7 +77,7 @@ extension TaskChanging {
     if hold(id) != nil { throw TaskError.taskRunning(id) }
     if let old = try parts.record(id) {
       try apply(TaskEdit.delete(old), from: old, to: nil)
-      if old.progress.state == .blocked { try TaskChildren.removeParents(of: id, parts) }
+      if old.progress.state == .blocked { try leaveParents(of: id) }
       try settle(id, as: .done)
       return true
     }
@@ -98,8 +98,23 @@ extension TaskChanging {
       end = .needed
       if new.position.isPending { new.position.stamp = 0 }
     }
-    if old.progress.state == .blocked { try TaskChildren.removeParents(of: old.id, parts) }
+    if old.progress.state == .blocked { try leaveParents(of: old.id) }
     try apply(TaskEdit.end(old, counted: old.progress.state, as: new, at: end), from: old, to: nil)
+  }
+
+  /// Removes a blocked task from the tasks that it waits for.
+  ///
+  /// A task that was kept only because others stayed blocked by it, and blocks no other, is kept from now on as its own retention says,
+  /// or is forgotten.
+  private func leaveParents(of child: TaskID) throws {
+    for parent in try TaskChildren.removeParents(of: child, parts) {
+      guard let (key, record) = try parts.endedRecord(parent), key == EndedKeys.key(record, .needed),
+        try !TaskChildren.blocks(parent, parts)
+      else { continue }
+      let isKept = record.retention != .deleteOnSuccess
+      try apply(
+        isKept ? TaskEdit.keep(key, record, from: wallNow) : TaskEdit.forget(key, record), from: nil, to: nil)
+    }
   }
 
   private func move(_ old: TaskRecord, _ new: inout TaskRecord) throws {

@@ -10,6 +10,7 @@ internal import Varve
 /// the two commits has to see what the other one did.
 struct TaskChildren {
   let parts: TaskParts
+  private let openParents: OpenParents
   /// Whether a transaction is changing a task.
   let isHeld: (TaskID) -> Bool
   /// A child runs when it is its turn.
@@ -29,10 +30,11 @@ struct TaskChildren {
   static let unknown: UInt8 = 255
 
   init(
-    _ parts: TaskParts, leavesShared: Bool, isHeld: @escaping (TaskID) -> Bool,
+    _ parts: TaskParts, _ openParents: OpenParents, leavesShared: Bool, isHeld: @escaping (TaskID) -> Bool,
     run: @escaping (TaskRecord) throws -> Void, cancel: @escaping (TaskRecord) throws -> Void
   ) {
     self.parts = parts
+    self.openParents = openParents
     self.leavesShared = leavesShared
     self.isHeld = isHeld
     self.run = run
@@ -57,7 +59,9 @@ struct TaskChildren {
           if budget == 0 { break }
           continue
         }
-        if leavesShared, rule == .runAnyway, try waits(child, forOthersThan: parent) {
+        // Without a check, because the other one may end at any time.
+        if leavesShared, rule == .runAnyway, try openParents.hasOther(than: parent, of: child, in: parts.live.unchecked)
+        {
           isLeft = true
           continue
         }
@@ -70,7 +74,7 @@ struct TaskChildren {
         }
         try parts.live.delete(key)
         try parts.live.delete(TaskKeys.parent(of: child, parent))
-        if try parts.live.first(in: StorageRange(prefix: TaskKeys.parent(of: child))) != nil { continue }
+        if try openParents.hasOther(than: parent, of: child, in: parts.live) { continue }
         guard let record = try parts.record(child), record.progress.state == .blocked else { continue }
         try run(record)
       }
@@ -81,16 +85,6 @@ struct TaskChildren {
         try config.delete(ConfigKeys.pending(parent))
       }
     }
-  }
-
-  /// Whether a child waits for another task, as far as the transaction sees: without a check, because the other one may end at any
-  /// time.
-  private func waits(_ child: TaskID, forOthersThan parent: TaskID) throws -> Bool {
-    var cursor = try parts.live.unchecked.cursor(StorageRange(prefix: TaskKeys.parent(of: child)), keysOnly: true)
-    while let (key, _) = try cursor.next() {
-      if key != TaskKeys.parent(of: child, parent) { return true }
-    }
-    return false
   }
 
   /// Continues with a task whose children are to receive that it has ended, if it has.
@@ -119,13 +113,17 @@ struct TaskChildren {
     return false
   }
 
-  /// A child waits for none any more.
-  static func removeParents(of child: TaskID, _ parts: TaskParts) throws {
+  /// Removes a child from all tasks that it waits for, and returns these.
+  static func removeParents(of child: TaskID, _ parts: TaskParts) throws -> [TaskID] {
+    var parents: [TaskID] = []
     var cursor = try parts.live.cursor(StorageRange(prefix: TaskKeys.parent(of: child)), keysOnly: true)
     while let (key, _) = try cursor.next() {
-      try parts.live.delete(TaskKeys.child(of: try TaskKeys.id(of: key, at: 9), child))
+      let parent = try TaskKeys.id(of: key, at: 9)
+      try parts.live.delete(TaskKeys.child(of: parent, child))
       try parts.live.delete(key)
+      parents.append(parent)
     }
+    return parents
   }
 }
 

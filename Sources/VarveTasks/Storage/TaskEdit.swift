@@ -135,6 +135,16 @@ struct TaskEdit: Sendable {
     return edit
   }
 
+  /// A task that has ended is kept as its retention says, from a time on: `key` is that of its row.
+  static func keep(_ key: [UInt8], _ record: TaskRecord, from time: Int64) -> TaskEdit {
+    var edit = TaskEdit()
+    let new = EndedKeys.key(record, .kept(time))
+    if new == key { return edit }
+    edit.endedDeletes = [key]
+    edit.endedPuts = [(new, record.bytes), (EndedKeys.byID(record.id), new)]
+    return edit
+  }
+
   private mutating func removeRows(_ old: TaskRecord, _ claim: [UInt8]?) {
     if let claim {
       fence = claim

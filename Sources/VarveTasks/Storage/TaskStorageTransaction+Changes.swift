@@ -161,7 +161,7 @@ extension TaskStorageTransaction: TaskChanging {
   /// Those that depend on a task receive that it has ended.
   func settle(_ id: TaskID, as state: TaskState) throws {
     var children = TaskChildren(
-      parts, leavesShared: dispatcher.isAttached, isHeld: { _ in false },
+      parts, dispatcher.openParents, leavesShared: dispatcher.isAttached, isHeld: { _ in false },
       run: { [self] old in
         _ = hold(old.id)
         var new = try old.unblocked(time().wall)

@@ -203,13 +203,14 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   var areHeld: Bool { get throws { try Self.areHeld(config, dispatcher.incarnation) } }
 
   static func areHeld(_ config: Part, _ incarnation: UInt64) throws -> Bool {
-    try config.get(ConfigKeys.incarnation).map { $0 != ConfigKeys.incarnation(incarnation) } ?? false
+    try config.get(ConfigKeys.incarnation).map { try ConfigKeys.incarnation($0).number != incarnation } ?? false
   }
 
-  /// From the commit on tasks of the copy are run.
+  /// Lets the tasks of a copy run from the commit on.
   func releaseAll() throws -> Bool {
     guard try areHeld else { return false }
-    try config.put(ConfigKeys.incarnation, ConfigKeys.incarnation(dispatcher.incarnation))
+    let start = UInt32(truncatingIfNeeded: try parts.numbers.counter(TaskNumbers.start))
+    try config.put(ConfigKeys.incarnation, ConfigKeys.incarnation(dispatcher.incarnation, copiedStart: start))
     delta.releasesAll = true
     return true
   }

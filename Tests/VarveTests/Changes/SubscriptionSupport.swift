@@ -49,6 +49,8 @@ enum Codec {
 /// A storage whose commits become durable when a gate lets them.
 final class GatedBackend: ForwardingBackend, @unchecked Sendable {
   private let gate: Gate
+  /// Whether commits that pass the gate can't be made durable.
+  let fails = Atomic(false)
 
   init(_ base: EngineBackend, _ gate: Gate) {
     self.gate = gate
@@ -58,19 +60,28 @@ final class GatedBackend: ForwardingBackend, @unchecked Sendable {
   struct Ticket: StorageTicket {
     let ticket: any StorageTicket
     let gate: Gate?
+    let backend: GatedBackend
     var version: CommitVersion { ticket.version }
     var isDurable: Bool { gate == nil && ticket.isDurable }
     func wait() throws {
       gate?.pass()
+      try check()
       try ticket.wait()
     }
-    func waitSuspended() async throws { try wait() }
+    func waitSuspended() async throws {
+      await gate?.passSuspended()
+      try check()
+      try await ticket.waitSuspended()
+    }
+    private func check() throws {
+      if gate != nil, backend.fails.load(ordering: .acquiring) { throw DatabaseError(.outcomeUnknown, "a failed sync") }
+    }
   }
 
   override func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
     let ticket = try super.commit(batch, check: check, durability: durability)
-    return Ticket(ticket: ticket, gate: durability == .power ? gate : nil)
+    return Ticket(ticket: ticket, gate: durability == .power ? gate : nil, backend: self)
   }
 }

@@ -193,7 +193,14 @@ struct ReleaseCommand: ParsableCommand {
   @OptionGroup var output: OutputOption
 
   func run() throws {
-    try TaskChange(path: database.path).queue("released", output, { try $0.releaseTasks() }, { $0.releaseTasks() })
+    let wereHeld = try TaskChange(path: database.path).make({ try $0.releaseTasks() }, { $0.releaseTasks() })
+    if output.json {
+      print(wereHeld.map { "{\"released\":\($0)}" } ?? "{\"sent\":true}")
+    } else if let wereHeld {
+      print(wereHeld ? "released" : "not released: the tasks of this database are not held")
+    } else {
+      print("sent to the process that has the database open")
+    }
   }
 }
 

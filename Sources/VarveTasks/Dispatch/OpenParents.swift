@@ -1,0 +1,61 @@
+internal import Synchronization
+internal import Varve
+
+/// For each child that waits for several tasks, the parent that was found last to be open.
+///
+/// The end of a parent has to find out whether the child waits for another one. The rows of parents that have ended
+/// before are deleted, but a scan still iterates over them until they are compacted away: a scan from the first row
+/// would make a group of n members cost n² steps. Here the end of a parent looks at one row. When the parent that this
+/// row stands for ends itself, the search begins at its row, in the direction in which the parents end: the next
+/// open one is adjacent, whether they end in ascending or in descending order of their ids.
+///
+/// What is remembered is a hint: each is checked against the rows before it is used.
+///
+/// Safe from any thread.
+final class OpenParents: Sendable {
+  private struct Hint {
+    var open: TaskID
+    /// The parent that ended last.
+    var ended: TaskID
+  }
+
+  private let hints = Mutex<[TaskID: Hint]>([:])
+
+  /// The maximum number of children that are remembered.
+  private static let maximum = 4_096
+
+  /// Returns whether a child waits for a task other than `parent`, whose row may have been deleted already.
+  func hasOther(than parent: TaskID, of child: TaskID, in live: Part) throws -> Bool {
+    let hint = hints.withLock { $0[child] }
+    if let hint, hint.open != parent, try live.get(TaskKeys.parent(of: child, hint.open)) != nil {
+      remember(hint.open, parent, child)
+      return true
+    }
+    let descends = hint.map { parent < $0.ended } ?? false
+    for isReverse in [descends, !descends] {
+      var range = StorageRange(prefix: TaskKeys.parent(of: child))
+      if isReverse {
+        range.upper = TaskKeys.parent(of: child, parent)
+      } else if parent.rawValue < .max {
+        range.lower = TaskKeys.parent(of: child, TaskID(rawValue: parent.rawValue + 1))
+      } else {
+        continue
+      }
+      if let (key, _) = try live.first(in: range, isReverse: isReverse) {
+        remember(try TaskKeys.id(of: key, at: 9), parent, child)
+        return true
+      }
+    }
+    hints.withLock { $0[child] = nil }
+    return false
+  }
+
+  private func remember(_ open: TaskID, _ ended: TaskID, _ child: TaskID) {
+    hints.withLock { hints in
+      if hints.count >= Self.maximum, hints[child] == nil { hints.removeAll() }
+      hints[child] = Hint(open: open, ended: ended)
+    }
+  }
+
+  func removeAll() { hints.withLock { $0.removeAll() } }
+}
