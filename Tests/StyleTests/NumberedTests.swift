@@ -25,9 +25,9 @@ struct NumberedTests {
   }
 
   @Test func `every defect of stores has a test with its number`() {
-    // D2 is left to the tests of indexes: an index whose key path means something else than before.
-    let expected = (1...17).filter { $0 != 2 }.map { "D\($0)" }
-    let missing = Set(expected).subtracting(Self.numbers(Self.tests))
+    // Tests elsewhere have numbers of another list, of transactions and extensions, that begin with the same letter.
+    let tests = Repository.files(in: ["Tests/VarveTests/Stores", "Tests/VarveTests/Indexes"], ["swift"])
+    let missing = Set((1...17).map { "D\($0)" }).subtracting(Self.numbers(tests))
     #expect(missing.isEmpty, "\(missing.sorted())")
   }
 

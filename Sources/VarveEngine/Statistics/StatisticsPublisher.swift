@@ -69,12 +69,15 @@ final class StatisticsPublisher: Sendable {
   private var fingerprint: [UInt64] {
     let counters = background.metrics.counters
     let cache = background.tree.cache.statistics
+    let memory = EngineStatistics.Memory(background.tree)
     let (readers, now) = background.snapshots.summary
     // The age of the oldest reader counts in steps of ten seconds, so that it does not cause a write each second.
     let oldest = min(readers.oldestSnapshotSince ?? .max, readers.oldestCursorSince ?? .max)
     return [
       background.pipeline.visible.value, background.pipeline.log.durableSequence.value,
       background.pipeline.log.appendedPosition.value, background.epochs.readCount, cache.hitCount, cache.missCount,
+      cache.evictedCount, UInt64(memory.used), background.metrics.events.droppedCount,
+      background.metrics.stalls.reduce(0) { $0 &+ $1.stallCount &+ $1.totalNanoseconds },
       counters.flushCount, counters.bytesFlushed, counters.compactionCount, counters.moveCount,
       counters.failureCount, UInt64(background.registry.count), UInt64(readers.snapshotCount),
       UInt64(readers.cursorCount), oldest > now ? 0 : (now - oldest) / 10_000_000_000,

@@ -4,7 +4,7 @@ import Testing
 
 /// Tests that a sequence of operations gives the same history with any options.
 ///
-///     VARVE_TEST_SCALE=500 ./tools/test --filter MetamorphicTests     # 10,000 sequences under 60 settings
+///     VARVE_TEST_SCALE=500 ./tools/test --filter MetamorphicTests     # 20,000 sequences under 60 settings
 ///     VARVE_TEST_SEED=17 ./tools/test --filter MetamorphicTests       # the sequence of one seed
 ///     VARVE_TEST_SEQUENCE=file ./tools/test --filter MetamorphicTests # a case that was printed
 ///

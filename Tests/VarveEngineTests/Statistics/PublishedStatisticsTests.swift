@@ -49,6 +49,29 @@ struct PublishedStatisticsTests {
     #expect(try PublishedStatistics.read(at: path) == nil)
   }
 
+  @Test func `a stall, a dropped event or another use of memory is published, even if nothing else changed`() throws {
+    let directory = try TemporaryDirectory()
+    let path = directory.path + "/db"
+    let (engine, executor) = try Self.open(path)
+    executor.runAll()
+    func updateCount() throws -> UInt64? {
+      executor.clock.advance(1_000_000_000)
+      executor.runAll()
+      return try PublishedStatistics.read(at: path)?.updateCount
+    }
+    let background = engine.core.background
+    #expect(try updateCount() == 1)
+    try #require(background.metrics.stalls.first).add(1_000)
+    #expect(try updateCount() == 2)
+    let account = background.tree.budget.account(.other)
+    account.charge(1_000)
+    #expect(try updateCount() == 3)
+    account.charge(-1_000)
+    #expect(try updateCount() == 4)
+    #expect(try updateCount() == 4)
+    try engine.close()
+  }
+
   @Test func `an engine that is released removes its published statistics`() throws {
     let directory = try TemporaryDirectory()
     let path = directory.path + "/db"

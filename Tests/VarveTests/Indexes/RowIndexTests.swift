@@ -173,7 +173,7 @@ struct RowIndexTests {
   }
 
   @Test
-  func `a closure with other values under another version is rebuilt, another definition refused`()
+  func `D2: an index whose closure has other values and another version is rebuilt, and any other change is refused`()
     throws
   {
     let shared = try SharedBackend()

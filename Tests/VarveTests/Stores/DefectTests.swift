@@ -8,11 +8,7 @@ import Varve
 
 /// Tests of the defects of CodableDatastore that concern stores, by the numbers of the study: none exists here.
 ///
-/// Left to the tests of indexes, because there are no indexes here yet:
-/// - D2, an index whose key path means something else than before;
-/// - D1, D4, D5, D7 and D8 of indexes: a date as an indexed value, an index whose first use is in a transaction that
-///   throws or in a read, a long indexed value, an emptied index that is iterated backwards;
-/// - the one-to-one index that is not a constraint, and the forced rebuild that does nothing, which have no number.
+/// `RowIndexTests` has D2, an index whose key path means something else than before.
 ///
 /// `NumberedTests` checks that every number has a test.
 struct DefectTests {

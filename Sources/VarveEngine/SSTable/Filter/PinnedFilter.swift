@@ -6,7 +6,7 @@ internal import Synchronization
 /// may contain its key, and most of them answer no. Through the cache, an answer takes three dependent reads of
 /// memory and two writes to a shared word, for which the processor waits before it continues with the next table.
 /// With a pinned page it takes one read, and a lookup issues the reads of all tables at once
-/// (`EngineCore.prefetchFilters`). Measured in the decision "the filters of a lookup at once".
+/// (`EngineCore.prefetchFilters`). Measured in the decision "A lookup prefetches all filters at once".
 ///
 /// Only tables with at most `pageCountMaximum` pages are pinned, which are those of level 0 and of small databases,
 /// because a page of a large table is rarely read again. All pinned pages of a cache together take at most its
