@@ -54,7 +54,7 @@ struct GivenUpDamageTests {
     func open() throws -> (Database, ExtensionHandle<WordCount>, ExtensionHandle<Scripted>) {
       let database = try Database.open(at: path, definition: Self.definition)
       let words = try database.registerReady(WordCount(), as: "words")
-      var numbered = Scripted(hears: .all)
+      var numbered = Scripted(events: .all)
       numbered.configuration.asksRowsByID = true
       let handle = try database.registerReady(numbered, as: "numbered")
       // An extension that builds nothing does not wait for the map.

@@ -90,7 +90,8 @@ extension IndexesTransaction: RowIndexes {
 extension ReadTransaction {
   /// Returns the indexes of a collection. Throws `.unknownExtension` if the database's definition has none for it.
   final func rowIndexes(of info: CollectionInfo) throws -> any RowIndexes {
-    guard let registered = try find(info.indexesName), let found = try open(registered).hearer as? any RowIndexes else {
+    guard let registered = try find(info.indexesName), let found = try open(registered).listener as? any RowIndexes
+    else {
       throw DatabaseError(
         .unknownExtension,
         "its indexes are not in use: write `indexed(by:)` in the definition that the database is opened with",

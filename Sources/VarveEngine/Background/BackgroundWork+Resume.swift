@@ -11,12 +11,12 @@ extension BackgroundWork {
   func retryFlush(after error: EngineError) {
     // The log will continue in a new segment soon, or does so already. The flush then continues, and there is no
     // failure to report.
-    let goesOn = error.code == .canceled || pipeline.needsRestart
+    let continues = error.code == .canceled || pipeline.needsRestart
     let now = tree.environment.clock.now()
     let (pause, number, isClosing) = state.withLock { state in
       state.failedAt = now
-      let pause = goesOn ? Self.restartRetryNanoseconds : state.retryNanoseconds
-      if !goesOn {
+      let pause = continues ? Self.restartRetryNanoseconds : state.retryNanoseconds
+      if !continues {
         state.flushError = error
         state.hasFlushFailed = true
         state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds)
@@ -26,7 +26,7 @@ extension BackgroundWork {
       return (pause, state.retryNumber, state.isClosing)
     }
     tree.makeRoom(after: error)
-    if !goesOn {
+    if !continues {
       metrics.counters.addFailure()
       metrics.events.emit(.backgroundError(error, in: .flush, refusesWrites: false))
       pipeline.memory.didFail(error)

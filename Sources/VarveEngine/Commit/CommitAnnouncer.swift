@@ -36,7 +36,7 @@ final class CommitAnnouncer: @unchecked Sendable {
     self.page = page
     self.reason = reason
     if let page {
-      unsafe announced = page.toldWord
+      unsafe announced = page.announcedWord
       unsafe waiters = page.waitersWord
       unsafe memory = nil
       return

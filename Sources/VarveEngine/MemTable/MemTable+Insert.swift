@@ -25,7 +25,7 @@ extension MemTable {
       return true
     }
     var offset = lastLeaf
-    var position = positionBehindLast(tree.node(offset), target)
+    var position = positionAfterLast(tree.node(offset), target)
     if position < 0 {
       offset = tree.descend(from: root, target, orEqual: true)
       let leaf = tree.node(offset)
@@ -76,7 +76,7 @@ extension MemTable {
   ///
   /// Ascending keys need no search from the root.
   @inline(__always)
-  private func positionBehindLast(_ leaf: TreeNode, _ target: SearchKey) -> Int {
+  private func positionAfterLast(_ leaf: TreeNode, _ target: SearchKey) -> Int {
     let shape = leaf.shape
     guard shape.prefixSize <= TreeNode.inlinePrefixSizeMaximum,
       leaf.inlinePrefixMatches(target, size: shape.prefixSize),

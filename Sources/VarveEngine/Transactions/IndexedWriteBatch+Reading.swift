@@ -241,9 +241,9 @@ extension IndexedWriteBatch {
     try look.cursor.setBounds(from: lower, to: upper)
     try look.cursor.seekToFirst()
     while look.cursor.isValid {
-      var goesOn = false
-      look.cursor.withEntry { goesOn = body($0, $1) }
-      guard goesOn else { return }
+      var continues = false
+      look.cursor.withEntry { continues = body($0, $1) }
+      guard continues else { return }
       try look.cursor.next()
     }
   }

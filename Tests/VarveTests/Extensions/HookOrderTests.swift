@@ -28,7 +28,7 @@ struct HookOrderTests {
     var parts: [PartDefinition] = []
     var configuration: ExtensionConfiguration {
       var configuration = ExtensionConfiguration(version: "1")
-      configuration.hears = .all
+      configuration.events = .all
       configuration.needs = [.before, .oldRows]
       configuration.parts = parts
       configuration.dependencies = dependencies
@@ -233,7 +233,7 @@ struct HookOrderTests {
       static let kind = "test.restless"
       var configuration: ExtensionConfiguration {
         var configuration = ExtensionConfiguration(version: "1")
-        configuration.hears = .inserts
+        configuration.events = .inserts
         return configuration
       }
       func makeTransaction(_ context: ExtensionContext<Self>) -> RestlessTransaction { RestlessTransaction(context) }

@@ -102,7 +102,7 @@ struct LossRow: Encodable {
   let message: String
   let family: String?
   let keyBeforeHex: String?
-  let keyBehindHex: String?
+  let keyAfterHex: String?
   let smallestSequence: UInt64?
   let largestSequence: UInt64?
   let holdsEntries: Bool
@@ -114,7 +114,7 @@ struct LossRow: Encodable {
     message = loss.message
     family = loss.family
     keyBeforeHex = loss.keyBefore.map { HexText.text($0) }
-    keyBehindHex = loss.keyAfter.map { HexText.text($0) }
+    keyAfterHex = loss.keyAfter.map { HexText.text($0) }
     smallestSequence = loss.sequences?.lowerBound.value
     largestSequence = loss.sequences?.upperBound.value
     holdsEntries = loss.holdsEntries

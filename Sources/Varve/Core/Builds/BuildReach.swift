@@ -100,7 +100,7 @@ extension ExtensionRecord {
   }
 
   /// Resets the record to a build of all built parts from the first row.
-  mutating func beginAnew() {
+  mutating func restart() {
     for index in parts.indices where parts[index].isBuilt { parts[index].watermark = [] }
     state = .building(watermark: [])
   }

@@ -69,18 +69,18 @@ struct CatchingUp {
   ) throws -> Bool {
     try transaction.dooming {
       try open.activate(parts)
-      guard let hearer = open.hearer else { return true }
+      guard let listener = open.listener else { return true }
       switch change {
       case .everythingRemoved:
         announced = []
-        return try hearer.removesAll(in: nil)
+        return try listener.removesAll(in: nil)
       case .removed(let name) where registered.traits.scope.contains(name):
         announced = []
-        return try hearer.removesAll(in: name)
+        return try listener.removesAll(in: name)
       case .row(let info, let key) where registered.traits.scope.contains(info.name):
         guard announced.insert(info.scanKey(key)).inserted else { return true }
-        try hearer.didMiss(info.key(of: key), try transaction.row(key, info))
-      case .removed, .row, .toldAlready: break
+        try listener.didMiss(info.key(of: key), try transaction.row(key, info))
+      case .removed, .row, .delivered: break
       }
       return true
     }

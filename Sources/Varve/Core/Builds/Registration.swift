@@ -136,7 +136,7 @@ struct Registration<Definition: DatabaseExtension> {
     var record = ExtensionRecord(number: number, state: .ready, traits, versionTag: tag)
     record.generation = known?.generation ?? 0
     let kept = known.flatMap { canGoOn($0, tag, list) ? $0 : nil }
-    let isAnew = !begin(&record, with: kept, known: known) && isRecorded
+    let isRestart = !begin(&record, with: kept, known: known) && isRecorded
     // In a database without rows there is nothing to build, and the extension can be used at once.
     if known == nil, isRecorded, try transaction.count() == 0 {
       while record.frontier != nil { record.advance(to: nil) }
@@ -145,7 +145,7 @@ struct Registration<Definition: DatabaseExtension> {
       name: name, definition: definition, traits: traits, record: record,
       order: isRecorded ? UInt64(number) : core.extensions.nextOrder, backend: core.backend,
       catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil,
-      beganAnew: isAnew, progressed: progress)
+      wasRestarted: isRestart, progressed: progress)
     if !isRecorded { return (registered, nil) }
     // Options of the storage may change without a rebuild, for example the size of memtables.
     for (family, part) in zip(registered.families, traits.parts) {
@@ -155,7 +155,7 @@ struct Registration<Definition: DatabaseExtension> {
     for family in try registered.deadFamilies() {
       try transaction.pending.deleteRange(StorageRange(), in: family)
     }
-    let shadow = isAnew ? nil : try keptShadow(of: stored, registered, list)
+    let shadow = isRestart ? nil : try keptShadow(of: stored, registered, list)
     // If everything is kept, the record on disk has the same bytes already.
     var whole = record
     whole.shadow = shadow?.record
@@ -238,7 +238,7 @@ struct Registration<Definition: DatabaseExtension> {
     else { return false }
     // Content that was made from a dependency is invalid if the dependency's content is gone.
     for dependency in traits.dependencies.compactMap({ list[$0] }) {
-      if dependency.beganAnew || dependency.record.state != .ready { return false }
+      if dependency.wasRestarted || dependency.record.state != .ready { return false }
     }
     switch known.state {
     case .building, .ready, .failed: return true

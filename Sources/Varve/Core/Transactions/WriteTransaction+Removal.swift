@@ -32,7 +32,7 @@ extension WriteTransaction {
     }
     // A hook may refuse a row after others have been removed.
     return try savepoint {
-      let answers = try askAll(in: collection, plan.removalHearers)
+      let answers = try askAll(in: collection, plan.removalListeners)
       changes.noteCleared(info)
       var sum = count
       if answers.oneByOne.isEmpty {
@@ -59,10 +59,10 @@ extension WriteTransaction {
       return sum
     }
     return try savepoint {
-      let hearers = registered.ordered.indices.filter {
-        registered.ordered[$0].traits.configuration.hears.contains(.removals)
+      let listeners = registered.ordered.indices.filter {
+        registered.ordered[$0].traits.configuration.events.contains(.removals)
       }
-      let answers = try askAll(in: nil, hearers)
+      let answers = try askAll(in: nil, listeners)
       if sum > 0 { changes.noteEverythingRemoved(counted.map(\.info)) }
       let planned = counted.map { ($0.info, $0.count, plan(for: $0.info).limited(to: answers.oneByOne)) }
       var sum = 0
@@ -90,7 +90,7 @@ extension WriteTransaction {
       guard let (open, parts) = try openStarted(slot) else { continue }
       // A part that is still to be built may have its old family, which is about to be dropped.
       try open.activate(parts)
-      if try banningRows(.removesAll, { try open.hearer?.removesAll(in: collection) ?? true }) {
+      if try banningRows(.removesAll, { try open.listener?.removesAll(in: collection) ?? true }) {
         whole.append((open, parts))
       } else {
         oneByOne.insert(slot)
