@@ -23,7 +23,7 @@ struct RepairCommand: ParsableCommand {
   func run() throws {
     let report = try Engine.repair(at: database.path)
     // Without this, lost rows would still be part of counts and extensions.
-    if !report.losses.isEmpty { try Database.mend(after: report.losses.map(\.family), at: database.path) }
+    if !report.losses.isEmpty { try Database.repairDamage(after: report.losses.map(\.family), at: database.path) }
     let sink = try ByteSink.standardOutput()
     if output.json {
       try sink.writeJSON(Summary(report))

@@ -69,7 +69,7 @@ extension ExtensionRecord {
   }
 
   /// The last row that was passed to the extension, or `nil` if nothing is being built.
-  var lastGiven: [UInt8]? {
+  var lastDelivered: [UInt8]? {
     if case .ingesting(let mark) = state { return mark.watermark }
     return frontier?.watermark
   }

@@ -14,7 +14,7 @@ struct CatchingUp {
 
   /// Thrown if the feed does not contain all missed changes, or the extension can't process one of them: it has to be
   /// built again.
-  private struct Impossible: Error {}
+  private struct CannotCatchUp: Error {}
 
   /// Delivers one chunk, as large as the pace allows, for the caller to commit. Returns the extension's state after it
   /// and the number of delivered changes, or `nil` if the extension can't catch up; nothing was changed in that case.
@@ -23,7 +23,7 @@ struct CatchingUp {
   ) throws -> (state: ExtensionRecord.State, count: Int)? {
     do {
       return try transaction.savepoint { try receive(from: position, pace, transaction) }
-    } catch is Impossible {
+    } catch is CannotCatchUp {
       return nil
     }
   }
@@ -46,7 +46,7 @@ struct CatchingUp {
         return (.ready, count)
       }
       count += 1
-      guard try receive(change, to: open, parts, &announced, transaction) else { throw Impossible() }
+      guard try receive(change, to: open, parts, &announced, transaction) else { throw CannotCatchUp() }
     }
     return (.stale(missed.position), count)
   }
@@ -59,7 +59,7 @@ struct CatchingUp {
     } catch let error as DatabaseError where error.code == .corruption {
       DatabaseLog.unreadableFeed(error, name: registered.name)
     }
-    throw Impossible()
+    throw CannotCatchUp()
   }
 
   /// Delivers one change. Returns false if the extension can't process it.

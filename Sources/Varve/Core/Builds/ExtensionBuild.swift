@@ -329,7 +329,7 @@ struct ExtensionBuild {
   /// It runs without the writer. The keys of the rows up to the watermark are iterated, which costs little compared to
   /// building them.
   private func measure(_ counts: (CollectionInfo) -> Bool = { _ in true }) throws {
-    guard let watermark = registered.record.lastGiven else { return }
+    guard let watermark = registered.record.lastDelivered else { return }
     let snapshot = try core.backend.snapshot()
     let transaction = ReadTransaction(database: core, snapshot: snapshot)
     defer { transaction.end() }

@@ -135,7 +135,7 @@ struct Registration<Definition: DatabaseExtension> {
     let number = isRecorded ? known?.number ?? core.extensionCatalog.nextNumber : 0
     var record = ExtensionRecord(number: number, state: .ready, traits, versionTag: tag)
     record.generation = known?.generation ?? 0
-    let kept = known.flatMap { canGoOn($0, tag, list) ? $0 : nil }
+    let kept = known.flatMap { canContinue($0, tag, list) ? $0 : nil }
     let isRestart = !begin(&record, with: kept, known: known) && isRecorded
     // In a database without rows there is nothing to build, and the extension can be used at once.
     if known == nil, isRecorded, try transaction.count() == 0 {
@@ -164,7 +164,7 @@ struct Registration<Definition: DatabaseExtension> {
       try transaction.pending.put(
         CatalogKey.nextExtension, BigEndian.bytes(max(core.extensionCatalog.nextNumber, number + 1)),
         in: core.catalog.families.catalog)
-      transaction.onApplied { _ in core.extensionCatalog.noteGiven(number) }
+      transaction.onApplied { _ in core.extensionCatalog.noteAssigned(number) }
     }
     return (registered, shadow)
   }
@@ -232,7 +232,7 @@ struct Registration<Definition: DatabaseExtension> {
   }
 
   /// Returns whether the content on disk matches this definition and is complete, or can be completed.
-  private func canGoOn(_ known: ExtensionRecord, _ tag: String, _ list: ExtensionList) -> Bool {
+  private func canContinue(_ known: ExtensionRecord, _ tag: String, _ list: ExtensionList) -> Bool {
     guard known.versionTag == tag, known.layout == traits.configuration.layout,
       known.scope == traits.scope.recordText
     else { return false }

@@ -200,11 +200,11 @@ extension ReadTransaction {
   private func requireReady(_ registered: RegisteredExtension) throws {
     if database.backend.isReadOnly {
       guard let error = try registered.content(at: snapshot).notWhole else { return }
-      metUnready = true
+      sawUnready = true
       throw error
     }
     if isReady(registered) { return }
-    metUnready = true
+    sawUnready = true
     throw registered.notReadyError
   }
 

@@ -30,7 +30,7 @@ final class OpenExtension {
   /// The scratch parts that were written to, which this transaction's commit leaves out.
   private var leftOut: PartSet = []
   /// Whether the extension has received a change since its last flush.
-  private let isStirred = Atomic<Bool>(false)
+  private let needsFlush = Atomic<Bool>(false)
 
   init(_ registered: RegisteredExtension, _ transaction: ReadTransaction, _ content: ExtensionContent?) {
     self.registered = registered
@@ -70,18 +70,18 @@ final class OpenExtension {
   @inline(__always)
   func activate(_ parts: PartSet) throws {
     if activeParts != parts { try switchParts(to: parts) }
-    isStirred.store(true, ordering: .relaxed)
+    needsFlush.store(true, ordering: .relaxed)
   }
 
   @inline(never)
   private func switchParts(to parts: PartSet) throws {
-    if isStirred.load(ordering: .relaxed) { try flush() }
+    if needsFlush.load(ordering: .relaxed) { try flush() }
     active.store(parts.rawValue, ordering: .relaxed)
   }
 
   /// Lets the extension write its pending changes.
   func flush() throws {
-    isStirred.store(false, ordering: .relaxed)
+    needsFlush.store(false, ordering: .relaxed)
     guard let listener else { return }
     guard registered.traits.isImmediate, !registered.traits.configuration.flushChangesRows, let writer else {
       return try listener.flush()

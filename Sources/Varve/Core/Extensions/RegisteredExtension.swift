@@ -393,7 +393,7 @@ final class RegisteredExtension: Sendable {
     transaction.onApplied { [self, record] version in
       catalog.set(record, for: name)
       catalog.noteRegistered(name)
-      catalog.noteGiven(record.number)
+      catalog.noteAssigned(record.number)
       set(record, readySince: readySince, at: version)
     }
     return record.number

@@ -182,7 +182,7 @@ public final class WriteTransaction: ReadTransaction {
 
   /// Returns whether rows that are removed together may lie close to each other. If they did not before, it is tried
   /// again from time to time.
-  func rowsLieClose(_ info: CollectionInfo) -> Bool {
+  func rowsAreNearby(_ info: CollectionInfo) -> Bool {
     guard let known = farApart, known.collection == info.record.id else { return true }
     if known.skipped >= 16 { return true }
     farApart?.skipped += 1

@@ -5,7 +5,7 @@ internal import Varve
 /// The shared state of a domain in memory: the locations of its files, and the worker that removes them.
 public final class RelationshipsShared: Sendable {
   let locations: FileLocations
-  let keepers = EdgeKeepers()
+  let retainingEdges = RetainingEdges()
   private let worker: DatabaseWorker
   private let handle: ExtensionHandle<Relationships>
   private let state = Mutex(State())

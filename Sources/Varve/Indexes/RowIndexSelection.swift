@@ -1,5 +1,5 @@
 /// The entries of an index of rows that a call selects.
-struct RowIndexLook: Sendable {
+struct RowIndexSelection: Sendable {
   private let terms: RowIndexTerms
   private let bounds: Result<(lower: [UInt8], upper: [UInt8]?), any Error>
   let isDescending: Bool
