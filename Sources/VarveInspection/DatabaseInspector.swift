@@ -65,7 +65,7 @@ public final class DatabaseInspector: Sendable {
     else { return }
     throw DatabaseError(
       .unsupportedVersion,
-      "the database has format \(format) of the object floor, and this version knows \(CatalogKey.currentFormat)")
+      "the object database has format \(format), and this version knows \(CatalogKey.currentFormat)")
   }
 
   // MARK: - Collections

@@ -65,10 +65,10 @@ final class InspectedCoding: Sendable {
   ) throws -> PortableValue {
     guard coder.kind == .binary else { return PortableValue(version: version, bytes: Array(bytes)) }
     let fields = shape == 0 ? [] : try shapes.shape(shape).fields
-    let met = MetShapes(shapes)
-    let transfer = ShapeTransfer(fieldCount: met.fieldCount, number: met.location)
+    let used = UsedShapes(shapes)
+    let transfer = ShapeTransfer(fieldCount: used.fieldCount, number: used.location)
     let moved = try transfer.run(Array(bytes), fields: shape == 0 ? nil : fields.count)
-    return PortableValue(version: version, shape: fields, shapes: met.fields, bytes: moved)
+    return PortableValue(version: version, shape: fields, shapes: used.fields, bytes: moved)
   }
 
   /// Returns a value with the shape numbers that this catalog has, or now assigns.
@@ -97,7 +97,7 @@ final class InspectedCoding: Sendable {
 }
 
 /// The shapes that a value names, in order of first occurrence.
-private final class MetShapes {
+private final class UsedShapes {
   private let shapes: any ShapeRegistry
   private var locations: [UInt32: Int] = [:]
   private(set) var fields: [[String]] = []

@@ -351,7 +351,7 @@ extension CrashFileSystem {
     func operation(_ state: State) -> CrashOperation {
       CrashOperation(number: state.operationCount + 1, kind: kind, path: path, offset: offset, size: size)
     }
-    try tellObserver(operation, prepare)
+    try notifyObserver(operation, prepare)
     return try locked { (state) throws(EngineError) in
       try Self.checkPower(state, path)
       let (result, action) = try prepare(&state)
@@ -367,7 +367,7 @@ extension CrashFileSystem {
     }
   }
 
-  private func tellObserver<R>(
+  private func notifyObserver<R>(
     _ operation: (State) -> CrashOperation, _ prepare: (inout State) throws(EngineError) -> (R, Action)
   ) throws(EngineError) {
     guard let observer = state.withLock({ $0.crashPoint == nil ? $0.observer : nil }) else { return }

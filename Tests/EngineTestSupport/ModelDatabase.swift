@@ -168,12 +168,12 @@ extension ArraySlice {
   /// Returns the first index whose element satisfies the predicate, by binary search.
   ///
   /// All elements that satisfy it must come after those that do not.
-  public func partitioningIndex(where belongsBehind: (Element) -> Bool) -> Int {
+  public func partitioningIndex(where belongsAfter: (Element) -> Bool) -> Int {
     var low = startIndex
     var high = endIndex
     while low < high {
       let middle = low + (high - low) / 2
-      if belongsBehind(self[middle]) { high = middle } else { low = middle + 1 }
+      if belongsAfter(self[middle]) { high = middle } else { low = middle + 1 }
     }
     return low
   }

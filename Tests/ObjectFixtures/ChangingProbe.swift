@@ -6,7 +6,7 @@ struct ChangingProbe: DatabaseExtension {
   typealias Changes = String
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
-    configuration.hears = .inserts
+    configuration.events = .inserts
     return configuration
   }
   func makeTransaction(_ context: ExtensionContext<Self>) -> ChangingProbeTransaction { ChangingProbeTransaction() }

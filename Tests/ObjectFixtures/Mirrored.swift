@@ -10,7 +10,7 @@ struct Mirrored {
 
   /// Returns an extension that keeps the rows of "c", and records which it receives.
   func definition(_ version: String, dependencies: [String] = []) -> Scripted {
-    var mirror = Scripted(hears: [.inserts, .updates, .removals])
+    var mirror = Scripted(events: [.inserts, .updates, .removals])
     mirror.configuration.version = version
     mirror.configuration.scope = .only(["c"])
     mirror.configuration.parts = [PartDefinition("rows")]

@@ -17,9 +17,9 @@ struct Scripted: DatabaseExtension {
   var takeChanges: @Sendable (ScriptedTransaction) -> String? = { _ in nil }
 
   /// An extension that receives all rows and builds nothing.
-  init(_ delivery: ExtensionConfiguration.Delivery = .afterCurrent, hears: RowEvents = .all, needs: Needs = []) {
+  init(_ delivery: ExtensionConfiguration.Delivery = .afterCurrent, events: RowEvents = .all, needs: Needs = []) {
     configuration.delivery = delivery
-    configuration.hears = hears
+    configuration.events = events
     configuration.needs = needs
     configuration.build = .none
   }

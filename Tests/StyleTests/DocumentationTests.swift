@@ -39,7 +39,7 @@ struct DocumentationTests {
     #expect(failures.isEmpty, "\(failures)")
   }
 
-  @Test func `the table of errors has every code of the object floor, and no other`() throws {
+  @Test func `the table of errors has every code of the object layer, and no other`() throws {
     let source = try #require(Repository.file("Sources/Varve/DatabaseError.swift"))
     let article = try #require(Repository.file("Sources/Varve/Varve.docc/Guides/Errors.md"))
     let cases = source.lines.filter { $0.hasPrefix("      case ") }

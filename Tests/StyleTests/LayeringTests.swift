@@ -5,10 +5,10 @@ import Testing
 /// Files at the root belong to the lowest layer.
 struct LayeringTests {
   /// The layers of a module from the lowest to the highest. Folders of one layer may not name each other's types.
-  private typealias Floors = [[String]]
+  private typealias Layers = [[String]]
 
   /// The layers of `Sources/VarveEngine`. The platform is built on the errors and views of the lowest layer.
-  private static let engineFloors: Floors = [
+  private static let engineLayers: Layers = [
     ["", "Bytes", "Keys"],
     ["Platform"],
     ["Observation"],
@@ -34,7 +34,7 @@ struct LayeringTests {
 
   /// The layers of `Sources/Varve`. Everything in `Core` is one layer, whose folders may name each other because they
   /// are mutually recursive: a transaction runs hooks, and hooks write through the transaction.
-  private static let objectFloors: Floors = [
+  private static let objectLayers: Layers = [
     ["", "Keys", "Coders"],
     ["Conditions"],
     ["Backend"],
@@ -48,51 +48,51 @@ struct LayeringTests {
 
   /// The layers of `Sources/VarveRelationships`. `Graph` is one layer for the same reason as `Core`: its transaction
   /// applies rules, and rules change rows through it.
-  private static let relationshipFloors: Floors = [["Edges"], ["Format"], ["Log"], ["Graph"]]
+  private static let relationshipLayers: Layers = [["Edges"], ["Format"], ["Log"], ["Graph"]]
 
   /// The layers of `Sources/VarveTasks`.
-  private static let taskFloors: Floors = [
+  private static let taskLayers: Layers = [
     ["States"], ["Values"], ["Cron"], ["Format"], ["Dispatch"], ["Storage"], ["Inbox"], ["Scheduler"],
   ]
 
   /// The modules that have layers.
-  private static var modules: [(name: String, files: [SourceFile], floors: Floors)] {
+  private static var modules: [(name: String, files: [SourceFile], layers: Layers)] {
     [
-      ("Varve", Repository.objectFiles, objectFloors), ("VarveEngine", Repository.engineFiles, engineFloors),
-      ("VarveRelationships", Repository.relationshipFiles, relationshipFloors),
-      ("VarveTasks", Repository.taskFiles, taskFloors),
+      ("Varve", Repository.objectFiles, objectLayers), ("VarveEngine", Repository.engineFiles, engineLayers),
+      ("VarveRelationships", Repository.relationshipFiles, relationshipLayers),
+      ("VarveTasks", Repository.taskFiles, taskLayers),
     ]
   }
 
   /// The greatest number of files in a folder, before it must be divided.
-  private static let roomFilesMaximum = 20
+  private static let folderFilesMaximum = 20
 
   private static let modulesAllowed: Set<Substring> = [
     "Synchronization", "Glibc", "Musl", "Darwin", "CVarve", "CLZ4", "CZstd", "FutexLocks",
   ]
 
   @Test(arguments: ["Varve", "VarveEngine", "VarveRelationships", "VarveTasks"])
-  func `no folder names a type of a higher floor`(module: String) throws {
-    let (_, files, floors) = try #require(Self.modules.first { $0.name == module })
+  func `no folder names a type of a higher layer`(module: String) throws {
+    let (_, files, layers) = try #require(Self.modules.first { $0.name == module })
     #expect(files.count > 20, "\(module) was not found at \(Repository.root)")
-    let violations = Self.upwardNames(files, floors)
+    let violations = Self.upwardNames(files, layers)
     #expect(violations.isEmpty, "\(violations.report)")
   }
 
   @Test(arguments: ["Varve", "VarveEngine", "VarveRelationships", "VarveTasks"])
-  func `every folder has its floor`(module: String) throws {
-    let (_, files, floors) = try #require(Self.modules.first { $0.name == module })
+  func `every folder has its layer`(module: String) throws {
+    let (_, files, layers) = try #require(Self.modules.first { $0.name == module })
     let folders = Set(files.map { String(Self.folder($0)) })
-    #expect(folders == Set(floors.joined()))
+    #expect(folders == Set(layers.joined()))
   }
 
   @Test(arguments: ["Varve", "VarveEngine", "VarveRelationships", "VarveTasks"])
   func `no folder has more files than the maximum`(module: String) throws {
     let (_, files, _) = try #require(Self.modules.first { $0.name == module })
-    let rooms = Dictionary(grouping: files) { file in
+    let folders = Dictionary(grouping: files) { file in
       file.path.split(separator: "/").dropLast().joined(separator: "/")
     }
-    let full = rooms.filter { $0.value.count > Self.roomFilesMaximum }.map { "\($0.key): \($0.value.count) files" }
+    let full = folders.filter { $0.value.count > Self.folderFilesMaximum }.map { "\($0.key): \($0.value.count) files" }
     #expect(full.isEmpty, "\(full.sorted().joined(separator: "\n"))")
   }
 
@@ -109,7 +109,7 @@ struct LayeringTests {
 
   /// The only files of the object layer that may name the engine: the storage API, the code that opens it, and
   /// options that belong to the engine.
-  private static let doors: Set<String> = [
+  private static let engineUsers: Set<String> = [
     "Backend/EngineBackend.swift", "Backend/EngineWriting.swift", "Backend/EngineIngestion.swift",
     "Backend/StorageBackend.swift",
     "Database/Opening/BackendOpening.swift",
@@ -120,18 +120,18 @@ struct LayeringTests {
 
   @Test func `the object layer reaches the engine through its storage API alone, and by public names`() {
     let files = Repository.objectFiles
-    #expect(files.count > 20, "the object floor was not found at \(Repository.root)")
+    #expect(files.count > 20, "the object layer was not found at \(Repository.root)")
     let foreign = files.flatMap { Self.foreignImports($0, allowed: Self.modulesOfObjects) }
-    let past = files.filter { file in
-      !Self.doors.contains { file.path.hasSuffix("/" + $0) }
+    let direct = files.filter { file in
+      !Self.engineUsers.contains { file.path.hasSuffix("/" + $0) }
         && SwiftCode.stripped(file.text).contains("import VarveEngine")
     }
-    let violations = foreign + past.map { Violation(path: $0.path, line: 1, message: "goes past the door to storage") }
+    let violations = foreign + direct.map { Violation(path: $0.path, line: 1, message: "imports the engine directly") }
     #expect(violations.isEmpty, "\(violations.report)")
     #expect(!files.contains { $0.text.contains("@testable") })
   }
 
-  @Test func `the relationship and the task modules use the public names of the object floor alone`() {
+  @Test func `the relationship and the task modules use the public names of the object layer alone`() {
     let files = Repository.relationshipFiles
     let allowed: Set<Substring> = ["Foundation", "Synchronization", "Logging", "UnicodeNormalForm", "Varve"]
     let violations = files.flatMap { Self.foreignImports($0, allowed: allowed) }
@@ -148,7 +148,7 @@ struct LayeringTests {
       })
   }
 
-  @Test func `the inspection module imports the object floor alone, and the normal form module imports nothing`() {
+  @Test func `the inspection module imports the object layer alone, and the normal form module imports nothing`() {
     let inspection = Repository.files(in: ["Sources/VarveInspection"], ["swift"])
     let normalForm = Repository.files(in: ["Sources/UnicodeNormalForm"], ["swift"])
     #expect(!inspection.isEmpty && !normalForm.isEmpty)
@@ -163,16 +163,16 @@ struct LayeringTests {
       Self.file("Engine/Engine.swift", "public final class Engine {}\nprivate struct Part {}\n"),
       Self.file("Bytes/View.swift", "struct View {\n  // Engine\n  let engine: Engine\n  let part: Part\n}\n"),
     ]
-    #expect(Self.upwardNames(files, Self.engineFloors).map(\.line) == [3])
+    #expect(Self.upwardNames(files, Self.engineLayers).map(\.line) == [3])
   }
 
-  @Test func `folders of one floor that name each other are found`() {
+  @Test func `folders of one layer that name each other are found`() {
     let files = [
       Self.file("Cache/BlockCache.swift", "struct BlockCache { let table: MemTable }\n"),
       Self.file("MemTable/MemTable.swift", "struct MemTable {}\n"),
       Self.file("SSTable/Table.swift", "struct Table { let cache: BlockCache; let table: MemTable }\n"),
     ]
-    #expect(Self.upwardNames(files, Self.engineFloors).map(\.path) == ["Sources/VarveEngine/Cache/BlockCache.swift"])
+    #expect(Self.upwardNames(files, Self.engineLayers).map(\.path) == ["Sources/VarveEngine/Cache/BlockCache.swift"])
   }
 
   @Test func `a name that a lower folder declares itself is its own`() {
@@ -180,7 +180,7 @@ struct LayeringTests {
       Self.file("Families/Options.swift", "struct Options {}\n"),
       Self.file("Cache/Cache.swift", "struct Cache {\n  struct Options {}\n  let options: Options\n}\n"),
     ]
-    #expect(Self.upwardNames(files, Self.engineFloors).isEmpty)
+    #expect(Self.upwardNames(files, Self.engineLayers).isEmpty)
   }
 
   @Test func `a foreign import is found in each of its forms`() {
@@ -200,15 +200,15 @@ struct LayeringTests {
     return parts.count > 3 ? parts[2] : ""
   }
 
-  private static func upwardNames(_ files: [SourceFile], _ floors: Floors) -> [Violation] {
-    func floor(of folder: Substring) -> Int? { floors.firstIndex { $0.contains(String(folder)) } }
+  private static func upwardNames(_ files: [SourceFile], _ layers: Layers) -> [Violation] {
+    func layer(of folder: Substring) -> Int? { layers.firstIndex { $0.contains(String(folder)) } }
     let sources = files.map { (file: $0, folder: folder($0), code: SwiftCode.stripped($0.text)) }
     // A name that two folders declare belongs to the lower one.
     var owners: [String: Substring] = [:]
     for source in sources {
       for name in topLevelTypes(source.code) {
-        let known = owners[name].flatMap { floor(of: $0) }
-        if let known, known <= floor(of: source.folder) ?? 0 { continue }
+        let known = owners[name].flatMap { layer(of: $0) }
+        if let known, known <= layer(of: source.folder) ?? 0 { continue }
         owners[name] = source.folder
       }
     }
@@ -216,9 +216,10 @@ struct LayeringTests {
       let own = Set(nestedTypes(source.code))
       return SwiftCode.words(source.code).compactMap { word, line in
         guard let owner = owners[String(word)], owner != source.folder, !own.contains(String(word)),
-          let above = floor(of: owner), let here = floor(of: source.folder), above > 0, above >= here
+          let above = layer(of: owner), let here = layer(of: source.folder), above > 0, above >= here
         else { return nil }
-        return Violation(path: source.file.path, line: line, message: "\(word) is of \(owner), which is no lower floor")
+        return Violation(
+          path: source.file.path, line: line, message: "\(word) is of \(owner), which is not a lower layer")
       }
     }
   }

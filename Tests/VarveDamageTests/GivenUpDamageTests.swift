@@ -54,7 +54,7 @@ struct GivenUpDamageTests {
     func open() throws -> (Database, ExtensionHandle<WordCount>, ExtensionHandle<Scripted>) {
       let database = try Database.open(at: path, definition: Self.definition)
       let words = try database.registerReady(WordCount(), as: "words")
-      var numbered = Scripted(hears: .all)
+      var numbered = Scripted(events: .all)
       numbered.configuration.asksRowsByID = true
       let handle = try database.registerReady(numbered, as: "numbered")
       // An extension that builds nothing does not wait for the map.
@@ -171,7 +171,7 @@ struct GivenUpDamageTests {
       let backend = try #require(
         try BackendOpening(path: world.path, options: DatabaseOptions()).run() as? EngineBackend)
       let damage = try backend.engine.findDamage()
-      _ = try DamageMending.begin(backend, Set(damage.map(\.family)))
+      _ = try DamageRepair.begin(backend, Set(damage.map(\.family)))
       for block in damage { try backend.engine.giveUp(block) }
       try backend.close()
       if !isOpened { #expect(try Database.giveUpDamagedBlocks(at: world.path).tables.isEmpty) }
@@ -239,12 +239,12 @@ struct GivenUpDamageTests {
     try Self.expectOrder(world)
   }
 
-  @Test func `a repair of the engine followed by a mend leaves a consistent database`() throws {
+  @Test func `a repair of the engine followed by one of the objects leaves a consistent database`() throws {
     let world = try World()
     _ = try world.damage(.objects)
     let report = try Engine.repair(at: world.path)
     #expect(!report.losses.isEmpty)
-    try Database.mend(after: report.losses.map(\.family), at: world.path)
+    try Database.repairDamage(after: report.losses.map(\.family), at: world.path)
     try Self.expectOrder(world)
   }
 }

@@ -116,8 +116,8 @@ struct BadInputTests {
     let fixture = try DamageFixture(.closed)
     var image = fixture.image
     // The last ones are spelled almost like names of the engine's files.
-    let strangers = ["notes.txt", "7.sst", "0000012.log", "MANIFEST-12", "000012.SST"]
-    for name in strangers { image.files[name] = Array(name.utf8) }
+    let unknownNames = ["notes.txt", "7.sst", "0000012.log", "MANIFEST-12", "000012.SST"]
+    for name in unknownNames { image.files[name] = Array(name.utf8) }
     let fileSystem = try image.makeFileSystem()
     let engine = try Self.open(fileSystem)
     var outcome = try DamageOutcome(reading: MemoryFileSystem(), expecting: fixture.state)
@@ -126,13 +126,13 @@ struct BadInputTests {
     #expect(outcome.isSound, "\(outcome)")
     try engine.compact()
     let listed = try engine.verify().faults.compactMap(\.file)
-    #expect(listed.sorted() == strangers.map(DirectoryImage.path).sorted())
+    #expect(listed.sorted() == unknownNames.map(DirectoryImage.path).sorted())
     try engine.close()
     let after = try DirectoryImage(fileSystem)
-    for name in strangers { #expect(after.files[name] == Array(name.utf8)) }
+    for name in unknownNames { #expect(after.files[name] == Array(name.utf8)) }
     // Destroying the database keeps them, too, and the directory with them.
     try Engine.destroy(at: Self.path, environment: DirectoryImage.environment(fileSystem))
-    #expect(try fileSystem.list(Self.path).sorted() == strangers.sorted())
+    #expect(try fileSystem.list(Self.path).sorted() == unknownNames.sorted())
   }
 
   // MARK: - Missing and truncated files

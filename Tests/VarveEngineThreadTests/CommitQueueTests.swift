@@ -67,9 +67,11 @@ struct CommitQueueTests {
     /// Leads like `CommitPipeline.lead`.
     func lead(_ body: () -> Void) {
       if let lead = queue.tryLead() { return self.lead(lead, body) }
-      let wish = CommitRequest(payload: ByteView(), entryCount: 0, isLogged: false, wantsLead: true)
-      guard let lead = queue.enqueue(wish) else { return threads.report("a wish to lead was served like a commit") }
-      queue.serveOwn(wish, lead) { _, _ in }
+      let request = CommitRequest(payload: ByteView(), entryCount: 0, isLogged: false, wantsLead: true)
+      guard let lead = queue.enqueue(request) else {
+        return threads.report("a request to lead was served like a commit")
+      }
+      queue.serveOwn(request, lead) { _, _ in }
       self.lead(lead, body)
     }
 
@@ -93,7 +95,7 @@ struct CommitQueueTests {
       served += 1
       servedCount += 1
       servedMaximum = max(servedMaximum, served)
-      if request.wantsLead { threads.report("a wish to lead was served like a commit") }
+      if request.wantsLead { threads.report("a request to lead was served like a commit") }
       if Line.fails(request.entryCount) {
         request.error = EngineError(.invalidArgument, "\(request.entryCount)")
       } else {

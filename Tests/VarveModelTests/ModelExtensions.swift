@@ -18,7 +18,7 @@ struct ModelMirror: DatabaseExtension {
 
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: version)
-    configuration.hears = [.inserts, .updates, .removals]
+    configuration.events = [.inserts, .updates, .removals]
     configuration.delivery = .immediate
     configuration.keepsState = true
     configuration.isConcurrent = true
@@ -111,7 +111,7 @@ struct ModelTally: DatabaseExtension {
 
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
-    configuration.hears = [.inserts, .removals]
+    configuration.events = [.inserts, .removals]
     configuration.isConcurrent = true
     configuration.dependencies = ["mirror"]
     configuration.parts = [PartDefinition("counts", .counters(.sum))]

@@ -12,7 +12,7 @@ enum ModelStep: Int, CaseIterable, Sendable {
   case contains, row, object, metadata, rowsOfKeys, count, names
   case scan, scanRange, scanPrefix, scanEverything, holdCursor, moveCursor
   // Around transactions.
-  case commit, throwOut, rollback, pinInstant, readPinned, concurrent, dropCollection, upkeep, reopen, abandon
+  case commit, throwOut, rollback, pinSnapshot, readPinned, concurrent, dropCollection, upkeep, reopen, abandon
 
   /// How often the kind is drawn, relative to the others of its group.
   private var weight: Int {
@@ -31,7 +31,7 @@ enum ModelStep: Int, CaseIterable, Sendable {
     case .holdCursor, .moveCursor: 22
     case .commit: 190
     case .throwOut, .rollback: 48
-    case .pinInstant: 36
+    case .pinSnapshot: 36
     case .readPinned: 70
     case .concurrent, .dropCollection, .upkeep, .reopen, .abandon: 48
     }

@@ -12,7 +12,7 @@ private struct Deriving: DatabaseExtension {
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = .only(["in"])
-    configuration.hears = [.inserts, .updates, .removals]
+    configuration.events = [.inserts, .updates, .removals]
     configuration.parts = [PartDefinition("seen")]
     return configuration
   }

@@ -8,19 +8,19 @@ import VarveTestSupport
 extension ObjectRun {
   // MARK: - Reads that stay open
 
-  func pinInstant() throws {
+  func pinSnapshot() throws {
     if pinned.count == 3 {
       let pin = pinned.remove(at: random.below(3))
       pin.scan = nil
       pin.reader.end()
     }
-    note(.pinInstant)
+    note(.pinSnapshot)
     pinned.append(Pinned(try PinnedReader(try database), state))
   }
 
   /// Reads a snapshot that later commits have superseded.
   func readPinned() throws {
-    if pinned.isEmpty { try pinInstant() }
+    if pinned.isEmpty { try pinSnapshot() }
     let pin = pinned[random.below(pinned.count)]
     note(.readPinned)
     do {

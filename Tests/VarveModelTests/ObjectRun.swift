@@ -115,7 +115,7 @@ final class ObjectRun {
     let kind = ModelStep.around(&random)
     switch kind {
     case .commit, .throwOut, .rollback: try transaction(kind)
-    case .pinInstant: try pinInstant()
+    case .pinSnapshot: try pinSnapshot()
     case .readPinned: try readPinned()
     case .concurrent: try writeSideBySide()
     case .dropCollection: try dropCollection()

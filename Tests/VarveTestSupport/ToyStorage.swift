@@ -71,9 +71,9 @@ struct ToyChange: Sendable {
   let range: StorageRange
 
   func touches(_ other: StorageRange) -> Bool {
-    let beginsBehind = other.upper.map { !range.lower.lexicographicallyPrecedes($0) } ?? false
+    let beginsAfter = other.upper.map { !range.lower.lexicographicallyPrecedes($0) } ?? false
     let endsBefore = range.upper.map { !other.lower.lexicographicallyPrecedes($0) } ?? false
-    return !beginsBehind && !endsBefore && !other.isEmpty
+    return !beginsAfter && !endsBefore && !other.isEmpty
   }
 }
 

@@ -12,7 +12,7 @@ struct AsideTests {
   private struct Stop: Error {}
 
   private static func scripted(sharesRows: Bool = false) -> Scripted {
-    var scripted = Scripted(hears: sharesRows ? .inserts : [])
+    var scripted = Scripted(events: sharesRows ? .inserts : [])
     var values = PartDefinition("values")
     var counts = PartDefinition("counts", .counters(.sum))
     values.isIndependent = true
@@ -363,7 +363,7 @@ struct AsideTests {
     #expect(await code { _ = try $0.part("values", of: Self.scripted().named("none")) } == .unknownExtension)
     var scratch = PartDefinition("scratch", .scratch)
     scratch.isIndependent = true
-    var wrong = Scripted(hears: [])
+    var wrong = Scripted(events: [])
     wrong.configuration.parts = [scratch]
     #expect(errorCode { try database.registerReady(wrong, as: "wrong") } == .invalidDefinition)
     try await database.close()

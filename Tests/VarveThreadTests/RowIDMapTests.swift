@@ -15,7 +15,7 @@ private struct Numbers: DatabaseExtension {
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = .only(collections)
-    configuration.hears = [.inserts, .removals]
+    configuration.events = [.inserts, .removals]
     configuration.parts = [PartDefinition("numbers")]
     configuration.asksRowsByID = asks
     return configuration

@@ -275,7 +275,7 @@ struct Counter: DatabaseExtension {
 
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "v")
-    configuration.hears = .inserts
+    configuration.events = .inserts
     configuration.parts = [PartDefinition("keys")]
     configuration.dependencies = dependencies
     return configuration

@@ -116,7 +116,7 @@ struct RawOption: ParsableArguments {
       "Also write to the column families of the object database, without the checks and hooks that keep them consistent.",
       discussion: """
         Those are catalog, objects, metadata, counts, feed, x.*, c.*, volatile.* and tasks.*: their rows belong \
-        together, and extensions don't hear of what is written so. Rows are loaded by load --collection.
+        together, and extensions aren't notified of such writes. Rows are loaded by load --collection.
         """))
   var raw = false
 
@@ -125,8 +125,8 @@ struct RawOption: ParsableArguments {
     guard let family, !raw, ObjectFamily(family) != nil else { return }
     throw ToolError(
       .usage,
-      "the family \"\(family)\" belongs to the database of objects, and extensions would not hear of what is written "
-        + "to it so; load rows with load --collection, or say --raw")
+      "the family \"\(family)\" belongs to the database of objects, and extensions would not be notified of what is "
+        + "written to it; load rows with load --collection, or say --raw")
   }
 }
 

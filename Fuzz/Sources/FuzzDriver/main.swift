@@ -7,7 +7,7 @@ import FuzzTargets
 //     varve-fuzz                          every target, 100,000 executions each, a seed of today
 //     varve-fuzz block log --executions 10000000 --seed 7
 //     varve-fuzz log --seed 7 --replay 4711           one execution again
-//     varve-fuzz log --seed 7 --replay 4711 --keep torn-durableMark    and kept in Corpus/log
+//     varve-fuzz log --seed 7 --replay 4711 --keep torn-durable-mark    and kept in Corpus/log
 
 do {
   let arguments = try Arguments(CommandLine.arguments.dropFirst())

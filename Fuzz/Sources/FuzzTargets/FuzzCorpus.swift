@@ -226,7 +226,7 @@ enum FuzzCorpus {
         }
       }
       _ = try builder.finish()
-      return try BlockOfBytes(reading: file, size: Int(try file.size())).view.bytes
+      return try FileContents(reading: file, size: Int(try file.size())).view.bytes
     } catch {
       fatalError("a table in memory can't be built: \(error)")
     }

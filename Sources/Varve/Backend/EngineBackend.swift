@@ -199,10 +199,10 @@ public final class EngineBackend: StorageBackend {
       }
       try add(operation, family, key, value, of: batch, to: &packed)
     }
-    let promised = Durability(durability)
-    guard let check else { return ticket(try engine.submit(once: packed, durability: promised), durability) }
+    let required = Durability(durability)
+    guard let check else { return ticket(try engine.submit(once: packed, durability: required), durability) }
     let guarding = try engineGuard(check, families)
-    return ticket(try engine.submit(once: packed, guarding: guarding, durability: promised), durability)
+    return ticket(try engine.submit(once: packed, guarding: guarding, durability: required), durability)
   }
 
   private func ticket(_ ticket: CommitTicket, _ durability: StorageDurability) -> any StorageTicket {

@@ -5,7 +5,7 @@ struct KeyRanges: Sendable {
   var isEmpty: Bool { ranges.isEmpty }
 
   func contains(_ key: [UInt8]) -> Bool {
-    let index = firstIndex(endingBehind: key)
+    let index = firstIndex(endingAfter: key)
     return index < ranges.count && !ByteOrder.precedes(key, ranges[index].lower)
   }
 
@@ -27,13 +27,13 @@ struct KeyRanges: Sendable {
     ranges.replaceSubrange(first..<last, with: [joined])
   }
 
-  private func firstIndex(endingBehind key: [UInt8]) -> Int {
+  private func firstIndex(endingAfter key: [UInt8]) -> Int {
     var low = 0
     var high = ranges.count
     while low < high {
       let middle = (low + high) / 2
-      let endsBehind = ranges[middle].upper.map { ByteOrder.precedes(key, $0) } ?? true
-      if endsBehind { high = middle } else { low = middle + 1 }
+      let endsAfter = ranges[middle].upper.map { ByteOrder.precedes(key, $0) } ?? true
+      if endsAfter { high = middle } else { low = middle + 1 }
     }
     return low
   }

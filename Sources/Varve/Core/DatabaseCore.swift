@@ -40,11 +40,11 @@ package final class DatabaseCore: Sendable {
   let isSweeping = Atomic<Bool>(false)
   /// Held while unused families of extensions are looked up and dropped. In the lock order it comes before the writer.
   let droppingLock = Mutex(())
-  private let openness = FutexLock(Openness())
+  private let openState = FutexLock(OpenState())
   /// Entered when the database is closed, and left when its storage is closed.
   private let closing = DispatchGroup()
 
-  private struct Openness {
+  private struct OpenState {
     var isClosed = false
     var transactionCount = 0
     /// Continuations of callers that wait for the last transaction to end.
@@ -98,18 +98,18 @@ package final class DatabaseCore: Sendable {
   // MARK: - Open and closed
 
   /// Whether a close has begun.
-  var isClosing: Bool { openness.withLock { $0.isClosed } }
+  var isClosing: Bool { openState.withLock { $0.isClosed } }
 
   /// Registers a transaction that begins. Throws `.closed`.
   func enter() throws {
-    try openness.withLock { state in
+    try openState.withLock { state in
       if state.isClosed { throw WriterQueue.closedError }
       state.transactionCount += 1
     }
   }
 
   func leave() {
-    let waiters = openness.withLock { state in
+    let waiters = openState.withLock { state in
       state.transactionCount -= 1
       guard state.transactionCount == 0 else { return [CheckedContinuation<Void, Never>]() }
       defer { state.waiters = [] }
@@ -136,7 +136,7 @@ package final class DatabaseCore: Sendable {
   /// Prevents new transactions. Returns false if another call has already done so. Throws `.writerBusy` if transactions
   /// run.
   private func beginClosing() throws -> Bool {
-    try openness.withLock { state in
+    try openState.withLock { state in
       if state.isClosed { return false }
       guard state.transactionCount == 0 else {
         throw DatabaseError(.writerBusy, "\(state.transactionCount) transactions run; close when they have ended")
@@ -150,7 +150,7 @@ package final class DatabaseCore: Sendable {
   /// Prevents new transactions, waits for those that run, and closes the database. A second call waits for the first.
   func closeWhenIdle() async throws {
     try requireOutside()
-    let isFirst = openness.withLock { state in
+    let isFirst = openState.withLock { state in
       if state.isClosed { return false }
       state.isClosed = true
       closing.enter()
@@ -163,7 +163,7 @@ package final class DatabaseCore: Sendable {
 
   private func waitUntilIdle() async {
     await withCheckedContinuation { waiter in
-      let isIdle = openness.withLock { state in
+      let isIdle = openState.withLock { state in
         if state.transactionCount > 0 { state.waiters.append(waiter) }
         return state.transactionCount == 0
       }

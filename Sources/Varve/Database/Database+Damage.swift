@@ -56,21 +56,21 @@ extension Database {
       let damage = try mapped { () throws(EngineError) in try backend.engine.findDamage() }
       if !damage.isEmpty {
         // An earlier call may have been interrupted; it is noted before the mark is written again.
-        let earlier = try DamageMending(backend)
+        let earlier = try DamageRepair(backend)
         let families = Set(damage.map(\.family))
         // The mark is written before any block is given up, so that a crash leaves the information that a repair is
         // needed.
-        let mending = try DamageMending.begin(backend, families)
-        given.concernsRows = mending.concernsRows
+        let repair = try DamageRepair.begin(backend, families)
+        given.concernsRows = repair.concernsRows
         given.concernsCatalog = families.contains("catalog")
         if given.concernsCatalog { DatabaseLog.catalogGivenUp(path: path) }
         for block in damage {
           given.tables.append(try mapped { () throws(EngineError) in try backend.engine.giveUp(block) })
         }
-        given.staleExtensions = try mending.markExtensions(of: families)
-        try (earlier ?? mending).finish()
+        given.staleExtensions = try repair.markExtensions(of: families)
+        try (earlier ?? repair).finish()
       } else {
-        try DamageMending(backend)?.finish()
+        try DamageRepair(backend)?.finish()
       }
       return given
     }
@@ -78,7 +78,7 @@ extension Database {
 
   /// Repairs an object database from which a repair of the engine has removed something. `losses` names the affected
   /// families; nil stands for any family. Does nothing if the database does not hold objects.
-  package static func mend(after losses: [String?], at path: String) throws {
+  package static func repairDamage(after losses: [String?], at path: String) throws {
     var options = DatabaseOptions()
     options.createsIfMissing = false
     try withEngine(path, options, .system) { backend in
@@ -86,9 +86,9 @@ extension Database {
       guard known.contains("catalog") else { return }
       let families = Set(losses.contains(nil) ? known : losses.compactMap(\.self))
       guard !families.isEmpty else { return }
-      let mending = try DamageMending.begin(backend, families)
-      _ = try mending.markExtensions(of: families)
-      try mending.finish()
+      let repair = try DamageRepair.begin(backend, families)
+      _ = try repair.markExtensions(of: families)
+      try repair.finish()
     }
   }
 

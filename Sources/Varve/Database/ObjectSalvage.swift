@@ -43,7 +43,7 @@ final class ObjectSalvage {
   }
 
   /// The source and target families of the rows of some collections.
-  private struct Passage {
+  private struct FamilyMapping {
     let objectsFrom: ColumnFamily?
     let metadataFrom: ColumnFamily?
     let objects: ColumnFamily
@@ -71,7 +71,7 @@ final class ObjectSalvage {
     try copyCatalog(source, found.catalog)
     try copy(
       source,
-      Passage(
+      FamilyMapping(
         objectsFrom: found.objects, metadataFrom: found.metadata, objects: families.objects,
         metadata: families.metadata))
     try copyOwn(source)
@@ -158,7 +158,7 @@ final class ObjectSalvage {
       guard let id = UInt32(objectsFrom.name.dropFirst(2).dropLast(".objects".count)) else { continue }
       try copy(
         source,
-        Passage(
+        FamilyMapping(
           objectsFrom: objectsFrom, metadataFrom: source.families.first { $0.name == "c.\(id).metadata" },
           objects: try target.createFamily(objectsFrom.name), metadata: try target.createFamily("c.\(id).metadata"),
           collection: id))
@@ -166,20 +166,20 @@ final class ObjectSalvage {
   }
 
   /// Copies and counts the rows that can be read, with their metadata.
-  private func copy(_ source: Engine, _ passage: Passage) throws {
-    if let from = passage.objectsFrom {
-      try copyRows(source, from, into: passage.objects) { key, value in
-        guard let id = passage.collection ?? BigEndian.number(key, as: UInt32.self),
-          passage.collection != nil || key.count > 4, let row = try kept(value, of: key, passage, source)
+  private func copy(_ source: Engine, _ mapping: FamilyMapping) throws {
+    if let from = mapping.objectsFrom {
+      try copyRows(source, from, into: mapping.objects) { key, value in
+        guard let id = mapping.collection ?? BigEndian.number(key, as: UInt32.self),
+          mapping.collection != nil || key.count > 4, let row = try kept(value, of: key, mapping, source)
         else { return nil }
         counts[id, default: 0] += 1
         note(id, in: \.collection)
         return row
       }
     }
-    if let from = passage.metadataFrom {
-      try copyRows(source, from, into: passage.metadata) { key, value in
-        let isWanted = try target.withValue(forKey: unsafe key.span.bytes, in: passage.objects) {
+    if let from = mapping.metadataFrom {
+      try copyRows(source, from, into: mapping.metadata) { key, value in
+        let isWanted = try target.withValue(forKey: unsafe key.span.bytes, in: mapping.objects) {
           try RowHeader.read($0).header.hasMetadata
         }
         guard isWanted == true else { return nil }
@@ -194,7 +194,7 @@ final class ObjectSalvage {
 
   /// Returns a row as it is copied, or nil if its header cannot be read.
   private func kept(
-    _ value: RawSpan, of key: [UInt8], _ passage: Passage, _ source: Engine
+    _ value: RawSpan, of key: [UInt8], _ mapping: FamilyMapping, _ source: Engine
   ) throws -> [UInt8]? {
     guard let (found, offset) = try? RowHeader.read(value) else { return nil }
     var header = found
@@ -203,7 +203,7 @@ final class ObjectSalvage {
     note(header.shape, in: \.shape)
     highest.coder = max(highest.coder, header.coder ?? 0)
     guard header.hasMetadata else { return value.copied }
-    if let from = passage.metadataFrom, try source.contains(key, in: from) { return value.copied }
+    if let from = mapping.metadataFrom, try source.contains(key, in: from) { return value.copied }
     header.hasMetadata = false
     return header.row(value.extracting(offset...))
   }

@@ -78,7 +78,7 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = .only([collection])
     if indexes.contains(where: { $0.declaration.readsMetadata || $0.declaration.isDirect }) {
-      configuration.hears.insert(.metadata)
+      configuration.events.insert(.metadata)
     }
     configuration.needs = [.oldRows, .before]
     configuration.delivery = .immediate

@@ -15,10 +15,10 @@ public struct IndexedRows<Value: KeyCodable> {
   private let metadata: (any StorageReading)?
   private let isDescending: Bool
 
-  init(_ transaction: ReadTransaction, _ look: RowIndexLook) throws {
+  init(_ transaction: ReadTransaction, _ selection: RowIndexSelection) throws {
     self.transaction = transaction
-    isDescending = look.isDescending
-    scan = try look.begin(transaction)
+    isDescending = selection.isDescending
+    scan = try selection.begin(transaction)
     metadata = scan.map { transaction.view(of: $0.info.metadata) }
   }
 

@@ -6,7 +6,7 @@ extension ReadTransaction {
     of collection: String, named name: String, _ type: Instance.Type
   ) throws -> IndexesTransaction<Instance> {
     try check()
-    guard let registered = try find(name), let found = try open(registered).hearer as? IndexesTransaction<Instance>
+    guard let registered = try find(name), let found = try open(registered).listener as? IndexesTransaction<Instance>
     else {
       throw DatabaseError(
         .unknownExtension,

@@ -11,7 +11,7 @@
 extension ReadTransaction {
   /// Returns the first row with a value, or nil if no row has it.
   public final func row<Value: KeyCodable>(with value: Value, from index: RowIndex<Value>) throws -> Row? {
-    var rows = try IndexedRows<Value>(self, RowIndexLook(value: value, index, limit: 1))
+    var rows = try IndexedRows<Value>(self, RowIndexSelection(value: value, index, limit: 1))
     return try rows.next()
   }
 
@@ -19,21 +19,21 @@ extension ReadTransaction {
   public final func rows<Value: KeyCodable>(
     with value: Value, from index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
   ) throws -> IndexedRows<Value> {
-    try IndexedRows(self, RowIndexLook(value: value, index, descending: descending, limit: limit))
+    try IndexedRows(self, RowIndexSelection(value: value, index, descending: descending, limit: limit))
   }
 
   /// Returns the rows whose values are in a range: `tx.rows("A"..<"B", from: byArtist)`.
   public final func rows<Value: KeyCodable>(
     _ range: some KeyBounds<Value>, from index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
   ) throws -> IndexedRows<Value> {
-    try IndexedRows(self, RowIndexLook(index, range, descending: descending, limit: limit))
+    try IndexedRows(self, RowIndexSelection(index, range, descending: descending, limit: limit))
   }
 
   /// Returns all rows of the index: `tx.rows(..., from: byArtist)`.
   public final func rows<Value: KeyCodable>(
     _ all: UnboundedRange, from index: RowIndex<Value>, descending: Bool = false, limit: Int? = nil
   ) throws -> IndexedRows<Value> {
-    try IndexedRows(self, RowIndexLook(index, nil, descending: descending, limit: limit))
+    try IndexedRows(self, RowIndexSelection(index, nil, descending: descending, limit: limit))
   }
 
   /// Returns the rows whose compound values begin with a value.
@@ -41,25 +41,25 @@ extension ReadTransaction {
     beginningWith first: First, from index: RowIndex<Compound<First, repeat each Other>>, descending: Bool = false,
     limit: Int? = nil
   ) throws -> IndexedRows<Compound<First, repeat each Other>> {
-    try IndexedRows(self, RowIndexLook(value: first, index, descending: descending, limit: limit))
+    try IndexedRows(self, RowIndexSelection(value: first, index, descending: descending, limit: limit))
   }
 
   /// Returns the number of rows with a value. Complexity: O(n) in these; no row is read.
   public final func count<Value: KeyCodable>(with value: Value, from index: RowIndex<Value>) throws -> Int {
-    try RowIndexLook(value: value, index).begin(self, keysOnly: true)?.count() ?? 0
+    try RowIndexSelection(value: value, index).begin(self, keysOnly: true)?.count() ?? 0
   }
 
   /// Returns the number of rows whose values are in a range.
   public final func count<Value: KeyCodable>(
     _ range: some KeyBounds<Value>, from index: RowIndex<Value>
   ) throws -> Int {
-    try RowIndexLook(index, range).begin(self, keysOnly: true)?.count() ?? 0
+    try RowIndexSelection(index, range).begin(self, keysOnly: true)?.count() ?? 0
   }
 
   /// Returns the number of rows in the index.
   public final func count<Value: KeyCodable>(
     _ all: UnboundedRange, from index: RowIndex<Value>
   ) throws -> Int {
-    try RowIndexLook(index, nil).begin(self, keysOnly: true)?.count() ?? 0
+    try RowIndexSelection(index, nil).begin(self, keysOnly: true)?.count() ?? 0
   }
 }

@@ -117,7 +117,7 @@ struct MigrationPosition: Hashable, Sendable {
   let key: [UInt8]
 
   /// Returns whether the position is after another one of the same collection.
-  func isBehind(_ other: MigrationPosition?) -> Bool {
+  func isAfter(_ other: MigrationPosition?) -> Bool {
     other.map { $0.collection != collection || ByteOrder.precedes($0.key, key) } ?? true
   }
 }
@@ -133,7 +133,7 @@ struct MigrationState {
 
   mutating func advance<Format>(_ found: Migration<Format>.Found, rewritten count: Int) {
     // A step that did not advance the position would repeat endlessly.
-    assert(found.next.map { $0.isBehind(position) } ?? true, "a migration goes forwards")
+    assert(found.next.map { $0.isAfter(position) } ?? true, "a migration goes forwards")
     position = found.next
     isDone = found.next == nil
     rewritten += count

@@ -17,7 +17,7 @@ extension BackgroundWork {
     let plan = plan
     let memory = tree.budget.account(.memTables).used
     let isTooMuch =
-      obsolete.pinnedBytes > pinnedBytesMaximum(compactions.takeStock().tableBytes)
+      obsolete.pinnedBytes > pinnedBytesMaximum(compactions.measureDebt().tableBytes)
       || memory > plan.activeBytesMaximum + plan.frozenBytesMaximum
       || pipeline.memory.keptSize > plan.memtableSize
     if cursors.takeBack(age: isTooMuch ? 1 : Self.viewAgeMaximum) > 0 { epochs.poll() }

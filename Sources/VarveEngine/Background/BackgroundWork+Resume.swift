@@ -11,12 +11,12 @@ extension BackgroundWork {
   func retryFlush(after error: EngineError) {
     // The log will continue in a new segment soon, or does so already. The flush then continues, and there is no
     // failure to report.
-    let goesOn = error.code == .canceled || pipeline.needsRestart
+    let continues = error.code == .canceled || pipeline.needsRestart
     let now = tree.environment.clock.now()
     let (pause, number, isClosing) = state.withLock { state in
       state.failedAt = now
-      let pause = goesOn ? Self.restartRetryNanoseconds : state.retryNanoseconds
-      if !goesOn {
+      let pause = continues ? Self.restartRetryNanoseconds : state.retryNanoseconds
+      if !continues {
         state.flushError = error
         state.hasFlushFailed = true
         state.retryNanoseconds = min(state.retryNanoseconds * 2, Self.lastRetryNanoseconds)
@@ -26,7 +26,7 @@ extension BackgroundWork {
       return (pause, state.retryNumber, state.isClosing)
     }
     tree.makeRoom(after: error)
-    if !goesOn {
+    if !continues {
       metrics.counters.addFailure()
       metrics.events.emit(.backgroundError(error, in: .flush, refusesWrites: false))
       pipeline.memory.didFail(error)
@@ -69,23 +69,23 @@ extension BackgroundWork {
   // MARK: - Commits
 
   /// Retries after a pause to accept commits again, if the cause may disappear without intervention.
-  func cureLater() {
+  func resumeCommitsLater() {
     let pause: UInt64? = state.withLock { state in
-      guard !state.isCurePending, !state.isClosing else { return nil }
-      state.isCurePending = true
-      defer { state.cureNanoseconds = min(state.cureNanoseconds * 2, Self.lastRetryNanoseconds) }
-      return state.cureNanoseconds
+      guard !state.isResumePending, !state.isClosing else { return nil }
+      state.isResumePending = true
+      defer { state.resumeNanoseconds = min(state.resumeNanoseconds * 2, Self.lastRetryNanoseconds) }
+      return state.resumeNanoseconds
     }
     guard let pause else { return }
     executor.submit("commits.resume", after: pause) { [self] in
-      state.withLock { $0.isCurePending = false }
+      state.withLock { $0.isResumePending = false }
       guard !isClosing, pipeline.refusal?.passes == true else { return }
       // Any other leader checks as well, before the next commit.
-      pipeline.leadIfFree { try? pipeline.cure($0) }
+      pipeline.leadIfFree { try? pipeline.resumeCommits($0) }
       if pipeline.refusal == nil {
-        state.withLock { $0.cureNanoseconds = Self.firstRetryNanoseconds }
+        state.withLock { $0.resumeNanoseconds = Self.firstRetryNanoseconds }
       } else {
-        cureLater()
+        resumeCommitsLater()
       }
     }
   }
@@ -97,8 +97,8 @@ extension BackgroundWork {
 
   /// Retries all failed work. Throws the first error that still occurs.
   func resume() throws(EngineError) {
-    try pipeline.lead { (lead) throws(EngineError) in try pipeline.cure(lead) }
-    state.withLock { $0.cureNanoseconds = Self.firstRetryNanoseconds }
+    try pipeline.lead { (lead) throws(EngineError) in try pipeline.resumeCommits(lead) }
+    state.withLock { $0.resumeNanoseconds = Self.firstRetryNanoseconds }
     obsolete.retry()
     pipeline.log.prepareNext()
     if state.withLock({ $0.flushError != nil || $0.isRetryPending }) {

@@ -50,8 +50,8 @@ final class BackgroundWork: TableMaker {
     /// The time at which the last flush failed, on the engine's clock.
     var failedAt: UInt64 = 0
     /// A Boolean value that indicates whether a timer retries to accept commits.
-    var isCurePending = false
-    var cureNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
+    var isResumePending = false
+    var resumeNanoseconds: UInt64 = BackgroundWork.firstRetryNanoseconds
     var isTickScheduled = false
     /// The time at which the write controller began to slow writers down, as reported to listeners.
     var pacedSince: UInt64?
@@ -109,7 +109,7 @@ final class BackgroundWork: TableMaker {
     }
     pipeline.memory.onStarvation { [weak self] in self?.retryStaleFlush() }
     pipeline.memory.onReaderWait { [weak self] in self?.takeBackViews() }
-    pipeline.onRefusal { [weak self] in self?.cureLater() }
+    pipeline.onRefusal { [weak self] in self?.resumeCommitsLater() }
     snapshots.onReached { [weak self] in self?.compactions.snapshotsWereReleased() }
     pipeline.betweenCommits { [weak self] in self?.deadRuns?.commitPending($0) }
     pipeline.memory.onGrowth { [weak self] in self?.scheduleTrim() }
@@ -286,11 +286,11 @@ final class BackgroundWork: TableMaker {
 
   /// Passes the amount of pending background work to the write controller.
   func updateController() {
-    let stock = compactions.takeStock()
+    let debt = compactions.measureDebt()
     controller.update(
       WriteController.Input(
-        now: tree.environment.clock.now(), acceptedBytes: pipeline.acceptedBytes, debtBytes: stock.debtBytes,
-        levelZeroDepth: Double(stock.depth), unflushedBytes: UInt64(pipeline.memory.frozenSize)))
+        now: tree.environment.clock.now(), acceptedBytes: pipeline.acceptedBytes, debtBytes: debt.debtBytes,
+        levelZeroDepth: Double(debt.depth), unflushedBytes: UInt64(pipeline.memory.frozenSize)))
     reportPacing()
     guard !controller.isFree, !isClosing else { return }
     let isFirst = state.withLock { state in
@@ -384,7 +384,7 @@ final class BackgroundWork: TableMaker {
     let last = try pipeline.lead { (lead) throws(EngineError) in
       // A writer that began before the close and waits for the lead must not store to unmapped memory.
       defer { pipeline.poison(EngineError(.readOnly, "the engine was closed while the commit waited"), isFinal: true) }
-      if pipeline.refusal?.passes == true { try pipeline.cure(lead) }
+      if pipeline.refusal?.passes == true { try pipeline.resumeCommits(lead) }
       try pipeline.closeLog(lead)
       return pipeline.log.current(lead)
     }

@@ -335,7 +335,7 @@ final class CompactionScheduler: Sendable {
   /// families.
   ///
   /// Complexity: linear in the families that changed since the last call.
-  func takeStock() -> (debtBytes: UInt64, depth: Int, tableBytes: UInt64) {
+  func measureDebt() -> (debtBytes: UInt64, depth: Int, tableBytes: UInt64) {
     let suspects = state.withLock { $0.suspects }
     let (total, depth, size) = debt.withLock { debt in
       debt.refresh(picker, suspects: suspects) { background.registry.find($0)?.version }

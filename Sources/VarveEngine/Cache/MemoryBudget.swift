@@ -58,19 +58,19 @@ final class MemoryBudget: Sendable {
   /// It is small compared to the budget, and large compared to the charge of one operation.
   static func stepSize(limit: Int) -> Int { min(max(limit / 64, 64 << 10), 1 << 20) }
 
-  private let rest: CacheRest
+  private let cacheBudget: CacheBudget
   private let accounts: [MemoryAccount]
 
   /// Takes control of the capacity of `cache`, which is never above `cacheMaximum`.
   ///
   /// Requires: 0 <= cacheFloor <= limit, and cacheFloor <= cacheMaximum.
   init(limit: Int, cacheFloor: Int, cacheMaximum: Int = .max, cache: BlockCache) {
-    let rest = CacheRest(limit: limit, cacheFloor: cacheFloor, cacheMaximum: cacheMaximum, cache: cache)
-    self.rest = rest
-    accounts = Category.allCases.map { _ in MemoryAccount { rest.didCharge($0) } }
+    let cacheBudget = CacheBudget(limit: limit, cacheFloor: cacheFloor, cacheMaximum: cacheMaximum, cache: cache)
+    self.cacheBudget = cacheBudget
+    accounts = Category.allCases.map { _ in MemoryAccount { cacheBudget.didCharge($0) } }
   }
 
-  var cache: BlockCache { rest.cache }
+  var cache: BlockCache { cacheBudget.cache }
 
   // MARK: - Charging
 
@@ -85,28 +85,28 @@ final class MemoryBudget: Sendable {
   /// Sets a callback that is notified when the cache may grow; it should call `growCache` after a while.
   ///
   /// Without a callback the cache grows at once.
-  func onRoom(_ request: @escaping @Sendable () -> Void) { rest.onRoom(request) }
+  func onRoom(_ request: @escaping @Sendable () -> Void) { cacheBudget.onRoom(request) }
 
   /// Grows the cache by an eighth of the difference to the memory that the others have left at all times since the
   /// sixteenth call before this one.
   ///
   /// Returns false if the cache has all the memory that they leave now.
-  func growCache() -> Bool { rest.growCache() }
+  func growCache() -> Bool { cacheBudget.growCache() }
 
   // MARK: - Limits and overview
 
-  var limit: Int { rest.limits.limit }
-  var cacheFloor: Int { rest.limits.cacheFloor }
+  var limit: Int { cacheBudget.limits.limit }
+  var cacheFloor: Int { cacheBudget.limits.cacheFloor }
 
   /// Changes the budget of an open engine. The cache follows at once.
   func setLimit(_ limit: Int, cacheFloor: Int, cacheMaximum: Int = .max) {
-    rest.setLimits(CacheRest.Limits(limit: limit, cacheFloor: cacheFloor, cacheMaximum: cacheMaximum))
+    cacheBudget.setLimits(CacheBudget.Limits(limit: limit, cacheFloor: cacheFloor, cacheMaximum: cacheMaximum))
   }
 
   func used(_ category: Category) -> Int { account(category).used }
 
   /// The bytes of all categories and the cache.
-  var used: Int { rest.othersUsed + cache.usedBytes }
+  var used: Int { cacheBudget.othersUsed + cache.usedBytes }
 
   /// Text for `explain()`, one line per category.
   var overview: String {
@@ -118,7 +118,7 @@ final class MemoryBudget: Sendable {
 }
 
 /// The block cache and the memory that the other categories leave to it: the part of the budget that its accounts know.
-private final class CacheRest: Sendable {
+private final class CacheBudget: Sendable {
   struct Limits: Sendable {
     var limit: Int
     var cacheFloor: Int
@@ -131,7 +131,7 @@ private final class CacheRest: Sendable {
   private struct State: ~Copyable {
     var limits: Limits
     /// The maximum sum of the other categories in each of the last steps of growth, the current one first.
-    var peaks = [Int](repeating: 0, count: CacheRest.rememberedSteps)
+    var peaks = [Int](repeating: 0, count: CacheBudget.rememberedSteps)
   }
 
   private static let rememberedSteps = 16

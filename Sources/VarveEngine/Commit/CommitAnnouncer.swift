@@ -36,7 +36,7 @@ final class CommitAnnouncer: @unchecked Sendable {
     self.page = page
     self.reason = reason
     if let page {
-      unsafe announced = page.toldWord
+      unsafe announced = page.announcedWord
       unsafe waiters = page.waitersWord
       unsafe memory = nil
       return
@@ -59,7 +59,7 @@ final class CommitAnnouncer: @unchecked Sendable {
     _ sequence: UInt64, _ position: LogPosition, waitsForSync: Bool, _ log: LogWriter, _ lead: borrowing CommitLead
   ) {
     if waitsForSync || isHolding {
-      holdBack(sequence, position, waitsForSync: waitsForSync, log, lead)
+      deferAnnouncement(sequence, position, waitsForSync: waitsForSync, log, lead)
     } else {
       unsafe announced.pointee.store(sequence, ordering: .releasing)  // partner: `SharedPage.announced`
     }
@@ -77,7 +77,7 @@ final class CommitAnnouncer: @unchecked Sendable {
   private func wake() { page?.wake() }
 
   @inline(never)
-  private func holdBack(
+  private func deferAnnouncement(
     _ sequence: UInt64, _ position: LogPosition, waitsForSync: Bool, _ log: LogWriter, _ lead: borrowing CommitLead
   ) {
     if waitsForSync {

@@ -3,8 +3,8 @@ internal import Synchronization
 /// The conditions under which the pipeline refuses commits, and its recovery from them.
 ///
 /// Two operations can't be left half-done while commits continue: the restart of a log whose sync failed, and a
-/// MANIFEST edit that drops a family and whose outcome is unknown. If one of them fails, commits are refused. `cure`
-/// completes it; when it succeeds, the engine need not be reopened.
+/// MANIFEST edit that drops a family and whose outcome is unknown. If one of them fails, commits are refused.
+/// `resumeCommits` completes it; when it succeeds, the engine need not be reopened.
 ///
 /// # Retries
 /// - A full disk and a process without free descriptors recover by themselves: a timer retries, and so does a writer if
@@ -28,7 +28,7 @@ extension CommitPipeline {
 
   var poisonError: EngineError? { refusal?.error }
 
-  /// Refuses all further writes because of `error`. The first error stays until `cure` fails with another one.
+  /// Refuses all further writes because of `error`. The first error stays until `resumeCommits` fails with another one.
   func poison(_ error: EngineError, isFinal: Bool = false) {
     let now = log.environment.clock.now()
     if refusal == nil && !isFinal {
@@ -40,7 +40,7 @@ extension CommitPipeline {
   }
 
   /// Completes the unfinished operation and accepts commits again. Throws the error that prevents it.
-  func cure(_ lead: borrowing CommitLead) throws(EngineError) {
+  func resumeCommits(_ lead: borrowing CommitLead) throws(EngineError) {
     guard let old = refusal, !old.isFinal else { return restartIfBroken(lead) }
     let isBroken = log.isBroken
     do throws(EngineError) {
@@ -78,7 +78,7 @@ extension CommitPipeline {
       guard refusal.passes, now &- refusal.lastAttempt >= Self.attemptNanoseconds else {
         throw refusedError(refusal.error)
       }
-      try cure(lead)
+      try resumeCommits(lead)
     } else {
       clearBroken()
     }

@@ -10,8 +10,8 @@
 ///   and the caller must decide what to do.
 /// - Commits that wait for that sync or a later one get their durability from the new segment and notice nothing. If
 ///   there is no new segment, they get `.outcomeUnknown`.
-/// - Commits after a failed restart get `.readOnly` with the cause, or `.noSpace`; they have no effect. `cure` retries
-///   the restart (`CommitPipeline+Refusal`).
+/// - Commits after a failed restart get `.readOnly` with the cause, or `.noSpace`; they have no effect. `resumeCommits`
+///   retries the restart (`CommitPipeline+Refusal`).
 ///
 /// # Threads
 /// The writer whose sync failed leads for the restart. A background job must not wait for a leader, which may wait for

@@ -210,9 +210,9 @@ final class CommitPipeline: @unchecked Sendable {
       defer { resign(lead) }
       return try body(lead)
     }
-    let wish = CommitRequest(payload: ByteView(), entryCount: 0, isLogged: false, wantsLead: true)
-    guard let lead = queue.enqueue(wish) else { fatalError("a wish to lead was served: report this as a bug") }
-    queue.serveOwn(wish, lead) { _, _ in }
+    let request = CommitRequest(payload: ByteView(), entryCount: 0, isLogged: false, wantsLead: true)
+    guard let lead = queue.enqueue(request) else { fatalError("a request to lead was served: report this as a bug") }
+    queue.serveOwn(request, lead) { _, _ in }
     defer { resign(lead) }
     return try body(lead)
   }

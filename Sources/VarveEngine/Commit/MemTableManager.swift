@@ -402,8 +402,8 @@ final class MemTableManager: Sendable {
   private static let readerWaitNanoseconds: UInt64 = 1_000_000_000
 
   /// A flag for whether a wait for readers has timed out.
-  private final class Patience: Sendable {
-    let isOver = Atomic<Bool>(false)
+  private final class WaitTimeout: Sendable {
+    let hasExpired = Atomic<Bool>(false)
   }
 
   /// Waits until there is room for frozen memtables. Returns false if `isInterrupted` ended the wait.
@@ -415,14 +415,14 @@ final class MemTableManager: Sendable {
     let maximum = plan.frozenBytesMaximum + tolerated
     if waitingSize <= maximum { return true }
     if flushError.withLock({ $0 != nil }) { requestRetry() }
-    let patience = Patience()
+    let timeout = WaitTimeout()
     if frozenSize <= maximum { requestViews() }
     executor.submit("memtable.wait", after: Self.readerWaitNanoseconds) { [executor] in
-      patience.isOver.store(true, ordering: .relaxed)
+      timeout.hasExpired.store(true, ordering: .relaxed)
       executor.wakeWaiters()
     }
     let hasRoom: @Sendable () -> Bool = { [self] in
-      waitingSize <= maximum || (frozenSize <= maximum && patience.isOver.load(ordering: .relaxed))
+      waitingSize <= maximum || (frozenSize <= maximum && timeout.hasExpired.load(ordering: .relaxed))
     }
     // A failed flush ends the wait only if the writer waits for flushes, not for readers.
     let hasFailed: @Sendable () -> Bool = { [self] in frozenSize > maximum && flushError.withLock { $0 != nil } }

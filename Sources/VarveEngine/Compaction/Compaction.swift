@@ -187,12 +187,12 @@ extension Compaction {
     return zip(keys, bytes).map { (key: $0, bytes: $1) } + [(key: [UInt8](), bytes: later)]
   }
 
-  private static func firstIndex(in keys: [[UInt8]], where isBehind: ([UInt8]) -> Bool) -> Int {
+  private static func firstIndex(in keys: [[UInt8]], where isPast: ([UInt8]) -> Bool) -> Int {
     var low = 0
     var high = keys.count
     while low < high {
       let middle = (low + high) / 2
-      if isBehind(keys[middle]) { high = middle } else { low = middle + 1 }
+      if isPast(keys[middle]) { high = middle } else { low = middle + 1 }
     }
     return low
   }

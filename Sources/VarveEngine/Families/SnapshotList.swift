@@ -85,7 +85,7 @@ final class SnapshotList: Sendable {
 
   func release(_ hold: Hold) {
     remove(hold)
-    if wanted.load(ordering: .relaxed) != .max { tellIfReached() }
+    if wanted.load(ordering: .relaxed) != .max { notifyIfReached() }
   }
 
   /// Sets the callback, which is called once for each `wake`.
@@ -102,11 +102,11 @@ final class SnapshotList: Sendable {
       old = result.original
     }
     // The last lower sequence may have been released already.
-    tellIfReached()
+    notifyIfReached()
   }
 
   @inline(never)
-  private func tellIfReached() {
+  private func notifyIfReached() {
     let sequence = wanted.load(ordering: .sequentiallyConsistent)
     guard sequence != .max, oldest.map({ $0.value >= sequence }) ?? true,
       wanted.compareExchange(expected: sequence, desired: .max, ordering: .sequentiallyConsistent).exchanged

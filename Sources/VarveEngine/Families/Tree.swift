@@ -166,7 +166,7 @@ final class Tree: TableReaders {
   /// Frees descriptors if there are none left, so that the next attempt succeeds.
   func makeRoom(after error: EngineError) {
     guard error.code == .tooManyOpenFiles else { return }
-    openTables.shed()
+    openTables.closeHalf()
     epochs.poll()
   }
 

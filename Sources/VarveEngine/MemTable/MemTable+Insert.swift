@@ -25,7 +25,7 @@ extension MemTable {
       return true
     }
     var offset = lastLeaf
-    var position = positionBehindLast(tree.node(offset), target)
+    var position = positionAfterLast(tree.node(offset), target)
     if position < 0 {
       offset = tree.descend(from: root, target, orEqual: true)
       let leaf = tree.node(offset)
@@ -76,7 +76,7 @@ extension MemTable {
   ///
   /// Ascending keys need no search from the root.
   @inline(__always)
-  private func positionBehindLast(_ leaf: TreeNode, _ target: SearchKey) -> Int {
+  private func positionAfterLast(_ leaf: TreeNode, _ target: SearchKey) -> Int {
     let shape = leaf.shape
     guard shape.prefixSize <= TreeNode.inlinePrefixSizeMaximum,
       leaf.inlinePrefixMatches(target, size: shape.prefixSize),
@@ -194,7 +194,7 @@ extension MemTable {
   private func splitLeaf(_ offset: UInt32, _ position: Int, _ target: SearchKey, _ record: UInt32) {
     let left = tree.node(offset)
     let cut = cut(left, position)
-    let goesRight = position > cut || cut == TreeNode.capacity
+    let insertsRight = position > cut || cut == TreeNode.capacity
     let rightOffset = arena.allocateNode(TreeNode.leafSize)
     let right = tree.node(rightOffset)
     let links = left.links
@@ -202,11 +202,11 @@ extension MemTable {
     right.copyEntries(from: left, start: cut, count: TreeNode.capacity)
     right.setLinks(right: links.right, highKey: links.highKey)
     extendPrefix(right)
-    if goesRight { insertEntry(right, at: position - cut, target, record) }
+    if insertsRight { insertEntry(right, at: position - cut, target, record) }
     let separator = right.record(0)
     change(left) {
       truncate(left, to: cut)
-      if !goesRight { insertEntry(left, at: position, target, record) }
+      if !insertsRight { insertEntry(left, at: position, target, record) }
       extendPrefix(left)
       left.setLinks(right: rightOffset, highKey: separator)
     }
@@ -254,7 +254,7 @@ extension MemTable {
     // The separator at the split moves up, and both sides must have a separator after the new one is inserted.
     let last = TreeNode.capacity - 1
     let cut = min(cut(left, position), position > last ? last : last - 1)
-    let goesRight = position > cut
+    let insertsRight = position > cut
     let rightOffset = arena.allocateNode(TreeNode.innerSize)
     let right = tree.node(rightOffset)
     let links = left.links
@@ -264,10 +264,10 @@ extension MemTable {
     for index in cut + 1...TreeNode.capacity { right.setChild(index - cut - 1, left.child(index)) }
     right.setLinks(right: links.right, highKey: links.highKey)
     extendPrefix(right)
-    if goesRight { insertChild(right, at: position - cut - 1, target, separator, child) }
+    if insertsRight { insertChild(right, at: position - cut - 1, target, separator, child) }
     change(left) {
       truncate(left, to: cut)
-      if !goesRight { insertChild(left, at: position, target, separator, child) }
+      if !insertsRight { insertChild(left, at: position, target, separator, child) }
       extendPrefix(left)
       left.setLinks(right: rightOffset, highKey: promoted)
     }

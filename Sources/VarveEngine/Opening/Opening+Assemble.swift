@@ -162,7 +162,7 @@ extension Opening {
     defer { file.close() }
     try repairHeader(of: file, link)
     if link.durableEnd < link.end {
-      let content = try BlockOfBytes(reading: file, size: link.end)
+      let content = try FileContents(reading: file, size: link.end)
       // The bytes are written in chunks as in the pool, because the system keeps folios of the size that was written.
       var start = link.durableEnd
       while start < content.view.count {
@@ -178,7 +178,7 @@ extension Opening {
   ///
   /// A later edit may name the segment as the oldest, whose header is assumed to be durable and so must be intact.
   private func repairHeader(of file: any File, _ link: LogRecovery.Link) throws(EngineError) {
-    let block = try BlockOfBytes(reading: file, size: LogFormat.headerBlockSize)
+    let block = try FileContents(reading: file, size: LogFormat.headerBlockSize)
     guard
       case .valid(let header, isIntact: false) = try LogSegmentHeader.decode(
         block.view, number: link.number, file: file.path)

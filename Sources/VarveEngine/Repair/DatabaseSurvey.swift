@@ -166,7 +166,7 @@ struct DatabaseSurvey {
     do throws(EngineError) {
       let file = try fileSystem.openFile(path(.log(number)), writable: false)
       defer { file.close() }
-      let block = try BlockOfBytes(reading: file, size: LogFormat.headerBlockSize)
+      let block = try FileContents(reading: file, size: LogFormat.headerBlockSize)
       guard case .valid(let header, _) = try LogSegmentHeader.decode(block.view, number: number, file: file.path)
       else { return nil }
       return header

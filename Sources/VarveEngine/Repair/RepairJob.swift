@@ -94,7 +94,7 @@ final class RepairJob {
           }
         }
       }
-      try requireNothingBehind(outcome)
+      try requireNothingAfterCut(outcome)
       return nil
     } catch { return try error.requireDamage() }
   }
@@ -103,7 +103,7 @@ final class RepairJob {
   ///
   /// Recovery cuts a log that was not synced at the first record that can't be read. A repair keeps the readable
   /// records after it.
-  private func requireNothingBehind(_ outcome: LogRecovery.Outcome) throws(EngineError) {
+  private func requireNothingAfterCut(_ outcome: LogRecovery.Outcome) throws(EngineError) {
     let hints = try survey.logHints()
     for number in outcome.dropped + [outcome.chain.last?.number].compactMap({ $0 }) {
       let isLast = number == outcome.chain.last?.number

@@ -7,7 +7,7 @@ extension IndexedWriteBatch {
   package mutating func append(_ other: borrowing WriteBatch, of family: ColumnFamily) throws(EngineError) {
     let state = engine.state(of: family)
     // A list of first entries has no stamps.
-    try plant()
+    try buildTrees()
     var reader = BatchReader(other.payload.view)
     var stamps = other.stamps[...]
     while let entry = try reader.next() {

@@ -157,7 +157,7 @@ extension IndexedWriteBatch {
   public mutating func cursor(
     in family: ColumnFamily? = nil, bounds: CursorBounds = .all
   ) throws(EngineError) -> EngineCursor {
-    try plant()
+    try buildTrees()
     return try engine.cursor(in: family, bounds: bounds, snapshot: snapshot, own: own(engine.state(of: family)))
   }
 
@@ -173,7 +173,7 @@ extension IndexedWriteBatch {
   ///
   /// Throws `.noMemory`. Complexity: constant.
   public mutating func view(of family: ColumnFamily? = nil) throws(EngineError) -> BatchView {
-    try plant()
+    try buildTrees()
     return BatchView(engine: engine, snapshot: snapshot, family: family, own: own(engine.state(of: family)))
   }
 
@@ -228,7 +228,7 @@ extension IndexedWriteBatch {
     from lower: RawSpan, to upper: RawSpan?, in family: ColumnFamily?, _ body: (RawSpan, RawSpan) -> Bool
   ) throws(EngineError) {
     let state = try readable(family)
-    try plant()
+    try buildTrees()
     let look: KeptCursor
     if let old = kept[state.id] {
       look = old
@@ -241,9 +241,9 @@ extension IndexedWriteBatch {
     try look.cursor.setBounds(from: lower, to: upper)
     try look.cursor.seekToFirst()
     while look.cursor.isValid {
-      var goesOn = false
-      look.cursor.withEntry { goesOn = body($0, $1) }
-      guard goesOn else { return }
+      var continues = false
+      look.cursor.withEntry { continues = body($0, $1) }
+      guard continues else { return }
       try look.cursor.next()
     }
   }

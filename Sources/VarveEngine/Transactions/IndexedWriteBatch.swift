@@ -103,7 +103,7 @@ public struct IndexedWriteBatch: ~Copyable {
   /// entries of the family that were not undone, and `.noMemory`.
   public mutating func leaveOut(_ family: ColumnFamily) throws(EngineError) {
     let state = engine.state(of: family)
-    try plant()
+    try buildTrees()
     let index = if let known = index(of: state.id) { known } else { try begin(state, keySize: 0, valueSize: 0) }
     guard families[index].isScratch || !families[index].hasEntries(undone) else {
       throw EngineError(
@@ -192,7 +192,7 @@ public struct IndexedWriteBatch: ~Copyable {
     case .key(let offset): key.replaceSubrange(offset..<(offset + 8), with: StampPosition.pending)
     case .value(let offset): value.replaceSubrange(offset..<(offset + 8), with: StampPosition.pending)
     }
-    try plant()
+    try buildTrees()
     try unsafe add(.put, key.span.bytes, value.span.bytes, family)
     note(location)
   }
@@ -247,7 +247,7 @@ public struct IndexedWriteBatch: ~Copyable {
     let id = state.id
     let size = BatchFormat.entrySize(kind, id, keySize: key.count, valueSize: value.count)
     guard kind == .put || kind == .delete, savepoints.isEmpty, first.hasRoom(size) else {
-      try plant()
+      try buildTrees()
       return false
     }
     if index(of: id) == nil { append(PendingFamily(state: state, table: engine.pipeline.memory.empty)) }
@@ -303,7 +303,7 @@ public struct IndexedWriteBatch: ~Copyable {
   private mutating func addRange(
     _ state: FamilyState, _ lower: ByteView, _ upper: ByteView
   ) throws(EngineError) {
-    try plant()
+    try buildTrees()
     try prepare(lower, upper)
     let index = try slot(state, keySize: lower.count, valueSize: upper.count)
     bury(index, families[index].living(from: lower, to: upper, at: .pending(nextNumber - 1), undone))
@@ -390,10 +390,10 @@ public struct IndexedWriteBatch: ~Copyable {
 
   /// Moves the first entries into trees. Throws `.noMemory`, without changing anything.
   @inline(__always)
-  mutating func plant() throws(EngineError) { if first.isOpen { try plantFirst() } }
+  mutating func buildTrees() throws(EngineError) { if first.isOpen { try buildTreesFromFirst() } }
 
   @inline(never)
-  private mutating func plantFirst() throws(EngineError) {
+  private mutating func buildTreesFromFirst() throws(EngineError) {
     // The smallest tree has room for all entries of the list.
     var tables: [MemTable] = []
     for family in families { tables.append(try makeTable(family.state, least: 0)) }
@@ -430,7 +430,7 @@ public struct IndexedWriteBatch: ~Copyable {
     let isFull = living.byteCount &+ key.count &+ value.count &+ 32 > Limits.batchSizeMaximum
     let livingCost = living.cost
     let waste = stored.cost &- livingCost &- heldCost &+ foldableCost
-    if isFull || (waste > Self.deadCostMinimum && waste > livingCost &- foldableCost &+ heldCost) { remakeAll() }
+    if isFull || (waste > Self.deadCostMinimum && waste > livingCost &- foldableCost &+ heldCost) { rebuildAll() }
     try BatchFormat.checkLimits(key: key, value: value, batchSize: living.byteCount)
   }
 
@@ -458,8 +458,8 @@ public struct IndexedWriteBatch: ~Copyable {
 
   /// Creates a tree as large as the family's last one.
   private func makeTable(_ state: FamilyState, least: Int) throws(EngineError) -> MemTable {
-    try RemadeFamily.makeTable(
-      capacity: max(least, min(state.batchBytes, RemadeFamily.pooledCapacityMaximum)), pool: engine.batchArenas)
+    try RebuiltFamily.makeTable(
+      capacity: max(least, min(state.batchBytes, RebuiltFamily.pooledCapacityMaximum)), pool: engine.batchArenas)
   }
 
   private mutating func append(_ family: PendingFamily) {
@@ -488,25 +488,25 @@ public struct IndexedWriteBatch: ~Copyable {
   @inline(never)
   private mutating func enlarge(_ index: Int, keySize: Int, valueSize: Int) throws(EngineError) {
     let capacity = max(capacity(for: families[index]), 8 * (keySize + valueSize + 64))
-    let remade = try RemadeFamily(
+    let rebuilt = try RebuiltFamily(
       remainingEntries(families[index]), capacity: capacity, keySize: keySize, valueSize: valueSize,
       pool: engine.batchArenas)
-    stored += remade.stored
+    stored += rebuilt.stored
     stored -= families[index].storedSize()
-    replace(index, with: remade)
+    replace(index, with: rebuilt)
     heldCost = min(heldCost, max(stored.cost - living.cost, 0))
   }
 
   /// Drops the entries that do not count. If there is no memory for that, the trees stay as they are.
   @inline(never)
-  private mutating func remakeAll() {
-    var remade: [RemadeFamily] = []
+  private mutating func rebuildAll() {
+    var rebuilt: [RebuiltFamily] = []
     var stamped: Set<UInt64> = []
     do throws(EngineError) {
       for old in families {
-        let new = try RemadeFamily(
+        let new = try RebuiltFamily(
           remainingEntries(old), capacity: capacity(for: old), pool: engine.batchArenas)
-        remade.append(new)
+        rebuilt.append(new)
         stamped.formUnion(new.stamped)
       }
     } catch {
@@ -514,8 +514,8 @@ public struct IndexedWriteBatch: ~Copyable {
     }
     stored = PendingSize()
     for index in families.indices {
-      stored += remade[index].stored
-      replace(index, with: remade[index])
+      stored += rebuilt[index].stored
+      replace(index, with: rebuilt[index])
     }
     undone = .none
     stamps.keep(stamped)
@@ -526,21 +526,21 @@ public struct IndexedWriteBatch: ~Copyable {
     4 * (family.table.usedBytes + family.table.tombstoneBytes)
   }
 
-  private mutating func replace(_ index: Int, with remade: RemadeFamily) {
+  private mutating func replace(_ index: Int, with rebuilt: RebuiltFamily) {
     let old = families[index]
-    families[index] = remade.family
+    families[index] = rebuilt.family
     foldableCost -= old.foldableCost
-    guard let change = remade.changes.last else { return }
+    guard let change = rebuilt.changes.last else { return }
     living += change
-    for (index, change) in zip(savepoints.indices, remade.changes) { savepoints[index].living += change }
+    for (index, change) in zip(savepoints.indices, rebuilt.changes) { savepoints[index].living += change }
     guard old.isScratch else { return }
     leftOut += change
-    for (index, change) in zip(savepoints.indices, remade.changes) { savepoints[index].leftOut += change }
+    for (index, change) in zip(savepoints.indices, rebuilt.changes) { savepoints[index].leftOut += change }
   }
 
   /// Returns the entries that count now or at a savepoint.
-  private func remainingEntries(_ family: PendingFamily) -> LivingEntries {
-    LivingEntries(
+  private func remainingEntries(_ family: PendingFamily) -> LiveEntries {
+    LiveEntries(
       family: family, last: nextNumber - 1, undone: undone, stamps: stamps, sections: savepoints.map(\.number),
       folding: .notLarger)
   }
@@ -556,7 +556,7 @@ public struct IndexedWriteBatch: ~Copyable {
   /// Returns the entries that the commit writes, or with `folding` none, the entries counted by `count`.
   ///
   /// Complexity: one pass over the trees.
-  func makeBatch(folding: LivingEntries.Folding = .all, room: Int = 0) throws(EngineError) -> WriteBatch {
+  func makeBatch(folding: LiveEntries.Folding = .all, room: Int = 0) throws(EngineError) -> WriteBatch {
     var batch = WriteBatch(capacity: 0)
     try batch.reserve(byteCount + room)
     if first.isOpen {
@@ -571,7 +571,7 @@ public struct IndexedWriteBatch: ~Copyable {
         family.table.rangeTombstones.forEachTombstone(above: .zero) { lower, upper, _ in ranges.append((lower, upper)) }
         for range in ranges.reversed() { try batch.appendRange(family.id, range.lower, range.upper) }
       }
-      let entries = LivingEntries(
+      let entries = LiveEntries(
         family: family, last: nextNumber - 1, undone: undone, stamps: stamps, folding: folding)
       try entries.forEach { (number, kind, key, value) throws(EngineError) in
         if let location = stamps.location(of: number) {

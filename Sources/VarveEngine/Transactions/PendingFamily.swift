@@ -2,7 +2,7 @@
 /// a sequence.
 ///
 /// An entry is never changed or removed. It counts if it was not undone and no newer range delete covers it. Entries
-/// that do not count any more stay in the tree until it is rebuilt (`LivingEntries`).
+/// that do not count any more stay in the tree until it is rebuilt (`LiveEntries`).
 struct PendingFamily {
   let state: FamilyState
   let id: FamilyID

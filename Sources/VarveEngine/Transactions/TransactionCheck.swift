@@ -1,12 +1,12 @@
 /// Checks whether another commit between a transaction's snapshot and its own commit conflicts.
 ///
 /// # Two steps
-/// 1. `look`, on the transaction's thread and without the lead, checks everything newer than the snapshot, in memtables
-///    and tables. Other commits continue meanwhile, even if a table has to be read from disk.
-/// 2. `check`, with the lead, checks what came after `look`. Other commits are in the memtables, including the batches
-///    before this one in its own group, and no other commit happens until this batch is visible. No table is read. If a
-///    table may have entries that came after `look`, because a whole memtable was filled and flushed meanwhile, the
-///    check fails and sets `needsAnotherLook`.
+/// 1. `precheck`, on the transaction's thread and without the lead, checks everything newer than the snapshot, in
+///    memtables and tables. Other commits continue meanwhile, even if a table has to be read from disk.
+/// 2. `check`, with the lead, checks what came after `precheck`. Other commits are in the memtables, including the
+///    batches before this one in its own group, and no other commit happens until this batch is visible. No table is
+///    read. If a table may have entries that came after `precheck`, because a whole memtable was filled and flushed
+///    meanwhile, the check fails and sets `needsAnotherPrecheck`.
 ///
 /// The snapshot is registered, so no compaction drops an entry that shows a change of a key, or gives it another
 /// sequence: if entries are dropped nevertheless, the key is as the snapshot sees it.
@@ -18,12 +18,12 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
   private let engine: EngineCore
   private let snapshot: EngineSnapshot
   private let reads: TransactionReads
-  /// The state that `look` saw of each family.
-  private var looks: [FamilyID: Look] = [:]
+  /// The state that `precheck` saw of each family.
+  private var prechecked: [FamilyID: Prechecked] = [:]
   /// A Boolean value that indicates whether `check` failed only because a table would have to be read.
-  private(set) var needsAnotherLook = false
+  private(set) var needsAnotherPrecheck = false
 
-  private struct Look {
+  private struct Prechecked {
     let view: ReadView
     /// The sequence up to which all entries were checked.
     let sequence: SequenceNumber
@@ -53,26 +53,26 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
   }
 
   /// Checks for changes since the snapshot, on the transaction's thread, before it commits. Throws `.conflict`.
-  func look() throws(EngineError) {
-    needsAnotherLook = false
+  func precheck() throws(EngineError) {
+    needsAnotherPrecheck = false
     for (id, reads) in reads.families {
       guard let family = engine.registry.find(id), !family.isDropped else { throw dropped(reads.name) }
       // The sequence is loaded before the view, so that every entry up to it is in the view.
       let visible = engine.pipeline.visible
       let view = family.retainView()
       try find(ChangedSources(view, engine.tree, above: snapshot.sequence), family, reads)
-      looks[id] = Look(view: view, sequence: max(visible, snapshot.sequence))
+      prechecked[id] = Prechecked(view: view, sequence: max(visible, snapshot.sequence))
     }
   }
 
   func check(_ lead: borrowing CommitLead) throws(EngineError) {
     for (id, reads) in reads.families {
       guard let family = engine.registry.find(id), !family.isDropped else { throw dropped(reads.name) }
-      guard let look = looks[id],
-        let changed = ChangedSources(since: look.sequence, old: look.view, now: family.retainView(), engine.tree)
+      guard let earlier = prechecked[id],
+        let changed = ChangedSources(since: earlier.sequence, old: earlier.view, now: family.retainView(), engine.tree)
       else {
-        needsAnotherLook = true
-        throw EngineError(.canceled, "a table has what came after the look at family \"\(family.name)\"")
+        needsAnotherPrecheck = true
+        throw EngineError(.canceled, "a table has what came after the precheck of family \"\(family.name)\"")
       }
       try find(changed, family, reads)
     }
@@ -103,18 +103,18 @@ final class TransactionCheck: CommitCondition, @unchecked Sendable {
 extension EngineCore {
   /// Commits a batch if the check finds no conflict.
   ///
-  /// Each round after the first means that a whole memtable of a family was filled and flushed between `look` and the
-  /// lead: so it ends, although the number of rounds is not bounded.
+  /// Each round after the first means that a whole memtable of a family was filled and flushed between `precheck` and
+  /// the lead: so it ends, although the number of rounds is not bounded.
   func submit(
     _ batch: borrowing WriteBatch, isLast: Bool = false, durability: Durability?, checking check: TransactionCheck
   ) throws(EngineError) -> CommitTicket {
     while true {
       try requireOpen()
-      try check.look()
+      try check.precheck()
       do throws(EngineError) {
         return try submit(batch, isLast: isLast, durability: durability, condition: check)
       } catch {
-        guard check.needsAnotherLook else { throw error }
+        guard check.needsAnotherPrecheck else { throw error }
       }
     }
   }

@@ -66,7 +66,7 @@ extension EngineCore {
     }
     try verifyManifest(&report)
     try verifyLog(&report)
-    try findStrangers(&report)
+    try findUnknownFiles(&report)
     return report
   }
 
@@ -138,7 +138,7 @@ extension EngineCore {
   /// Reports files that are not the engine's, without changing them.
   ///
   /// The engine's own leftovers of a crash are not a fault; the next open for writing removes them.
-  private func findStrangers(_ report: inout VerificationReport) throws(EngineError) {
+  private func findUnknownFiles(_ report: inout VerificationReport) throws(EngineError) {
     for name in try environment.fileSystem.list(path).sorted() where FileName(name) == nil {
       // These are files moved away by a repair, and requests of other processes to the program that has the database
       // open.

@@ -15,7 +15,7 @@ struct LogReader: ~Copyable {
   /// decides which.
   let isHeaderIntact: Bool
   let fileName: String
-  private let content: BlockOfBytes
+  private let content: FileContents
   private(set) var offset: Int = LogFormat.headerBlockSize
   /// The highest durable mark of the records read so far.
   private(set) var durableMark: UInt64 = 0
@@ -31,14 +31,14 @@ struct LogReader: ~Copyable {
       throw .corruption(
         "log segment has \(size) bytes; at most \(Limits.logSegmentSizeMaximum) are allowed", file: name)
     }
-    let content = try BlockOfBytes(reading: file, size: Int(size))
+    let content = try FileContents(reading: file, size: Int(size))
     let reading = try LogSegmentHeader.decode(content.view, number: number, file: name)
     guard case .valid(let header, let isIntact) = reading else { return nil }
     return LogReader(header: header, isHeaderIntact: isIntact, fileName: name, content: content)
   }
 
   private init(
-    header: LogSegmentHeader, isHeaderIntact: Bool, fileName: String, content: consuming BlockOfBytes
+    header: LogSegmentHeader, isHeaderIntact: Bool, fileName: String, content: consuming FileContents
   ) {
     self.header = header
     self.isHeaderIntact = isHeaderIntact
@@ -96,7 +96,7 @@ struct LogReader: ~Copyable {
 /// # Safety
 /// The value is the sole owner of the memory; `view` is valid while it lives.
 @safe
-struct BlockOfBytes: ~Copyable {
+struct FileContents: ~Copyable {
   private let base: UnsafeMutableRawPointer
   private let count: Int
 

@@ -91,7 +91,7 @@ struct LogRecovery {
       let name = path(rest[index])
       let file = try fileSystem.openFile(name, writable: false)
       defer { file.close() }
-      let block = try BlockOfBytes(reading: file, size: LogFormat.headerBlockSize)
+      let block = try FileContents(reading: file, size: LogFormat.headerBlockSize)
       let reading = try LogSegmentHeader.decode(block.view, number: rest[index], file: name)
       guard case .valid(let header, _) = reading, header.isRestart else { continue }
       if header.predecessor == link.location { return index }

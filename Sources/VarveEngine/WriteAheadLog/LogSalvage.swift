@@ -37,7 +37,7 @@ enum LogSalvage {
     _ visit: (LogReader.Record) throws(EngineError) -> Void
   ) throws(EngineError) -> Outcome {
     let size = min(try file.size(), UInt64(Limits.logSegmentSizeMaximum))
-    let content = try BlockOfBytes(reading: file, size: Int(size))
+    let content = try FileContents(reading: file, size: Int(size))
     var outcome = Outcome()
     do throws(EngineError) {
       if case .valid(let header, let isIntact) = try LogSegmentHeader.decode(

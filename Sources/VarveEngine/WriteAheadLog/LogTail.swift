@@ -81,7 +81,7 @@ struct LogTail: ~Copyable {
       return nil
     }
     do throws(EngineError) {
-      let block = try BlockOfBytes(reading: file, size: LogFormat.headerBlockSize)
+      let block = try FileContents(reading: file, size: LogFormat.headerBlockSize)
       let reading = try LogSegmentHeader.decode(block.view, number: number, file: name)
       if case .valid(let header, _) = reading { return Opened(file: file, header: header) }
     } catch {
@@ -104,7 +104,7 @@ struct LogTail: ~Copyable {
   /// Returns whether the file of the segment under the cursor has been reused for another segment.
   func isOverwritten() throws(EngineError) -> Bool {
     guard let file, let header else { return false }
-    let block = try BlockOfBytes(reading: file, size: LogFormat.headerBlockSize)
+    let block = try FileContents(reading: file, size: LogFormat.headerBlockSize)
     let reading = try LogSegmentHeader.decode(block.view, number: header.number, file: file.path)
     guard case .valid(let now, _) = reading else { return true }
     return now.lifeID != header.lifeID

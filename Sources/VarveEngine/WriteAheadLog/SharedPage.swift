@@ -88,7 +88,7 @@ final class SharedPage: @unchecked Sendable {
 
   /// The word that each commit stores. Valid while the page lives.
   @unsafe
-  var toldWord: UnsafeMutablePointer<Atomic<UInt64>> { unsafe word(Offset.announced) }
+  var announcedWord: UnsafeMutablePointer<Atomic<UInt64>> { unsafe word(Offset.announced) }
 
   /// The word that each commit loads. Valid while the page lives.
   @unsafe

@@ -34,19 +34,19 @@ struct IndexComparison {
   /// The collection, or `nil` if no row was ever put into it.
   let collection: InspectedCollection?
   /// A closure called for every row and every entry that was examined.
-  let didLook: () -> Void
+  let didExamine: () -> Void
   private(set) var rowCount = 0
   private(set) var entryCount = 0
 
   init(
     _ indexes: [InspectedIndex], _ emitted: StorageFamily?, _ collection: InspectedCollection?,
-    in snapshot: any StorageReading, didLook: @escaping () -> Void = {}
+    in snapshot: any StorageReading, didExamine: @escaping () -> Void = {}
   ) {
     self.snapshot = snapshot
     self.indexes = indexes
     self.emitted = emitted
     self.collection = collection
-    self.didLook = didLook
+    self.didExamine = didExamine
   }
 
   /// Compares rows with emitted values and, if `comparesEntries` is true, emitted values with entries.
@@ -61,7 +61,7 @@ struct IndexComparison {
     var row = try rows.next()
     var value = try values?.next()
     while row != nil || value != nil {
-      didLook()
+      didExamine()
       let order = Self.compare(row?.key, value?.key)
       if order <= 0 { rowCount += 1 }
       if order < 0, let found = row {
@@ -83,7 +83,7 @@ struct IndexComparison {
     guard let entries = index.entries else { return }
     var cursor = FamilyCursor(StorageRange(), in: entries, of: snapshot, isReverse: false, keysOnly: true)
     while let entry = try cursor.nextKey() {
-      didLook()
+      didExamine()
       entryCount += 1
       guard let (value, row) = try? IndexFormat.parts(ofEntry: entry) else {
         try report(.unreadableEntry(index, entry: entry))

@@ -72,7 +72,7 @@ public enum IndexRebuild {
   ) throws -> Result {
     let inspector = try DatabaseInspector(backend, path: path)
     return try withoutActuallyEscaping(progress) { progress in
-      var work = try IndexMending(index, of: collection, inspector, backend, progress)
+      var work = try IndexRepair(index, of: collection, inspector, backend, progress)
       work.batchSize = batchSize
       return try work.run()
     }
@@ -80,7 +80,7 @@ public enum IndexRebuild {
 }
 
 /// The state of a rebuild in progress.
-private struct IndexMending {
+private struct IndexRepair {
   var batchSize = IndexRebuild.batchSizeMaximum
   private let backend: any StorageBackend
   private let inspector: DatabaseInspector
@@ -144,10 +144,10 @@ private struct IndexMending {
       done += 1
       if done % 1_024 == 0 { progress(done, max(done, total)) }
     }
-    var comparison = IndexComparison([index], index.emitted, collection, in: inspector.snapshot, didLook: look)
+    var comparison = IndexComparison([index], index.emitted, collection, in: inspector.snapshot, didExamine: look)
     try requireEmitted(&comparison)
-    try comparison.compareRows(comparesEntries: true) { try mend($0) }
-    try comparison.compareEntries(of: index) { try mend($0) }
+    try comparison.compareRows(comparesEntries: true) { try repair($0) }
+    try comparison.compareEntries(of: index) { try repair($0) }
     try commit()
     result.entryCount = comparison.entryCount + result.added - result.removed
     return result
@@ -178,7 +178,7 @@ private struct IndexMending {
         + "the program; the program makes it from the rows by `rebuild`", collection: name, key: first?.text)
   }
 
-  private mutating func mend(_ fault: IndexFault) throws {
+  private mutating func repair(_ fault: IndexFault) throws {
     switch fault {
     case .missing(_, let row, let value, let content):
       batch.put(IndexFormat.entry(value: value, row: row), content, in: try entries())

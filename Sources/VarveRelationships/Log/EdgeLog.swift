@@ -58,11 +58,11 @@ struct EdgeLog {
   private var counts: Counts { Counts(deaths: deaths.count, fresh: fresh.count, changes: changes.count) }
 
   /// Whether there are changes to which rules were not applied.
-  var hasNews: Bool { counts != taken }
+  var hasUnprocessed: Bool { counts != taken }
   /// Whether there are removed rows to which rules were not applied.
   var hasDeaths: Bool { deaths.count > taken.deaths }
   /// Whether any rows were removed.
-  var hasEverDeaths: Bool { !deaths.isEmpty }
+  var hasRemovedRows: Bool { !deaths.isEmpty }
 
   mutating func noteDeath(_ end: [UInt8]) { deaths.append(end) }
   mutating func noteFresh(_ end: [UInt8]) { fresh.append(end) }
@@ -109,10 +109,10 @@ struct EdgeLog {
     remade.truncate(to: mark.remade)
   }
 
-  // MARK: - News
+  // MARK: - Unprocessed changes
 
   /// The changes to which rules were not applied.
-  struct News {
+  struct UnprocessedChanges {
     /// The removed rows in order, each once.
     var deaths: PackedKeys
     /// The inserted rows with edges in order, each once.
@@ -123,15 +123,15 @@ struct EdgeLog {
     var changes: [Change]
   }
 
-  /// Returns the news, and marks them as handled.
-  mutating func takeNews() -> News {
-    var news = News(
+  /// Returns the unprocessed changes, and marks them as handled.
+  mutating func takeUnprocessed() -> UnprocessedChanges {
+    var unprocessed = UnprocessedChanges(
       deaths: deaths.suffix(from: taken.deaths), fresh: fresh.suffix(from: taken.fresh),
       changedKeys: changedKeys.suffix(from: taken.changes), changes: Array(changes[taken.changes...]))
     taken = counts
-    news.deaths.sort()
-    news.fresh.sort()
-    news.changedKeys.sort(keepsEqual: true)
-    return news
+    unprocessed.deaths.sort()
+    unprocessed.fresh.sort()
+    unprocessed.changedKeys.sort(keepsEqual: true)
+    return unprocessed
   }
 }

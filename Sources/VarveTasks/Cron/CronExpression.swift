@@ -173,8 +173,8 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
     for hour in 0..<24 where hours >> UInt64(hour) & 1 != 0 {
       for minute in 0..<60 where minutes >> UInt64(minute) & 1 != 0 {
         let wall = Int64(day.days) * 86_400 + Int64(hour * 3_600 + minute * 60)
-        let snapshots = local.snapshots(wall)
-        if isHourly { times += snapshots } else { times.append(snapshots.first ?? local.gapEnd(wall)) }
+        let utcTimes = local.utcTimes(wall)
+        if isHourly { times += utcTimes } else { times.append(utcTimes.first ?? local.gapEnd(wall)) }
       }
     }
     return times.sorted()

@@ -57,7 +57,7 @@ struct LocalTime {
 
   /// Returns the points in time at which the zone's clock shows a wall time: none in a gap, two if the wall time occurs
   /// twice.
-  func snapshots(_ wall: Int64) -> [Int64] {
+  func utcTimes(_ wall: Int64) -> [Int64] {
     let offsets = Set([offset(wall - 86_400), offset(wall + 86_400)])
     return offsets.map { wall - $0 }.filter { $0 + offset($0) == wall }.sorted()
   }

@@ -39,19 +39,19 @@ extension TaskScheduler {
   /// Files are applied one after the other, by one caller.
   private func wakeInbox() {
     let isFirst = state.withLock { state in
-      state.inboxWishes += 1
-      return state.inboxWishes == 1
+      state.inboxRequests += 1
+      return state.inboxRequests == 1
     }
     if isFirst { Task.detached { [weak self] in await self?.readInbox() } }
   }
 
   private func readInbox() async {
     while true {
-      let wishes = state.withLock { $0.inboxWishes }
+      let requests = state.withLock { $0.inboxRequests }
       await applyFiles()
       let isDone = state.withLock { state in
-        if state.inboxWishes != wishes, state.isRunning { return false }
-        state.inboxWishes = 0
+        if state.inboxRequests != requests, state.isRunning { return false }
+        state.inboxRequests = 0
         return true
       }
       if isDone { return }

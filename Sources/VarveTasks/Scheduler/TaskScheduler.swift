@@ -82,8 +82,8 @@ public final class TaskScheduler: Sendable {
     var watch: DirectoryWatch?
     /// Called at each point of an attempt, in tests.
     var atPoint: (@Sendable (TaskID, TaskPoint) async -> Void)?
-    /// How often the inbox was to be looked at since it was last.
-    var inboxWishes = 0
+    /// How often a read of the inbox was requested since the last one.
+    var inboxRequests = 0
   }
 
   let state: Mutex<State>

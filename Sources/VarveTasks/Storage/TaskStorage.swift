@@ -42,7 +42,7 @@ public struct TaskStorage: DatabaseExtension {
   /// Independent parts, so that no transaction of the program delays claims.
   public var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
-    configuration.hears = []
+    configuration.events = []
     configuration.build = .none
     configuration.keepsState = true
     configuration.isConcurrent = true

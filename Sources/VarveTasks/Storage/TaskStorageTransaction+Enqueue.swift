@@ -14,9 +14,9 @@ extension TaskStorageTransaction {
     var parents: [(id: TaskID, rule: ParentFailure)] = []
     if let unique = options.unique {
       let key = unique.key.map { Array($0.utf8) } ?? Self.key(of: payload)
-      let meeting = try meet(kind, key, version, payload, unique)
-      if let result = meeting.result { return result }
-      if let running = meeting.after { parents.append((running, .runAnyway)) }
+      let resolution = try resolveConflict(kind, key, version, payload, unique)
+      if let result = resolution.result { return result }
+      if let running = resolution.after { parents.append((running, .runAnyway)) }
       extras.uniqueKey = key
       extras.uniqueUntil = unique.end(time().wall)
     }
@@ -62,10 +62,10 @@ extension TaskStorageTransaction {
     note(parent: parent)
     if try parts.unchecked.position(of: parent)?.position.isPending == true { return }
     // It may end before this transaction does, beside it, and then does not see the child.
-    try lookLater(parent)
+    try checkLater(parent)
   }
 
-  private func lookLater(_ parent: TaskID) throws {
+  private func checkLater(_ parent: TaskID) throws {
     let key = ConfigKeys.pending(parent)
     if try parts.config.unchecked.get(key) != nil, !dispatcher.isAttached { return }
     try parts.config.unchecked.put(key, [TaskChildren.unknown])
@@ -99,10 +99,10 @@ extension TaskStorageTransaction {
     return key
   }
 
-  /// What a task with a key meets: a result, where it is not added; a task after which it runs; or nothing.
-  private func meet(_ kind: String, _ key: [UInt8], _ version: UInt16, _ payload: [UInt8], _ unique: Uniqueness) throws
-    -> (result: EnqueueResult?, after: TaskID?)
-  {
+  /// What the onConflict rule of a task with a key yields: a result, where it is not added; a task after which it runs; or nothing.
+  private func resolveConflict(
+    _ kind: String, _ key: [UInt8], _ version: UInt16, _ payload: [UInt8], _ unique: Uniqueness
+  ) throws -> (result: EnqueueResult?, after: TaskID?) {
     // The scheduler takes back keys all the time, beside this transaction.
     guard let value = try parts.config.unchecked.get(ConfigKeys.unique(kind, key)) else { return (nil, nil) }
     let (id, until) = try ConfigKeys.unique(value)

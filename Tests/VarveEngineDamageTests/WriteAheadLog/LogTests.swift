@@ -12,7 +12,7 @@ struct LogTests {
   private func content(_ fileSystem: any FileSystem, _ number: FileNumber) throws -> [UInt8] {
     let file = try fileSystem.openFile(path(number), writable: false)
     defer { file.close() }
-    let block = try BlockOfBytes(reading: file, size: Int(try file.size()))
+    let block = try FileContents(reading: file, size: Int(try file.size()))
     return block.view.bytes
   }
 

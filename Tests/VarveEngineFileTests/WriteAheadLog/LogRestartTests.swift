@@ -136,7 +136,7 @@ struct LogRestartTests {
       guard try image.attributes(path) == nil else { continue }
       dead += 1
       let source = try old.openFile(path, writable: false)
-      let content = try BlockOfBytes(reading: source, size: Int(try source.size()))
+      let content = try FileContents(reading: source, size: Int(try source.size()))
       let copy = try image.createFile(path)
       try unsafe copy.write(content.view.buffer, at: 0)
     }

@@ -109,7 +109,7 @@ struct SharedPageTests {
           CurrentProcess.yieldThread()
         }
         // The order is that of a commit: a store, a full barrier, and a load.
-        unsafe page.toldWord.pointee.store(0x33 + UInt64(round), ordering: .sequentiallyConsistent)
+        unsafe page.announcedWord.pointee.store(0x33 + UInt64(round), ordering: .sequentiallyConsistent)
         if unsafe page.waitersWord.pointee.load(ordering: .sequentiallyConsistent) != 0 { page.wake() }
         while passed.load(ordering: .acquiring) < round { CurrentProcess.yieldThread() }
       }

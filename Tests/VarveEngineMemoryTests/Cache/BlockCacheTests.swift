@@ -241,15 +241,15 @@ struct BlockCacheTests {
     let blockCount = 4_000
     let cache = BlockCache(capacity: blockCount * (1_000 + CacheSlot.overhead))
     // Blocks of the other shards take all the bytes.
-    let later = BlockCache.shardNumber(key(0).cacheHash)
-    func isBehind(_ key: BlockKey) -> Bool { BlockCache.shardNumber(key.cacheHash) == later }
-    for number in 0..<2 * blockCount where !isBehind(key(number, table: 1)) {
+    let lateShard = BlockCache.shardNumber(key(0).cacheHash)
+    func isInLateShard(_ key: BlockKey) -> Bool { BlockCache.shardNumber(key.cacheHash) == lateShard }
+    for number in 0..<2 * blockCount where !isInLateShard(key(number, table: 1)) {
       touch(cache, key(number, table: 1), size: 1_000)
     }
     // From here on, every shard is accessed equally often.
     var random = SeededRandom(seed: 13)
     for _ in 0..<40 * blockCount { touch(cache, key(random.below(20 * blockCount), table: 2), size: 1_000) }
-    let kept = (0..<20 * blockCount).count { isBehind(key($0, table: 2)) && contains(cache, key($0, table: 2)) }
+    let kept = (0..<20 * blockCount).count { isInLateShard(key($0, table: 2)) && contains(cache, key($0, table: 2)) }
     let share = blockCount / 16
     #expect(kept > share * 3 / 4, "\(kept) blocks where \(share) are a fair share")
   }

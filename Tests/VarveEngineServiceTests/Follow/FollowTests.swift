@@ -370,9 +370,9 @@ struct FollowTests {
   @Test func `the writer and the follower explain how commits are announced`() throws {
     try Self.onEach { fixture in
       let follower = try fixture.follow()
-      let isTold = fixture.path != "/db"
-      #expect(fixture.writer.explain().contains(isTold ? "notified of commits by SHARED" : "poll the log"))
-      #expect(follower.engine.explain().contains(isTold ? "sleeps on SHARED" : "polls the log"))
+      let isNotified = fixture.path != "/db"
+      #expect(fixture.writer.explain().contains(isNotified ? "notified of commits by SHARED" : "poll the log"))
+      #expect(follower.engine.explain().contains(isNotified ? "sleeps on SHARED" : "polls the log"))
       try follower.close()
       try fixture.writer.close()
     }

@@ -100,8 +100,8 @@ struct SuspectTableTests {
       world.executor.runAll()
       #expect(world.levelZeroDepth <= 12, "round \(round)")
       #expect(engine.core.background.controller.isFree, "round \(round)")
-      let stock = engine.core.background.compactions.takeStock()
-      #expect(stock.depth <= 12 && stock.debtBytes <= 2 << 20, "round \(round): \(stock)")
+      let debt = engine.core.background.compactions.measureDebt()
+      #expect(debt.depth <= 12 && debt.debtBytes <= 2 << 20, "round \(round): \(debt)")
     }
     #expect(world.failureCount == 1, "no compaction needed the table again")
     #expect(engine.statistics.damagedBlocks == [block])

@@ -159,7 +159,7 @@ struct ColdFamilyTests {
     try copy.createDirectory("/db")
     for name in try fileSystem.list("/db") {
       let source = try fileSystem.openFile("/db/" + name, writable: false)
-      let content = try BlockOfBytes(reading: source, size: Int(try source.size()))
+      let content = try FileContents(reading: source, size: Int(try source.size()))
       let target = try copy.createFile("/db/" + name)
       try unsafe target.write(content.view.buffer, at: 0)
     }

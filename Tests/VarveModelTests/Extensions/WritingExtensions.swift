@@ -202,7 +202,7 @@ struct ModelParts: DatabaseExtension {
 
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
-    configuration.hears = []
+    configuration.events = []
     configuration.build = .none
     configuration.parts = Form.allCases.map(\.definition)
     return configuration

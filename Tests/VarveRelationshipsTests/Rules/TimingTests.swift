@@ -309,7 +309,7 @@ struct TimingTests {
   {
     let lines = Lines()
     func hearing(_ name: String, _ delivery: ExtensionConfiguration.Delivery) -> Scripted {
-      var hearing = Scripted(delivery, hears: .removals)
+      var hearing = Scripted(delivery, events: .removals)
       hearing.did = { _, change in lines.add("\(name) \(try change.key.key(as: String.self))") }
       return hearing
     }
@@ -357,7 +357,7 @@ struct TimingTests {
       var configuration: ExtensionConfiguration {
         var configuration = ExtensionConfiguration(version: "1")
         configuration.scope = .only(["b"])
-        configuration.hears = .removals
+        configuration.events = .removals
         configuration.build = .none
         return configuration
       }
@@ -410,7 +410,7 @@ struct TimingTests {
       var configuration: ExtensionConfiguration {
         var configuration = ExtensionConfiguration(version: "1")
         configuration.scope = .only(["b"])
-        configuration.hears = .removals
+        configuration.events = .removals
         configuration.build = .none
         return configuration
       }

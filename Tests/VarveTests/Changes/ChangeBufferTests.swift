@@ -59,7 +59,7 @@ struct ChangeBufferTests {
   }
 
   @Test func `a page that is not the last is followed by another`() {
-    var buffer = ChangeBuffer(after: CommitVersion(0), isBehind: true, capacity: 2)
+    var buffer = ChangeBuffer(after: CommitVersion(0), isLagging: true, capacity: 2)
     #expect(step(&buffer) == "read 0")
     buffer.add(Self.event(9))
     buffer.didRead(Self.page([1, 2], at: 9, isComplete: false))
@@ -70,7 +70,7 @@ struct ChangeBufferTests {
   }
 
   @Test func `an overflow while a page is read leads back to the feed`() {
-    var buffer = ChangeBuffer(after: CommitVersion(0), isBehind: true, capacity: 1)
+    var buffer = ChangeBuffer(after: CommitVersion(0), isLagging: true, capacity: 1)
     #expect(step(&buffer) == "read 0")
     for version: UInt64 in [2, 3] { buffer.add(Self.event(version)) }
     buffer.didRead(Self.page([1], at: 1))
@@ -88,7 +88,7 @@ struct ChangeBufferTests {
   @Test func `F10: without the feed a lagging consumer that has caught up receives no empty gap`() {
     // The consumer lags only because of its start version: no commit has followed.
     var fresh = ChangeBuffer(
-      after: CommitVersion(5), isBehind: true, newest: CommitVersion(5), capacity: 2, readsFeed: false)
+      after: CommitVersion(5), isLagging: true, newest: CommitVersion(5), capacity: 2, readsFeed: false)
     #expect(steps(&fresh, 2) == ["wait", "wait"])
     fresh.add(Self.event(6))
     #expect(steps(&fresh, 2) == ["6", "wait"])
@@ -111,7 +111,7 @@ struct ChangeBufferTests {
   }
 
   @Test func `a database that was restored to an earlier version is followed from there`() {
-    var buffer = ChangeBuffer(after: CommitVersion(100), isBehind: true, capacity: 2)
+    var buffer = ChangeBuffer(after: CommitVersion(100), isLagging: true, capacity: 2)
     #expect(step(&buffer) == "read 100")
     buffer.didRead(
       FeedPage(events: [.gap(from: CommitVersion(100), to: CommitVersion(50))], version: CommitVersion(50)))

@@ -342,7 +342,7 @@ import Testing
 
   @Test func `R8: an extension is asked for its changes only while there are observers`() throws {
     let asked = Lines()
-    var scripted = Scripted(hears: .inserts)
+    var scripted = Scripted(events: .inserts)
     scripted.takeChanges = { tx in
       asked.add("observed \(tx.context.isObserved)")
       return "changes"
@@ -393,7 +393,7 @@ struct Counting: DatabaseExtension {
 
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
-    configuration.hears = .inserts
+    configuration.events = .inserts
     configuration.keepsState = true
     configuration.build = .none
     return configuration
@@ -413,7 +413,7 @@ struct WordTotal: DatabaseExtension {
 
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
-    configuration.hears = .inserts
+    configuration.events = .inserts
     configuration.parts = [PartDefinition("total", .counters(.sum))]
     return configuration
   }

@@ -28,7 +28,7 @@ struct CanaryExtension: DatabaseExtension {
 
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
-    configuration.hears = .inserts
+    configuration.events = .inserts
     configuration.build = .none
     return configuration
   }

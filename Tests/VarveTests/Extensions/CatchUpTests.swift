@@ -96,8 +96,8 @@ private final class LengthsTransaction: ExtensionTransaction {
   func rollBack(to mark: Int) { pending.removeLast(pending.count - mark) }
 
   func flush() throws {
-    let behindRemoval = pending.lastIndex { $0 == nil }.map { $0 + 1 } ?? 0
-    for case (let key, let length)? in pending[behindRemoval...] {
+    let firstAfterRemoval = pending.lastIndex { $0 == nil }.map { $0 + 1 } ?? 0
+    for case (let key, let length)? in pending[firstAfterRemoval...] {
       if let length { try lengths.put(key.bytes, length) } else { try lengths.delete(key.bytes) }
     }
     pending = []

@@ -13,7 +13,7 @@ struct DeliveryTests {
   /// Returns an extension that records which row has a value, and refuses a second one: at once, or after the current
   /// change.
   private static func unique(_ delivery: ExtensionConfiguration.Delivery) -> Scripted {
-    var unique = Scripted(delivery, hears: [.inserts, .updates, .removals], needs: [.before, .oldRows])
+    var unique = Scripted(delivery, events: [.inserts, .updates, .removals], needs: [.before, .oldRows])
     unique.configuration.scope = .only(["books"])
     unique.configuration.parts = [PartDefinition("values")]
     unique.will = { tx, change in
@@ -83,14 +83,14 @@ struct DeliveryTests {
   }
 
   @Test func `a row and its former state are as of the change, whatever came later`() throws {
-    var first = Scripted(hears: .all)
+    var first = Scripted(events: .all)
     first.configuration.scope = .only(["c"])
     first.did = { tx, change in
       // Only the first change writes: the written row is received after it.
       guard change.event == .updated, try change.row?.object(as: String.self) == "b" else { return }
       try tx.context.writeTransaction?.set("later", key: 1, in: "c", metadata: 9)
     }
-    var second = Scripted(hears: .all, needs: .oldRows)
+    var second = Scripted(events: .all, needs: .oldRows)
     second.did = { [lines] tx, change in
       let row = try change.row
       let old = try change.old
@@ -136,7 +136,7 @@ struct DeliveryTests {
   }
 
   @Test func `an extension receives the events that it names, from the collections of its scope`() throws {
-    var some = Scripted(hears: [.metadata, .removals])
+    var some = Scripted(events: [.metadata, .removals])
     some.configuration.scope = .except(["other"])
     some.did = { [lines] _, change in lines.add("\(change.event) \(change.key) \(change.collectionNumber > 0)") }
     try database.registerReady(some, as: "some")
@@ -153,7 +153,7 @@ struct DeliveryTests {
   }
 
   @Test func `removals are announced in batches of a thousand, and then received row by row`() throws {
-    var asked = Scripted(hears: .removals, needs: [.before, .oldRows])
+    var asked = Scripted(events: .removals, needs: [.before, .oldRows])
     asked.will = { [lines] _, change in lines.add("will \(change.key.text)") }
     asked.did = { [lines] tx, change in
       let isThere = try tx.context.transaction.contains(change.key)
@@ -169,7 +169,7 @@ struct DeliveryTests {
   }
 
   @Test func `many keys are removed in order, each once`() throws {
-    var announced = Scripted(hears: .removals, needs: .oldRows)
+    var announced = Scripted(events: .removals, needs: .oldRows)
     announced.did = { [lines] _, change in
       lines.add("\(change.key.text) \(try change.old?.object(as: Int.self) ?? -1)")
     }
@@ -219,7 +219,7 @@ struct DeliveryTests {
   func `rows that a hook writes between removed ones stay`(isAll: Bool) throws {
     for number in [0, 700, 1_500, 2_499] {
       let database = try Database.inMemory()
-      var writer = Scripted(hears: .removals)
+      var writer = Scripted(events: .removals)
       let between = [201, 1_999, 2_001, 3_401, 4_999]
       writer.did = { tx, change in
         guard try change.key.key(as: Int.self) == number * 2 else { return }
@@ -245,7 +245,7 @@ struct DeliveryTests {
   }
 
   @Test func `a removal of many rows that is refused in its last batch removes none`() throws {
-    var asked = Scripted(hears: .removals, needs: .before)
+    var asked = Scripted(events: .removals, needs: .before)
     asked.will = { _, change in if try change.key.key(as: Int.self) == 2_400 { throw Taken() } }
     try database.change { tx in for key in 0..<2_500 { try tx.set(key, key: key, in: "c") } }
     try database.registerReady(asked, as: "asked")
@@ -260,7 +260,7 @@ struct DeliveryTests {
 
   @Test func `all rows are removed in one step for extensions that support it, and one by one for others`() throws {
     func scripted(_ name: String, whole: Bool) -> Scripted {
-      var it = Scripted(hears: .removals)
+      var it = Scripted(events: .removals)
       it.did = { [lines] _, change in lines.add("\(name) \(change.key.text)") }
       it.removesAll = { [lines] _, collection in
         lines.add("\(name) all of \(collection ?? "everything")")
@@ -284,14 +284,14 @@ struct DeliveryTests {
   }
 
   @Test func `D10: an extension whose rows are changed by the flush of a later one is flushed again`() throws {
-    var first = Scripted(hears: .inserts)
+    var first = Scripted(events: .inserts)
     first.configuration.parts = [PartDefinition("seen")]
     first.did = { tx, change in tx.notes.append(change.key.text) }
     first.flush = { tx in
       for note in tx.notes { try tx.part("seen").put(Array(note.utf8), [1]) }
       tx.notes = []
     }
-    var second = Scripted(hears: .inserts)
+    var second = Scripted(events: .inserts)
     second.configuration.scope = .only(["c"])
     second.did = { tx, _ in tx.notes = ["pending"] }
     second.flush = { tx in
@@ -309,7 +309,7 @@ struct DeliveryTests {
     struct Stop: Error {}
     for keepsState in [true, false] {
       let database = try Database.inMemory()
-      var noting = Scripted(hears: .inserts)
+      var noting = Scripted(events: .inserts)
       noting.configuration.keepsState = keepsState
       noting.did = { tx, change in tx.notes.append(change.key.text) }
       noting.flush = { [lines] tx in
@@ -331,7 +331,7 @@ struct DeliveryTests {
   @Test func `an extension first used in an undone savepoint is created again, and receives later changes`() throws {
     struct Stop: Error {}
     let database = try Database.inMemory()
-    var noting = Scripted(hears: .inserts)
+    var noting = Scripted(events: .inserts)
     noting.did = { tx, change in tx.notes.append(change.key.text) }
     noting.flush = { [lines] tx in
       lines.add(tx.notes.joined(separator: " "))
@@ -349,12 +349,12 @@ struct DeliveryTests {
   }
 
   @Test func `dependents are notified of a change without rows, after the current change`() throws {
-    var parent = Scripted(hears: .inserts)
+    var parent = Scripted(events: .inserts)
     parent.did = { [lines] tx, change in
       try tx.context.notifyDependents("of \(change.key.text)")
       lines.add("notified \(change.key.text)")
     }
-    var child = Scripted(hears: .inserts)
+    var child = Scripted(events: .inserts)
     child.configuration.dependencies = ["parent"]
     child.did = { [lines] _, change in lines.add("child \(change.key.text)") }
     child.dependencyDidChange = { [lines] tx, name, change in lines.add("child: \(name) \(change as? String ?? "?")") }

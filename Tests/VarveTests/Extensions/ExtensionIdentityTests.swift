@@ -14,7 +14,7 @@ struct ExtensionIdentityTests {
     var configuration: ExtensionConfiguration {
       var configuration = ExtensionConfiguration(version: version)
       configuration.scope = scope
-      configuration.hears = .inserts
+      configuration.events = .inserts
       configuration.parts = [PartDefinition("count", .counters(.sum))]
       configuration.dependencies = dependencies
       return configuration

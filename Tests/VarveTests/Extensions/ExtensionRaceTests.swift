@@ -25,7 +25,7 @@ private struct Keys: DatabaseExtension {
   var announced = Called()
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: version)
-    configuration.hears = [.inserts, .removals]
+    configuration.events = [.inserts, .removals]
     configuration.parts = [PartDefinition("keys")]
     configuration.dependencies = dependencies
     configuration.isConcurrent = isConcurrent

@@ -28,7 +28,7 @@ struct HookOrderTests {
     var parts: [PartDefinition] = []
     var configuration: ExtensionConfiguration {
       var configuration = ExtensionConfiguration(version: "1")
-      configuration.hears = .all
+      configuration.events = .all
       configuration.needs = [.before, .oldRows]
       configuration.parts = parts
       configuration.dependencies = dependencies
@@ -233,7 +233,7 @@ struct HookOrderTests {
       static let kind = "test.restless"
       var configuration: ExtensionConfiguration {
         var configuration = ExtensionConfiguration(version: "1")
-        configuration.hears = .inserts
+        configuration.events = .inserts
         return configuration
       }
       func makeTransaction(_ context: ExtensionContext<Self>) -> RestlessTransaction { RestlessTransaction(context) }
@@ -242,11 +242,11 @@ struct HookOrderTests {
       typealias Definition = Restless
       private let context: ExtensionContext<Restless>
       private var rounds = 0
-      private var isStirred = false
+      private var needsFlush = false
       init(_ context: ExtensionContext<Restless>) { self.context = context }
-      func didChange(_ change: borrowing RowChange) throws { isStirred = true }
+      func didChange(_ change: borrowing RowChange) throws { needsFlush = true }
       func flush() throws {
-        guard isStirred else { return }
+        guard needsFlush else { return }
         rounds += 1
         try context.writeTransaction?.set(rounds, key: rounds, in: "made")
       }

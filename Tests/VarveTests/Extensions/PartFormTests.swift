@@ -18,7 +18,7 @@ struct PartFormTests {
   ]
 
   private static func scripted(_ parts: [PartDefinition] = forms) -> Scripted {
-    var scripted = Scripted(hears: [])
+    var scripted = Scripted(events: [])
     scripted.configuration.parts = parts
     return scripted
   }
@@ -237,7 +237,7 @@ struct PartFormTests {
     var database = try Database.open(try site.open(), path: "change")
     try database.change { tx in for key in 1...5 { try tx.set(key, key: key, in: "c") } }
     func mirror(_ form: PartDefinition.Form, isOld: Bool) -> Scripted {
-      var mirror = Scripted(hears: .inserts)
+      var mirror = Scripted(events: .inserts)
       mirror.configuration.build = .background
       mirror.configuration.parts = [
         isOld ? PartDefinition("rest") : PartDefinition("rest", .appendOnly), PartDefinition("part", form),

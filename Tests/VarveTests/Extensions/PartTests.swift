@@ -8,7 +8,7 @@ import VarveTestSupport
 /// Tests of reads of a part, by key and in order, over committed and pending entries.
 struct PartTests {
   private static func scripted() -> Scripted {
-    var scripted = Scripted(hears: [])
+    var scripted = Scripted(events: [])
     scripted.configuration.parts = [PartDefinition("p"), PartDefinition("n", .counters(.sum))]
     return scripted
   }

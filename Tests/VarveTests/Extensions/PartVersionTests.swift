@@ -15,7 +15,7 @@ struct PartVersionTests {
   /// Returns an extension that keeps each row's value in every part, and records the parts for which a row was
   /// received.
   private func mirror(_ parts: [PartDefinition], failsAt: Int? = nil) -> Scripted {
-    var mirror = Scripted(hears: [.inserts, .updates, .removals])
+    var mirror = Scripted(events: [.inserts, .updates, .removals])
     mirror.configuration.parts = parts
     mirror.configuration.build = .background
     mirror.did = { [lines] tx, change in
@@ -96,7 +96,7 @@ struct PartVersionTests {
     let site = try StorageSite(kind)
     var database = try Database.open(try site.open(), path: "parts")
     try fill(database, 1..<3)
-    var counting = Scripted(hears: .inserts)
+    var counting = Scripted(events: .inserts)
     counting.configuration.build = .background
     counting.configuration.parts = [PartDefinition("n", .counters(.sum))]
     counting.did = { tx, change in try tx.part("n").add(1, to: [1]) }
@@ -229,7 +229,7 @@ struct PartVersionTests {
 
   /// Returns an extension that copies a row's entry in the part "a" of another extension.
   private func copy() -> Scripted {
-    var copy = Scripted(hears: .inserts)
+    var copy = Scripted(events: .inserts)
     copy.configuration.dependencies = ["mirror"]
     copy.configuration.parts = [PartDefinition("copy")]
     copy.configuration.build = .background

@@ -24,7 +24,7 @@ struct RegistrationTests {
     let database = try await Database.inMemory()
     try await database.ready(try await database.register(WordCount(), as: "words"))
     await #expect(throws: DatabaseError.self) {
-      do { try await database.ready(Scripted(hears: []).named("words")) } catch let error as DatabaseError {
+      do { try await database.ready(Scripted(events: []).named("words")) } catch let error as DatabaseError {
         #expect(error.code == .definitionDiffers)
         #expect(error.message.contains("WordCount") && error.message.contains("Scripted"), "\(error)")
         throw error
@@ -160,7 +160,7 @@ struct RegistrationTests {
     let isBroken = Mutex(true)
     struct Stop: Error {}
     func scripted(_ dependencies: [String], _ check: @escaping Scripted.Hook) -> Scripted {
-      var it = Scripted(hears: .inserts)
+      var it = Scripted(events: .inserts)
       it.configuration.build = .background
       it.configuration.parts = [PartDefinition("keys")]
       it.configuration.dependencies = dependencies
@@ -190,7 +190,7 @@ struct RegistrationTests {
     try database.change { tx in for key in 0..<1_500 { try tx.set(key % 1_400, key: key, in: "c") } }
     struct Twice: Error { let count: Int }
     // A value that two rows have is recorded, and the build ends with an error that counts all of them.
-    var unique = Scripted(hears: .inserts)
+    var unique = Scripted(events: .inserts)
     unique.configuration.build = .background
     unique.configuration.parts = [PartDefinition("values"), PartDefinition("twice")]
     unique.did = { tx, change in
@@ -246,7 +246,7 @@ struct RegistrationTests {
     let announced = Mutex<[[BuildProgress]]>([[], [], []])
     let stops = Mutex<Int?>(2_500)
     func mirror() -> Scripted {
-      var mirror = Scripted(hears: .inserts)
+      var mirror = Scripted(events: .inserts)
       mirror.configuration.build = .background
       mirror.configuration.parts = [PartDefinition("keys")]
       mirror.did = { tx, change in

@@ -320,7 +320,7 @@ struct ReplacementTests {
 
   /// Returns an extension that records how often it received a row, and whether it has handled a replaced dependency.
   private func dependent(on name: String, keeps: Bool, _ lines: Lines) -> Scripted {
-    var dependent = Scripted(hears: [.inserts])
+    var dependent = Scripted(events: [.inserts])
     dependent.configuration.parts = [PartDefinition("rows")]
     dependent.configuration.dependencies = [name]
     dependent.configuration.build = .background

@@ -19,7 +19,7 @@ struct SeedExtensionTests {
     var version = "1"
     var configuration: ExtensionConfiguration {
       var configuration = ExtensionConfiguration(version: version)
-      configuration.hears = [.inserts, .updates]
+      configuration.events = [.inserts, .updates]
       configuration.parts = [PartDefinition("heard"), PartDefinition("ids")]
       return configuration
     }

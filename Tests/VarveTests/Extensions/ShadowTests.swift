@@ -342,7 +342,7 @@ struct ShadowTests {
       number: 3, state: .stale(FeedPosition([UInt8](0..<16))), ExtensionTraits(mirrored.definition("1")),
       versionTag: "1")
     var shadow = ExtensionRecord(number: 3, state: .ready, ExtensionTraits(mirrored.definition("2")), versionTag: "2")
-    shadow.beginAnew()
+    shadow.restart()
     shadow.generation = 5
     record.generation = 4
     record.shadow = shadow

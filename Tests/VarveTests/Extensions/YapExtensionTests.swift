@@ -35,7 +35,7 @@ struct YapExtensionTests {
     var isBroken: @Sendable () -> Bool = { false }
     var configuration: ExtensionConfiguration {
       var configuration = ExtensionConfiguration(version: "1")
-      configuration.hears = .inserts
+      configuration.events = .inserts
       // An extension with a part has a record on disk.
       configuration.parts = [PartDefinition("unused")]
       configuration.isConcurrent = isConcurrent
@@ -245,12 +245,12 @@ struct YapExtensionTests {
   struct Echo: DatabaseExtension {
     static let kind = "test.echo"
     let name: String
-    let hears: String
-    let writes: String
+    let source: String
+    let target: String
     let record: Record
     var configuration: ExtensionConfiguration {
       var configuration = ExtensionConfiguration(version: "1")
-      configuration.hears = .inserts
+      configuration.events = .inserts
       configuration.keepsState = true
       configuration.build = .none
       return configuration
@@ -267,14 +267,14 @@ struct YapExtensionTests {
       self.echo = echo
       self.context = context
     }
-    func didChange(_ change: borrowing RowChange) throws { if change.collection == echo.hears { pending += 1 } }
+    func didChange(_ change: borrowing RowChange) throws { if change.collection == echo.source { pending += 1 } }
     func mark() -> Int { pending }
     func rollBack(to mark: Int) { pending = mark }
     func flush() throws {
       echo.record.add("\(echo.name) \(pending)")
       if pending == 0 { return }
       pending = 0
-      try context.writeTransaction?.set(echo.name, key: 1, in: echo.writes)
+      try context.writeTransaction?.set(echo.name, key: 1, in: echo.target)
     }
   }
 
@@ -282,8 +282,8 @@ struct YapExtensionTests {
     throws
   {
     // By name, the order would be the opposite: "a" feeds "z", which was registered first.
-    try database.registerReady(Echo(name: "z", hears: "middle", writes: "last", record: record), as: "z")
-    try database.registerReady(Echo(name: "a", hears: "first", writes: "middle", record: record), as: "a")
+    try database.registerReady(Echo(name: "z", source: "middle", target: "last", record: record), as: "z")
+    try database.registerReady(Echo(name: "a", source: "first", target: "middle", record: record), as: "a")
     _ = record.take()
     try set(5, in: "first")
     #expect(record.take() == ["z 0", "a 1", "z 1", "a 0", "z 0", "a 0"])
@@ -292,7 +292,7 @@ struct YapExtensionTests {
   }
 
   @Test func `1.2: pending writes of an extension are undone with a savepoint`() throws {
-    try database.registerReady(Echo(name: "e", hears: "first", writes: "last", record: record), as: "e")
+    try database.registerReady(Echo(name: "e", source: "first", target: "last", record: record), as: "e")
     _ = record.take()
     try database.write { tx in
       try tx.set("x", key: 1, in: "other")

@@ -29,7 +29,7 @@ struct ReadObservationTests {
   }
 
   private static func scripted() -> Scripted {
-    var scripted = Scripted(hears: [])
+    var scripted = Scripted(events: [])
     var values = PartDefinition("values")
     values.isIndependent = true
     scripted.configuration.parts = [values, PartDefinition("own"), PartDefinition("counts", .counters(.sum))]

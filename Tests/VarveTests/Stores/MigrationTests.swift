@@ -383,7 +383,7 @@ struct MigrationTests {
     init(_ heard: @escaping @Sendable (Int, String) -> Void) { self.heard = heard }
     var configuration: ExtensionConfiguration {
       var configuration = ExtensionConfiguration(version: "1")
-      configuration.hears = .updates
+      configuration.events = .updates
       return configuration
     }
     func makeTransaction(_ context: ExtensionContext<Self>) -> ListeningTransaction { ListeningTransaction(heard) }

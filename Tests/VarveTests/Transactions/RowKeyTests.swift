@@ -11,7 +11,7 @@ struct RowKeyTests {
     let database = try Database.inMemory()
     let lines = Lines()
     let seen = Mutex<[RowKey]>([])
-    var noting = Scripted(hears: .inserts)
+    var noting = Scripted(events: .inserts)
     noting.did = { _, change in
       let key = change.key
       seen.withLock { $0.append(key) }

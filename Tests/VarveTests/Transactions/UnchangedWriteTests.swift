@@ -21,7 +21,7 @@ struct UnchangedWriteTests {
     let engine = try Engine.open(at: "/unchanged", environment: .inMemory())
     backend = GatedBackend(try EngineBackend(engine), gate)
     database = try Database.open(backend, path: "/unchanged")
-    var scripted = Scripted(hears: [])
+    var scripted = Scripted(events: [])
     var values = PartDefinition("values")
     values.isIndependent = true
     scripted.configuration.parts = [values]

@@ -69,11 +69,11 @@ struct TableImportTests {
   private var path: String { directory.path + "/db" }
 
   private func run(
-    _ list: List, _ wishes: ImportPlan.Wishes, _ terms: TableImport.Terms
+    _ list: List, _ options: ImportPlan.Options, _ terms: TableImport.Terms
   ) throws -> (result: TableImport.Result, refused: [String]) {
     var list = list
     var refused: [String] = []
-    let plan = try ImportPlan(list.columns, wishes)
+    let plan = try ImportPlan(list.columns, options)
     let result = try ObjectFixture.with(path) { database in
       var work = TableImport(database, plan, terms)
       try work.run(&list, refused: { refused.append($0.text) })
@@ -97,10 +97,10 @@ struct TableImportTests {
         ],
         [.blob([2] + Array(2...16)), .text(""), .integer(0)] + Array(repeating: .null, count: 9),
       ])
-    let wishes = ImportPlan.Wishes(
+    let options = ImportPlan.Options(
       key: "id", types: ["id=uuid", "isPinned=bool", "created=date2001", "location=json", "counts=json"])
     let terms = TableImport.Terms(collection: "notes", creates: true)
-    let (result, refused) = try run(list, wishes, terms)
+    let (result, refused) = try run(list, options, terms)
     #expect(result.rows == 2 && result.refused == 0 && refused.isEmpty && result.stale.isEmpty)
     let expected = [
       Note(
@@ -124,7 +124,7 @@ struct TableImportTests {
       }
     }
     // The program's indexes are stale until it opens the database again; then they contain the rows.
-    let again = try run(list, wishes, terms)
+    let again = try run(list, options, terms)
     #expect(again.result.rows == 2)
     #expect(try Tool.objects(["indexes", path, "--json"]).map { $0["state"] as? String } == ["stale"])
     try ObjectFixture.with(path, DatabaseDefinition { NoteFormat.self }) { database in
@@ -144,7 +144,7 @@ struct TableImportTests {
       [.integer(Int64(number))] + (0..<6).map { number >> $0 & 1 == 0 ? .null : .integer(1) }
     }
     _ = try run(
-      List(["id", "a", "b", "c", "d", "e", "f"], rows), ImportPlan.Wishes(key: "id"),
+      List(["id", "a", "b", "c", "d", "e", "f"], rows), ImportPlan.Options(key: "id"),
       TableImport.Terms(collection: "bits", creates: true))
     let catalog = Tool.lines(try Tool.good(["dump", "catalog", path]))
     #expect(catalog.count { $0.hasPrefix("shape ") } == 1, "\(catalog)")
@@ -160,7 +160,7 @@ struct TableImportTests {
         [.integer(4), .damagedText([255])], [.text("5"), .text("c")],
       ])
     let (result, refused) = try run(
-      list, ImportPlan.Wishes(key: "id", types: ["id=int", "text=text"]),
+      list, ImportPlan.Options(key: "id", types: ["id=int", "text=text"]),
       TableImport.Terms(collection: "memos", creates: true))
     #expect(result.rows == 2 && result.refused == 4)
     #expect(
@@ -177,38 +177,38 @@ struct TableImportTests {
     let list = List(
       ["id"], [[.text(String(repeating: "x", count: 70_000))], [.text("a")], [.text("b")]])
     let (result, refused) = try run(
-      list, ImportPlan.Wishes(key: "id"), TableImport.Terms(collection: "texts", creates: true))
+      list, ImportPlan.Options(key: "id"), TableImport.Terms(collection: "texts", creates: true))
     #expect(result.rows == 2 && refused.count == 1 && refused[0].hasPrefix("row 10: the key has "), "\(refused)")
   }
 
   @Test func `imported rows have the version that was requested, or else the first version of the format`() throws {
     let list = List(["id", "text"], [[.integer(1), .text("a")]])
-    let wishes = ImportPlan.Wishes(key: "id")
+    let options = ImportPlan.Options(key: "id")
     func found() throws -> String? {
       try ObjectFixture.with(path, DatabaseDefinition { MemoFormat.self }) { database in
         try database.read { tx in try Store<MemoFormat>(in: database).load(1, in: tx)?.text }
       }
     }
-    _ = try run(list, wishes, TableImport.Terms(collection: "memos", creates: true))
+    _ = try run(list, options, TableImport.Terms(collection: "memos", creates: true))
     #expect(try found() == "first: a")
-    _ = try run(list, wishes, TableImport.Terms(collection: "memos", version: "second"))
+    _ = try run(list, options, TableImport.Terms(collection: "memos", version: "second"))
     #expect(try found() == "second: a")
   }
 
   @Test func `an import into a missing collection, or one of another coder or key type, is refused`() throws {
     let list = List(["id"], [[.integer(1)]])
-    let wishes = ImportPlan.Wishes(key: "id")
+    let options = ImportPlan.Options(key: "id")
     let missing = #expect(throws: DatabaseError.self) {
-      try run(list, wishes, TableImport.Terms(collection: "memos"))
+      try run(list, options, TableImport.Terms(collection: "memos"))
     }
     #expect(missing?.code == .notFound)
     try ObjectFixture.with(path, coder: .json) { database in
       try database.write { tx in try tx.set(1, key: 1, in: "texts") }
     }
-    let coder = #expect(throws: ToolError.self) { try run(list, wishes, TableImport.Terms(collection: "texts")) }
+    let coder = #expect(throws: ToolError.self) { try run(list, options, TableImport.Terms(collection: "texts")) }
     #expect(coder?.message.contains("are of the coder json") == true)
     try ObjectFixture.with(path) { database in try database.write { tx in try tx.set(1, key: "a", in: "names") } }
-    let keys = #expect(throws: DatabaseError.self) { try run(list, wishes, TableImport.Terms(collection: "names")) }
+    let keys = #expect(throws: DatabaseError.self) { try run(list, options, TableImport.Terms(collection: "names")) }
     #expect(keys?.code == .keyTypeDiffers && keys?.message.contains("string") == true)
     #expect(try Tool.good(["objects", path, "names", "--keys-only"]) == "\"a\"\n")
   }
@@ -217,7 +217,7 @@ struct TableImportTests {
     let names = ["id"] + (0..<1_100).map { "c\($0)" }
     let row: [ColumnValue] = [.integer(1)] + (0..<1_100).map { .integer(Int64($0)) }
     let (result, _) = try run(
-      List(names, [row]), ImportPlan.Wishes(key: "id"), TableImport.Terms(collection: "wide", creates: true))
+      List(names, [row]), ImportPlan.Options(key: "id"), TableImport.Terms(collection: "wide", creates: true))
     #expect(result.rows == 1)
     let text = try Tool.good(["objects", path, "wide", "--json"])
     #expect(text.contains("\"c1099\":1099") && text.contains("\"id\":1"))
@@ -238,7 +238,7 @@ struct TableImportTests {
     }
     let list = List(["id"], (1...14).map { [.integer($0)] })
     let terms = TableImport.Terms(collection: "ids", creates: true, batchCount: 4)
-    let plan = try ImportPlan(list.columns, ImportPlan.Wishes(key: "id"))
+    let plan = try ImportPlan(list.columns, ImportPlan.Options(key: "id"))
     var positions: [Int] = []
     let error = #expect(throws: ToolError.self) {
       try ObjectFixture.with(path) { database in
@@ -249,7 +249,7 @@ struct TableImportTests {
     }
     #expect(error?.message == "broken" && positions == Array(1...10))
     #expect(try Tool.good(["objects", path, "ids", "--keys-only"]) == (1...8).map { "\($0)\n" }.joined())
-    #expect(try run(list, ImportPlan.Wishes(key: "id"), terms).result.rows == 14)
+    #expect(try run(list, ImportPlan.Options(key: "id"), terms).result.rows == 14)
     #expect(try Tool.good(["objects", path, "ids", "--keys-only"]) == (1...14).map { "\($0)\n" }.joined())
   }
 }

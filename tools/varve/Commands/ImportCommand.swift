@@ -97,7 +97,7 @@ struct ImportSQLiteCommand: ParsableCommand {
 
   func plan(for source: some TableSource) throws -> ImportPlan {
     try ImportPlan(
-      source.columns, ImportPlan.Wishes(key: key, types: field, names: rename, omitted: omit))
+      source.columns, ImportPlan.Options(key: key, types: field, names: rename, omitted: omit))
   }
 
   func importRows(

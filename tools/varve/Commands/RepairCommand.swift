@@ -23,7 +23,7 @@ struct RepairCommand: ParsableCommand {
   func run() throws {
     let report = try Engine.repair(at: database.path)
     // Without this, lost rows would still be part of counts and extensions.
-    if !report.losses.isEmpty { try Database.mend(after: report.losses.map(\.family), at: database.path) }
+    if !report.losses.isEmpty { try Database.repairDamage(after: report.losses.map(\.family), at: database.path) }
     let sink = try ByteSink.standardOutput()
     if output.json {
       try sink.writeJSON(Summary(report))
@@ -102,7 +102,7 @@ struct LossRow: Encodable {
   let message: String
   let family: String?
   let keyBeforeHex: String?
-  let keyBehindHex: String?
+  let keyAfterHex: String?
   let smallestSequence: UInt64?
   let largestSequence: UInt64?
   let holdsEntries: Bool
@@ -114,7 +114,7 @@ struct LossRow: Encodable {
     message = loss.message
     family = loss.family
     keyBeforeHex = loss.keyBefore.map { HexText.text($0) }
-    keyBehindHex = loss.keyAfter.map { HexText.text($0) }
+    keyAfterHex = loss.keyAfter.map { HexText.text($0) }
     smallestSequence = loss.sequences?.lowerBound.value
     largestSequence = loss.sequences?.upperBound.value
     holdsEntries = loss.holdsEntries

@@ -17,7 +17,7 @@ struct ImportPlan {
   }
 
   /// The options of the command line, each as `COLUMN=WORD` or `COLUMN`.
-  struct Wishes {
+  struct Options {
     var key: String
     var types: [String] = []
     var names: [String] = []
@@ -31,25 +31,25 @@ struct ImportPlan {
   let isCoreData: Bool
 
   /// Creates a plan. Throws a usage error that names the column and the existing columns or types.
-  init(_ columns: [TableColumn], _ wishes: Wishes) throws {
+  init(_ columns: [TableColumn], _ options: Options) throws {
     let table = Columns(list: columns)
     isCoreData = ["Z_PK", "Z_ENT", "Z_OPT"].allSatisfy { name in columns.contains { $0.name == name } }
-    let keyPosition = try table.position(wishes.key, "--key")
+    let keyPosition = try table.position(options.key, "--key")
     var types: [Int: FieldType] = [:]
-    for wish in wishes.types {
-      let (position, word) = try table.pair(wish, "--field")
+    for argument in options.types {
+      let (position, word) = try table.pair(argument, "--field")
       guard let type = FieldType(rawValue: word) else {
         let known = FieldType.allCases.map(\.rawValue).joined(separator: ", ")
-        throw ToolError(.usage, "--field \(wish): \"\(word)\" is not a type of fields; there are \(known)")
+        throw ToolError(.usage, "--field \(argument): \"\(word)\" is not a type of fields; there are \(known)")
       }
-      guard types.updateValue(type, forKey: position) == nil else { throw Columns.twice(wish, "--field") }
+      guard types.updateValue(type, forKey: position) == nil else { throw Columns.twice(argument, "--field") }
     }
     var names: [Int: String] = [:]
-    for wish in wishes.names {
-      let (position, name) = try table.pair(wish, "--rename")
-      guard names.updateValue(name, forKey: position) == nil else { throw Columns.twice(wish, "--rename") }
+    for argument in options.names {
+      let (position, name) = try table.pair(argument, "--rename")
+      guard names.updateValue(name, forKey: position) == nil else { throw Columns.twice(argument, "--rename") }
     }
-    let omitted = Set(try wishes.omitted.map { try table.position($0, "--omit") })
+    let omitted = Set(try options.omitted.map { try table.position($0, "--omit") })
     var fields: [Field] = []
     for (position, column) in columns.enumerated() {
       let isNamed = position == keyPosition || types[position] != nil || names[position] != nil
@@ -60,7 +60,7 @@ struct ImportPlan {
           type: types[position] ?? Self.type(of: column, isCoreData)))
     }
     guard let key = fields.first(where: { $0.position == keyPosition }) else {
-      throw ToolError(.usage, "--omit \(wishes.key): the key is a field too, and can't be left out")
+      throw ToolError(.usage, "--omit \(options.key): the key is a field too, and can't be left out")
     }
     guard key.type != .json else {
       throw ToolError(.usage, "--field \(key.column)=json: the key of a row can't be an array or a map")
@@ -122,7 +122,7 @@ private struct Columns {
     return (try position(String(text[..<sign]), option), String(text[text.index(after: sign)...]))
   }
 
-  static func twice(_ wish: String, _ option: String) -> ToolError {
-    ToolError(.usage, "\(option) \(wish): the column is named twice")
+  static func twice(_ argument: String, _ option: String) -> ToolError {
+    ToolError(.usage, "\(option) \(argument): the column is named twice")
   }
 }

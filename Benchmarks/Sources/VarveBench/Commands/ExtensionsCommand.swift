@@ -11,7 +11,7 @@ struct ExtensionsCommand: ParsableCommand {
     discussion: """
       Rows: \(ExtensionCase.allCases.map(\.rawValue).joined(separator: ", ")).
 
-      Example: varve-bench extensions --only insert,hear1,index2 --num 200000 --rounds 5
+      Example: varve-bench extensions --only insert,listener1,index2 --num 200000 --rounds 5
       """)
 
   @Option(help: "Rows that are written a round.")

@@ -6,7 +6,7 @@ import VarveEngine
 /// `varve-bench follow` measures how long after a commit of one process another process sees it.
 ///
 /// The writer stores the time of the machine's monotonic clock in each commit before it puts it, and the follower reads
-/// the clock when it has the value. So the figure includes the put, the wake-up, the reading of the log and a get.
+/// the clock when it has the value. So the result includes the put, the wake-up, the reading of the log and a get.
 struct FollowCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "follow", abstract: "Measure how soon a follower in another process sees a commit.",

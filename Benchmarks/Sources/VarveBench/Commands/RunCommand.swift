@@ -67,7 +67,7 @@ struct RunCommand: ParsableCommand {
 
   /// Checks that object workloads use one thread, begin with inserts, and are in a list without other workloads.
   private func checkObjects(_ workloads: [Workload]) throws {
-    if let other = workloads.first(where: { !$0.goesWithObjects }) {
+    if let other = workloads.first(where: { !$0.isAllowedWithObjects }) {
       throw ValidationError("\(other.rawValue) is not an object workload; run it separately")
     }
     guard options.threads == 1 else { throw ValidationError("rows of objects choose their threads themselves") }

@@ -21,10 +21,10 @@ struct Comparison {
     runs[Key(scenario: scenario, engine: engine, round: round)] = Check.Run(rows: rows)
   }
 
-  /// Returns the median of a figure over the rounds.
-  private func median(_ scenario: String, _ engine: EngineKind, _ figure: (Check.Run) -> Double?) -> Double? {
+  /// Returns the median of a metric over the rounds.
+  private func median(_ scenario: String, _ engine: EngineKind, _ metric: (Check.Run) -> Double?) -> Double? {
     let values = (1...rounds).compactMap { round in
-      runs[Key(scenario: scenario, engine: engine, round: round)].flatMap(figure)
+      runs[Key(scenario: scenario, engine: engine, round: round)].flatMap(metric)
     }.sorted()
     guard !values.isEmpty else { return nil }
     let middle = values.count / 2
@@ -36,22 +36,22 @@ struct Comparison {
   struct Verdict {
     var ratio: String
     var wanted: String
-    /// Whether the gate passes, or `nil` if a figure is missing or the line is only shown.
+    /// Whether the gate passes, or `nil` if a metric is missing or the line is only shown.
     var passes: Bool?
   }
 
   private func verdict(_ check: Check, _ gate: Check.Gate) -> Verdict {
-    let own = median(check.scenario, .varve, check.figure)
+    let own = median(check.scenario, .varve, check.metric)
     func judged(_ ratio: Double?, _ wanted: String, _ passes: (Double) -> Bool) -> Verdict {
       Verdict(ratio: ratio.map { Self.short($0) + " ×" } ?? "-", wanted: wanted, passes: ratio.map(passes))
     }
     switch gate {
     case .timesFaster(let factor, let peer):
-      let base = median(check.scenario, peer, check.figure)
+      let base = median(check.scenario, peer, check.metric)
       let ratio = own.flatMap { own in base.map { $0 / max(own, 1e-12) } }
       return judged(ratio, "≥ \(Self.short(factor)) × \(peer.rawValue)") { $0 >= factor }
     case .atMost(let factor, let peer):
-      let base = median(check.scenario, peer, check.figure)
+      let base = median(check.scenario, peer, check.metric)
       let ratio = own.flatMap { own in base.map { own / max($0, 1e-12) } }
       return judged(ratio, "≤ \(Self.short(factor)) × \(peer.rawValue)") { $0 <= factor }
     case .atMostOwn(let factor, let other, let name):
@@ -78,7 +78,7 @@ struct Comparison {
         let verdict = verdict(check, gate)
         if verdict.passes == false { failures += 1 }
         let results = engines.map { engine in
-          median(check.scenario, engine, check.figure).map(Self.short) ?? "-"
+          median(check.scenario, engine, check.metric).map(Self.short) ?? "-"
         }
         let mark = verdict.passes.map { $0 ? "pass" : "FAIL" } ?? ""
         let lead = index == 0 ? [check.title, check.unit] + results : ["", ""] + engines.map { _ in "" }

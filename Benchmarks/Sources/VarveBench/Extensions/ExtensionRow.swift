@@ -2,7 +2,7 @@ import Foundation
 
 /// The rows of `varve-bench extensions`, in the order in which they are measured. `ExtensionRun` documents each.
 enum ExtensionCase: String, CaseIterable {
-  case insert, hear1, hear2, hear5, foreign50, nested
+  case insert, listener1, listener2, listener5, foreign50, nested
   case partput, logput, partfirst, index2, touchless, view, view10000, one, one4
   case aside, build, ingest, throwing, remove, ranges, rangeslook
   case typed0, typed2, typed5, typedone2, lookup, lookupdirect, indexkeys, indexrows, fetch1000, fetch1000direct,
@@ -13,7 +13,7 @@ enum ExtensionCase: String, CaseIterable {
   /// Whether the goal is for the difference to `insert`.
   var isDifference: Bool {
     switch self {
-    case .hear1, .hear2, .hear5, .foreign50, .nested: true
+    case .listener1, .listener2, .listener5, .foreign50, .nested: true
     default: false
     }
   }
@@ -25,9 +25,9 @@ enum ExtensionCase: String, CaseIterable {
   var goal: Double? {
     switch self {
     case .insert: 1.5
-    case .hear1: 0.10
-    case .hear2: 0.15
-    case .hear5: 0.30
+    case .listener1: 0.10
+    case .listener2: 0.15
+    case .listener5: 0.30
     case .foreign50: 0.05
     case .nested: 0.6
     case .partput: 0.45

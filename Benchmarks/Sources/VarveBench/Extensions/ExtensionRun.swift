@@ -27,9 +27,9 @@ struct ExtensionRun {
     return try withDatabase { database in
       switch row {
       case .insert: return try perRow(insert(database))
-      case .hear1: return try listeners(1, database)
-      case .hear2: return try listeners(2, database)
-      case .hear5: return try listeners(5, database)
+      case .listener1: return try listeners(1, database)
+      case .listener2: return try listeners(2, database)
+      case .listener5: return try listeners(5, database)
       case .foreign50:
         for number in 0..<50 {
           try database.register(Listener(scope: .only(["other-\(number)"])), as: "listener\(number)")

@@ -2,7 +2,7 @@ import Foundation
 import Varve
 
 // The extensions of `varve-bench extensions`, as a program would write them. Each does as little as its kind allows, so
-// that a figure is the cost of Varve's side more than of the extension's.
+// that a result is the cost of Varve's side more than of the extension's.
 
 /// Receives every change of its collections, and reads only the event.
 struct Listener: DatabaseExtension {
@@ -12,7 +12,7 @@ struct Listener: DatabaseExtension {
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = scope
-    configuration.hears = .all
+    configuration.events = .all
     configuration.build = .none
     return configuration
   }
@@ -36,7 +36,7 @@ struct OnePart: DatabaseExtension {
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = .only([])
-    configuration.hears = []
+    configuration.events = []
     configuration.build = .none
     var part = PartDefinition("entries", form)
     part.isIndependent = isIndependent
@@ -78,7 +78,7 @@ struct Indexes: DatabaseExtension {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = .only([Book.collection])
     configuration.delivery = .immediate
-    if followsOldRows { configuration.needs = .oldRows } else { configuration.hears = .inserts }
+    if followsOldRows { configuration.needs = .oldRows } else { configuration.events = .inserts }
     configuration.catchesUp = catchesUp
     configuration.parts = (0..<count).map { PartDefinition("index\($0)") } + [PartDefinition("emitted")]
     return configuration
@@ -144,7 +144,7 @@ struct Neighbours: DatabaseExtension {
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = .only([Book.collection])
-    configuration.hears = .inserts
+    configuration.events = .inserts
     configuration.parts = [PartDefinition("order")]
     return configuration
   }
@@ -178,7 +178,7 @@ struct FourParts: DatabaseExtension {
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = .only([Book.collection])
-    configuration.hears = .inserts
+    configuration.events = .inserts
     configuration.parts = FourPartsTransaction.names.map { PartDefinition($0) }
     return configuration
   }

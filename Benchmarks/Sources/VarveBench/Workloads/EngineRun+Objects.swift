@@ -56,9 +56,9 @@ extension EngineRun {
     guard workload.puts || countBefore > 0 else {
       throw EngineFailure("\(workload.rawValue): there is nothing to read; begin with objectinsert")
     }
-    var countBehind = countBefore
+    var countAfter = countBefore
     let row = try measured(engine, workload, settings, path: enginePath) {
-      UInt64(countBehind * Book.byteCount)
+      UInt64(countAfter * Book.byteCount)
     } work: { row in
       if workload == .objectreadthreads {
         let workers = try ObjectThreads.run(engine, settings, bookCount: countBefore)
@@ -70,10 +70,10 @@ extension EngineRun {
         try worker.run()
         collect([worker], workload, into: &row)
       }
-      if workload.puts { countBehind += row.ops }
+      if workload.puts { countAfter += row.ops }
     }
-    bookCount = countBehind
-    if workload.isObject { try check(row, session, workload, settings, countBehind) }
+    bookCount = countAfter
+    if workload.isObject { try check(row, session, workload, settings, countAfter) }
     return row
   }
 

@@ -135,7 +135,7 @@ enum Workload: String, CaseIterable, Codable {
   var isDirect: Bool { self == .indexlookupdirect || self == .fetch1000direct }
 
   /// Whether object workloads can be in the same list.
-  var goesWithObjects: Bool { isObject || self == .waitforcompaction || self == .compact }
+  var isAllowedWithObjects: Bool { isObject || self == .waitforcompaction || self == .compact }
 
   /// Whether the workload is for Varve only and its operations are tables (`EngineRun+Tables`).
   var isOfTables: Bool { self == .opentables || self == .levelzero || self == .coveredtables }

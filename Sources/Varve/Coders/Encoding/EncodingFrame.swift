@@ -19,7 +19,7 @@ struct EncodingFrame: BitwiseCopyable {
   var isUniform = false
   /// Whether the frame is a record in which a field was written as absent because the shape has one at that position.
   var isFilled = false
-  /// Whether the frame is a record whose shape is being learned: see `Lesson`.
+  /// Whether the frame is a record whose shape is being learned: see `LearnedShape`.
   var isLearning = false
   /// The byte of the record's first key.
   var firstByte: UInt8 = 0
@@ -52,7 +52,7 @@ struct EncodingFrame: BitwiseCopyable {
 /// The resulting shape has the fields in the order in which they were encoded. Fields that were expected and not
 /// encoded remain in it, as absent. So a type that sometimes leaves fields out has a single shape for all its values
 /// after a few of them.
-final class Lesson {
+final class LearnedShape {
   private(set) var fields: [String]
   private let base: KnownShape?
   private var baseNext: Int

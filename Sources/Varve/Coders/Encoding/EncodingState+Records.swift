@@ -66,7 +66,7 @@ extension EncodingState {
       frames[slot].body = output.count
     } else {
       frames[slot].isLearning = true
-      lessons[slot] = Lesson([], base: nil)
+      learnedShapes[slot] = LearnedShape([], base: nil)
     }
   }
 
@@ -93,7 +93,7 @@ extension EncodingState {
       frames[slot].isLearning = true
       frames[slot].positions = nil
       frames[slot].table = nil
-      lessons[slot] = positions.shape.lesson(next)
+      learnedShapes[slot] = positions.shape.learnedShape(next)
       return try learn(slot, key)
     }
     guard position >= next else { throw repeated(slot, key) }
@@ -117,16 +117,16 @@ extension EncodingState {
 
   private mutating func learn<Key: CodingKey>(_ slot: Int, _ key: Key) throws {
     let name = key.stringValue
-    guard let lesson = lessons[slot], Shape.isField(name) else { throw outcome.again(.maps) }
+    guard let learned = learnedShapes[slot], Shape.isField(name) else { throw outcome.again(.maps) }
     let byte = EncodingState.order(key)
-    let added = lesson.add(name) { other in
+    let added = learned.add(name) { other in
       guard let byte, let otherKey = Key(stringValue: other) else { return false }
       return EncodingState.order(otherKey).map { $0 < byte } ?? false
     }
     switch added {
     case .repeated: throw repeated(slot, key)
     case .next(let absent):
-      guard lesson.fields.count <= CoderLimits.fieldCountMaximum else { throw outcome.again(.maps) }
+      guard learned.fields.count <= CoderLimits.fieldCountMaximum else { throw outcome.again(.maps) }
       output.append(repeating: ValueTag.absent, count: absent)
       if absent > 0 { frames[slot].isFilled = true }
     }
@@ -144,18 +144,18 @@ extension EncodingState {
   /// Ends a record, and writes its shape.
   @inline(__always)
   mutating func finishRecord(_ slot: Int) throws {
-    guard let positions = frames[slot].positions else { return try finishLesson(slot) }
+    guard let positions = frames[slot].positions else { return try finishLearning(slot) }
     let absent = positions.fieldCount &- frames[slot].next
     if absent > 0 { output.append(repeating: ValueTag.absent, count: absent) }
     try seal(slot, positions.number)
   }
 
-  private mutating func finishLesson(_ slot: Int) throws {
-    guard let lesson = lessons.removeValue(forKey: slot) else { return try writeEmptyMap(slot) }
-    output.append(repeating: ValueTag.absent, count: lesson.finish())
-    if lesson.fields.isEmpty { return try writeEmptyMap(slot) }
-    if lesson.fields.count > CoderLimits.fieldCountMaximum { throw outcome.again(.maps) }
-    let shape = try shapes.known(Shape(fields: lesson.fields))
+  private mutating func finishLearning(_ slot: Int) throws {
+    guard let learned = learnedShapes.removeValue(forKey: slot) else { return try writeEmptyMap(slot) }
+    output.append(repeating: ValueTag.absent, count: learned.finish())
+    if learned.fields.isEmpty { return try writeEmptyMap(slot) }
+    if learned.fields.count > CoderLimits.fieldCountMaximum { throw outcome.again(.maps) }
+    let shape = try shapes.known(Shape(fields: learned.fields))
     if frames[slot].hasFirstByte, let table = frames[slot].firstTable {
       let positions = table.pointee.positions(in: shape)
       if !table.pointee.learn(frames[slot].firstByte, positions, shapes) { throw outcome.again([]) }

@@ -6,8 +6,8 @@
 /// known before its end, so space of the most likely size is reserved for it.
 ///
 /// A record expects the fields of the shape of the last record that began with the same key. As long as the fields are
-/// encoded in that order, a field costs one comparison. Otherwise the record continues as a `Lesson`, which results in
-/// a shape of its own.
+/// encoded in that order, a field costs one comparison. Otherwise the record continues as a `LearnedShape`, which
+/// results in a shape of its own.
 ///
 /// # Exceptions
 /// A container that is written to after its parent has continued, and fields in changing orders, are only detected
@@ -29,8 +29,8 @@ struct EncodingState: ~Copyable {
   var frames = FrameStack<EncodingFrame>()
   var tables: KeyTables
   let shapes: ShapeLookup
-  /// The lessons of records whose shapes are being learned, by slot.
-  var lessons: [Int: Lesson] = [:]
+  /// The shapes of records whose shapes are being learned, by slot.
+  var learnedShapes: [Int: LearnedShape] = [:]
   /// The offsets of the entries of the open maps.
   var entryStarts: [Int] = []
   var attachments: [Attachment] = []
@@ -61,7 +61,7 @@ struct EncodingState: ~Copyable {
   mutating func reset(_ modes: EncodingModes) {
     output.removeAll()
     frames.reset()
-    if !lessons.isEmpty { lessons = [:] }
+    if !learnedShapes.isEmpty { learnedShapes = [:] }
     if !entryStarts.isEmpty { entryStarts = [] }
     discardAttachments(from: 0)
     self.modes = modes
@@ -133,7 +133,7 @@ struct EncodingState: ~Copyable {
     guard slot < frames.count else { return }
     let start = frames[slot].start
     for index in (slot..<frames.count).reversed() {
-      lessons[index] = nil
+      learnedShapes[index] = nil
       if frames[index].kind == .map { entryStarts.removeSubrange(frames[index].entries...) }
     }
     discardAttachments(from: slot)
@@ -143,7 +143,7 @@ struct EncodingState: ~Copyable {
     switch frames[parent].kind {
     case .record:
       output.truncate(to: start)
-      if frames[parent].isLearning { lessons[parent]?.removeLast() } else { frames[parent].next -= 1 }
+      if frames[parent].isLearning { learnedShapes[parent]?.removeLast() } else { frames[parent].next -= 1 }
     case .map:
       let entry = entryStarts.removeLast()
       output.truncate(to: entry)
@@ -183,7 +183,7 @@ struct EncodingState: ~Copyable {
       guard frame.next > 0 else { return nil }
       return PathKey(stringValue: entryName(at: entryStarts[frame.entries + frame.next - 1]))
     case .record:
-      if frame.isLearning { return lessons[slot]?.fields.last.map { PathKey(stringValue: $0) } }
+      if frame.isLearning { return learnedShapes[slot]?.fields.last.map { PathKey(stringValue: $0) } }
       guard let positions = frame.positions, frame.next > 0 else { return nil }
       return PathKey(stringValue: positions.shape.fields[frame.next - 1])
     }

@@ -50,9 +50,9 @@ struct ShapeReference: BitwiseCopyable, Equatable {
 
   func position(of name: String) -> Int? { unsafe shape._withUnsafeGuaranteedRef { $0.position(of: name) } }
 
-  /// Returns a lesson that begins with the first `count` fields of the shape.
-  func lesson(_ count: Int) -> Lesson {
-    unsafe shape._withUnsafeGuaranteedRef { Lesson(Array($0.fields[..<count]), base: $0) }
+  /// Returns a learned shape that begins with the first `count` fields of the shape.
+  func learnedShape(_ count: Int) -> LearnedShape {
+    unsafe shape._withUnsafeGuaranteedRef { LearnedShape(Array($0.fields[..<count]), base: $0) }
   }
 
   @inline(__always)

@@ -69,7 +69,7 @@ extension ExtensionRecord {
   }
 
   /// The last row that was passed to the extension, or `nil` if nothing is being built.
-  var lastGiven: [UInt8]? {
+  var lastDelivered: [UInt8]? {
     if case .ingesting(let mark) = state { return mark.watermark }
     return frontier?.watermark
   }
@@ -100,7 +100,7 @@ extension ExtensionRecord {
   }
 
   /// Resets the record to a build of all built parts from the first row.
-  mutating func beginAnew() {
+  mutating func restart() {
     for index in parts.indices where parts[index].isBuilt { parts[index].watermark = [] }
     state = .building(watermark: [])
   }

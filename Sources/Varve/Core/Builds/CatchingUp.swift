@@ -14,7 +14,7 @@ struct CatchingUp {
 
   /// Thrown if the feed does not contain all missed changes, or the extension can't process one of them: it has to be
   /// built again.
-  private struct Impossible: Error {}
+  private struct CannotCatchUp: Error {}
 
   /// Delivers one chunk, as large as the pace allows, for the caller to commit. Returns the extension's state after it
   /// and the number of delivered changes, or `nil` if the extension can't catch up; nothing was changed in that case.
@@ -23,7 +23,7 @@ struct CatchingUp {
   ) throws -> (state: ExtensionRecord.State, count: Int)? {
     do {
       return try transaction.savepoint { try receive(from: position, pace, transaction) }
-    } catch is Impossible {
+    } catch is CannotCatchUp {
       return nil
     }
   }
@@ -46,7 +46,7 @@ struct CatchingUp {
         return (.ready, count)
       }
       count += 1
-      guard try receive(change, to: open, parts, &announced, transaction) else { throw Impossible() }
+      guard try receive(change, to: open, parts, &announced, transaction) else { throw CannotCatchUp() }
     }
     return (.stale(missed.position), count)
   }
@@ -59,7 +59,7 @@ struct CatchingUp {
     } catch let error as DatabaseError where error.code == .corruption {
       DatabaseLog.unreadableFeed(error, name: registered.name)
     }
-    throw Impossible()
+    throw CannotCatchUp()
   }
 
   /// Delivers one change. Returns false if the extension can't process it.
@@ -69,18 +69,18 @@ struct CatchingUp {
   ) throws -> Bool {
     try transaction.dooming {
       try open.activate(parts)
-      guard let hearer = open.hearer else { return true }
+      guard let listener = open.listener else { return true }
       switch change {
       case .everythingRemoved:
         announced = []
-        return try hearer.removesAll(in: nil)
+        return try listener.removesAll(in: nil)
       case .removed(let name) where registered.traits.scope.contains(name):
         announced = []
-        return try hearer.removesAll(in: name)
+        return try listener.removesAll(in: name)
       case .row(let info, let key) where registered.traits.scope.contains(info.name):
         guard announced.insert(info.scanKey(key)).inserted else { return true }
-        try hearer.didMiss(info.key(of: key), try transaction.row(key, info))
-      case .removed, .row, .toldAlready: break
+        try listener.didMiss(info.key(of: key), try transaction.row(key, info))
+      case .removed, .row, .delivered: break
       }
       return true
     }

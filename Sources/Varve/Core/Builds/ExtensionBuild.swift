@@ -88,7 +88,7 @@ struct ExtensionBuild {
     var wasIngested = false
     do {
       // A build that had failed was requested again.
-      if registered.record.state.isFailed { try beginAnew() }
+      if registered.record.state.isFailed { try restart() }
       try dropDeadFamilies()
       try waitForDependencies()
       wasIngested = try ingest()
@@ -199,8 +199,8 @@ struct ExtensionBuild {
   }
 
   /// Restarts a build that can't catch up, or that is requested again after a failure.
-  private func beginAnew() throws {
-    do { try empty { $0.beginAnew() } } catch let failure as SharedStateFailure {
+  private func restart() throws {
+    do { try empty { $0.restart() } } catch let failure as SharedStateFailure {
       throw ExtensionFailure(cause: failure.cause)
     }
     registered.set(BuildProgress(rowsDone: 0, rowsTotal: 0))
@@ -244,7 +244,7 @@ struct ExtensionBuild {
     if registered.record.state.isStale, !leavesNothing { return error }
     do {
       try empty { record in
-        record.beginAnew()
+        record.restart()
         record.state = .failed(String("\(error)".prefix(Self.messageMaximum)))
       }
     } catch let failure as SharedStateFailure {
@@ -273,7 +273,7 @@ struct ExtensionBuild {
         throw ExtensionFailure(cause: failure.cause)
       }
     }
-    if registered.record.state.isIngesting { try beginAnew() }
+    if registered.record.state.isIngesting { try restart() }
     return false
   }
 
@@ -284,7 +284,7 @@ struct ExtensionBuild {
     var pace = CatchingUpPace(core)
     while case .stale(let position?) = registered.record.state {
       let isPossible = try chunk { transaction in try catchUp(from: position, &pace, transaction) }
-      guard isPossible else { return try beginAnew() }
+      guard isPossible else { return try restart() }
       registered.reportProgress()
     }
   }
@@ -318,7 +318,7 @@ struct ExtensionBuild {
   private func finish(_ transaction: WriteTransaction) throws {
     try transaction.dooming {
       try transaction.flushExtensions()
-      try transaction.open(registered).hearer?.didFinishBuild()
+      try transaction.open(registered).listener?.didFinishBuild()
     }
   }
 
@@ -329,7 +329,7 @@ struct ExtensionBuild {
   /// It runs without the writer. The keys of the rows up to the watermark are iterated, which costs little compared to
   /// building them.
   private func measure(_ counts: (CollectionInfo) -> Bool = { _ in true }) throws {
-    guard let watermark = registered.record.lastGiven else { return }
+    guard let watermark = registered.record.lastDelivered else { return }
     let snapshot = try core.backend.snapshot()
     let transaction = ReadTransaction(database: core, snapshot: snapshot)
     defer { transaction.end() }

@@ -17,7 +17,7 @@ struct ExtensionRenewal {
         try transaction.pending.deleteRange(StorageRange(), in: family)
       }
       if other.traits.configuration.build != .none {
-        record.beginAnew()
+        record.restart()
         transaction.setReach(BuildReach(record), of: other)
         transaction.install(ReplacedDefinitions(transaction.registered, transaction.replaced).with(emptied: other))
       }

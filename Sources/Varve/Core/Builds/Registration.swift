@@ -135,8 +135,8 @@ struct Registration<Definition: DatabaseExtension> {
     let number = isRecorded ? known?.number ?? core.extensionCatalog.nextNumber : 0
     var record = ExtensionRecord(number: number, state: .ready, traits, versionTag: tag)
     record.generation = known?.generation ?? 0
-    let kept = known.flatMap { canGoOn($0, tag, list) ? $0 : nil }
-    let isAnew = !begin(&record, with: kept, known: known) && isRecorded
+    let kept = known.flatMap { canContinue($0, tag, list) ? $0 : nil }
+    let isRestart = !begin(&record, with: kept, known: known) && isRecorded
     // In a database without rows there is nothing to build, and the extension can be used at once.
     if known == nil, isRecorded, try transaction.count() == 0 {
       while record.frontier != nil { record.advance(to: nil) }
@@ -145,7 +145,7 @@ struct Registration<Definition: DatabaseExtension> {
       name: name, definition: definition, traits: traits, record: record,
       order: isRecorded ? UInt64(number) : core.extensions.nextOrder, backend: core.backend,
       catalogFamily: core.catalog.families.catalog, readySince: record.state == .ready ? .zero : nil,
-      beganAnew: isAnew, progressed: progress)
+      wasRestarted: isRestart, progressed: progress)
     if !isRecorded { return (registered, nil) }
     // Options of the storage may change without a rebuild, for example the size of memtables.
     for (family, part) in zip(registered.families, traits.parts) {
@@ -155,7 +155,7 @@ struct Registration<Definition: DatabaseExtension> {
     for family in try registered.deadFamilies() {
       try transaction.pending.deleteRange(StorageRange(), in: family)
     }
-    let shadow = isAnew ? nil : try keptShadow(of: stored, registered, list)
+    let shadow = isRestart ? nil : try keptShadow(of: stored, registered, list)
     // If everything is kept, the record on disk has the same bytes already.
     var whole = record
     whole.shadow = shadow?.record
@@ -164,7 +164,7 @@ struct Registration<Definition: DatabaseExtension> {
       try transaction.pending.put(
         CatalogKey.nextExtension, BigEndian.bytes(max(core.extensionCatalog.nextNumber, number + 1)),
         in: core.catalog.families.catalog)
-      transaction.onApplied { _ in core.extensionCatalog.noteGiven(number) }
+      transaction.onApplied { _ in core.extensionCatalog.noteAssigned(number) }
     }
     return (registered, shadow)
   }
@@ -232,13 +232,13 @@ struct Registration<Definition: DatabaseExtension> {
   }
 
   /// Returns whether the content on disk matches this definition and is complete, or can be completed.
-  private func canGoOn(_ known: ExtensionRecord, _ tag: String, _ list: ExtensionList) -> Bool {
+  private func canContinue(_ known: ExtensionRecord, _ tag: String, _ list: ExtensionList) -> Bool {
     guard known.versionTag == tag, known.layout == traits.configuration.layout,
       known.scope == traits.scope.recordText
     else { return false }
     // Content that was made from a dependency is invalid if the dependency's content is gone.
     for dependency in traits.dependencies.compactMap({ list[$0] }) {
-      if dependency.beganAnew || dependency.record.state != .ready { return false }
+      if dependency.wasRestarted || dependency.record.state != .ready { return false }
     }
     switch known.state {
     case .building, .ready, .failed: return true

@@ -60,7 +60,7 @@ struct Replacement<Definition: DatabaseExtension> {
     if try rowCount() <= core.extensions.rowsInTransaction.load(ordering: .relaxed) {
       return try DefinitionSwitch(transaction, to: make(record, present), record).run { try build($0, record) }
     }
-    record.beginAnew()
+    record.restart()
     let registered = try make(record, present)
     if transaction.isReady(present) || present.record.state.isStale {
       try addShadow(registered, record, list)
@@ -120,7 +120,7 @@ struct Replacement<Definition: DatabaseExtension> {
   /// passed.
   private func build(_ registered: RegisteredExtension, _ record: ExtensionRecord) throws {
     var reached = record
-    reached.beginAnew()
+    reached.restart()
     transaction.setReach(BuildReach(reached), of: registered)
     let open = try transaction.dooming { try transaction.open(registered) }
     var position: [UInt8]? = []
@@ -137,7 +137,7 @@ struct Replacement<Definition: DatabaseExtension> {
     }
     transaction.setReach(BuildReach(record), of: registered)
     try transaction.flushExtensions()
-    try transaction.open(registered).hearer?.didFinishBuild()
+    try transaction.open(registered).listener?.didFinishBuild()
   }
 
   // MARK: - Beside the one in force

@@ -153,7 +153,7 @@ package final class Catalog: Sendable {
     guard format <= CatalogKey.currentFormat else {
       throw DatabaseError(
         .unsupportedVersion,
-        "the database has format \(format) of the object floor, and this version knows \(CatalogKey.currentFormat)")
+        "the object database has format \(format), and this version knows \(CatalogKey.currentFormat)")
     }
   }
 

@@ -26,7 +26,7 @@ package enum CatalogKey {
   package static let rowIDs: [UInt8] = Array("i".utf8)
   package static let nextCollection: [UInt8] = Array("n".utf8)
   package static let nextExtension: [UInt8] = Array("m".utf8)
-  static let mending: [UInt8] = Array("q".utf8)
+  static let damageRepair: [UInt8] = Array("q".utf8)
   package static let collections: [UInt8] = Array("c".utf8)
   static let nextShape: [UInt8] = Array("t".utf8)
   static let nextVersion: [UInt8] = Array("w".utf8)

@@ -16,7 +16,7 @@ struct RenamedScope {
     case moves(ExtensionRecord, to: String)
     /// The record is removed, because the catalog has other extensions with the name that it would get. Those are built
     /// again.
-    case goes
+    case isRemoved
     case isBuiltAgain(ExtensionRecord)
   }
 
@@ -24,7 +24,7 @@ struct RenamedScope {
   func outcome(_ name: String, _ record: ExtensionRecord, isTaken: (String) -> Bool) -> Outcome {
     if name == IndexesName.name(for: old) {
       let target = IndexesName.name(for: new)
-      return isTaken(target) ? .goes : .moves(moved(record), to: target)
+      return isTaken(target) ? .isRemoved : .moves(moved(record), to: target)
     }
     guard receives(record) else { return .stays }
     var record = record

@@ -1,7 +1,7 @@
 /// The events that a subscription holds for its consumer, in commit order, each commit once.
 ///
 /// # States
-/// *Live*: the events of commits are kept as they arrive. *Lagging* (`isBehind`): there were too many events, or the
+/// *Live*: the events of commits are kept as they arrive. *Lagging* (`isLagging`): there were too many events, or the
 /// subscription begins in the past; arriving events are dropped, because the feed contains them. When the consumer has
 /// taken the kept events, a page of the feed is read. Events are kept again from before that read on, so that none
 /// between the page's snapshot and the present is missed; duplicates are recognized by their version. A page that is
@@ -29,18 +29,18 @@ struct ChangeBuffer {
   private var position: CommitVersion
   private var page = EventQueue()
   private var live = EventQueue()
-  private var isBehind: Bool
+  private var isLagging: Bool
   /// The latest commit that was passed to `add`, kept or not.
   private var newest: CommitVersion
   private var isEnded = false
   private var failure: (any Error)?
 
   init(
-    after position: CommitVersion, isBehind: Bool = false, newest: CommitVersion = .zero, capacity: Int,
+    after position: CommitVersion, isLagging: Bool = false, newest: CommitVersion = .zero, capacity: Int,
     readsFeed: Bool = true
   ) {
     self.position = position
-    self.isBehind = isBehind
+    self.isLagging = isLagging
     self.newest = newest
     self.capacity = max(1, capacity)
     self.readsFeed = readsFeed
@@ -49,10 +49,10 @@ struct ChangeBuffer {
   /// Adds the event of a commit.
   mutating func add(_ event: ChangeEvent) {
     newest = max(newest, event.version)
-    guard !isBehind, !isEnded else { return }
+    guard !isLagging, !isEnded else { return }
     let isFull =
       live.count >= capacity || live.count > 0 && live.rowCount + event.rowCount > ChangeLimits.bufferedRows
-    if isFull { isBehind = true } else { live.append(event) }
+    if isFull { isLagging = true } else { live.append(event) }
   }
 
   /// Ends the buffer: no event is added any more, and those kept are still delivered.
@@ -80,8 +80,8 @@ struct ChangeBuffer {
       return .fail(failure)
     }
     if isEnded { return .end }
-    guard isBehind else { return .wait }
-    isBehind = false
+    guard isLagging else { return .wait }
+    isLagging = false
     if readsFeed { return .read(after: position) }
     guard newest > position else { return .wait }
     defer { position = newest }
@@ -94,7 +94,7 @@ struct ChangeBuffer {
     guard !read.isComplete else { return }
     // Events that have arrived meanwhile come after those that are still to be read from the feed.
     live = EventQueue()
-    isBehind = true
+    isLagging = true
   }
 }
 

@@ -111,15 +111,16 @@ final class ChangeHub: Sendable {
         state.following = (number, following.begin(number))
       }
       let position: CommitVersion
-      var isBehind = false
+      var isLagging = false
       switch start {
       case .now: position = max(state.last, following?.version ?? .zero)
       case .after(let version, let isKnown):
         position = version
-        isBehind = version < state.last || !isKnown
+        isLagging = version < state.last || !isKnown
       }
       let subscription = ChangeSubscription(
-        ChangeBuffer(after: position, isBehind: isBehind, newest: state.last, capacity: capacity, readsFeed: readsFeed)
+        ChangeBuffer(
+          after: position, isLagging: isLagging, newest: state.last, capacity: capacity, readsFeed: readsFeed)
       )
       if state.isClosed {
         subscription.end(nil)

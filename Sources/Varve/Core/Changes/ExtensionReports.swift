@@ -36,7 +36,7 @@ struct ExtensionReports: Sendable {
     isComplete = isObserved()
     guard isComplete else { return }
     for open in reporting {
-      guard let changes = open.hearer?.takenChanges() else { continue }
+      guard let changes = open.listener?.takenChanges() else { continue }
       byName[open.name] = changes
       if let known = open.registered.definition.countedBytes(of: changes) {
         knownByteCount += known

@@ -65,5 +65,5 @@ final class ExtensionCatalog: Sendable {
   /// The number for the next extension that is registered for the first time.
   var nextNumber: UInt32 { state.withLock { $0.nextNumber } }
 
-  func noteGiven(_ number: UInt32) { state.withLock { $0.nextNumber = max($0.nextNumber, number + 1) } }
+  func noteAssigned(_ number: UInt32) { state.withLock { $0.nextNumber = max($0.nextNumber, number + 1) } }
 }

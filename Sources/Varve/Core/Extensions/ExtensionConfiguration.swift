@@ -10,7 +10,7 @@ public struct ExtensionConfiguration: Sendable {
   /// The collections whose rows the extension receives. Default all.
   public var scope: CollectionScope = .all
   /// The events that the extension receives. Default inserts, updates and removals.
-  public var hears: RowEvents = [.inserts, .updates, .removals]
+  public var events: RowEvents = [.inserts, .updates, .removals]
   /// The needs of the extension in addition to the events. Default none.
   public var needs: Needs = []
   /// When the extension receives the events. Default `.afterCurrent`.

@@ -189,7 +189,7 @@ extension ReadTransaction {
         throw DatabaseError(.unknownExtension, "no extension is registered as \"\(handle.name)\"")
       }
       try requireReady(registered)
-      guard let found = try open(registered).hearer as? Definition.Transaction else {
+      guard let found = try open(registered).listener as? Definition.Transaction else {
         throw DatabaseError(
           .definitionDiffers, "the extension that is registered as \"\(handle.name)\" is of another type")
       }
@@ -200,11 +200,11 @@ extension ReadTransaction {
   private func requireReady(_ registered: RegisteredExtension) throws {
     if database.backend.isReadOnly {
       guard let error = try registered.content(at: snapshot).notWhole else { return }
-      metUnready = true
+      sawUnready = true
       throw error
     }
     if isReady(registered) { return }
-    metUnready = true
+    sawUnready = true
     throw registered.notReadyError
   }
 

@@ -8,7 +8,7 @@ final class OpenExtension {
   /// The content of the extension at the transaction's snapshot, if another program writes the database.
   let content: ExtensionContent?
   /// The object that the extension made for the transaction, or `nil` before that and after the transaction's end.
-  private(set) var hearer: (any ExtensionTransaction)?
+  private(set) var listener: (any ExtensionTransaction)?
   /// The transaction, until it ends; its end breaks the reference cycle, because the transaction owns the extension's
   /// object, which owns this one.
   private(set) var reader: ReadTransaction?
@@ -30,7 +30,7 @@ final class OpenExtension {
   /// The scratch parts that were written to, which this transaction's commit leaves out.
   private var leftOut: PartSet = []
   /// Whether the extension has received a change since its last flush.
-  private let isStirred = Atomic<Bool>(false)
+  private let needsFlush = Atomic<Bool>(false)
 
   init(_ registered: RegisteredExtension, _ transaction: ReadTransaction, _ content: ExtensionContent?) {
     self.registered = registered
@@ -47,9 +47,9 @@ final class OpenExtension {
 
   /// Lets the extension make its object for the transaction.
   func make() throws -> any ExtensionTransaction {
-    let hearer = try make(registered.definition)
-    self.hearer = hearer
-    return hearer
+    let listener = try make(registered.definition)
+    self.listener = listener
+    return listener
   }
 
   private func make<Definition: DatabaseExtension>(_ definition: Definition) throws -> any ExtensionTransaction {
@@ -58,7 +58,7 @@ final class OpenExtension {
 
   /// Releases the references when the transaction has ended.
   func end() {
-    hearer = nil
+    listener = nil
     reader = nil
     writer = nil
   }
@@ -70,23 +70,23 @@ final class OpenExtension {
   @inline(__always)
   func activate(_ parts: PartSet) throws {
     if activeParts != parts { try switchParts(to: parts) }
-    isStirred.store(true, ordering: .relaxed)
+    needsFlush.store(true, ordering: .relaxed)
   }
 
   @inline(never)
   private func switchParts(to parts: PartSet) throws {
-    if isStirred.load(ordering: .relaxed) { try flush() }
+    if needsFlush.load(ordering: .relaxed) { try flush() }
     active.store(parts.rawValue, ordering: .relaxed)
   }
 
   /// Lets the extension write its pending changes.
   func flush() throws {
-    isStirred.store(false, ordering: .relaxed)
-    guard let hearer else { return }
+    needsFlush.store(false, ordering: .relaxed)
+    guard let listener else { return }
     guard registered.traits.isImmediate, !registered.traits.configuration.flushChangesRows, let writer else {
-      return try hearer.flush()
+      return try listener.flush()
     }
-    try writer.banningRows { try hearer.flush() }
+    try writer.banningRows { try listener.flush() }
   }
 
   // MARK: - Storage

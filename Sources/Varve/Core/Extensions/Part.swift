@@ -74,7 +74,7 @@ public struct Part {
       let isReady =
         open.content?.readyParts.contains(PartSet(part: slot))
         ?? open.registered.isReady(part: slot, at: transaction.snapshot.version)
-      if !isReady { transaction.metUnready = true }
+      if !isReady { transaction.sawUnready = true }
       return isReady
     }
   }

@@ -21,7 +21,7 @@ final class RegisteredExtension: Sendable {
   /// The rank by first registration: lower values come first.
   let order: UInt64
   /// Whether nothing that the extension kept before this session could be used.
-  let beganAnew: Bool
+  let wasRestarted: Bool
   /// The definition that is used until the program that writes the database has put this one in force, if that is
   /// another program.
   let fallback: RegisteredExtension?
@@ -57,12 +57,12 @@ final class RegisteredExtension: Sendable {
 
   init(
     name: String, definition: any DatabaseExtension, traits: ExtensionTraits, record: ExtensionRecord, order: UInt64,
-    backend: any StorageBackend, catalogFamily: StorageFamily, readySince: CommitVersion?, beganAnew: Bool = false,
+    backend: any StorageBackend, catalogFamily: StorageFamily, readySince: CommitVersion?, wasRestarted: Bool = false,
     progressed: (@Sendable (BuildProgress) -> Void)? = nil, replacing replaced: RegisteredExtension? = nil,
     fallback: RegisteredExtension? = nil
   ) throws {
     self.fallback = fallback
-    self.beganAnew = beganAnew
+    self.wasRestarted = wasRestarted
     self.name = name
     self.definition = definition
     shared = replaced.map { $0.shared } ?? SharedState(definition)
@@ -393,7 +393,7 @@ final class RegisteredExtension: Sendable {
     transaction.onApplied { [self, record] version in
       catalog.set(record, for: name)
       catalog.noteRegistered(name)
-      catalog.noteGiven(record.number)
+      catalog.noteAssigned(record.number)
       set(record, readySince: readySince, at: version)
     }
     return record.number

@@ -34,7 +34,7 @@ struct RowIDMap: ReservedExtension {
   var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = scope
-    configuration.hears = [.inserts, .removals]
+    configuration.events = [.inserts, .removals]
     configuration.delivery = .immediate
     configuration.isConcurrent = true
     configuration.parts = [PartDefinition("rows")]

@@ -51,7 +51,7 @@ struct CatchUpChanges {
     case removed(String)
     /// The change was reported together with another one. Steps are counted as in the entry, whatever was dropped
     /// since.
-    case toldAlready
+    case delivered
     /// The change of a row, by the key in the collection's families.
     case row(CollectionInfo, [UInt8])
   }
@@ -134,7 +134,7 @@ struct CatchUpChanges {
           throw FeedEntry.damaged("the catalog has no collection \(collection.id)")
         }
         let clearing = collection.isCleared && !entry.isEverythingCleared ? 1 : 0
-        for step in 0..<(clearing + collection.rows.count) { changes.append(step == 0 ? .removed(name) : .toldAlready) }
+        for step in 0..<(clearing + collection.rows.count) { changes.append(step == 0 ? .removed(name) : .delivered) }
         continue
       }
       // If the entry removed everything, it has also removed this collection's rows.

@@ -4,7 +4,7 @@ internal import Synchronization
 /// once for a list of extensions, and read without a lock.
 final class HookPlan: Sendable {
   /// One extension that receives changes.
-  struct Hearer: Sendable {
+  struct Listener: Sendable {
     /// The extension's index in the list.
     let slot: Int
     let events: RowEvents
@@ -13,11 +13,11 @@ final class HookPlan: Sendable {
 
   let collection: UInt32
   /// The extensions that receive a change before the call returns.
-  let immediate: [Hearer]
+  let immediate: [Listener]
   /// The extensions that receive a change after the current one.
-  let later: [Hearer]
+  let later: [Listener]
   /// The extensions that are asked before a change.
-  let asked: [Hearer]
+  let asked: [Listener]
   /// The events that at least one of the extensions receives.
   let events: RowEvents
   /// The events for which at least one of the extensions needs the old row.
@@ -26,12 +26,12 @@ final class HookPlan: Sendable {
   let isRead: Bool
 
   /// The indexes in the list of the extensions that receive removals, in ascending order.
-  var removalHearers: [Int] { (immediate + later).filter { $0.events.contains(.removals) }.map(\.slot).sorted() }
+  var removalListeners: [Int] { (immediate + later).filter { $0.events.contains(.removals) }.map(\.slot).sorted() }
 
   /// Returns the plan restricted to the extensions with the given indexes.
   func limited(to slots: Set<Int>) -> HookPlan { HookPlan(self) { slots.contains($0.slot) } }
 
-  private init(_ plan: HookPlan, _ isMeant: (Hearer) -> Bool) {
+  private init(_ plan: HookPlan, _ isMeant: (Listener) -> Bool) {
     collection = plan.collection
     immediate = plan.immediate.filter(isMeant)
     later = plan.later.filter(isMeant)
@@ -43,17 +43,17 @@ final class HookPlan: Sendable {
 
   init(_ info: CollectionInfo, _ list: [RegisteredExtension]) {
     collection = info.record.id
-    var immediate: [Hearer] = []
-    var later: [Hearer] = []
+    var immediate: [Listener] = []
+    var later: [Listener] = []
     var events: RowEvents = []
     var oldEvents: RowEvents = []
     var isRead = false
     for (slot, registered) in list.enumerated() where registered.traits.scope.contains(info.name) {
       let configuration = registered.traits.configuration
-      let hearer = Hearer(slot: slot, events: configuration.hears, needs: configuration.needs)
-      if registered.traits.isImmediate { immediate.append(hearer) } else { later.append(hearer) }
-      events.formUnion(hearer.events)
-      if hearer.needs.contains(.oldRows) { oldEvents.formUnion(hearer.events) }
+      let listener = Listener(slot: slot, events: configuration.events, needs: configuration.needs)
+      if registered.traits.isImmediate { immediate.append(listener) } else { later.append(listener) }
+      events.formUnion(listener.events)
+      if listener.needs.contains(.oldRows) { oldEvents.formUnion(listener.events) }
       if !RowIDMap.isMap(registered.name) { isRead = true }
     }
     self.immediate = immediate

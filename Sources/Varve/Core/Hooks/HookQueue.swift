@@ -20,12 +20,12 @@ final class HookQueue {
     /// Whether the extension covers all rows.
     var isWhole = false { didSet { prepare() } }
     var open: OpenExtension? { didSet { prepare() } }
-    /// The open extension and its hearer if the extension covers all rows, which is so for nearly every one that
+    /// The open extension and its listener if the extension covers all rows, which is so for nearly every one that
     /// receives a change.
-    private(set) var ready: (open: OpenExtension, hearer: any ExtensionTransaction)?
+    private(set) var ready: (open: OpenExtension, listener: any ExtensionTransaction)?
 
     private mutating func prepare() {
-      ready = isWhole ? open.flatMap { open in open.hearer.map { (open, $0) } } : nil
+      ready = isWhole ? open.flatMap { open in open.listener.map { (open, $0) } } : nil
     }
   }
 

@@ -79,15 +79,15 @@ public struct Hooks: DatabaseExtension {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.scope = scope
     configuration.build = .none
-    configuration.hears = []
+    configuration.events = []
     configuration.needs = .oldRows
     if willModify != nil || didModify != nil || pairs.contains(where: { !$0.isRemoval }) {
-      configuration.hears.formUnion([.inserts, .updates, .metadata])
+      configuration.events.formUnion([.inserts, .updates, .metadata])
     }
-    if didModify != nil { configuration.hears.insert(.touches) }
-    let hearsAll = willRemoveAll != nil || didRemoveAll != nil
-    if hearsAll || willRemove != nil || didRemove != nil || pairs.contains(where: \.isRemoval) {
-      configuration.hears.insert(.removals)
+    if didModify != nil { configuration.events.insert(.touches) }
+    let hasRemoveAll = willRemoveAll != nil || didRemoveAll != nil
+    if hasRemoveAll || willRemove != nil || didRemove != nil || pairs.contains(where: \.isRemoval) {
+      configuration.events.insert(.removals)
     }
     if willModify != nil || willRemove != nil || !pairs.isEmpty { configuration.needs.insert(.before) }
     return configuration

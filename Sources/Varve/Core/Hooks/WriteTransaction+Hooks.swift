@@ -163,14 +163,14 @@ extension WriteTransaction {
   private func askEach(_ facts: ChangeFacts, _ plan: HookPlan) throws {
     var change = RowChange(facts, in: self)
     let kind = facts.event.kind
-    for hearer in plan.asked where hearer.events.contains(kind) {
-      guard let parts = parts(of: hearer.slot, facts) else { continue }
-      let open = try opened(hearer.slot)
+    for listener in plan.asked where listener.events.contains(kind) {
+      guard let parts = parts(of: listener.slot, facts) else { continue }
+      let open = try opened(listener.slot)
       change.parts = parts
-      change.canReadOld = hearer.needs.contains(.oldRows)
+      change.canReadOld = listener.needs.contains(.oldRows)
       hooks.isAsking = true
       defer { hooks.isAsking = false }
-      try open.hearer?.willChange(change)
+      try open.listener?.willChange(change)
     }
   }
 
@@ -251,40 +251,40 @@ extension WriteTransaction {
   /// them.
   func removedAll(_ open: OpenExtension, _ parts: PartSet, _ collection: String?) throws {
     try open.activate(parts)
-    try open.hearer?.didRemoveAll(in: collection)
+    try open.listener?.didRemoveAll(in: collection)
   }
 
   @inline(__always)
-  private func deliver(_ facts: ChangeFacts, to hearers: [HookPlan.Hearer]) throws {
+  private func deliver(_ facts: ChangeFacts, to listeners: [HookPlan.Listener]) throws {
     var change = RowChange(facts, in: self)
     let kind = facts.event.kind
-    for hearer in hearers where hearer.events.contains(kind) {
-      change.canReadOld = hearer.needs.contains(.oldRows)
-      if let ready = hooks.slots[hearer.slot].ready {
+    for listener in listeners where listener.events.contains(kind) {
+      change.canReadOld = listener.needs.contains(.oldRows)
+      if let ready = hooks.slots[listener.slot].ready {
         try ready.open.activate(.all)
         change.parts = .all
-        try ready.hearer.didChange(change)
+        try ready.listener.didChange(change)
         continue
       }
-      guard let parts = parts(of: hearer.slot, facts) else { continue }
-      let open = try opened(hearer.slot)
+      guard let parts = parts(of: listener.slot, facts) else { continue }
+      let open = try opened(listener.slot)
       try open.activate(parts)
       change.parts = parts
-      try open.hearer?.didChange(change)
+      try open.listener?.didChange(change)
     }
   }
 
   /// Delivers to one extension a change that counts for some of its parts, as the build of these parts does.
   func notify(_ facts: ChangeFacts, to open: OpenExtension, parts: PartSet, reviewed: PartSet = []) throws {
     let registered = open.registered
-    guard registered.traits.configuration.hears.contains(facts.event.kind) else { return }
+    guard registered.traits.configuration.events.contains(facts.event.kind) else { return }
     var change = RowChange(facts, in: self)
     change.parts = parts
     change.canReadOld = registered.traits.configuration.needs.contains(.oldRows)
     try running {
       try open.activate(parts.union(reviewed))
-      guard open.registered.traits.isImmediate else { return try open.hearer?.didChange(change) ?? () }
-      try banningRows { try open.hearer?.didChange(change) }
+      guard open.registered.traits.isImmediate else { return try open.listener?.didChange(change) ?? () }
+      try banningRows { try open.listener?.didChange(change) }
     }
   }
 
@@ -345,7 +345,7 @@ extension WriteTransaction {
 
   private func deliver(_ change: any Sendable, of name: String, to open: OpenExtension) throws {
     try open.activate(open.activeParts)
-    try open.hearer?.dependencyDidChange(name, change)
+    try open.listener?.dependencyDidChange(name, change)
   }
 
   // MARK: - At the end

@@ -10,7 +10,7 @@ struct RecordedReads: Sendable {
   /// Whether all collections were enumerated.
   var readsAll = false
   /// Whether a part that is still being built was used: any commit may be the one with which it has all rows.
-  let metUnready: Bool
+  let sawUnready: Bool
   /// The extensions that were used.
   let extensions: [Used]
   /// The keys and ranges that were read, by the number of the family.
@@ -18,8 +18,8 @@ struct RecordedReads: Sendable {
   /// The families among these that contain parts and settings of extensions.
   let partFamilies: Set<UInt32>
 
-  init(_ extensions: [OpenExtension], _ families: [UInt32: TouchedKeys], metUnready: Bool) {
-    self.metUnready = metUnready
+  init(_ extensions: [OpenExtension], _ families: [UInt32: TouchedKeys], sawUnready: Bool) {
+    self.sawUnready = sawUnready
     self.extensions = extensions.map { Used($0) }
     self.families = families
     partFamilies = Set(self.extensions.flatMap(\.storage).filter { families[$0] != nil })
@@ -47,7 +47,7 @@ struct RecordedReads: Sendable {
 
   /// Returns whether a commit changes what was read.
   func areChanged(by changes: ChangeSet, _ catalog: Catalog, _ registry: ExtensionRegistry) -> Bool {
-    if readsAll || metUnready || changes.isEverythingCleared { return true }
+    if readsAll || sawUnready || changes.isEverythingCleared { return true }
     if let parts = changes.parts, areTouched(by: parts) { return true }
     // If the commit has not noted all writes to the parts that were read, its transaction may have written to them in
     // addition to rows. Commits of another program note nothing; for them, reads of extensions count by the rows of the
@@ -70,7 +70,7 @@ struct RecordedReads: Sendable {
 
   /// Returns whether a commit that changes no row changes what was read.
   func areChanged(by parts: PartWrites.Noted, _ registry: ExtensionRegistry) -> Bool {
-    metUnready || areTouched(by: parts) || !extensions.allSatisfy { isKnown($0, by: parts, registry) }
+    sawUnready || areTouched(by: parts) || !extensions.allSatisfy { isKnown($0, by: parts, registry) }
   }
 
   /// Returns whether a commit has written to a part what was read of it.
@@ -136,7 +136,7 @@ extension DatabaseCore {
     transaction.reads = StorageCheck(recording)
     defer { transaction.end() }
     let result = try ThreadFrame.run(transaction, body)
-    var reads = RecordedReads(transaction.everOpened, recording.recorded, metUnready: transaction.metUnready)
+    var reads = RecordedReads(transaction.everOpened, recording.recorded, sawUnready: transaction.sawUnready)
     let prefix = CatalogKey.collections
     for (family, key) in transaction.reads?.keys ?? []
     where family == catalog.families.catalog && key.starts(with: prefix) {

@@ -31,7 +31,7 @@ public class ReadTransaction {
   private final let notesReads = Atomic<Bool>(false)
   final var isChecked: Bool { notesReads.load(ordering: .relaxed) }
   /// Whether a part was used that does not have all rows of the snapshot.
-  final var metUnready = false
+  final var sawUnready = false
   /// The keys and ranges of independent parts that were read and written, if nothing else is checked.
   private(set) final var independentUses: StorageCheck?
   /// The collection that was used last, and the edition of the catalog at that time. Most transactions use one

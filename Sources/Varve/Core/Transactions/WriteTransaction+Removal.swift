@@ -32,13 +32,13 @@ extension WriteTransaction {
     }
     // A hook may refuse a row after others have been removed.
     return try savepoint {
-      let answers = try askAll(in: collection, plan.removalHearers)
+      let answers = try askAll(in: collection, plan.removalListeners)
       changes.noteCleared(info)
       var sum = count
       if answers.oneByOne.isEmpty {
         try clear(info, count)
       } else {
-        sum = try removeAndTell(info, plan.limited(to: answers.oneByOne))
+        sum = try removeAndNotify(info, plan.limited(to: answers.oneByOne))
       }
       try notifyAll(in: collection, answers.whole)
       return sum
@@ -59,10 +59,10 @@ extension WriteTransaction {
       return sum
     }
     return try savepoint {
-      let hearers = registered.ordered.indices.filter {
-        registered.ordered[$0].traits.configuration.hears.contains(.removals)
+      let listeners = registered.ordered.indices.filter {
+        registered.ordered[$0].traits.configuration.events.contains(.removals)
       }
-      let answers = try askAll(in: nil, hearers)
+      let answers = try askAll(in: nil, listeners)
       if sum > 0 { changes.noteEverythingRemoved(counted.map(\.info)) }
       let planned = counted.map { ($0.info, $0.count, plan(for: $0.info).limited(to: answers.oneByOne)) }
       var sum = 0
@@ -71,7 +71,7 @@ extension WriteTransaction {
         sum += count
       }
       // Rows that hooks write meanwhile stay.
-      for (info, _, plan) in planned where plan.events.contains(.removals) { sum += try removeAndTell(info, plan) }
+      for (info, _, plan) in planned where plan.events.contains(.removals) { sum += try removeAndNotify(info, plan) }
       try notifyAll(in: nil, answers.whole)
       return sum
     }
@@ -90,7 +90,7 @@ extension WriteTransaction {
       guard let (open, parts) = try openStarted(slot) else { continue }
       // A part that is still to be built may have its old family, which is about to be dropped.
       try open.activate(parts)
-      if try banningRows(.removesAll, { try open.hearer?.removesAll(in: collection) ?? true }) {
+      if try banningRows(.removesAll, { try open.listener?.removesAll(in: collection) ?? true }) {
         whole.append((open, parts))
       } else {
         oneByOne.insert(slot)
@@ -115,7 +115,7 @@ extension WriteTransaction {
 
   /// Removes all rows of a collection chunk by chunk, and lets extensions receive each row. What they write to the
   /// collection meanwhile stays.
-  private func removeAndTell(_ info: CollectionInfo, _ plan: HookPlan) throws -> Int {
+  private func removeAndNotify(_ info: CollectionInfo, _ plan: HookPlan) throws -> Int {
     try removeRun(info.range, info, { plan }, isCleared: true)
   }
 
@@ -182,10 +182,10 @@ extension WriteTransaction {
   private func removeBatch(
     _ keys: [[UInt8]], _ info: CollectionInfo, _ plan: HookPlan?, isCleared: Bool = false, isRun: Bool = false
   ) throws -> (count: Int, isQuiet: Bool) {
-    let close = try CloseRows(keys, info, self)
+    let nearby = try NearbyRows(keys, info, self)
     var removed: [(key: [UInt8], row: PresentRow)] = []
     removed.reserveCapacity(keys.count)
-    for (key, row) in zip(keys, try close?.rows ?? present(keys, info)) { if let row { removed.append((key, row)) } }
+    for (key, row) in zip(keys, try nearby?.rows ?? present(keys, info)) { if let row { removed.append((key, row)) } }
     if removed.isEmpty { return (0, true) }
     try requireRowsWritable()
     var facts: [ChangeFacts] = []
@@ -202,7 +202,7 @@ extension WriteTransaction {
         try deleteRun(from: removed[0].key, through: removed[removed.count - 1].key, in: info.metadata)
       }
     } else {
-      try delete(removed, close?.runs ?? [], info)
+      try delete(removed, nearby?.runs ?? [], info)
     }
     for (key, row) in removed {
       noteReplaced(row, key, info)

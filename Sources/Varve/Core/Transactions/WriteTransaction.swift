@@ -145,7 +145,7 @@ public final class WriteTransaction: ReadTransaction {
   func deltas(_ version: CommitVersion) -> [Publication.Sharing] {
     registered.sharing.map { registered in
       let open = opened.first { $0.registered === registered }
-      return Publication.Sharing(registered: registered, delta: open?.hearer?.takenDelta(version))
+      return Publication.Sharing(registered: registered, delta: open?.listener?.takenDelta(version))
     }
   }
 
@@ -182,7 +182,7 @@ public final class WriteTransaction: ReadTransaction {
 
   /// Returns whether rows that are removed together may lie close to each other. If they did not before, it is tried
   /// again from time to time.
-  func rowsLieClose(_ info: CollectionInfo) -> Bool {
+  func rowsAreNearby(_ info: CollectionInfo) -> Bool {
     guard let known = farApart, known.collection == info.record.id else { return true }
     if known.skipped >= 16 { return true }
     farApart?.skipped += 1
@@ -248,7 +248,7 @@ public final class WriteTransaction: ReadTransaction {
     changes.rollBack(to: location.changes)
     restore(location.replaced)
     forgetOpened(after: location.openCount)
-    for (open, mark) in location.marks { open.hearer?.rollBack(to: mark) }
+    for (open, mark) in location.marks { open.listener?.rollBack(to: mark) }
     // No hook has received the queued changes that are undone.
     hooks.truncate(to: location.eventCount)
     completions.removeSubrange(location.completionCount...)
@@ -293,8 +293,8 @@ public final class WriteTransaction: ReadTransaction {
   private var marks: [(open: OpenExtension, mark: Int)] {
     if opened.isEmpty { return [] }
     return opened.compactMap { open in
-      guard open.registered.traits.configuration.keepsState, let hearer = open.hearer else { return nil }
-      return (open, hearer.mark())
+      guard open.registered.traits.configuration.keepsState, let listener = open.listener else { return nil }
+      return (open, listener.mark())
     }
   }
 

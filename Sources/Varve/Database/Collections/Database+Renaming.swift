@@ -91,7 +91,7 @@ struct CollectionRename {
         try put(record, target)
         try remove(name)
         transaction.onApplied { _ in known.noteUnregistered(target) }
-      case .goes: try remove(name)
+      case .isRemoved: try remove(name)
       case .isBuiltAgain(let record): try buildAgain(name, record)
       }
     }

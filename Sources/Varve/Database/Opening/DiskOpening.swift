@@ -49,7 +49,7 @@ struct DiskOpening {
     let backend = try BackendOpening(path: path, options: options, environment: environment).run()
     if mayWrite {
       do {
-        if let backend = backend as? EngineBackend { try DamageMending(backend)?.finish() }
+        if let backend = backend as? EngineBackend { try DamageRepair(backend)?.finish() }
         try FileMarks(options).set(at: path)
       } catch {
         try? backend.close()

@@ -64,7 +64,7 @@ struct FormerCollections {
         batch.delete(CatalogKey.databaseExtension(name), in: families.catalog)
         batch.put(CatalogKey.databaseExtension(target), record.bytes, in: families.catalog)
       // The families of the extension are dropped when the extensions are read.
-      case .goes: batch.delete(CatalogKey.databaseExtension(name), in: families.catalog)
+      case .isRemoved: batch.delete(CatalogKey.databaseExtension(name), in: families.catalog)
       case .isBuiltAgain(let record):
         batch.put(CatalogKey.databaseExtension(name), record.bytes, in: families.catalog)
       }

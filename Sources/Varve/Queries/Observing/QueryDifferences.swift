@@ -39,7 +39,7 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
   }
 
   /// The data that was read at a snapshot.
-  struct Look: Sendable {
+  struct ReadData: Sendable {
     fileprivate enum Found: Sendable {
       case result(Result)
       /// The keys of changed rows in order, and whether each row is in the result.
@@ -61,19 +61,19 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
   }
 
   /// Reads the data for a comparison. It has no side effects, so it can be repeated.
-  func look(_ change: ObservedChange, _ tx: ReadTransaction) throws -> Look {
-    if change.isReload { return try Look(tx.version, .result(try result(tx))) }
+  func read(_ change: ObservedChange, _ tx: ReadTransaction) throws -> ReadData {
+    if change.isReload { return try ReadData(tx.version, .result(try result(tx))) }
     let rows = try ChangedKeys(change, query, tx)
     switch known {
-    case .window(let window): return try Look(tx.version, .result(try changed(window, rows, tx)), rows)
-    case .keys: return try Look(tx.version, .result(try result(tx)), rows)
-    case nil: return try Look(tx.version, .rows(keys: rows.keys, isIn: try rows.areIn()), rows)
+    case .window(let window): return try ReadData(tx.version, .result(try changed(window, rows, tx)), rows)
+    case .keys: return try ReadData(tx.version, .result(try result(tx)), rows)
+    case nil: return try ReadData(tx.version, .rows(keys: rows.keys, isIn: try rows.areIn()), rows)
     }
   }
 
   /// Compares the data with the known result, and updates the latter. Returns nil if the result has not changed.
-  mutating func compare(_ look: Look, _ change: ObservedChange) throws -> QueryChange<Format>? {
-    switch look.found {
+  mutating func compare(_ data: ReadData, _ change: ObservedChange) throws -> QueryChange<Format>? {
+    switch data.found {
     case .result(let result):
       let before = known?.keys ?? []
       let after = result.keys
@@ -83,11 +83,11 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
         picture.reserveCapacity(after.count)
         for key in after { picture.set(true, for: key) }
       }
-      if !change.isReload { return try difference(from: before, to: after, change, look) }
+      if !change.isReload { return try difference(from: before, to: after, change, data) }
       return QueryChange(
-        version: look.version, isReload: true, ids: try ids(after), inserted: [], removed: [], updated: [],
+        version: data.version, isReload: true, ids: try ids(after), inserted: [], removed: [], updated: [],
         changedFields: [:], positions: nil)
-    case .rows(let keys, let isIn): return try difference(keys, isIn, look)
+    case .rows(let keys, let isIn): return try difference(keys, isIn, data)
     }
   }
 
@@ -111,7 +111,7 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
 
   // MARK: - Changed rows
 
-  private func difference(_ keys: [[UInt8]], _ isIn: [Bool], _ look: Look) throws -> QueryChange<Format>? {
+  private func difference(_ keys: [[UInt8]], _ isIn: [Bool], _ data: ReadData) throws -> QueryChange<Format>? {
     var (inserted, removed, updated): ([[UInt8]], [[UInt8]], [[UInt8]]) = ([], [], [])
     watcher.end { picture in
       for (key, isIn) in zip(keys, isIn) {
@@ -126,13 +126,13 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     }
     if inserted.isEmpty, removed.isEmpty, updated.isEmpty { return nil }
     return QueryChange(
-      version: look.version, isReload: false, ids: [], inserted: try ids(inserted), removed: try ids(removed),
-      updated: try ids(updated), changedFields: try fields(of: updated, look), positions: nil)
+      version: data.version, isReload: false, ids: [], inserted: try ids(inserted), removed: try ids(removed),
+      updated: try ids(updated), changedFields: try fields(of: updated, data), positions: nil)
   }
 
-  private func fields(of updated: [[UInt8]], _ look: Look) throws -> [Format.Identifier: Set<String>] {
+  private func fields(of updated: [[UInt8]], _ data: ReadData) throws -> [Format.Identifier: Set<String>] {
     var fields: [Format.Identifier: Set<String>] = [:]
-    for (key, id) in zip(updated, try ids(updated)) { fields[id] = look.fields[key] }
+    for (key, id) in zip(updated, try ids(updated)) { fields[id] = data.fields[key] }
     return fields
   }
 
@@ -151,7 +151,7 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
   }
 
   private func difference(
-    from before: [[UInt8]], to after: [[UInt8]], _ change: ObservedChange, _ look: Look
+    from before: [[UInt8]], to after: [[UInt8]], _ change: ObservedChange, _ data: ReadData
   ) throws -> QueryChange<Format>? {
     let difference = after.difference(from: before)
     let removals = difference.removals.map(\.offset).sorted(by: >)
@@ -167,10 +167,10 @@ struct QueryDifferences<Format: StoreFormat>: Sendable {
     }
     let updated = changes.map { after[$0] }.sorted(by: ByteOrder.precedes)
     return QueryChange(
-      version: look.version, isReload: false, ids: try ids(after),
+      version: data.version, isReload: false, ids: try ids(after),
       inserted: try ids(new.sorted(by: ByteOrder.precedes)),
       removed: try ids(left.subtracting(came).sorted(by: ByteOrder.precedes)), updated: try ids(updated),
-      changedFields: try fields(of: updated, look), positions: positions)
+      changedFields: try fields(of: updated, data), positions: positions)
   }
 }
 

@@ -67,12 +67,12 @@ public struct QueryObservation<Format: StoreFormat>: AsyncSequence, Sendable {
           return .some(nil)
         }
         do {
-          let look: @Sendable () throws -> QueryDifferences<Format>.Look = {
+          let read: @Sendable () throws -> QueryDifferences<Format>.ReadData = {
             if database.options.follows { try database.catalog.refresh(snapshot) }
-            return try database.read(at: snapshot) { tx in try before.look(change, tx) }
+            return try database.read(at: snapshot) { tx in try before.read(change, tx) }
           }
           // The read covers either a few rows, which were just written, or the whole result.
-          let seen = change.isReload ? try await database.readAside(look) : try await database.readAtOnceOrAside(look)
+          let seen = change.isReload ? try await database.readAside(read) : try await database.readAtOnceOrAside(read)
           guard let seen else { return nil }
           let found = try reader.compare(seen, change)
           held.observation.didSee(version, seen.rows)

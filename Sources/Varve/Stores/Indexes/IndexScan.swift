@@ -12,18 +12,18 @@ struct IndexScan<Format: StoreFormat>: SeekableScan {
 
   init(
     _ access: RowAccess<Format>, _ info: CollectionInfo, _ source: any StorageReading, _ entries: FamilyCursor,
-    _ declaration: IndexDeclaration<Format.Instance>, _ look: IndexLook<Format>
+    _ declaration: IndexDeclaration<Format.Instance>, _ selection: IndexSelection<Format>
   ) throws {
     self.access = access
     self.source = source
     self.declaration = declaration
-    isDescending = look.isDescending
-    check = try look.check(declaration)
-    remaining = look.limit ?? .max
+    isDescending = selection.isDescending
+    check = try selection.check(declaration)
+    remaining = selection.limit ?? .max
     // If values are checked, more entries may be read than rows are returned.
     rows = IndexedRowScan(
       entries, isDirect: declaration.isDirect, hasSeveralValues: declaration.kind.hasSeveralValues,
-      limit: check == nil ? look.limit : nil, of: info, from: source)
+      limit: check == nil ? selection.limit : nil, of: info, from: source)
   }
 
   mutating func next() throws -> (element: Format.Instance, byteCount: Int)? {

@@ -7,18 +7,18 @@ extension RowAccess where Format: StoreFormat {
     return (info, try tx.indexes(of: name, named: info.indexesName, Format.Instance.self))
   }
 
-  func begin(_ look: IndexLook<Format>, _ tx: ReadTransaction) throws -> any SeekableScan<Format.Instance> {
+  func begin(_ selection: IndexSelection<Format>, _ tx: ReadTransaction) throws -> any SeekableScan<Format.Instance> {
     guard let (info, indexes) = try indexes(tx) else { return EmptyScan<Format.Instance>() }
-    let (part, index, range) = try look.part(indexes)
-    let entries = try part.familyCursor(range, isReverse: look.isDescending, keysOnly: !index.plan.isDirect)
+    let (part, index, range) = try selection.part(indexes)
+    let entries = try part.familyCursor(range, isReverse: selection.isDescending, keysOnly: !index.plan.isDirect)
     guard let entries else { return EmptyScan<Format.Instance>() }
-    return try IndexScan(self, info, tx.view(of: info.objects), entries, index.declaration, look)
+    return try IndexScan(self, info, tx.view(of: info.objects), entries, index.declaration, selection)
   }
 
   /// Returns the only instance with a value, or nil if there is none.
-  func first(_ look: IndexLook<Format>, _ tx: ReadTransaction) throws -> Format.Instance? {
+  func first(_ selection: IndexSelection<Format>, _ tx: ReadTransaction) throws -> Format.Instance? {
     guard let (info, indexes) = try indexes(tx) else { return nil }
-    let (part, index, range) = try look.part(indexes)
+    let (part, index, range) = try selection.part(indexes)
     guard let (entry, content) = try part.first(in: range) else { return nil }
     let key = try unsafe info.prefix + entry[IndexEntry.rowKey(in: entry.span.bytes)]
     if index.plan.isDirect { return try instance(try StoredRow(key: key, bytes: content, info: info), tx) }
@@ -26,11 +26,11 @@ extension RowAccess where Format: StoreFormat {
     return try instance(row, tx)
   }
 
-  func count(_ look: IndexLook<Format>, _ tx: ReadTransaction) throws -> Int {
+  func count(_ selection: IndexSelection<Format>, _ tx: ReadTransaction) throws -> Int {
     guard let (info, indexes) = try indexes(tx) else { return 0 }
-    let (part, index, range) = try look.part(indexes)
+    let (part, index, range) = try selection.part(indexes)
     let readsRows = index.plan.isDirect && index.declaration.prefix != nil
     guard let entries = try part.familyCursor(range, keysOnly: !readsRows) else { return 0 }
-    return try IndexScan(self, info, tx.view(of: info.objects), entries, index.declaration, look).count()
+    return try IndexScan(self, info, tx.view(of: info.objects), entries, index.declaration, selection).count()
   }
 }

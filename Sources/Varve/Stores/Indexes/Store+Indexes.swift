@@ -16,14 +16,14 @@ extension Store where Format: StoreFormat {
   public func load<Index: UniqueStoreIndex>(
     _ value: Index.Value, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Instance? {
-    try access.first(IndexLook(value: value, index), tx)
+    try access.first(IndexSelection(value: value, index), tx)
   }
 
   /// Returns the instance with a value of a unique index of one field, or nil if there is none.
   public func load<Index: UniqueStoreIndex, Value>(
     _ value: Value, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Instance? where Index.Value == Compound<Value> {
-    try access.first(IndexLook(value: value, index), tx)
+    try access.first(IndexSelection(value: value, index), tx)
   }
 
   /// Returns the instances with a value.
@@ -31,7 +31,7 @@ extension Store where Format: StoreFormat {
     _ value: Index.Value, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> {
-    StoreCursor(tx, try access.begin(IndexLook(value: value, index, descending: descending, limit: limit), tx))
+    StoreCursor(tx, try access.begin(IndexSelection(value: value, index, descending: descending, limit: limit), tx))
   }
 
   /// Returns the instances with a value of an index of one field.
@@ -39,7 +39,7 @@ extension Store where Format: StoreFormat {
     _ value: Value, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> where Index.Value == Compound<Value> {
-    StoreCursor(tx, try access.begin(IndexLook(value: value, index, descending: descending, limit: limit), tx))
+    StoreCursor(tx, try access.begin(IndexSelection(value: value, index, descending: descending, limit: limit), tx))
   }
 
   // MARK: - Several values
@@ -49,7 +49,7 @@ extension Store where Format: StoreFormat {
     _ all: UnboundedRange, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> {
-    StoreCursor(tx, try access.begin(IndexLook(index, descending: descending, limit: limit), tx))
+    StoreCursor(tx, try access.begin(IndexSelection(index, descending: descending, limit: limit), tx))
   }
 
   /// Returns the instances whose values are in a range.
@@ -57,7 +57,7 @@ extension Store where Format: StoreFormat {
     _ range: some KeyBounds<Index.Value>, from index: KeyPath<Format, Index>, descending: Bool = false,
     limit: Int? = nil, in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> {
-    StoreCursor(tx, try access.begin(IndexLook(range, index, descending: descending, limit: limit), tx))
+    StoreCursor(tx, try access.begin(IndexSelection(range, index, descending: descending, limit: limit), tx))
   }
 
   /// Returns the instances whose values of an index of one field are in a range: `"A"..<"B"`.
@@ -65,7 +65,7 @@ extension Store where Format: StoreFormat {
     _ range: some KeyBounds<Value>, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> where Index.Value == Compound<Value> {
-    StoreCursor(tx, try access.begin(IndexLook(range, index, descending: descending, limit: limit), tx))
+    StoreCursor(tx, try access.begin(IndexSelection(range, index, descending: descending, limit: limit), tx))
   }
 
   /// Returns the instances whose values begin with one: `load(prefix: 1999, from: \.byYear, in: tx)` for an index by
@@ -74,7 +74,7 @@ extension Store where Format: StoreFormat {
     prefix: First, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> where Index.Value == Compound<First, repeat each Other> {
-    StoreCursor(tx, try access.begin(IndexLook(value: prefix, index, descending: descending, limit: limit), tx))
+    StoreCursor(tx, try access.begin(IndexSelection(value: prefix, index, descending: descending, limit: limit), tx))
   }
 
   // MARK: - Counting
@@ -84,41 +84,41 @@ extension Store where Format: StoreFormat {
   public func count<Index: StoreIndex>(
     _ value: Index.Value, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int {
-    try access.count(IndexLook(value: value, index), tx)
+    try access.count(IndexSelection(value: value, index), tx)
   }
 
   /// Returns the number of instances with a value of an index of one field.
   public func count<Index: StoreIndex, Value>(
     _ value: Value, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int where Index.Value == Compound<Value> {
-    try access.count(IndexLook(value: value, index), tx)
+    try access.count(IndexSelection(value: value, index), tx)
   }
 
   /// Returns the number of instances in the index.
   public func count<Index: StoreIndex>(
     _ all: UnboundedRange, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int {
-    try access.count(IndexLook(index), tx)
+    try access.count(IndexSelection(index), tx)
   }
 
   /// Returns the number of instances whose values are in a range.
   public func count<Index: StoreIndex>(
     _ range: some KeyBounds<Index.Value>, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int {
-    try access.count(IndexLook(range, index), tx)
+    try access.count(IndexSelection(range, index), tx)
   }
 
   /// Returns the number of instances whose values of an index of one field are in a range.
   public func count<Index: StoreIndex, Value: KeyCodable>(
     _ range: some KeyBounds<Value>, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int where Index.Value == Compound<Value> {
-    try access.count(IndexLook(range, index), tx)
+    try access.count(IndexSelection(range, index), tx)
   }
 
   /// Returns the number of instances whose values begin with one.
   public func count<Index: StoreIndex, First: KeyCodable, each Other: KeyCodable>(
     prefix: First, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int where Index.Value == Compound<First, repeat each Other> {
-    try access.count(IndexLook(value: prefix, index), tx)
+    try access.count(IndexSelection(value: prefix, index), tx)
   }
 }

@@ -17,30 +17,30 @@ extension Store where Format: StoreFormat {
   public func load<Index: UniqueStoreIndex>(
     _ value: Index.Value, from index: KeyPath<Format, Index>
   ) async throws -> Instance? {
-    let look = IndexLook(value: value, index)
-    return try await database.look(in: access.name) { tx in try access.first(look, tx) }
+    let selection = IndexSelection(value: value, index)
+    return try await database.look(in: access.name) { tx in try access.first(selection, tx) }
   }
 
   /// Returns the instance with a value of a unique index of one field, or nil if there is none.
   public func load<Index: UniqueStoreIndex, Value>(
     _ value: Value, from index: KeyPath<Format, Index>
   ) async throws -> Instance? where Index.Value == Compound<Value> {
-    let look = IndexLook(value: value, index)
-    return try await database.look(in: access.name) { tx in try access.first(look, tx) }
+    let selection = IndexSelection(value: value, index)
+    return try await database.look(in: access.name) { tx in try access.first(selection, tx) }
   }
 
   /// Returns the instances with a value.
   public func load<Index: StoreIndex>(
     _ value: Index.Value, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Instance> {
-    rows(IndexLook(value: value, index, descending: descending, limit: limit))
+    rows(IndexSelection(value: value, index, descending: descending, limit: limit))
   }
 
   /// Returns the instances with a value of an index of one field.
   public func load<Index: StoreIndex, Value>(
     _ value: Value, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Instance> where Index.Value == Compound<Value> {
-    rows(IndexLook(value: value, index, descending: descending, limit: limit))
+    rows(IndexSelection(value: value, index, descending: descending, limit: limit))
   }
 
   // MARK: - Several values
@@ -49,7 +49,7 @@ extension Store where Format: StoreFormat {
   public func load<Index: StoreIndex>(
     _ all: UnboundedRange, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Instance> {
-    rows(IndexLook(index, descending: descending, limit: limit))
+    rows(IndexSelection(index, descending: descending, limit: limit))
   }
 
   /// Returns the instances whose values are in a range.
@@ -57,14 +57,14 @@ extension Store where Format: StoreFormat {
     _ range: some KeyBounds<Index.Value>, from index: KeyPath<Format, Index>, descending: Bool = false,
     limit: Int? = nil
   ) -> Rows<Instance> {
-    rows(IndexLook(range, index, descending: descending, limit: limit))
+    rows(IndexSelection(range, index, descending: descending, limit: limit))
   }
 
   /// Returns the instances whose values of an index of one field are in a range: `"A"..<"B"`.
   public func load<Index: StoreIndex, Value: KeyCodable>(
     _ range: some KeyBounds<Value>, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Instance> where Index.Value == Compound<Value> {
-    rows(IndexLook(range, index, descending: descending, limit: limit))
+    rows(IndexSelection(range, index, descending: descending, limit: limit))
   }
 
   /// Returns the instances whose values begin with one: `load(prefix: 1999, from: \.byYear)` for an index by year and
@@ -72,7 +72,7 @@ extension Store where Format: StoreFormat {
   public func load<Index: StoreIndex, First: KeyCodable, each Other: KeyCodable>(
     prefix: First, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Instance> where Index.Value == Compound<First, repeat each Other> {
-    rows(IndexLook(value: prefix, index, descending: descending, limit: limit))
+    rows(IndexSelection(value: prefix, index, descending: descending, limit: limit))
   }
 
   // MARK: - Counting
@@ -82,51 +82,51 @@ extension Store where Format: StoreFormat {
   public func count<Index: StoreIndex>(
     _ value: Index.Value, from index: KeyPath<Format, Index>
   ) async throws -> Int {
-    let look = IndexLook(value: value, index)
-    return try await database.read { tx in try access.count(look, tx) }
+    let selection = IndexSelection(value: value, index)
+    return try await database.read { tx in try access.count(selection, tx) }
   }
 
   /// Returns the number of instances with a value of an index of one field.
   public func count<Index: StoreIndex, Value>(
     _ value: Value, from index: KeyPath<Format, Index>
   ) async throws -> Int where Index.Value == Compound<Value> {
-    let look = IndexLook(value: value, index)
-    return try await database.read { tx in try access.count(look, tx) }
+    let selection = IndexSelection(value: value, index)
+    return try await database.read { tx in try access.count(selection, tx) }
   }
 
   /// Returns the number of instances in the index.
   public func count<Index: StoreIndex>(
     _ all: UnboundedRange, from index: KeyPath<Format, Index>
   ) async throws -> Int {
-    let look = IndexLook(index)
-    return try await database.read { tx in try access.count(look, tx) }
+    let selection = IndexSelection(index)
+    return try await database.read { tx in try access.count(selection, tx) }
   }
 
   /// Returns the number of instances whose values are in a range.
   public func count<Index: StoreIndex>(
     _ range: some KeyBounds<Index.Value>, from index: KeyPath<Format, Index>
   ) async throws -> Int {
-    let look = IndexLook(range, index)
-    return try await database.read { tx in try access.count(look, tx) }
+    let selection = IndexSelection(range, index)
+    return try await database.read { tx in try access.count(selection, tx) }
   }
 
   /// Returns the number of instances whose values of an index of one field are in a range.
   public func count<Index: StoreIndex, Value: KeyCodable>(
     _ range: some KeyBounds<Value>, from index: KeyPath<Format, Index>
   ) async throws -> Int where Index.Value == Compound<Value> {
-    let look = IndexLook(range, index)
-    return try await database.read { tx in try access.count(look, tx) }
+    let selection = IndexSelection(range, index)
+    return try await database.read { tx in try access.count(selection, tx) }
   }
 
   /// Returns the number of instances whose values begin with one.
   public func count<Index: StoreIndex, First: KeyCodable, each Other: KeyCodable>(
     prefix: First, from index: KeyPath<Format, Index>
   ) async throws -> Int where Index.Value == Compound<First, repeat each Other> {
-    let look = IndexLook(value: prefix, index)
-    return try await database.read { tx in try access.count(look, tx) }
+    let selection = IndexSelection(value: prefix, index)
+    return try await database.read { tx in try access.count(selection, tx) }
   }
 
-  func rows(_ look: IndexLook<Format>) -> Rows<Instance> {
-    Rows(RowSource(database.core) { [access] tx in try access.begin(look, tx) })
+  func rows(_ selection: IndexSelection<Format>) -> Rows<Instance> {
+    Rows(RowSource(database.core) { [access] tx in try access.begin(selection, tx) })
   }
 }

@@ -8,7 +8,7 @@ extension Store where Format: StoreFormat {
   public func load<Index: UniqueStoreIndex, Wrapped: KeyCodable>(
     _ value: Wrapped, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Instance? where Index.Value == Compound<Wrapped?> {
-    try access.first(IndexLook(value: Wrapped?.some(value), index), tx)
+    try access.first(IndexSelection(value: Wrapped?.some(value), index), tx)
   }
 
   /// Returns the instances with a value of an index of one optional field.
@@ -16,8 +16,8 @@ extension Store where Format: StoreFormat {
     _ value: Wrapped, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> where Index.Value == Compound<Wrapped?> {
-    let look = IndexLook(value: Wrapped?.some(value), index, descending: descending, limit: limit)
-    return StoreCursor(tx, try access.begin(look, tx))
+    let selection = IndexSelection(value: Wrapped?.some(value), index, descending: descending, limit: limit)
+    return StoreCursor(tx, try access.begin(selection, tx))
   }
 
   /// Returns the instances whose values of an index of one optional field are in a range.
@@ -25,22 +25,22 @@ extension Store where Format: StoreFormat {
     _ range: some KeyBounds<Wrapped>, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil,
     in tx: ReadTransaction
   ) throws -> StoreCursor<Instance> where Index.Value == Compound<Wrapped?> {
-    let look = IndexLook(KeyInterval(ofValues: range), index, descending: descending, limit: limit)
-    return StoreCursor(tx, try access.begin(look, tx))
+    let selection = IndexSelection(KeyInterval(ofValues: range), index, descending: descending, limit: limit)
+    return StoreCursor(tx, try access.begin(selection, tx))
   }
 
   /// Returns the number of instances with a value of an index of one optional field.
   public func count<Index: StoreIndex, Wrapped: KeyCodable>(
     _ value: Wrapped, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int where Index.Value == Compound<Wrapped?> {
-    try access.count(IndexLook(value: Wrapped?.some(value), index), tx)
+    try access.count(IndexSelection(value: Wrapped?.some(value), index), tx)
   }
 
   /// Returns the number of instances whose values of an index of one optional field are in a range.
   public func count<Index: StoreIndex, Wrapped: KeyCodable>(
     _ range: some KeyBounds<Wrapped>, from index: KeyPath<Format, Index>, in tx: ReadTransaction
   ) throws -> Int where Index.Value == Compound<Wrapped?> {
-    try access.count(IndexLook(KeyInterval(ofValues: range), index), tx)
+    try access.count(IndexSelection(KeyInterval(ofValues: range), index), tx)
   }
 
   // MARK: - In a transaction of its own
@@ -49,38 +49,38 @@ extension Store where Format: StoreFormat {
   public func load<Index: UniqueStoreIndex, Wrapped: KeyCodable>(
     _ value: Wrapped, from index: KeyPath<Format, Index>
   ) async throws -> Instance? where Index.Value == Compound<Wrapped?> {
-    let look = IndexLook(value: Wrapped?.some(value), index)
-    return try await database.look(in: access.name) { tx in try access.first(look, tx) }
+    let selection = IndexSelection(value: Wrapped?.some(value), index)
+    return try await database.look(in: access.name) { tx in try access.first(selection, tx) }
   }
 
   /// Returns the instances with a value of an index of one optional field.
   public func load<Index: StoreIndex, Wrapped: KeyCodable>(
     _ value: Wrapped, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Instance> where Index.Value == Compound<Wrapped?> {
-    rows(IndexLook(value: Wrapped?.some(value), index, descending: descending, limit: limit))
+    rows(IndexSelection(value: Wrapped?.some(value), index, descending: descending, limit: limit))
   }
 
   /// Returns the instances whose values of an index of one optional field are in a range.
   public func load<Index: StoreIndex, Wrapped: KeyCodable>(
     _ range: some KeyBounds<Wrapped>, from index: KeyPath<Format, Index>, descending: Bool = false, limit: Int? = nil
   ) -> Rows<Instance> where Index.Value == Compound<Wrapped?> {
-    rows(IndexLook(KeyInterval(ofValues: range), index, descending: descending, limit: limit))
+    rows(IndexSelection(KeyInterval(ofValues: range), index, descending: descending, limit: limit))
   }
 
   /// Returns the number of instances with a value of an index of one optional field.
   public func count<Index: StoreIndex, Wrapped: KeyCodable>(
     _ value: Wrapped, from index: KeyPath<Format, Index>
   ) async throws -> Int where Index.Value == Compound<Wrapped?> {
-    let look = IndexLook(value: Wrapped?.some(value), index)
-    return try await database.read { tx in try access.count(look, tx) }
+    let selection = IndexSelection(value: Wrapped?.some(value), index)
+    return try await database.read { tx in try access.count(selection, tx) }
   }
 
   /// Returns the number of instances whose values of an index of one optional field are in a range.
   public func count<Index: StoreIndex, Wrapped: KeyCodable>(
     _ range: some KeyBounds<Wrapped>, from index: KeyPath<Format, Index>
   ) async throws -> Int where Index.Value == Compound<Wrapped?> {
-    let look = IndexLook(KeyInterval(ofValues: range), index)
-    return try await database.read { tx in try access.count(look, tx) }
+    let selection = IndexSelection(KeyInterval(ofValues: range), index)
+    return try await database.read { tx in try access.count(selection, tx) }
   }
 }
 

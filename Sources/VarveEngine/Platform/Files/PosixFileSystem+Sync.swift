@@ -5,7 +5,7 @@ extension PosixFileSystem {
   /// Syncs files in parallel, because a file system and a device combine the work of concurrent syncs.
   public func sync(_ files: [any File]) throws(EngineError) {
     let threadCount = min(files.count / Self.filesPerThreadMinimum, Self.syncThreadMaximum)
-    let syncs = SyncsOfFiles(files)
+    let syncs = ParallelSync(files)
     // If a helper can't be started, the others sync its files.
     let helpers = (1..<max(threadCount, 1)).compactMap { _ in EngineThread(ifPossible: "varve-sync") { syncs.run() } }
     syncs.run()
@@ -21,7 +21,7 @@ extension PosixFileSystem {
 }
 
 /// Files that several threads sync; each thread takes the next file.
-private final class SyncsOfFiles: Sendable {
+private final class ParallelSync: Sendable {
   private let files: [any File]
   private let next = Atomic<Int>(0)
   private let firstError = Mutex<EngineError?>(nil)

@@ -86,7 +86,7 @@ final class OpenTables: Sendable {
   }
 
   /// Closes half of the tables that no cursor or compaction holds. Called when the process has no descriptor left.
-  func shed() {
+  func closeHalf() {
     let closed = state.withLock { state in
       var closed: [TableReader] = []
       for _ in 0..<(state.slots.count + 1) / 2 {

@@ -95,7 +95,7 @@ public struct Relationships: DatabaseExtension {
   public var configuration: ExtensionConfiguration {
     // Edges that were added by hand are independent of the version of the program's types.
     var configuration = ExtensionConfiguration(version: "1")
-    configuration.hears = [.inserts, .updates, .removals]
+    configuration.events = [.inserts, .updates, .removals]
     configuration.delivery = .immediate
     configuration.flushChangesRows = true
     configuration.keepsState = true

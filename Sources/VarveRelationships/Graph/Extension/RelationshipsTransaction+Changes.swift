@@ -5,7 +5,7 @@ extension RelationshipsTransaction {
   /// Collects the edges that a row declares, and notes those that were removed.
   public func didChange(_ change: borrowing RowChange) throws {
     // Most rows of most programs declare no edges.
-    if change.event != .removed, observed == nil, !log.hasEverDeaths, case .plain = try kind(of: change) {
+    if change.event != .removed, observed == nil, !log.hasRemovedRows, case .plain = try kind(of: change) {
       if change.event == .inserted { log.noteInsertion() }
       return
     }
@@ -29,7 +29,7 @@ extension RelationshipsTransaction {
     case .plain: return
     case .declaring(let access):
       if let edges = try access.edges(of: change) {
-        try declare(edges, from: end, isFresh: isNew && !log.hasEverDeaths)
+        try declare(edges, from: end, isFresh: isNew && !log.hasRemovedRows)
       }
     case .formerlyDeclaring: try declare([], from: end, isFresh: false)
     case .undefined: try declareUndefined(change, end)
@@ -41,7 +41,7 @@ extension RelationshipsTransaction {
   private func declareUndefined(_ change: borrowing RowChange, _ end: [UInt8]) throws {
     guard let object = change.givenObject else { return try noteStale(change.collectionNumber) }
     let edges = try (object as? any RelationshipNode)?.relationshipEdges() ?? []
-    let isFresh = change.event == .inserted && !log.hasEverDeaths
+    let isFresh = change.event == .inserted && !log.hasRemovedRows
     if isFresh, edges.isEmpty { return }
     try declare(edges, from: end, isFresh: isFresh)
   }

@@ -11,7 +11,7 @@ extension RelationshipsTransaction {
   public func flush() throws {
     _ = try context.transaction
     guard !isFlushing, let writer = context.writeTransaction else { return }
-    if log.hasNews {
+    if log.hasUnprocessed {
       isFlushing = true
       defer { isFlushing = false }
       guard try isComplete else { return try settleWithoutRules() }
@@ -44,9 +44,9 @@ extension RelationshipsTransaction {
 
   /// Removes the edges of removed rows without rules, while the edges of all rows are not known.
   private func settleWithoutRules() throws {
-    let news = log.takeNews()
-    for index in 0..<news.deaths.count where try !isThere(news.deaths[index]) {
-      let end = Array(news.deaths[index])
+    let unprocessed = log.takeUnprocessed()
+    for index in 0..<unprocessed.deaths.count where try !isThere(unprocessed.deaths[index]) {
+      let end = Array(unprocessed.deaths[index])
       try declare([], from: end, isFresh: false, isNoted: false)
       try removeManual(of: end)
     }

@@ -5,7 +5,7 @@ internal import Varve
 /// The shared state of a domain in memory: the locations of its files, and the worker that removes them.
 public final class RelationshipsShared: Sendable {
   let locations: FileLocations
-  let keepers = EdgeKeepers()
+  let retainingEdges = RetainingEdges()
   private let worker: DatabaseWorker
   private let handle: ExtensionHandle<Relationships>
   private let state = Mutex(State())
@@ -38,12 +38,12 @@ public final class RelationshipsShared: Sendable {
     }
     guard begins else { return }
     let isStarted = worker.run { [self] database in
-      repeat { FileRemoval(database, handle, locations) { [worker] in worker.isStopping }.run() } while goesOn()
+      repeat { FileRemoval(database, handle, locations) { [worker] in worker.isStopping }.run() } while shouldRepeat()
     }
     if !isStarted { state.withLock { $0 = State() } }
   }
 
-  private func goesOn() -> Bool {
+  private func shouldRepeat() -> Bool {
     state.withLock { state in
       state.isRunning = state.isAskedAgain
       defer { state.isAskedAgain = false }

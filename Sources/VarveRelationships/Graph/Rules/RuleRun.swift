@@ -3,15 +3,15 @@ internal import Varve
 /// Applies the rules to the changes of a transaction, in waves, until there are no further effects.
 ///
 /// # A wave
-/// 1. The news are taken from the log: edges and rows that do not exist any more.
+/// 1. The unprocessed changes are taken from the log: edges and rows that do not exist any more.
 /// 2. The edges of the removed rows are scanned, in the order of the families, first those by source. Their entries are
 ///    removed, except those that existing rows declare, which dangle from now on. The effects of rules are collected.
 /// 3. Ends are notified, and write their new values.
 /// 4. Ends that are removed with their last edge are checked once each for another edge.
-/// 5. Removals are applied. They are the news of the next wave.
+/// 5. Removals are applied. They are the unprocessed changes of the next wave.
 ///
-/// When there are no news, edges that must not dangle are checked. Depth needs no stack: a chain of a million rows
-/// takes a million waves.
+/// When there are no unprocessed changes, edges that must not dangle are checked. Depth needs no stack: a chain of a
+/// million rows takes a million waves.
 ///
 /// # Why the result does not depend on the order
 /// Within a wave, nothing is removed before all effects were collected. An end that another edge keeps is recorded, and
@@ -43,16 +43,16 @@ struct RuleRun {
 
   mutating func run() throws {
     repeat {
-      while graph.log.hasNews { try wave() }
+      while graph.log.hasUnprocessed { try wave() }
       try settleLeft(PackedKeySet(PackedKeys()))
     } while try !(check() && collectCycles())
   }
 
   private mutating func wave() throws {
-    let news = graph.log.takeNews()
+    let unprocessed = graph.log.takeUnprocessed()
     var effects = RuleEffects()
-    try collectEnded(news, &effects)
-    try collectDead(try dead(news.deaths), &effects)
+    try collectEnded(unprocessed, &effects)
+    try collectDead(try dead(unprocessed.deaths), &effects)
     try notify(&effects)
     try examine(&effects)
     try remove(effects.removals)
@@ -69,15 +69,15 @@ struct RuleRun {
   // MARK: - Edges that went
 
   /// Collects the effects of edges that existed when rules were last applied, and do not any more.
-  private mutating func collectEnded(_ news: EdgeLog.News, _ effects: inout RuleEffects) throws {
+  private mutating func collectEnded(_ unprocessed: EdgeLog.UnprocessedChanges, _ effects: inout RuleEffects) throws {
     var index = 0
-    while index < news.changedKeys.count {
-      let toKey = Array(news.changedKeys[index])
+    while index < unprocessed.changedKeys.count {
+      let toKey = Array(unprocessed.changedKeys[index])
       // A declared edge and the same edge added by hand are two edges.
       var first: (declared: EdgeLog.Change?, manual: EdgeLog.Change?) = (nil, nil)
       var last = first
-      while index < news.changedKeys.count, news.changedKeys[index] == toKey[...] {
-        let change = news.changes[news.changedKeys.position(index)]
+      while index < unprocessed.changedKeys.count, unprocessed.changedKeys[index] == toKey[...] {
+        let change = unprocessed.changes[unprocessed.changedKeys.position(index)]
         if change.isManual {
           first.manual = first.manual ?? change
           last.manual = change
@@ -89,7 +89,7 @@ struct RuleRun {
       }
       for (first, last) in [(first.declared, last.declared), (first.manual, last.manual)] {
         guard let first, let last else { continue }
-        try collectEnded(toKey, first, last, news.fresh, &effects)
+        try collectEnded(toKey, first, last, unprocessed.fresh, &effects)
       }
     }
   }
@@ -432,11 +432,11 @@ struct RuleRun {
   private func hasEdge(
     _ prefix: [UInt8], bySource: Bool, isOneOfFew: Bool, _ keeps: ([UInt8]) throws -> Bool
   ) throws -> Bool {
-    let keepers = graph.context.shared.keepers
+    let retainingEdges = graph.context.shared.retainingEdges
     let range = StorageRange(prefix: prefix)
     for family in graph.families.both {
       let part = bySource ? family.from : family.to
-      if isOneOfFew, let known = keepers.keeper(prefix, bySource: bySource), try part.get(known) != nil,
+      if isOneOfFew, let known = retainingEdges.edge(prefix, bySource: bySource), try part.get(known) != nil,
         try keeps(known)
       {
         return true
@@ -444,9 +444,9 @@ struct RuleRun {
       guard let (first, _) = try part.first(in: range) else { continue }
       if isOneOfFew, let (last, _) = try part.first(in: range, isReverse: true), first != last,
         let (found, _) = try part.first(
-          in: StorageRange(lower: EdgeKeepers.middle(first, last), upper: range.upper)), try keeps(found)
+          in: StorageRange(lower: RetainingEdges.middle(first, last), upper: range.upper)), try keeps(found)
       {
-        keepers.set(found, prefix, bySource: bySource)
+        retainingEdges.set(found, prefix, bySource: bySource)
         return true
       }
       if try keeps(first) { return true }
@@ -475,7 +475,7 @@ struct RuleRun {
       for row in try cycles.rows(with: Array(prefix.prefix(size))) { removals.append(row) }
     }
     try remove(removals)
-    return !graph.log.hasNews
+    return !graph.log.hasUnprocessed
   }
 
   // MARK: - Removing
@@ -521,7 +521,7 @@ struct RuleRun {
       if edge.dangling == .deleteSource { removals.append(try EdgeKey(toKey, bySource: false).second) }
     }
     try remove(removals)
-    if graph.log.hasNews { return false }
+    if graph.log.hasUnprocessed { return false }
     for (isManual, checks) in [(false, declaredChecks), (true, manualChecks)] {
       for index in 0..<checks.count { try requireEnds(Array(checks[index]), isManual) }
     }

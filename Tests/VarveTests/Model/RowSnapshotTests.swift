@@ -6,7 +6,7 @@ import VarveTestSupport
 
 /// Tests that a row and a cursor keep the state in which they were created, whatever the transaction writes
 /// meanwhile.
-struct RowInstantTests {
+struct RowSnapshotTests {
   private struct Note: Codable, Hashable, Sendable { var text: String }
 
   private static let old = Note(text: "old")

@@ -8,17 +8,17 @@ internal import Varve
 /// half of the removals, and is found again by its key. The cache is only a hint: the existence of the edge is checked.
 ///
 /// Safe from any thread.
-final class EdgeKeepers: Sendable {
-  private let keepers = Mutex<[[UInt8]: [UInt8]]>([:])
+final class RetainingEdges: Sendable {
+  private let edges = Mutex<[[UInt8]: [UInt8]]>([:])
   private static let countMaximum = 4_096
 
   /// Returns the key of an entry that begins with a prefix, or nil if none is known.
-  func keeper(_ prefix: [UInt8], bySource: Bool) -> [UInt8]? { keepers.withLock { $0[[bySource ? 1 : 0] + prefix] } }
+  func edge(_ prefix: [UInt8], bySource: Bool) -> [UInt8]? { edges.withLock { $0[[bySource ? 1 : 0] + prefix] } }
 
-  func set(_ keeper: [UInt8], _ prefix: [UInt8], bySource: Bool) {
-    keepers.withLock { keepers in
-      if keepers.count >= Self.countMaximum { keepers.removeAll() }
-      keepers[[bySource ? 1 : 0] + prefix] = keeper
+  func set(_ edge: [UInt8], _ prefix: [UInt8], bySource: Bool) {
+    edges.withLock { edges in
+      if edges.count >= Self.countMaximum { edges.removeAll() }
+      edges[[bySource ? 1 : 0] + prefix] = edge
     }
   }
 

@@ -6,7 +6,7 @@ import Testing
 @testable import VarveEngine
 
 /// Tests that a transaction reads tables before it takes its turn to commit, and none during its turn.
-struct TransactionLookTests {
+struct TransactionPrecheckTests {
   private static func key(_ index: Int) -> [UInt8] { ObservedEngine.key(index) }
 
   private static func engine(_ disk: any FileSystem) throws -> Engine {
@@ -85,7 +85,7 @@ struct TransactionLookTests {
     let engine = try Self.engine(CountingFileSystem())
     try engine.put(Self.key(1), [1])
     var check = Self.check(engine, engine.snapshot(), key: 1)
-    try check.look()
+    try check.precheck()
     try Self.lead(engine, check)
     try engine.put(Self.key(1), [2])
     var error = #expect(throws: EngineError.self) { try Self.lead(engine, check) }
@@ -93,7 +93,7 @@ struct TransactionLookTests {
 
     // The write is in the memtable that the check has seen, which is a table by now.
     check = Self.check(engine, engine.snapshot(), key: 1)
-    try check.look()
+    try check.precheck()
     try engine.put(Self.key(1), [3])
     try engine.flush()
     error = #expect(throws: EngineError.self) { try Self.lead(engine, check) }
@@ -102,29 +102,29 @@ struct TransactionLookTests {
     // The write is in a later memtable, which is a table by now, too: only another check finds it.
     try engine.put(Self.key(9), [0])
     check = Self.check(engine, engine.snapshot(), key: 1)
-    try check.look()
+    try check.precheck()
     try engine.put(Self.key(2), [4])
     try engine.flush()
     try Self.lead(engine, check)
     try engine.put(Self.key(1), [5])
     try engine.flush()
     error = #expect(throws: EngineError.self) { try Self.lead(engine, check) }
-    #expect(error?.code == .canceled && check.needsAnotherLook)
-    error = #expect(throws: EngineError.self) { try check.look() }
-    #expect(error?.code == .conflict && !check.needsAnotherLook)
+    #expect(error?.code == .canceled && check.needsAnotherPrecheck)
+    error = #expect(throws: EngineError.self) { try check.precheck() }
+    #expect(error?.code == .conflict && !check.needsAnotherPrecheck)
     try engine.close()
   }
 
   @Test func `tables that may not come from a memtable are checked again`() throws {
     let engine = try Self.engine(CountingFileSystem())
     let check = Self.check(engine, engine.snapshot(), key: 1)
-    try check.look()
+    try check.precheck()
     try engine.put(Self.key(7), [1])
     try engine.flush()
     // The family was empty, so the table might have come from an ingestion.
     let error = #expect(throws: EngineError.self) { try Self.lead(engine, check) }
-    #expect(error?.code == .canceled && check.needsAnotherLook)
-    try check.look()
+    #expect(error?.code == .canceled && check.needsAnotherPrecheck)
+    try check.precheck()
     try Self.lead(engine, check)
     try engine.close()
   }

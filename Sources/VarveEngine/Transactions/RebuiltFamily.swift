@@ -1,7 +1,7 @@
 /// A family's entries that count, now or at a savepoint, copied into a new tree, each with its number.
-struct RemadeFamily {
+struct RebuiltFamily {
   private(set) var family: PendingFamily
-  /// The changes by folding in the size of the entries that count at the end of each section (`LivingEntries`).
+  /// The changes by folding in the size of the entries that count at the end of each section (`LiveEntries`).
   ///
   /// Empty if there is no change.
   private(set) var changes: [PendingSize] = []
@@ -14,7 +14,7 @@ struct RemadeFamily {
   ///
   /// Throws `.noMemory`, and `.limitExceeded` for a tree that is too large for a memtable.
   init(
-    _ entries: LivingEntries, capacity: Int, keySize: Int = 0, valueSize: Int = 0, pool: ArenaPool
+    _ entries: LiveEntries, capacity: Int, keySize: Int = 0, valueSize: Int = 0, pool: ArenaPool
   ) throws(EngineError) {
     family = entries.family
     var capacity = capacity
@@ -37,7 +37,7 @@ struct RemadeFamily {
   }
 
   /// Copies the entries. Returns false if the tree has no room for all of them.
-  private mutating func fill(_ entries: LivingEntries) throws(EngineError) -> Bool {
+  private mutating func fill(_ entries: LiveEntries) throws(EngineError) -> Bool {
     let old = entries.family.table
     let table = family.table
     let id = family.id

@@ -1,5 +1,5 @@
 /// The entries of an index of rows that a call selects.
-struct RowIndexLook: Sendable {
+struct RowIndexSelection: Sendable {
   private let terms: RowIndexTerms
   private let bounds: Result<(lower: [UInt8], upper: [UInt8]?), any Error>
   let isDescending: Bool
@@ -90,7 +90,8 @@ extension IndexesTransaction: RowIndexes {
 extension ReadTransaction {
   /// Returns the indexes of a collection. Throws `.unknownExtension` if the database's definition has none for it.
   final func rowIndexes(of info: CollectionInfo) throws -> any RowIndexes {
-    guard let registered = try find(info.indexesName), let found = try open(registered).hearer as? any RowIndexes else {
+    guard let registered = try find(info.indexesName), let found = try open(registered).listener as? any RowIndexes
+    else {
       throw DatabaseError(
         .unknownExtension,
         "its indexes are not in use: write `indexed(by:)` in the definition that the database is opened with",

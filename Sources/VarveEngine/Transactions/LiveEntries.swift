@@ -11,7 +11,7 @@
 /// those of their own section, between two savepoints: the entries that decide at the end of their section count.
 ///
 /// Complexity: one pass over the tree, and a search in the range deletes for each key if there are any.
-struct LivingEntries {
+struct LiveEntries {
   let family: PendingFamily
   /// The newest number.
   let last: UInt64

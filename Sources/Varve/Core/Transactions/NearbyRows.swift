@@ -1,5 +1,5 @@
-/// The rows of many keys that lie close to each other, read by one scan: a step costs a fraction of a lookup.
-struct CloseRows {
+/// The rows of many keys that lie near each other, read by one scan: a step costs a fraction of a lookup.
+struct NearbyRows {
   /// The rows in the order of the keys, with `nil` for a key without a row.
   private(set) var rows: [PresentRow?]
   /// The ends of runs, as numbers of rows. No other row of the collection lies between the rows of a run.
@@ -12,7 +12,7 @@ struct CloseRows {
   /// from each other.
   init?(_ keys: [[UInt8]], _ info: CollectionInfo, _ transaction: WriteTransaction) throws {
     // What a concurrent transaction reads is checked at the commit, so it should read no more than necessary.
-    guard keys.count >= Self.minimum, transaction.reads == nil, transaction.rowsLieClose(info) else { return nil }
+    guard keys.count >= Self.minimum, transaction.reads == nil, transaction.rowsAreNearby(info) else { return nil }
     let needsBytes = transaction.needsBytes(of: info)
     rows = Array(repeating: nil, count: keys.count)
     var index = 0

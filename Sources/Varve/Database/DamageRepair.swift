@@ -1,15 +1,15 @@
 /// Repairs an object database after damaged blocks were given up.
 ///
 /// # Steps
-/// 1. `begin`, before any block is given up, durably writes a mark to the catalog (`CatalogKey.mending`), and restarts
-///    the feed if the feed itself is damaged or rows may be lost.
+/// 1. `begin`, before any block is given up, durably writes a mark to the catalog (`CatalogKey.damageRepair`), and
+///    restarts the feed if the feed itself is damaged or rows may be lost.
 /// 2. The engine gives up the blocks. Then `markExtensions` marks the extensions that may have lost something as stale.
 /// 3. `finish` repairs rows, metadata, counts and numbers. The mark is removed last, in the same commit as the counts
 ///    are written.
 ///
 /// A crash before the end leaves the mark. The affected families are then no longer known, so all are treated as
 /// affected.
-struct DamageMending {
+struct DamageRepair {
   private let backend: EngineBackend
   private let catalog: StorageFamily
   /// Whether rows may be lost or may have an older value again.
@@ -27,7 +27,7 @@ struct DamageMending {
   init?(_ backend: EngineBackend) throws {
     guard let catalog = try backend.families().first(where: { $0.name == "catalog" }) else { return nil }
     do {
-      guard try backend.snapshot().contains(CatalogKey.mending, in: catalog) else { return nil }
+      guard try backend.snapshot().contains(CatalogKey.damageRepair, in: catalog) else { return nil }
     } catch let error as DatabaseError where error.code == .corruption {
       // A catalog that cannot be read before its blocks are given up may have had the mark, so the repair counts as
       // interrupted.
@@ -48,21 +48,21 @@ struct DamageMending {
   // MARK: - 1. Before
 
   /// Writes the mark durably before blocks of these families are given up.
-  static func begin(_ backend: EngineBackend, _ families: Set<String>) throws -> DamageMending {
+  static func begin(_ backend: EngineBackend, _ families: Set<String>) throws -> DamageRepair {
     guard let catalog = try backend.families().first(where: { $0.name == "catalog" }) else {
       throw DatabaseError(.notADatabase, "the directory holds no database of objects: family \"catalog\" is missing")
     }
     let concernsRows = families.contains { name in
       ["catalog", "objects", "metadata"].contains(name) || CollectionRecord.number(ofFamily: name) != nil
     }
-    let mending = DamageMending(
+    let repair = DamageRepair(
       backend, catalog, concernsRows: concernsRows, concernsCounts: concernsRows || families.contains("counts"),
       isInterrupted: false)
     var batch = StorageBatch()
-    batch.put(CatalogKey.mending, [], in: catalog)
-    if concernsRows || families.contains("feed") { try mending.cutFeed(&batch) }
-    try mending.commit(batch)
-    return mending
+    batch.put(CatalogKey.damageRepair, [], in: catalog)
+    if concernsRows || families.contains("feed") { try repair.cutFeed(&batch) }
+    try repair.commit(batch)
+    return repair
   }
 
   /// Removes all entries of the feed, so that a subscription that resumes receives a gap.
@@ -137,16 +137,16 @@ struct DamageMending {
       _ = try markExtensions(of: [])
     }
     var batch = StorageBatch()
-    if concernsCounts { try mendRows(&batch) }
-    batch.delete(CatalogKey.mending, in: catalog)
+    if concernsCounts { try repairRows(&batch) }
+    batch.delete(CatalogKey.damageRepair, in: catalog)
     try commit(batch)
   }
 
-  private func mendRows(_ batch: inout StorageBatch) throws {
-    let dropped = try mendCollections()
+  private func repairRows(_ batch: inout StorageBatch) throws {
+    let dropped = try repairCollections()
     var found = Found()
     for (objects, metadata, collection) in try rowFamilies() {
-      try mendRows(objects, metadata, collection, dropped, &found)
+      try repairRows(objects, metadata, collection, dropped, &found)
     }
     if let counts = try family("counts") {
       batch.deleteRange(StorageRange(lower: [], upper: [UInt8](repeating: 0xFF, count: 5)), in: counts)
@@ -173,7 +173,7 @@ struct DamageMending {
 
   /// Removes the records of collections whose own families are missing: they were dropped, and the entry that recorded
   /// it is lost. Returns the ids of the collections that are known to be dropped.
-  private func mendCollections() throws -> Set<UInt32> {
+  private func repairCollections() throws -> Set<UInt32> {
     let snapshot = try backend.snapshot()
     var batch = StorageBatch()
     var dropped: Set<UInt32> = []
@@ -200,7 +200,7 @@ struct DamageMending {
   ///
   /// Removes reappeared rows of dropped collections, and metadata whose row is missing or states that it has none. Rows
   /// whose metadata is lost are rewritten to state that they have none.
-  private func mendRows(
+  private func repairRows(
     _ objects: StorageFamily, _ metadata: StorageFamily?, _ collection: UInt32?, _ dropped: Set<UInt32>,
     _ found: inout Found
   ) throws {

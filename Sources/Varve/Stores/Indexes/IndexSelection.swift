@@ -1,5 +1,5 @@
 /// The entries of an index that a call of a store selects.
-struct IndexLook<Format: StoreFormat>: Sendable {
+struct IndexSelection<Format: StoreFormat>: Sendable {
   private let slot: Result<Int, any Error>
   private let bounds: Result<(lower: [UInt8], upper: [UInt8]?), any Error>
   var isDescending = false
