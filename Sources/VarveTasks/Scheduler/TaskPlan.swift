@@ -1,5 +1,6 @@
-/// The effect of the end of an attempt on its task. It depends only on the task on disk, the end of the attempt, and
-/// the rules of the queue.
+/// The effect of the end of an attempt on its task.
+///
+/// It is a value that is computed from the task on disk, the end of the attempt, and the rules of the queue.
 struct TaskPlan {
   /// The writes that end the attempt.
   let edit: TaskEdit

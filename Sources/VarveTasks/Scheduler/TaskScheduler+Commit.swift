@@ -122,6 +122,8 @@ extension TaskScheduler {
   }
 
   /// Undoes the work of a commit that failed, so that it is tried again, after a second unless the error is a conflict.
+  ///
+  /// If the database is being closed, the method only fails the requests.
   private func fail(_ work: TaskWork, _ settlements: [TaskSettlement], _ error: any Error) async {
     if dispatcher.worker.isStopping {
       for request in work.requests { request.fail(error) }

@@ -295,7 +295,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     delta.moreTimers = timer.key
   }
 
-  // MARK: - Tasks that are there
+  // MARK: - Existing tasks
 
   /// Keeps claims from taking a task until the transaction has ended. Returns the attempt if the task runs.
   func hold(_ id: TaskID) -> TaskRun? {
