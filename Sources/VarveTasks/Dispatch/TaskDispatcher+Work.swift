@@ -226,7 +226,7 @@ extension TaskDispatcher {
     }
   }
 
-  /// Whether a transaction is changing a task.
+  /// Returns whether a transaction is changing a task.
   func isHeld(_ id: TaskID) -> Bool { state.withLock { $0.held[id] != nil } }
 
   /// Returns those of some tasks that others may depend on.
@@ -278,7 +278,9 @@ extension TaskDispatcher {
     }
   }
 
-  /// Passes the entries that were read from disk to a line, or `nil` if reading has failed.
+  /// Adds entries that were read from disk to a line. `entries` is `nil` if reading has failed.
+  ///
+  /// `next` is the first key that was not read, or `nil` if there are no more.
   func refill(_ id: LineID, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?) {
     state.withLock { state in
       guard let line = state.lines[id] else { return }
@@ -301,7 +303,7 @@ extension TaskDispatcher {
     }
   }
 
-  /// Adds the timers that were read from disk, or `nil` if reading has failed.
+  /// Adds timers that were read from disk. `timers` is `nil` if reading has failed.
   ///
   /// `next` is the first key that was not read, or `nil` if there are no more.
   func loadTimers(_ timers: [TaskDelta.Timer]?, next: [UInt8]?) {
