@@ -40,6 +40,36 @@ struct UniqueTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `a unique key that a commit beside the transaction gives to another task conflicts, also with parents`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    let parent = try fixture.enqueue("parent")
+    for parents in [[], [parent]] {
+      let key = ConfigKeys.unique("note", Array("k \(parents.count)".utf8))
+      let (enqueued, given) = (AsyncFlag(), Flag())
+      async let write: Void = fixture.writeOnThread { tx in
+        var options = TaskOptions()
+        options.unique = Uniqueness(key: "k \(parents.count)")
+        options.dependsOn = parents
+        try tx.enqueue(Note("unique"), options)
+        enqueued.set()
+        while !given.isSet { sched_yield() }
+      }
+      await enqueued.wait()
+      try await fixture.database.commitAside { parts in
+        try TaskParts(parts).config.put(key, ConfigKeys.uniqueValue(TaskID(rawValue: 99), until: nil))
+      }
+      given.set()
+      do {
+        try await write
+        Issue.record("the transaction was committed")
+      } catch {
+        #expect((error as? DatabaseError)?.code == .conflict)
+      }
+    }
+  }
+
   @Test func `two tasks with one unique key conflict within a transaction, and a rollback releases the key`() throws {
     let fixture = try TaskFixture()
     struct Undo: Error {}

@@ -1,18 +1,19 @@
-/// What a commit of the scheduler means for lines and timers, besides the attempts that it begins and ends.
+/// The effects of a commit of the scheduler on lines and timers, besides the attempts that it begins and ends.
 struct AsideDelta: Sendable {
   var entries: [(line: LineID, entry: LineEntry)] = []
   var timers: [TaskDelta.Timer] = []
   var removed: [(line: LineID, id: TaskID, key: [UInt8])] = []
-  /// Tasks with children that are left, because there are many.
+  /// The tasks some of whose children are left because the commit has changed the maximum number.
   var pending: [TaskID] = []
-  /// The same, because transactions are changing some.
+  /// The tasks some of whose children are left because transactions are changing them, or because they also wait for
+  /// other tasks.
   var heldPending: [TaskID] = []
-  /// Tasks that others depend on from now on.
+  /// The tasks that others depend on from now on.
   var parents: [TaskID] = []
   var names: [(name: QueueName, queue: TaskNames.Queue)] = []
-  /// Attempts that are to be cancelled.
+  /// The attempts that are to be cancelled.
   var cancelling: [TaskRun] = []
-  /// Children that were cancelled.
+  /// The children that were cancelled.
   var cancelled: [TaskRecord] = []
 
   var isEmpty: Bool {

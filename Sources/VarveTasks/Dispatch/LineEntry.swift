@@ -1,21 +1,21 @@
 internal import Foundation
 
-/// A task in line, as far as it is in memory.
+/// A task in line, as held in memory.
 struct LineEntry: Sendable {
-  /// The key of its row.
+  /// The key of the task's row.
   private(set) var key: [UInt8]
   let id: TaskID
-  /// The state in its row: `ready`, or in a serial queue that of a head that waits.
+  /// The state in the task's row: `ready`, or the state of a head of a serial queue that waits.
   var state: TaskState
-  /// How often the process died while it ran.
+  /// The number of times that the process has died while the task ran.
   let crashes: UInt32
-  /// The value of its row; nil where it is large, and is read when the task is taken.
+  /// The value of the task's row, or `nil` if it is large and is read only when the task is taken.
   var value: [UInt8]?
 
-  /// Values of so many bytes are kept.
+  /// The maximum size in bytes of a value that is held in memory.
   static let valueMaximum = 1 << 10
 
-  /// From a row.
+  /// Creates the entry of a row on disk.
   init(key: [UInt8], value: [UInt8]) throws(DamagedTask) {
     guard key.count >= 26 else {
       throw DamagedTask(what: "its key has \(key.count) bytes, expected 26 or more", bytes: key)
@@ -33,7 +33,7 @@ struct LineEntry: Sendable {
     self.value = value.count <= Self.valueMaximum ? value : nil
   }
 
-  /// Of a record that is about to be committed, or was.
+  /// Creates the entry of a record that is about to be committed, or was committed.
   init(_ record: TaskRecord, _ value: [UInt8], key: [UInt8]? = nil) {
     self.key = key ?? record.position.key(of: record.id)
     id = record.id
@@ -42,10 +42,10 @@ struct LineEntry: Sendable {
     self.value = value.count <= Self.valueMaximum ? value : nil
   }
 
-  /// Gives it the stamp of its commit.
+  /// Sets the stamp in the key to that of the task's commit.
   mutating func set(stamp: UInt64) { Self.set(stamp, in: &key) }
 
-  /// Gives the key of a row in line the stamp of its commit.
+  /// Sets the stamp in the key of a row in line.
   static func set(_ stamp: UInt64, in key: inout [UInt8]) {
     let offset = key.count - 16
     guard offset >= 0 else { return }
@@ -55,7 +55,7 @@ struct LineEntry: Sendable {
     }
   }
 
-  /// The stamp in its key; 0 where the key is too short for one.
+  /// The stamp in the key, or 0 if the key is too short to have one.
   var stamp: UInt64 { Self.stamp(of: key) }
 
   static func stamp(of key: [UInt8]) -> UInt64 {
@@ -68,7 +68,7 @@ struct LineEntry: Sendable {
   }
 
   static func precedes(_ left: [UInt8], _ right: [UInt8]) -> Bool {
-    // Safety: both arrays live, and as many bytes are compared as the shorter one has.
+    // Safety: both arrays are alive, and no more bytes are compared than the shorter one has.
     let order = unsafe left.withUnsafeBytes { left in
       unsafe right.withUnsafeBytes { right in
         guard let leftStart = left.baseAddress, let rightStart = right.baseAddress else { return Int32(0) }

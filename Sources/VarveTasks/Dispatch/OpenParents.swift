@@ -1,15 +1,15 @@
 internal import Synchronization
 internal import Varve
 
-/// For each child that waits for several tasks, the parent that was found last to be open.
+/// Remembers, for each child that waits for several tasks, the parent that was last found to be open.
 ///
 /// The end of a parent has to find out whether the child waits for another one. The rows of parents that have ended
 /// before are deleted, but a scan still iterates over them until they are compacted away: a scan from the first row
 /// would make a group of n members cost n² steps. Here the end of a parent looks at one row. When the parent that this
-/// row stands for ends itself, the search begins at its row, in the direction in which the parents end: the next
-/// open one is adjacent, whether they end in ascending or in descending order of their ids.
+/// row stands for ends itself, the search begins at its row, in the direction in which the parents end: the next open
+/// one is adjacent, whether they end in ascending or in descending order of their ids.
 ///
-/// What is remembered is a hint: each is checked against the rows before it is used.
+/// A remembered parent is only a hint, which is checked against the rows before it is used.
 ///
 /// Safe from any thread.
 final class OpenParents: Sendable {

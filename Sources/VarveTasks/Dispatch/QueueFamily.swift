@@ -1,22 +1,23 @@
-/// What the lines of one queue share: its rules, how many of its tasks run, and its tokens. Exists while one of its lines does, or
-/// tokens are missing.
+/// The state that the lines of one queue share: its rules, the numbers of its running tasks, and its tokens.
+///
+/// It exists while one of its lines does, or while tokens are missing.
 final class QueueFamily {
   let number: UInt32
   let name: QueueName
   let rules: QueueRules
   var isPaused: Bool
-  /// How many lines it has in memory.
+  /// The number of lines of the queue in memory.
   var lineCount = 0
-  /// Whether it is among those that may be forgotten.
+  /// Whether the family is in the list of those that may be forgotten.
   var isEmptied = false
   var runningCount = 0
   var startedCount = 0
-  /// Lines that wait until another task of the queue is over, in turn.
+  /// The lines that wait until another task of the queue has ended, in turn.
   var waiting: [LineID] = []
   private(set) var tokens: TokenBucket?
-  /// Of limit keys, as far as tokens are missing there.
+  /// The tokens of limit keys, for those keys that lack some.
   private var laneTokens: [UInt64: TokenBucket] = [:]
-  /// Whether the tokens are as they were written.
+  /// Whether the tokens are the same as when they were last written.
   var isWritten = true
 
   init(_ number: UInt32, _ name: QueueName, _ rules: QueueRules, isPaused: Bool, _ tokens: TokenBucket?) {
@@ -27,10 +28,11 @@ final class QueueFamily {
     self.tokens = tokens ?? rules.rate.map { TokenBucket(full: $0) }
   }
 
-  /// Replaces the tokens by those on disk. No task of the queue has begun yet.
+  /// Replaces the tokens by those on disk. It is called before a task of the queue has begun.
   func load(_ bucket: TokenBucket) { if rules.rate != nil { tokens = bucket } }
 
-  /// Whether nothing of it has to be remembered, at a time of the continuous clock in milliseconds.
+  /// Returns whether the family has no state that must be remembered, at a time of the continuous clock in
+  /// milliseconds.
   func isIdle(_ now: Int64) -> Bool {
     guard lineCount == 0 else { return false }
     laneTokens = laneTokens.filter { lane, bucket in
@@ -39,8 +41,9 @@ final class QueueFamily {
     return laneTokens.isEmpty && (rules.rate.flatMap { rate in tokens.map { $0.isFull(rate, now) } } ?? true)
   }
 
-  /// Takes a token for a task of a line, at a time of the continuous clock in milliseconds. Returns `nil`, or the number of milliseconds
-  /// until there is a token.
+  /// Takes a token for a task of a line, at a time of the continuous clock in milliseconds.
+  ///
+  /// Returns `nil` if there was a token, or the number of milliseconds until there is one.
   func take(_ line: LineID, _ now: Int64) -> Int64? {
     if let rate = rules.rate, let wait = tokens?.wait(rate, now) { return wait }
     if let rate = rules.ratePerKey, line.lane != 0 {
@@ -56,17 +59,17 @@ final class QueueFamily {
     return nil
   }
 
-  /// Gives a token back: the task did not begin.
+  /// Returns the token of a task that did not begin.
   func giveBack(_ line: LineID) {
     if tokens != nil { tokens?.giveBack() }
     laneTokens[line.lane]?.giveBack()
   }
 }
 
-/// Tokens as of a time, in milliseconds.
+/// The tokens of a bucket as of a time, in milliseconds.
 ///
-/// In memory the time is of the continuous clock, so that setting the wall clock neither delays the next token nor adds one. On disk it
-/// is a time of day, in milliseconds since 1970.
+/// In memory the time is of the continuous clock, so that setting the wall clock neither delays the next token nor adds
+/// one. On disk it is a time of day, in milliseconds since 1970.
 struct TokenBucket: Hashable, Sendable {
   private(set) var tokens: Double
   private(set) var time: Int64
@@ -78,7 +81,7 @@ struct TokenBucket: Hashable, Sendable {
 
   init(full rate: QueueRules.Rate, at time: Int64 = .min) { self.init(tokens: Double(rate.burst), time: time) }
 
-  /// What has come until a time. Where the clock was set back nothing has.
+  /// Adds the tokens that have become available until a time. Adds none if the clock was set back.
   private mutating func fill(_ rate: QueueRules.Rate, _ now: Int64) {
     if time == .min || now < time { time = now }
     let milliseconds = Double(max(1, rate.per.milliseconds))
@@ -92,7 +95,7 @@ struct TokenBucket: Hashable, Sendable {
     return bucket.tokens >= Double(rate.burst)
   }
 
-  /// Nil: it has a token; otherwise how many milliseconds later it has one.
+  /// Returns `nil` if there is a token, or the number of milliseconds until there is one.
   mutating func wait(_ rate: QueueRules.Rate, _ now: Int64) -> Int64? {
     fill(rate, now)
     let missing = 1 - 1e-9 - tokens
@@ -108,7 +111,7 @@ struct TokenBucket: Hashable, Sendable {
   mutating func take() { tokens -= 1 }
   mutating func giveBack() { tokens += 1 }
 
-  // MARK: - As a value
+  // MARK: - Stored form
 
   var bytes: [UInt8] {
     var bytes: [UInt8] = []

@@ -1,29 +1,33 @@
-/// What a handler does beside its own work. Closures stand at the registration only, and never on disk.
+/// The options of a handler. They are given when it is registered, and are never stored on disk.
 public struct HandlerOptions: Sendable {
-  /// The delays after failures of tasks that were enqueued without any.
+  /// The delays after failures of tasks that were enqueued without delays of their own.
   public var retry = Retry.exponential()
-  /// How long an attempt may last without `TaskContext.heartbeat()`, while the machine does not sleep: for handlers that work for something
-  /// outside of the process, as another machine, which may be gone without a word. Then the attempt has failed as by its time limit, and
-  /// the handler is cancelled. Nil: as long as it wants.
+  /// The time that an attempt may last without `TaskContext.heartbeat()`, or `nil` if there is no limit.
+  ///
+  /// Time in which the machine sleeps does not count. A lease is for handlers that wait for something outside of the
+  /// process, such as another machine, which may disappear silently. When the lease expires, the attempt fails as by
+  /// its time limit, and the handler is cancelled.
   public var lease: Duration?
-  /// Asked first after a failure, with the number of failures so far; nil: the retries decide.
+  /// A closure that decides first after a failure, given the number of failures so far.
+  ///
+  /// If it returns `nil`, or is `nil` itself, the retries of the task decide.
   public var onError: (@Sendable (_ error: any Error, _ failures: Int) -> Decision?)?
 
-  /// What becomes of a task that has failed.
+  /// The decision about a task that has failed.
   public enum Decision: Hashable, Sendable {
-    /// It runs again after a time.
+    /// The task runs again after a duration.
     case retry(after: Duration)
-    /// It waits for a person or a signal.
+    /// The task waits for a call of `retryNow` or a signal.
     case park(wakeOn: Set<WakeSignal> = [])
-    /// It is dead.
+    /// The task is dead, for the given reason.
     case discard(String)
   }
 
-  /// An exponential delay after each failure.
+  /// Creates the default options: the delay grows exponentially after each failure.
   public init() {}
 }
 
-/// What runs the tasks of a kind in some queues.
+/// A handler that runs the tasks of a kind in some queues.
 final class RegisteredHandler: Sendable {
   let kind: String
   let selector: QueueSelector
@@ -45,7 +49,7 @@ final class RegisteredHandler: Sendable {
 struct TaskHandlers: Sendable {
   private var byKind: [String: [RegisteredHandler]] = [:]
 
-  /// Throws where another handler would receive some of its tasks.
+  /// Adds a handler. Throws `TaskError.overlappingHandlers` if another handler would receive some of its tasks.
   mutating func add(_ handler: RegisteredHandler) throws(TaskError) {
     for other in byKind[handler.kind] ?? [] where isBoth(other.selector, handler.selector) {
       throw .overlappingHandlers(kind: handler.kind, other.selector, handler.selector)
@@ -53,7 +57,7 @@ struct TaskHandlers: Sendable {
     byKind[handler.kind, default: []].append(handler)
   }
 
-  /// Two that select the same queues by rules of one rank.
+  /// Returns whether a queue may exist that both selectors contain.
   private func isBoth(_ left: QueueSelector, _ right: QueueSelector) -> Bool { left.overlaps(right) }
 
   func find(_ kind: String, _ queue: QueueName) -> RegisteredHandler? {
@@ -63,7 +67,7 @@ struct TaskHandlers: Sendable {
   var kinds: [String] { byKind.keys.sorted() }
 }
 
-/// What handlers call back.
+/// The operations that handlers call.
 protocol HandlerHost: AnyObject, Sendable {
   func report(_ fraction: Double, _ note: String?, of run: TaskRun)
   func requireLease(_ run: TaskRun) throws

@@ -1,36 +1,36 @@
 public import Varve
 
-/// What one commit means for the tasks that are next.
+/// The effect of one commit on the tasks that run next.
 public struct TaskDelta: Sendable {
   struct Timer: Sendable {
     let id: TaskID
     var key: [UInt8]
     let due: Int64
-    /// Nil: the time of day counts.
+    /// The time on the continuous clock at which the task is due, or `nil` if it is due at a time of day.
     let deadline: Duration?
   }
 
-  /// Tasks that came to a line.
+  /// The tasks that came into a line.
   var entries: [(line: LineID, entry: LineEntry)] = []
   var timers: [Timer] = []
-  /// Lines to which more came than `entries` has, and from which key on.
+  /// The lines into which more tasks came than `entries` has, each with the key from which on they are only on disk.
   var more: [LineID: [UInt8]] = [:]
-  /// From which key on more timers came than `timers` has; nil: none.
+  /// The key from which on timers were added that `timers` does not have, or `nil` if it has all.
   var moreTimers: [UInt8]?
-  /// Tasks that left a line.
+  /// The tasks that left a line.
   var removed: [(line: LineID, id: TaskID, key: [UInt8])] = []
-  /// Tasks that others depend on from now on.
+  /// The tasks that others depend on from now on.
   var parents: [TaskID] = []
-  /// Tasks whose children are to be looked at.
+  /// The tasks whose children are to be examined.
   var pending: [TaskID] = []
-  /// Tasks that run and are to be cancelled.
+  /// The running tasks that are to be cancelled.
   var cancelled: [TaskID] = []
   var names: [(name: QueueName, queue: TaskNames.Queue)] = []
-  /// An id of which the disk knows that it and all before it may have been given.
+  /// The id up to which the disk records that ids may have been assigned, or 0 if the commit does not record it.
   var lastID: UInt64 = 0
-  /// Whether tasks of a copy of a database are run from now on.
+  /// Whether the tasks of a copy of a database run from now on.
   var releasesAll = false
-  /// Tasks that no claim takes while the transaction runs.
+  /// The hold on the tasks that the transaction is changing, or `nil` if there is none.
   var hold: TaskHold?
 
   var isEmpty: Bool {
@@ -40,7 +40,7 @@ public struct TaskDelta: Sendable {
   }
 }
 
-/// Tasks that a transaction is changing: no claim takes them until it has ended.
+/// A hold on tasks that a transaction is changing: no claim takes them until the hold is released with this object.
 final class TaskHold: Sendable {
   private let dispatcher: TaskDispatcher
   private let ids: Set<TaskID>

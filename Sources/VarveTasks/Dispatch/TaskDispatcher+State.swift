@@ -1,9 +1,9 @@
 internal import FutexLocks
 internal import Synchronization
 
-/// What is due, what begins, and what has ended: under the dispatcher's lock.
+/// Choosing what is due, what begins and what has ended. All methods are called with the dispatcher's lock held.
 extension TaskDispatcher.State {
-  // MARK: - What is due
+  // MARK: - Due work
 
   mutating func takeDue(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
     if timers.isEmpty, timers.end == nil { return }
@@ -13,7 +13,7 @@ extension TaskDispatcher.State {
     while let first = timers.first, first.deadline <= now, work.due.count < TaskWork.batchMaximum {
       guard var entry = timers.popFirst() else { break }
       if let due = entry.wall, due > wall {
-        // The clock of the wall was set back: not early.
+        // The wall clock was set back, and the timer must not fire early.
         entry.deadline = now + max(WallTime.wait(from: clock.wallNow, to: due), .microseconds(50))
         timers.insert(entry)
         continue
@@ -34,7 +34,7 @@ extension TaskDispatcher.State {
   private mutating func fire(_ action: TaskTimers.Action, _ work: inout TaskWork) {
     switch action {
     case .task(let id, let key):
-      // A transaction that is changing it finds it where it is.
+      // A transaction that is changing the task finds it at its position, so it becomes ready after that.
       if held[id] != nil { heldTimers[id] = key } else { work.due.append((id, key)) }
     case .line(let id, let key):
       guard let line = lines[id] else { return }
@@ -60,7 +60,7 @@ extension TaskDispatcher.State {
     }
   }
 
-  /// 21: a handler has not said for a while that it still holds what it works for.
+  /// 21: ends an attempt whose handler has not renewed its lease in time. If it has, sets the timer of the lease again.
   private mutating func fireLease(_ id: TaskID, _ epoch: UInt32, _ work: inout TaskWork) {
     guard let host, let run = running[id], run.epoch == epoch else { return }
     let left = run.state.withLock { $0.leaseEnd } - host.clock.suspendingNow
@@ -68,7 +68,7 @@ extension TaskDispatcher.State {
     timers.insert(run.leaseTimer(host.clock))
   }
 
-  /// The clock of the wall may have been set since the last look.
+  /// Moves the deadlines of dates if the wall clock was set since the last check.
   private mutating func followWall(_ wall: Int64, _ now: Duration) {
     let offset = wall - now.milliseconds
     let shift = offset - wallOffset
@@ -76,10 +76,12 @@ extension TaskDispatcher.State {
     if timers.wallCount > 0, abs(shift) > 100 { timers.moveWall(by: .milliseconds(shift)) }
   }
 
-  // MARK: - What begins
+  // MARK: - Attempts that begin
 
-  /// How many attempts are claimed at once. Where handlers take less than a millisecond more are claimed than there are workers, so
-  /// that a worker has its next one at hand: as many as it runs in that time.
+  /// Returns the maximum number of attempts that are claimed at once.
+  ///
+  /// If handlers take less than a millisecond, more attempts are claimed than there are workers, so that a worker has
+  /// its next one ready: as many as it runs in that time.
   func claimMaximum(_ host: TaskDispatcher.Host) -> Int { host.workers * (1 + claimsAhead) }
 
   private var claimsAhead: Int {
@@ -89,7 +91,9 @@ extension TaskDispatcher.State {
   static let aheadMaximum = 15
   static let aheadNanoseconds = 1e6
 
-  /// The next attempt that is claimed, and whose queue has not as many handlers as it may have; nil: none is, or no worker.
+  /// Returns the next claimed attempt that its line and its queue allow to start, and counts it as started.
+  ///
+  /// Returns `nil` if there is none, or if no worker is free.
   mutating func nextClaimed() -> TaskRun? {
     guard let host, startedCount < host.workers else { return nil }
     var index = claimedBegin
@@ -119,21 +123,21 @@ extension TaskDispatcher.State {
       let mayGoOn = take(from: line, &work, host)
       if mayGoOn { enqueue(line) } else { wakeFamily(of: line) }
       if line.isIdle { remove(line) }
-      // A task that may have made a process die waits until nothing else runs.
+      // A task that may have caused the death of a process waits until no other task runs.
       if isSuspectNext { return }
     }
   }
 
-  /// Takes tasks of one line, as many as it has a turn for. Returns whether it may start more.
+  /// Takes tasks of one line, as many as it may start in its turn. Returns whether the line may start more.
   private mutating func take(from line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host) -> Bool {
     var count = 0
     let rules = line.rules
     isSuspectNext = false
     let maximum = claimMaximum(host)
-    // One after the other is claimed so, too.
+    // Tasks that run one after the other are also claimed one after the other.
     let ownMaximum = rules.isSerial ? 1 : line.runningMaximum * (1 + claimsAhead)
     let familyMaximum = rules.runningMaximum * (1 + claimsAhead)
-    // Where other lines wait no claims are made ahead of their turn.
+    // While other lines wait, no claims are made ahead of their turn.
     let weight = max(1, rules.weight) * (ringCount > 0 ? 1 : 1 + claimsAhead)
     while line.runningCount < ownMaximum {
       if line.needsRefill, let from = line.beginRefill() { work.refills.append((line.id, from)) }
@@ -146,7 +150,7 @@ extension TaskDispatcher.State {
       if busyCount >= maximum || count >= weight || hasSuspect { return true }
       if rules.isSerial, entry.state != .ready { return false }
       if held[entry.id] != nil {
-        // Nothing passes the head of a serial queue; others pass in a standard one.
+        // No task may overtake the head of a serial queue. In a standard queue, other tasks overtake a held one.
         if rules.isSerial {
           heldLines[entry.id] = line.id
           return false
@@ -192,7 +196,7 @@ extension TaskDispatcher.State {
     _ stored: TaskRecord, _ line: TaskLine, _ handler: RegisteredHandler, _ host: TaskDispatcher.Host
   ) -> TaskRun? {
     var record = stored
-    // A head of a serial queue whose time has come still is what it was on disk.
+    // A head of a serial queue whose time has come still has its earlier state on disk.
     if record.progress.state == .retryWait { record.progress.state = .ready }
     guard (try? record.progress.apply(.claim)) != nil else { return nil }
     let run = TaskRun(stored, record, line, handler, start: host.start)
@@ -202,7 +206,7 @@ extension TaskDispatcher.State {
     return run
   }
 
-  /// Takes a token for the next task of a line; true where the line has to wait for one.
+  /// Takes a token for the next task of a line. Returns true if the line has to wait for one.
   private mutating func mustWait(_ line: TaskLine, _ host: TaskDispatcher.Host) -> Bool {
     if line.waitsForToken { return true }
     guard let wait = line.family.take(line.id, host.clock.continuousNow.milliseconds) else { return false }
@@ -213,7 +217,7 @@ extension TaskDispatcher.State {
     return true
   }
 
-  /// Tokens are written with the claims that have taken them.
+  /// Adds the tokens of queues to the work, so that they are written with the claims that have taken them.
   mutating func takeTokens(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
     if work.claims.isEmpty { return }
     var offset: Int64?
@@ -227,14 +231,14 @@ extension TaskDispatcher.State {
     }
   }
 
-  /// A line begins nothing now: another one of its queue may.
+  /// Lets another line of the queue begin a task, because this one begins none now.
   private mutating func wakeFamily(of line: TaskLine) {
     let family = line.family
     let maximum = family.rules.runningMaximum * (1 + claimsAhead)
     if !family.waiting.isEmpty, family.runningCount < maximum { wakeFamily(family) }
   }
 
-  /// A task of a queue is over: one of its lines may begin another.
+  /// Lets a waiting line of a queue begin a task, because another task of the queue has ended.
   private mutating func wakeFamily(_ family: QueueFamily) {
     while !family.waiting.isEmpty {
       let id = family.waiting.removeFirst()
@@ -244,12 +248,12 @@ extension TaskDispatcher.State {
     }
   }
 
-  // MARK: - What has ended
+  // MARK: - Attempts that end
 
-  /// Whether an attempt was begun by what runs tasks now.
+  /// Returns whether an attempt was begun by the host that runs tasks now.
   func isOfHost(_ run: TaskRun) -> Bool { host?.start == run.start }
 
-  /// A handler has returned, or was abandoned.
+  /// Releases the worker of an attempt whose handler has returned or was abandoned.
   mutating func release(_ run: TaskRun) {
     let (wasReleased, isEnded, wasStarted) = run.state.withLock { state in
       defer { state.isReleased = true }
@@ -262,12 +266,12 @@ extension TaskDispatcher.State {
     if run.stored.progress.crashes > 0 { hasSuspect = false }
     guard let line = lines[run.record.position.line] else { return }
     if wasStarted { line.countStart(-1) }
-    // The next one of a serial queue starts when the end of this one is committed.
+    // The next task of a serial queue starts when the end of this one is committed.
     if !line.rules.isSerial || isEnded { countEnd(line) }
     enqueue(line)
   }
 
-  /// The end of an attempt is committed.
+  /// Applies the committed end of an attempt. `entry` is the task if it is in line again.
   mutating func end(_ run: TaskRun, _ entry: LineEntry?) {
     let (isReleased, wasEnded) = run.state.withLock { state in
       defer { state.isEnded = true }
@@ -289,10 +293,11 @@ extension TaskDispatcher.State {
     enqueue(line)
   }
 
-  /// In a serial queue the claim of the next task goes into the commit that says that this one is done: it begins after that.
+  /// Lets the next task of a serial queue be claimed in the same commit that ends this one. It begins after that
+  /// commit.
   mutating func endEarly(_ settlement: TaskSettlement) {
     let run = settlement.run
-    // A child that becomes ready in the commit may come before the next one.
+    // A child that becomes ready in the commit may come before the next task in line.
     if parents.mayHave(run.id) { return }
     guard run.rules.isSerial, !run.rules.strictDurableOrder, case .outcome(.done) = settlement.end,
       let line = lines[run.record.position.line]
@@ -312,7 +317,7 @@ extension TaskDispatcher.State {
     if !line.family.waiting.isEmpty { wakeFamily(line.family) }
   }
 
-  /// The commit was not made.
+  /// Undoes `endEarly` after a commit that failed.
   mutating func undoEnd(_ settlement: TaskSettlement) {
     let run = settlement.run
     guard run.rules.isSerial, run.state.withLock({ $0.isEnded }), let line = lines[run.record.position.line] else {
@@ -322,7 +327,7 @@ extension TaskDispatcher.State {
     line.countRun(1)
   }
 
-  /// The head of a serial queue waits to be run again: when its time comes the line is looked at.
+  /// Sets a timer for the head of a serial queue that waits for its next attempt, so that its line is examined then.
   mutating func waitForHead(_ line: TaskLine, _ entry: LineEntry) {
     guard let host, entry.state == .retryWait, let value = entry.value,
       let record = try? TaskRecord(value, stamp: entry.stamp)

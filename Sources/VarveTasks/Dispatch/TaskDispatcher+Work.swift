@@ -2,34 +2,35 @@ internal import Foundation
 internal import FutexLocks
 internal import Synchronization
 
-/// What a scheduler does next: all of it in one commit beside the writer.
+/// The work that a scheduler does next, in one commit beside the writer.
 struct TaskWork {
   var settlements: [TaskSettlement] = []
-  /// Tasks whose time has come, by the keys of their rows.
+  /// The tasks whose time has come, with the keys of their rows.
   var due: [(id: TaskID, key: [UInt8])] = []
-  /// Attempts whose time, or lease, is over.
+  /// The attempts whose time limit or lease has expired.
   var timeouts: [TaskSettlement] = []
-  /// Attempts that are over, and whose handlers have given up their workers without having returned.
+  /// The attempts that have ended, and whose handlers are abandoned: they have lost their workers without having
+  /// returned.
   var abandoned: [TaskRun] = []
-  /// Attempts that begin.
+  /// The attempts that begin.
   var claims: [TaskRun] = []
-  /// Lines whose tasks are to be read from disk, from a key on.
+  /// The lines whose tasks are to be read from disk, each with the key to start from.
   var refills: [(line: LineID, from: [UInt8])] = []
-  /// First tasks of lines whose values are to be read.
+  /// The first tasks of lines whose values are to be read.
   var loads: [(line: LineID, key: [UInt8])] = []
-  /// Tasks whose children are to receive that they have ended.
+  /// The tasks that have ended, and whose children are to receive this.
   var pending: [TaskID] = []
-  /// Tokens of queues that are to be written.
+  /// The tokens of queues that are to be written.
   var tokens: [(queue: UInt32, bucket: TokenBucket)] = []
-  /// Schedules whose next time may have come.
+  /// The schedules whose next time may have come.
   var schedules: [String] = []
-  /// What callers want changed.
+  /// The changes that callers have requested.
   var requests: [TaskRequest] = []
-  /// Lines whose waiting tasks move up.
+  /// The queues whose waiting tasks move up.
   var ageing: [UInt32] = []
-  /// From which key on rows of timers are to be read; nil: they are not.
+  /// The key from which on rows of timers are to be read, or `nil` if none are.
   var timersFrom: [UInt8]?
-  /// Rows of a line that can't be read.
+  /// The errors for rows of lines that can't be read.
   var damaged: [DamagedTask] = []
 
   var isEmpty: Bool {
@@ -39,15 +40,15 @@ struct TaskWork {
       && timersFrom == nil && damaged.isEmpty
   }
 
-  /// At most so many tasks are settled, or become ready, in one commit.
+  /// The maximum number of tasks that are settled in one commit, and of those that become ready in it.
   static let batchMaximum = 512
 }
 
 extension TaskDispatcher {
-  /// What is to be done now; nil: nothing is, and what brings something wakes the host.
+  /// Returns the work to be done now, or `nil` if there is none. New work then wakes the host.
   ///
-  /// In this order: what has ended, what is due, what begins.
-  /// `start` is that of the host which asks: another one takes work by now.
+  /// The work consists, in this order, of what has ended, what is due, and what begins. `start` is the number of the
+  /// start that asks: if another host runs tasks by now, the result is `nil`.
   func takeWork(_ start: UInt32) -> TaskWork? {
     state.withLock { state in
       guard let host = state.host, host.start == start else { return nil }
@@ -60,7 +61,7 @@ extension TaskDispatcher {
       let pendingCount = min(state.pending.count, TaskWork.batchMaximum)
       work.pending = Array(state.pending.prefix(pendingCount))
       state.pending.removeFirst(pendingCount)
-      // One after the other: what one has changed the next finds.
+      // Requests are handled one after the other, so that each one sees the changes of those before it.
       if !state.requests.isEmpty { work.requests = [state.requests.removeFirst()] }
       if !state.isStopping, !state.areAllHeld {
         state.takeClaims(&work, host)
@@ -78,7 +79,8 @@ extension TaskDispatcher {
     }
   }
 
-  /// Claims are committed: their handlers may run. Returns those that have a worker.
+  /// Queues attempts whose claims are committed for their workers. Returns those that have a worker, which the caller
+  /// begins.
   func start(_ claims: [TaskRun]) -> [TaskRun] {
     state.withLock { state in
       state.claimed += claims
@@ -92,12 +94,13 @@ extension TaskDispatcher {
     }
   }
 
-  /// An attempt is over, as its handler says, after so many nanoseconds. Returns what is to be woken, and what its worker runs
-  /// next.
+  /// Ends an attempt as its handler says, which has taken some nanoseconds.
+  ///
+  /// Returns the host if it is to be woken, and the attempt that the worker runs next.
   func finish(_ run: TaskRun, _ end: TaskEnd, after nanoseconds: Double) -> (host: Host?, next: TaskRun?) {
     defer { endCount.add(1, ordering: .releasing) }
     return state.withLock { state in
-      // A handler of an earlier start, which was abandoned.
+      // The handler belongs to an earlier start, and was abandoned.
       guard state.isOfHost(run) else { return (nil, nil) }
       state.averageRun += (max(1, nanoseconds) - state.averageRun) * (state.averageRun == 0 ? 1 : 0.1)
       if run.settle() { state.settlements.append(TaskSettlement(run: run, end: end)) }
@@ -106,15 +109,18 @@ extension TaskDispatcher {
     }
   }
 
-  /// Waits shortly for the end of a handler, if none has come since `count`, where handlers are short: what starts one gets its end
-  /// without going to sleep. Going to sleep and being woken takes longer than such a handler.
+  /// Waits briefly for the end of a handler, if handlers are short and none has ended since `count`.
+  ///
+  /// The thread that starts handlers then receives their ends without going to sleep. Going to sleep and being woken
+  /// takes longer than such a handler.
   func waitForEnd(after count: UInt64) {
     guard state.withLock({ $0.averageRun > 0 && $0.averageRun < Self.shortRun }) else { return }
     let end = ContinuousClock.now + Self.look
     while endCount.load(ordering: .relaxed) == count, ContinuousClock.now < end { sched_yield() }
   }
 
-  /// Waits shortly for another attempt, where handlers are short and no other worker waits; nil: none has come.
+  /// Waits briefly for another attempt, if handlers are short and no other worker waits. Returns `nil` if none has
+  /// come.
   func waitForClaim() -> TaskRun? {
     let count = handCount.load(ordering: .acquiring)
     let isWaiting = state.withLock { state in
@@ -131,11 +137,11 @@ extension TaskDispatcher {
     }
   }
 
-  /// A handler that takes less is short, in nanoseconds.
+  /// The duration in nanoseconds below which a handler is short.
   private static let shortRun = 1e5
   private static let look = Duration.microseconds(150)
 
-  /// A task is in line.
+  /// Puts a task into its line.
   func insert(_ entry: LineEntry, _ line: LineID) {
     let host = state.withLock { state in
       state.insert(entry, line)
@@ -152,7 +158,7 @@ extension TaskDispatcher {
 
   func insert(_ timer: TaskTimers.Entry) { state.withLock { $0.timers.insert(timer) } }
 
-  /// What was to be done could not be written.
+  /// Takes back work that could not be written, so that it is done again.
   func again(_ work: TaskWork) {
     state.withLock { state in
       guard let host = state.host else { return }
@@ -169,7 +175,7 @@ extension TaskDispatcher {
     }
   }
 
-  /// What a commit beside the writer has changed for lines and timers.
+  /// Applies the effects of a commit beside the writer to lines and timers.
   func apply(_ changes: AsideDelta) {
     let (host, timersChanged) = state.withLock { state -> (Host?, Bool) in
       state.isCommitting = false
@@ -177,15 +183,15 @@ extension TaskDispatcher {
       for (name, queue) in changes.names { state.note(name, queue) }
       for id in changes.parents { state.parents.insert(id) }
       state.pending += changes.pending
-      // Where no transaction is left that changes a task the next commit continues.
+      // If no transaction is changing a task any more, the next commit continues with these.
       if state.held.isEmpty { state.pending += changes.heldPending } else { state.heldPending += changes.heldPending }
       for (lineID, id, key) in changes.removed {
         guard let line = state.lines[lineID] else { continue }
         line.remove(id, key: key)
-        // It may have been the head that the queue waited for.
+        // The removed task may have been the head that the queue waited for.
         state.enqueue(line)
       }
-      // A transaction may have changed one after the commit, and have been acknowledged before this.
+      // A transaction may have changed the task after this commit, and may have been acknowledged before this call.
       for (line, entry) in changes.entries where !state.removedMeanwhile.contains(entry.key) {
         state.insert(entry, line)
       }
@@ -201,7 +207,7 @@ extension TaskDispatcher {
     if timersChanged { state.withLock { $0.host }?.timersChanged() }
   }
 
-  /// Attempts are over although their handlers have not returned. Returns what is to be woken.
+  /// Settles attempts whose handlers have not returned. Returns the host if it is to be woken.
   func settle(_ settlements: [TaskSettlement]) -> Host? {
     state.withLock { state in
       state.settlements += settlements
@@ -209,7 +215,9 @@ extension TaskDispatcher {
     }
   }
 
-  /// Something is to be changed. Returns what is to be woken, if anything is; nil: nothing runs tasks.
+  /// Adds a request. Returns the host if it is to be woken.
+  ///
+  /// The outer optional is `nil` if no host runs tasks, or if it is stopping.
   func add(_ request: TaskRequest) -> Host?? {
     state.withLock { state -> Host?? in
       guard state.host != nil, !state.isStopping else { return .none }
@@ -218,10 +226,10 @@ extension TaskDispatcher {
     }
   }
 
-  /// Whether a transaction is changing a task.
+  /// Returns whether a transaction is changing a task.
   func isHeld(_ id: TaskID) -> Bool { state.withLock { $0.held[id] != nil } }
 
-  /// Those of some tasks that others may depend on.
+  /// Returns those of some tasks that others may depend on.
   func withChildren(_ ids: some Sequence<TaskID>) -> Set<TaskID> {
     state.withLock { state in
       if state.parents.isEmpty { return [] }
@@ -229,8 +237,10 @@ extension TaskDispatcher {
     }
   }
 
-  /// The end of an attempt is committed. `entry` is the task where it is in line again. `sawCancel`: where the attempt was
-  /// cancelled, that commit has said so.
+  /// Applies the committed end of an attempt.
+  ///
+  /// `entry` is the task if it is in line again. `sawCancel` says whether the commit has taken account of a request to
+  /// cancel the attempt.
   func didSettle(
     _ run: TaskRun, _ entry: LineEntry?, _ timers: [TaskTimers.Entry], isDone: Bool = false, sawCancel: Bool = false
   ) {
@@ -240,7 +250,7 @@ extension TaskDispatcher {
       if !sawCancel, run.state.withLock({ $0.isCancelling }) {
         state.requests.append(TaskRequest(.cancelMissed, [run.id]))
       }
-      // One that is dead may be revived, with children that wait for it.
+      // A dead task may be revived while children wait for it, so only a task that is done is removed.
       if isDone { state.parents.remove(run.id) }
       for timer in timers { state.timers.insert(timer) }
       return state.wakingHost()
@@ -248,7 +258,7 @@ extension TaskDispatcher {
     host?.wake()
   }
 
-  /// Claims were not committed: their tasks are in line as before.
+  /// Puts the tasks of claims that were not committed back into their lines, and takes back the settlements.
   func undo(_ claims: [TaskRun], _ settlements: [TaskSettlement]) {
     state.withLock { state in
       for run in claims {
@@ -268,7 +278,9 @@ extension TaskDispatcher {
     }
   }
 
-  /// What the disk has of a line.
+  /// Adds entries that were read from disk to a line. `entries` is `nil` if reading has failed.
+  ///
+  /// `next` is the first key that was not read, or `nil` if there are no more.
   func refill(_ id: LineID, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?) {
     state.withLock { state in
       guard let line = state.lines[id] else { return }
@@ -291,7 +303,9 @@ extension TaskDispatcher {
     }
   }
 
-  /// Rows of timers that were read, and the first key that was not; nil: there are no more.
+  /// Adds timers that were read from disk. `timers` is `nil` if reading has failed.
+  ///
+  /// `next` is the first key that was not read, or `nil` if there are no more.
   func loadTimers(_ timers: [TaskDelta.Timer]?, next: [UInt8]?) {
     state.withLock { state in
       guard state.isLoadingTimers else { return }
@@ -306,7 +320,7 @@ extension TaskDispatcher {
     }
   }
 
-  /// Rows of timers are about to be read for the first time. Returns from which key on.
+  /// Notes that the rows of timers are about to be read for the first time. Returns the key from which on to read them.
   func beginLoadingTimers() -> [UInt8]? {
     state.withLock { state in
       state.isLoadingTimers = true
@@ -314,11 +328,11 @@ extension TaskDispatcher {
     }
   }
 
-  /// The time at which the host is to look again, on the continuous clock; nil: when something comes.
+  /// The time on the continuous clock at which the host is to look for due work, or `nil` if no timer is set.
   var nextDeadline: Duration? {
     state.withLock { state in
       guard let host = state.host, let first = state.timers.first else { return nil }
-      // The clock of the wall may be set.
+      // The wall clock may be set, so it is checked at regular intervals.
       if state.timers.wallCount > 0 {
         let minutes = host.clock.continuousNow.components.seconds / Self.wallLook.components.seconds + 1
         return min(first.deadline, Self.wallLook * Int(minutes))
@@ -327,6 +341,6 @@ extension TaskDispatcher {
     }
   }
 
-  /// Where tasks wait for a date, the clock of the wall is looked at so often.
+  /// The interval at which the wall clock is checked while tasks wait for dates.
   static let wallLook = Duration.seconds(60)
 }

@@ -2,78 +2,82 @@ internal import FutexLocks
 internal import Synchronization
 public import Varve
 
-/// The tasks that are next, in memory: lines of queues, timers, and what runs. Stands at the last acknowledged commit.
+/// The tasks that run next, in memory: lines of queues, timers, and running attempts, as of the last acknowledged
+/// commit.
 ///
-/// Whatever a commit says comes by `acknowledge`; whatever a scheduler does comes by `takeWork` and what follows it. One short
-/// lock is around all of it.
+/// The effects of commits of transactions arrive by `acknowledge`, those of the scheduler's work by `takeWork` and the
+/// methods that follow it. One lock protects the whole state, and is held only for a short time.
 public final class TaskDispatcher: Sendable {
   struct State: ~Copyable {
     var names: [QueueName: TaskNames.Queue] = [:]
     var texts: [UInt32: QueueName] = [:]
-    /// Lines that have tasks, or run some.
+    /// The lines that have tasks, or run some.
     var lines: [LineID: TaskLine] = [:]
     var families: [UInt32: QueueFamily] = [:]
-    /// Families that have no lines, and may be forgotten.
+    /// The families that have no lines, and may be forgotten.
     var emptied: [QueueFamily] = []
     var emptiedIndex = 0
-    /// Queues whose tasks move up after a time.
+    /// The queues whose tasks move up after a time.
     var ageing: Set<UInt32> = []
-    /// Tokens of queues as the disk had them at the start.
+    /// The tokens of queues as they were on disk at the start.
     var storedTokens: [UInt32: TokenBucket] = [:]
-    /// Lines that may start a task, in turn.
+    /// The lines that may start a task, in turn.
     var ring: [LineID] = []
     var ringBegin = 0
     var timers = TaskTimers()
     var running: [TaskID: TaskRun] = [:]
-    /// How many attempts are claimed and have a worker, or wait for one. Handlers that have not returned, of attempts that are
-    /// over, count too.
+    /// The number of attempts that are claimed and have a worker or wait for one. Attempts that have ended count, too,
+    /// as long as their handlers have not returned.
     var busyCount = 0
-    /// How many handlers run.
+    /// The number of handlers that run.
     var startedCount = 0
-    /// Attempts that are claimed and wait for a worker, from `claimedBegin` on.
+    /// The attempts that are claimed and wait for a worker, from the index `claimedBegin` on.
     var claimed: [TaskRun] = []
     var claimedBegin = 0
-    /// Whether a worker waits shortly for its next attempt, and the attempt that it gets.
+    /// Whether a worker waits briefly for its next attempt. `handedOver` is the attempt that it gets.
     var isWorkerWaiting = false
     var handedOver: TaskRun?
-    /// How long handlers take, in nanoseconds: a moving average; 0: none has run.
+    /// The moving average of the time that handlers take, in nanoseconds, or 0 if none has run.
     var averageRun = 0.0
     var settlements: [TaskSettlement] = []
-    /// Tasks that transactions are changing, and how many of these.
+    /// The tasks that transactions are changing, each with the number of these transactions.
     var held: [TaskID: Int] = [:]
-    /// Tasks that were next while they were held.
+    /// The tasks that were next in line while they were held.
     var aside: [TaskID: (line: LineID, entry: LineEntry)] = [:]
-    /// Tasks whose time came while they were held, by the keys of their rows.
+    /// The tasks whose time came while they were held, with the keys of their rows.
     var heldTimers: [TaskID: [UInt8]] = [:]
-    /// Serial queues whose heads are held.
+    /// The serial queues whose heads are held.
     var heldLines: [TaskID: LineID] = [:]
-    /// Tasks that others depend on, as far as they are known.
+    /// The tasks that others depend on, as far as they are known.
     var parents = TaskParents()
-    /// Tasks whose children are to receive that they have ended.
+    /// The tasks that have ended, and whose children are to receive this.
     var pending: [TaskID] = []
-    /// Those of them that have children which transactions are changing.
+    /// The tasks that have ended, and some of whose children can't receive this while transactions are open.
     var heldPending: [TaskID] = []
-    /// What callers want changed.
+    /// The changes that callers have requested.
     var requests: [TaskRequest] = []
-    /// Whether a commit of the scheduler is made, and which rows transactions have removed since it began.
+    /// Whether a commit of the scheduler is being made. `removedMeanwhile` has the rows that transactions have removed
+    /// since.
     var isCommitting = false
     var removedMeanwhile: Set<[UInt8]> = []
-    /// Attempts that are over and whose handlers have not returned.
+    /// The attempts that have ended, and whose handlers have not returned.
     var abandonable: [TaskID: TaskRun] = [:]
-    /// Whether the next task is one that may have made a process die.
+    /// Whether the next task is one that may have caused the death of a process.
     var isSuspectNext = false
     var nextID: UInt64 = 1
-    /// Ids up to this one may be given without a note on disk.
+    /// The id up to which ids may be assigned without a record on disk.
     var lastID: UInt64 = 0
-    /// What runs tasks; nil: nothing does.
+    /// The host that runs tasks, or `nil` if none does.
     var host: Host?
-    /// The last commit with tasks that was acknowledged. Readers may see it a little later.
+    /// The last acknowledged commit with tasks. Readers may see it slightly later.
     var acknowledged = CommitVersion.zero
-    /// Whether the lines of all queues that have tasks are known. Until then no work is taken: a claim made beside the recovery of a
-    /// start would look like one of a process that died.
+    /// Whether the lines of all queues that have tasks are known.
+    ///
+    /// Until then no work is taken: a claim made during the recovery of a start would look like one of a process that
+    /// died.
     var isDiscovered = false
     var handlers = TaskHandlers()
-    /// Whether a caller takes work, or will.
+    /// Whether a caller takes work, or is about to.
     var isPumping = false
     /// Whether no more tasks are taken.
     var isStopping = false
@@ -83,42 +87,42 @@ public final class TaskDispatcher: Sendable {
     var hasSuspect = false
     /// Whether rows of timers are being read.
     var isLoadingTimers = false
-    /// Timers that came meanwhile, after those in memory.
+    /// The timers that came while rows of timers are being read, and that are after those in memory.
     var missedTimers: [TaskDelta.Timer] = []
-    /// Wall time minus continuous time, in milliseconds, at the last look.
+    /// Wall time minus continuous time, in milliseconds, at the last check.
     var wallOffset: Int64 = 0
-    /// Kinds that were met and have no handler.
+    /// The kinds of tasks that were due to run and have no handler.
     var unhandled: Set<String> = []
   }
 
-  /// What runs tasks.
+  /// The scheduler that runs tasks, as seen by the dispatcher.
   struct Host: Sendable {
     let clock: any SchedulerClock
     let workers: Int
     let start: UInt32
     let rules: @Sendable (QueueName) -> QueueRules
-    /// Called without the lock where there is work that no one takes.
+    /// Called without the lock when there is work that no caller takes.
     let wake: @Sendable () -> Void
-    /// Called without the lock where the next timer may be another.
+    /// Called without the lock when the next timer may have changed.
     let timersChanged: @Sendable () -> Void
-    /// Called without the lock where the tasks of a copy may run from now on.
+    /// Called without the lock when the tasks of a copy may run from now on.
     let released: @Sendable () -> Void
   }
 
   let state: FutexLock<State>
   let openParents = OpenParents()
   let worker: DatabaseWorker
-  /// That of the database.
+  /// The incarnation of the database.
   let incarnation: UInt64
   private let clock: Mutex<any SchedulerClock>
-  /// How often a handler has ended.
+  /// The number of handlers that have ended.
   let endCount = Atomic<UInt64>(0)
   /// Whether some queue has a limit of waiting tasks.
   let hasWaitingLimits = Atomic(false)
-  /// What sees tasks when they are enqueued; nil: nothing does.
+  /// The hook that is called when tasks are enqueued, or `nil` if there is none.
   private let hook = Mutex<(any EnqueueHook)?>(nil)
   private let hasHook = Atomic(false)
-  /// How often attempts were handed to a worker that waited.
+  /// The number of attempts that were handed to a waiting worker.
   let handCount = Atomic<UInt64>(0)
 
   init(worker: DatabaseWorker, incarnation: UInt64) {
@@ -134,13 +138,13 @@ public final class TaskDispatcher: Sendable {
 
   var middleware: (any EnqueueHook)? { hasHook.load(ordering: .acquiring) ? hook.withLock { $0 } : nil }
 
-  /// What sees tasks when they are enqueued.
+  /// Sets the hook that is called when tasks are enqueued.
   func use(_ middleware: (any EnqueueHook)?) {
     hook.withLock { $0 = middleware }
     hasHook.store(middleware != nil, ordering: .releasing)
   }
 
-  /// Tasks are enqueued by another clock from now on.
+  /// Sets the clock by which tasks are enqueued from now on.
   func use(_ clock: any SchedulerClock) { self.clock.withLock { $0 = clock } }
 
   func load(_ names: TaskNames, lastID: Int64, areHeld: Bool) {
@@ -155,10 +159,10 @@ public final class TaskDispatcher: Sendable {
 
   // MARK: - The host
 
-  /// Whether something runs tasks.
+  /// Whether a host runs tasks.
   var isAttached: Bool { state.withLock { $0.host != nil } }
 
-  /// From now on a host runs the tasks. False: another one does.
+  /// Attaches a host, which runs the tasks from now on. Returns false if another host is attached.
   func attach(_ host: Host, _ handlers: TaskHandlers) -> Bool {
     state.withLock { state in
       guard state.host == nil else { return false }
@@ -174,7 +178,7 @@ public final class TaskDispatcher: Sendable {
   /// Whether no task is taken, because the database is a copy.
   var areAllHeld: Bool { state.withLock { $0.areAllHeld } }
 
-  /// The queues that have tasks in line are known, and others have none on disk: the host takes work from now on.
+  /// Adds the lines that have tasks on disk, and lets the host take work. All other lines have no tasks on disk.
   func discover(_ lines: [LineID]) {
     let host = state.withLock { state in
       for id in lines {
@@ -187,18 +191,21 @@ public final class TaskDispatcher: Sendable {
     host?.wake()
   }
 
-  /// Tasks that others depend on, as the disk has them, and those whose children are left.
+  /// Adds the tasks that others depend on, as read from disk, and those whose children are left.
+  ///
+  /// `areAll` says whether `parents` has all tasks that others depend on.
   func load(parents: [TaskID], areAll: Bool, pending: [TaskID]) {
     state.withLock { state in
       if !areAll { state.parents.forget(upTo: state.nextID) }
       for id in parents { state.parents.insert(id) }
-      // Commits that were acknowledged since the disk was read have added theirs.
+      // Commits that were acknowledged since the disk was read have added their tasks.
       let known = Set(state.pending)
       state.pending += pending.filter { !known.contains($0) }
     }
   }
 
-  /// The tokens of queues, as the disk has them. A queue that a commit has brought into memory since the start began receives its own.
+  /// Sets the tokens of queues, as read from disk, also of queues that commits have brought into memory since the start
+  /// began.
   func load(_ tokens: [UInt32: TokenBucket]) {
     state.withLock { state in
       guard let clock = state.host?.clock else { return }
@@ -210,7 +217,7 @@ public final class TaskDispatcher: Sendable {
     }
   }
 
-  /// No more tasks begin.
+  /// Lets no more tasks begin. Returns the attempts that run.
   func stop() -> [TaskRun] {
     state.withLock { state in
       state.isStopping = true
@@ -218,7 +225,7 @@ public final class TaskDispatcher: Sendable {
     }
   }
 
-  /// Nothing runs tasks any more.
+  /// Detaches the host, and fails the requests of callers.
   func detach() {
     let requests = state.withLock { state in
       defer { state.requests = [] }
@@ -260,17 +267,17 @@ public final class TaskDispatcher: Sendable {
     }
   }
 
-  /// Time has passed: something may be due. Returns what is to be woken.
+  /// Notes that work may be due. Returns the host if it is to be woken.
   func timerFired() -> Host? { state.withLock { $0.pumping() } }
 
-  /// How many handlers run, and whether there is anything to do now.
+  /// The number of attempts that have or wait for a worker, and whether there is work to do now.
   var load: (running: Int, hasWork: Bool) {
     state.withLock {
       ($0.busyCount, $0.isPumping || !$0.settlements.isEmpty || !$0.running.isEmpty || !$0.requests.isEmpty)
     }
   }
 
-  /// The host has other handlers now: tasks that waited for one are looked at again.
+  /// Sets the handlers of the host. Tasks that waited for a handler are taken into account again.
   func use(_ handlers: TaskHandlers) {
     let host = state.withLock { state in
       state.handlers = handlers
@@ -284,10 +291,10 @@ public final class TaskDispatcher: Sendable {
     host?.wake()
   }
 
-  /// The kinds of tasks that were to be run and have no handler.
+  /// The kinds of tasks that were due to run and have no handler.
   var unhandledKinds: [String] { state.withLock { $0.unhandled.sorted() } }
 
-  /// Serial queues whose head is dead or parked, with its id and state.
+  /// The serial queues whose head is dead or parked, with its id and state.
   var blockedHeads: [(queue: QueueName, id: TaskID, state: TaskState)] {
     state.withLock { state in
       state.lines.values.compactMap { line in
@@ -301,14 +308,17 @@ public final class TaskDispatcher: Sendable {
 
   // MARK: - For transactions
 
-  /// The queue of a name, as of the last acknowledged commit.
+  /// Returns the queue with a name, as of the last acknowledged commit.
   func queue(_ name: QueueName) -> TaskNames.Queue? { state.withLock { $0.names[name] } }
   func name(_ number: UInt32) -> QueueName? { state.withLock { $0.texts[number] } }
 
-  /// So many ids at once are noted on disk.
+  /// The number of ids that a record on disk reserves in advance.
   static let idBlock: UInt64 = 1 << 16
 
-  /// Ids that were never given, and the note that the disk needs of them; nil: it has one.
+  /// Returns the first of some ids that were never assigned.
+  ///
+  /// `last` is the id up to which the caller must record on disk that ids may have been assigned, or `nil` if the disk
+  /// has such a record.
   func takeIDs(_ count: Int) -> (first: UInt64, last: UInt64?) {
     state.withLock { state in
       let first = state.nextID
@@ -317,16 +327,16 @@ public final class TaskDispatcher: Sendable {
     }
   }
 
-  /// Whether an id was ever given.
+  /// Returns whether an id was ever assigned.
   func isKnown(_ id: TaskID) -> Bool { state.withLock { id.rawValue > 0 && id.rawValue < $0.nextID } }
 
-  /// How many tasks of a queue may wait; nil: without a limit, or nothing runs tasks here.
+  /// Returns the maximum number of waiting tasks of a queue, or `nil` if it has no limit or no host runs tasks here.
   func maxWaiting(_ queue: QueueName) -> Int? {
     guard hasWaitingLimits.load(ordering: .relaxed) else { return nil }
     return state.withLock { $0.host }?.rules(queue).maxWaiting
   }
 
-  /// No claim takes a task until `release`. Returns the attempt where it runs.
+  /// Keeps claims from taking a task until `release`. If the task runs, returns its attempt instead.
   func hold(_ id: TaskID) -> TaskRun? {
     state.withLock { state in
       if let run = state.running[id] { return run }
@@ -335,7 +345,7 @@ public final class TaskDispatcher: Sendable {
     }
   }
 
-  /// The attempt of a task that runs; nil where it does not.
+  /// Returns the attempt of a task, or `nil` if the task does not run.
   func run(_ id: TaskID) -> TaskRun? { state.withLock { $0.running[id] } }
 
   func release(_ ids: Set<TaskID>) {
@@ -367,7 +377,7 @@ public final class TaskDispatcher: Sendable {
 
   // MARK: - Commits
 
-  /// What the disk is read for has to be read at this commit or a later one.
+  /// The commit as of which, or of a later one, the disk must be read.
   var acknowledged: CommitVersion { state.withLock { $0.acknowledged } }
 
   func acknowledge(_ delta: TaskDelta, _ version: CommitVersion) {
@@ -382,7 +392,7 @@ public final class TaskDispatcher: Sendable {
         if state.isCommitting { state.removedMeanwhile.insert(key) }
         guard let line = state.lines[lineID] else { continue }
         line.remove(id, key: key)
-        // It may have been the head that the queue waited for.
+        // The removed task may have been the head that the queue waited for.
         state.enqueue(line)
       }
       guard let host = state.host else { return (Host?.none, false, Host?.none) }
@@ -429,11 +439,12 @@ extension TaskDispatcher.State {
     }
   }
 
-  /// A line, made where it does not exist.
+  /// Returns a line, which is made if it does not exist. Returns `nil` if no host runs tasks, or if the queue is not
+  /// known.
   mutating func line(_ id: LineID, isOnDisk: Bool? = nil) -> TaskLine? {
     if let line = lines[id] { return line }
     guard let family = family(id.queue) else { return nil }
-    // Until all are known, whatever a queue has may be on disk.
+    // Until all lines are known, any of them may have tasks on disk.
     let line = TaskLine(id, family, isOnDisk: isOnDisk ?? !isDiscovered)
     lines[id] = line
     family.lineCount += 1
@@ -460,7 +471,7 @@ extension TaskDispatcher.State {
         deadline: host.clock.continuousNow + wait, wall: nil, suspending: nil, action: .ageing(family.number)))
   }
 
-  /// Nothing is left of a line.
+  /// Removes a line that has no task and runs none.
   mutating func remove(_ line: TaskLine) {
     lines[line.id] = nil
     let family = line.family
@@ -472,8 +483,10 @@ extension TaskDispatcher.State {
     forgetFamilies()
   }
 
-  /// Families without lines go when their tokens have come back. Two are looked at for each line that goes: so there are never more
-  /// of them than lines that have gone, and no timer waits for it.
+  /// Forgets families that have no lines and whose buckets are full again.
+  ///
+  /// Two families are examined for each line that is removed. So there are never more of them than lines that were
+  /// removed, and no timer is needed.
   private mutating func forgetFamilies() {
     guard let host else { return }
     for _ in 0..<min(2, emptied.count) {
@@ -493,12 +506,12 @@ extension TaskDispatcher.State {
   mutating func insert(_ entry: LineEntry, _ id: LineID) {
     guard let line = line(id) else { return }
     line.insert(entry)
-    // A head that waits was written again.
+    // The head of a serial queue was written again, and waits.
     if entry.state == .retryWait { waitForHead(line, entry) }
     enqueue(line)
   }
 
-  /// A line may start a task.
+  /// Notes that a line may start a task.
   mutating func enqueue(_ line: TaskLine) {
     if line.isQueued { return }
     line.isQueued = true
@@ -523,10 +536,10 @@ extension TaskDispatcher.State {
     return nil
   }
 
-  /// How many lines may start a task.
+  /// The number of lines that may start a task.
   var ringCount: Int { ring.count - ringBegin }
 
-  /// What is to be woken, because there is work that no one takes. The caller wakes it.
+  /// Returns the host if there is work that no caller takes. The caller must wake it.
   mutating func wakingHost() -> TaskDispatcher.Host? {
     guard let host, isDiscovered, !isPumping else { return nil }
     guard
@@ -537,7 +550,7 @@ extension TaskDispatcher.State {
     return host
   }
 
-  /// A look is due that no one takes.
+  /// Returns the host if no caller takes work, whether or not there is any. The caller must wake it.
   mutating func pumping() -> TaskDispatcher.Host? {
     guard let host, isDiscovered, !isPumping else { return nil }
     isPumping = true
@@ -554,7 +567,7 @@ extension TaskDispatcher.State {
     add(timer, host.clock)
   }
 
-  /// From a key on rows of timers are on disk that are not in memory.
+  /// Notes that from a key on there are rows of timers on disk that are not in memory.
   mutating func noteMoreTimers(from key: [UInt8]) {
     if timers.end.map({ LineEntry.precedes(key, $0) }) ?? true { timers.end = key }
   }

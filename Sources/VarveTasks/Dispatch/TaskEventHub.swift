@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Those that listen to the events of a scheduler, in this process.
+/// The listeners to the events of a scheduler, in this process.
 final class TaskEventHub: Sendable {
   private struct State {
     var listeners: [UInt64: AsyncStream<TaskEvent>.Continuation] = [:]
@@ -10,10 +10,10 @@ final class TaskEventHub: Sendable {
   private let state = Mutex(State())
   private let count = Atomic(0)
 
-  /// So many events wait for a listener; older ones are left out.
+  /// The maximum number of events that wait for a listener. The oldest ones beyond it are dropped.
   static let bufferMaximum = 4_096
 
-  /// Whether one of them is there.
+  /// Whether there is a listener.
   var isActive: Bool { count.load(ordering: .relaxed) > 0 }
 
   func stream() -> AsyncStream<TaskEvent> {

@@ -1,49 +1,50 @@
-/// The tasks of a line that are next, in memory: the first ones, in their order, and where those on disk begin. Exists while
-/// the line has tasks, or runs some.
+/// The next tasks of a line, in memory: the first ones in their order, and the key from which on others are on disk.
+///
+/// It exists while the line has tasks or runs some.
 ///
 /// ```
 ///   entries                       end
 ///   ├─ first … last ─────────────┤├─ on disk, not looked at ─┤
 /// ```
-/// Taking a task reads nothing. When the entries are few those on disk are read, from `end` on: never from where the queue
-/// begins, where rows of tasks that have ended may still have to be passed.
+/// Taking a task reads nothing. When no entry is left, tasks are read from disk, from `end` on: never from the start of
+/// the queue, where a scan might still iterate over the rows of tasks that have ended.
 final class TaskLine {
   let id: LineID
-  /// The queue that it belongs to.
+  /// The queue that the line belongs to.
   let family: QueueFamily
   var name: QueueName { family.name }
   var rules: QueueRules { family.rules }
-  /// In order, from `begin` on.
+  /// The entries in their order, from the index `begin` on.
   private var entries: [LineEntry] = []
   private var begin = 0
-  /// From this key on tasks may be on disk that are not among the entries; nil: none are.
+  /// The key from which on there may be tasks on disk that are not among the entries, or `nil` if there are none.
   private(set) var end: [UInt8]?
-  /// Whether those on disk are being read.
+  /// Whether tasks are being read from disk.
   private(set) var isRefilling = false
-  /// Tasks that came meanwhile, after `end`.
+  /// The tasks after `end` that came while tasks are being read.
   private var missed: [LineEntry] = []
-  /// Rows that were removed meanwhile: what is read may still have them.
+  /// The rows that were removed while tasks are being read, which may still find them.
   private var ended: Set<[UInt8]> = []
-  /// How many attempts are claimed and not over.
+  /// The number of attempts that are claimed and have not ended.
   private(set) var runningCount = 0
-  /// How many of them have begun.
+  /// The number of these attempts whose handlers have begun.
   private(set) var startedCount = 0
-  /// How many may have begun.
+  /// The maximum number of attempts whose handlers have begun.
   let runningMaximum: Int
-  /// Whether it waits for a token.
+  /// Whether the line waits for a token.
   var waitsForToken = false
-  /// Whether it waits until another task of its queue is over.
+  /// Whether the line waits until another task of its queue has ended.
   var waitsForFamily = false
-  /// Whether the line is among those that may start a task.
+  /// Whether the line is in the ring of those that may start a task.
   var isQueued = false
-  /// The first key of a task that has no handler and was passed.
+  /// The first key of a task that was skipped because it has no handler, or `nil` if none was.
   private(set) var skipped: [UInt8]?
 
-  /// When there are so many entries half of them are left to the disk.
+  /// The maximum number of entries. Beyond it, half of them are left to the disk.
   static let entryMaximum = 512
   static let refillCount = 256
 
-  /// A line; with `isOnDisk` its tasks are to be read.
+  /// Creates a line. `isOnDisk` says whether it has tasks on disk that are to be read.
   init(_ id: LineID, _ family: QueueFamily, isOnDisk: Bool) {
     self.id = id
     self.family = family
@@ -53,14 +54,14 @@ final class TaskLine {
 
   var first: LineEntry? { begin < entries.count ? entries[begin] : nil }
   var entryCount: Int { entries.count - begin }
-  /// Whether nothing is left to do or to know.
+  /// Whether the line has no task, runs none, and has nothing to remember.
   var isIdle: Bool { first == nil && end == nil && runningCount == 0 && !isRefilling && skipped == nil }
-  /// Whether those on disk are to be read now.
+  /// Whether tasks are to be read from disk now.
   var needsRefill: Bool { first == nil && end != nil && !isRefilling }
 
-  // MARK: - What runs
+  // MARK: - Running attempts
 
-  /// Whether a handler may begin.
+  /// Whether another handler may begin.
   var mayStart: Bool { startedCount < runningMaximum && family.startedCount < family.rules.runningMaximum }
 
   func countRun(_ number: Int) {
@@ -73,7 +74,7 @@ final class TaskLine {
     family.startedCount += number
   }
 
-  // MARK: - Those in memory
+  // MARK: - Entries in memory
 
   func popFirst() -> LineEntry? {
     guard begin < entries.count else { return nil }
@@ -90,7 +91,7 @@ final class TaskLine {
     return entries[begin]
   }
 
-  /// A task came, or comes back.
+  /// Adds a task that is new in line, or has returned to it.
   func insert(_ entry: LineEntry) {
     if let end, !LineEntry.precedes(entry.key, end) {
       if isRefilling { missed.append(entry) }
@@ -100,7 +101,7 @@ final class TaskLine {
     if entryCount > Self.entryMaximum { cut() }
   }
 
-  /// From a key on tasks are on disk that are not among the entries.
+  /// Notes that from a key on there are tasks on disk that are not among the entries.
   func noteMore(from key: [UInt8]) {
     if let end, !LineEntry.precedes(key, end) { return }
     end = key
@@ -126,7 +127,7 @@ final class TaskLine {
     entries.removeSubrange(kept...)
   }
 
-  /// The first index whose key is not before a key.
+  /// Returns the index of the first entry whose key is not less than a key.
   private func position(of key: [UInt8]) -> Int {
     var (low, high) = (begin, entries.count)
     while low < high {
@@ -136,7 +137,7 @@ final class TaskLine {
     return low
   }
 
-  /// A task is not in line any more.
+  /// Removes a task that is not in line any more.
   func remove(_ id: TaskID, key: [UInt8]) {
     missed.removeAll { $0.key == key }
     if isRefilling { ended.insert(key) }
@@ -145,15 +146,17 @@ final class TaskLine {
     entries.remove(at: index)
   }
 
-  /// A task has ended, or stands elsewhere: what is being read may still have it.
+  /// Notes that a task has ended or was moved, because a read from disk may still find its row.
   func noteEnded(_ key: @autoclosure () -> [UInt8]) { if isRefilling { ended.insert(key()) } }
 
-  /// The first task in line, a head that waited, may run now. Nothing happens where another one is first by now.
+  /// Lets the first task in line run, a head of a serial queue that waited. Does nothing if another task is first by
+  /// now.
   func wakeFirst(_ key: [UInt8]) {
     if let first, first.key == key, first.state == .retryWait { entries[begin].state = .ready }
   }
 
-  /// The value of the first task was read; nil: it is not there any more.
+  /// Sets the value of the first task, which was read from disk. A value of `nil` means that the task is not there any
+  /// more.
   func loadFirst(_ key: [UInt8], _ value: [UInt8]?) {
     guard let first, first.key == key else { return }
     if let value { entries[begin].value = value } else { _ = popFirst() }
@@ -161,13 +164,13 @@ final class TaskLine {
 
   // MARK: - Tasks without a handler
 
-  /// The first task has no handler: others pass it until one is registered.
+  /// Skips the first task, which has no handler. Other tasks overtake it until one is registered.
   func skipFirst() {
     guard let entry = popFirst() else { return }
     if skipped.map({ LineEntry.precedes(entry.key, $0) }) ?? true { skipped = entry.key }
   }
 
-  /// Handlers were registered: what was passed is looked at again.
+  /// Takes the skipped tasks into account again, because handlers were registered.
   func lookAgain() {
     guard let skipped else { return }
     self.skipped = nil
@@ -177,24 +180,27 @@ final class TaskLine {
     end = end.map { LineEntry.precedes($0, skipped) ? $0 : skipped } ?? skipped
   }
 
-  // MARK: - Those on disk
+  // MARK: - Entries on disk
 
-  /// Returns from which key on the disk is to be read.
+  /// Begins to read tasks from disk. Returns the key to start from, or `nil` if there is nothing to read or a read is
+  /// in progress.
   func beginRefill() -> [UInt8]? {
     guard !isRefilling, let end else { return nil }
     isRefilling = true
     return end
   }
 
-  /// What the disk has from there on, and the first key that was not read; nil: there are no more. `isRunning` says which tasks
-  /// have a handler, whose rows are still there.
+  /// Adds the tasks that were read from disk, from the key `from` on.
+  ///
+  /// `next` is the first key that was not read, or `nil` if there are no more. `isRunning` returns whether a task has
+  /// an attempt: its row still exists.
   func endRefill(_ found: [LineEntry], from: [UInt8], next: [UInt8]?, isRunning: (TaskID) -> Bool) {
     isRefilling = false
     defer {
       missed.removeAll()
       ended.removeAll()
     }
-    // Tasks that were passed are looked at again, from before what was read.
+    // The next read must begin before what was read, for example because skipped tasks are taken into account again.
     if let end, LineEntry.precedes(end, from) { return }
     end = next
     for entry in found where !isRunning(entry.id) && !ended.contains(entry.key) { add(entry) }
@@ -202,7 +208,7 @@ final class TaskLine {
     if entryCount > Self.entryMaximum { cut() }
   }
 
-  /// The disk could not be read.
+  /// Notes that the disk could not be read.
   func failRefill() {
     isRefilling = false
     missed.removeAll()

@@ -1,15 +1,16 @@
-/// Tasks that others depend on, so that the end of any other looks for none.
+/// The tasks that others depend on, so that the end of any other task needs no search for children.
 ///
-/// At the start those on disk are looked for, up to a number: where there are more every task that was there may be one.
+/// At the start those on disk are read, up to a maximum number. If there are more, every task that existed then may be
+/// one.
 struct TaskParents {
   private var known: Set<TaskID> = []
-  /// Each task up to this id may be one.
+  /// The id up to which every task may be one that others depend on.
   private var unknownUpTo: UInt64 = 0
   private var largest: UInt64 = 0
 
   var isEmpty: Bool { known.isEmpty && unknownUpTo == 0 }
 
-  /// So many are remembered.
+  /// The maximum number of tasks that are remembered.
   static let knownMaximum = 1 << 16
 
   mutating func insert(_ id: TaskID) {
@@ -19,13 +20,13 @@ struct TaskParents {
     if known.count > Self.knownMaximum { forget() }
   }
 
-  /// There are more than can be remembered.
+  /// Forgets the tasks, because there are more than can be remembered. Every task up to an id may then be one.
   mutating func forget(upTo id: UInt64 = 0) {
     unknownUpTo = max(largest, id, unknownUpTo)
     known = []
   }
 
-  /// A task has ended: whether others may depend on it.
+  /// Returns whether others may depend on a task that has ended.
   func mayHave(_ id: TaskID) -> Bool { id.rawValue <= unknownUpTo || known.contains(id) }
 
   mutating func remove(_ id: TaskID) { known.remove(id) }

@@ -1,10 +1,13 @@
 internal import Synchronization
 
-/// A change of tasks that a program wants beside its transactions: made in the scheduler's own commits, at most 512 tasks in one.
+/// A change of tasks that a program requests outside of its transactions.
+///
+/// The scheduler makes it in its own commits, each of at most 512 tasks.
 final class TaskRequest: Sendable {
   enum Change: Sendable {
     case cancel, wake, revive, delete
-    /// A transaction has cancelled an attempt whose end was committed before it, or beside it.
+    /// Cancels an attempt that a transaction has cancelled, but whose end was committed before the transaction or
+    /// beside it.
     case cancelMissed
   }
 
@@ -24,12 +27,13 @@ final class TaskRequest: Sendable {
 
   let change: Change
   let ids: [TaskID]
-  /// The condition under which a task is changed, or nil if there is none.
+  /// The condition under which a task is changed, or `nil` if there is none.
   let condition: Condition?
-  /// Nil: the scheduler's own, for which no caller waits.
+  /// The continuation of the caller, or `nil` for a request of the scheduler itself.
   private let continuation: Mutex<CheckedContinuation<Answer, any Error>?>
 
-  /// How many tasks it concerned, and those that a transaction was changing.
+  /// The number of tasks that were changed, and the tasks that could not be changed yet, because a transaction was
+  /// changing them or their attempts ended in the same commit.
   struct Answer: Sendable {
     var count = 0
     var left: [TaskID] = []

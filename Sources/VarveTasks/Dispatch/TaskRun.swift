@@ -1,48 +1,48 @@
 internal import Synchronization
 
-/// One attempt of a task: what its handler is given, and how far it is.
+/// One attempt of a task: the data for its handler, and its current state.
 final class TaskRun: Sendable {
-  /// What the disk has, before the claim.
+  /// The task as it was on disk before the claim.
   let stored: TaskRecord
-  /// The same with this attempt: running.
+  /// The task with this attempt, in the state `running`.
   let record: TaskRecord
   let queue: QueueName
   let rules: QueueRules
   let handler: RegisteredHandler
-  /// The number of the scheduler's start.
+  /// The number of the scheduler's start that claimed the task.
   let start: UInt32
-  /// The state that is counted for it.
+  /// The state in which the task is counted while it runs.
   var countedState: TaskState { stored.progress.state }
   var id: TaskID { record.id }
   var epoch: UInt32 { record.progress.epoch }
   var claimKey: [UInt8] { TaskKeys.claim(start, id, epoch) }
 
   struct State {
-    /// Its handler.
+    /// The Swift task of the handler.
     var task: Task<Void, Never>?
-    /// Whether its handler has begun, or is about to.
+    /// Whether the handler has begun, or is about to.
     var isStarted = false
-    /// Whether the task is to be cancelled: the flag is committed.
+    /// Whether the task is to be cancelled. The request is committed.
     var isCancelling = false
-    /// Whether the scheduler stops.
+    /// Whether the scheduler stops, so that the attempt is interrupted.
     var isInterrupted = false
-    /// Whether the attempt is settled, or about to be: by its outcome, its time limit, or `complete(in:)`.
+    /// Whether the attempt is settled, or about to be: by its outcome, its time limit, or `complete`.
     var isSettled = false
-    /// Whether a transaction is settling it.
+    /// Whether a transaction is settling the attempt.
     var isCompleting = false
-    /// Whether it holds a worker no more: its handler has returned, or was abandoned.
+    /// Whether the attempt has released its worker, because its handler has returned or was abandoned.
     var isReleased = false
-    /// Whether its end is committed.
+    /// Whether the end of the attempt is committed.
     var isEnded = false
-    /// When its lease ends, on the suspending clock, where its handler has one.
+    /// The time on the suspending clock at which the handler's lease ends, if it has one.
     var leaseEnd = Duration.zero
-    /// The number of its last checkpoint, and its bytes.
+    /// The number of the last checkpoint, or 0 if there is none. `checkpoint` has its bytes, if they are in memory.
     var step: UInt32
     var checkpoint: [UInt8]?
     var progress: HandlerProgress?
-    /// When it was written last, on the continuous clock.
+    /// The time on the continuous clock at which the progress was last written, or `nil` if it was not.
     var progressWritten: Duration?
-    /// What the handler keeps as its result.
+    /// The result that the handler keeps, or `nil` if there is none.
     var result: [UInt8]?
   }
 
@@ -58,7 +58,7 @@ final class TaskRun: Sendable {
     state = Mutex(State(step: stored.step))
   }
 
-  /// The lease of its handler begins again. False: it has none.
+  /// Renews the lease of the handler. Returns false if it has none.
   func renewLease(_ clock: any SchedulerClock) -> Bool {
     guard let lease = handler.options.lease else { return false }
     let end = clock.suspendingNow + lease
@@ -66,7 +66,7 @@ final class TaskRun: Sendable {
     return true
   }
 
-  /// What fires when its lease ends.
+  /// Returns the timer that fires when the lease ends.
   func leaseTimer(_ clock: any SchedulerClock) -> TaskTimers.Entry {
     let end = state.withLock { $0.leaseEnd }
     return TaskTimers.Entry(
@@ -74,10 +74,10 @@ final class TaskRun: Sendable {
       action: .lease(id, epoch: epoch))
   }
 
-  /// Whether how far it is was written.
+  /// Whether the progress of the handler was written.
   var hasProgressRow: Bool { state.withLock { $0.progressWritten != nil } }
 
-  /// Whether this call is the one that settles the attempt.
+  /// Settles the attempt. Returns false if it is settled already, or if a transaction is settling it.
   func settle() -> Bool {
     state.withLock { state in
       if state.isSettled || state.isCompleting { return false }
@@ -86,7 +86,7 @@ final class TaskRun: Sendable {
     }
   }
 
-  /// The task as the disk has it now, for the edit that ends the attempt.
+  /// The task as it is on disk now, and with this attempt, for the edit that ends the attempt.
   var settled: (stored: TaskRecord, record: TaskRecord) {
     var (stored, record) = (stored, record)
     state.withLock { state in
@@ -100,14 +100,14 @@ final class TaskRun: Sendable {
   }
 }
 
-/// What ends an attempt.
+/// The way in which an attempt ends.
 enum TaskEnd: Sendable {
   case outcome(TaskOutcome)
   case failure(String, HandlerOptions.Decision?)
   /// The payload can't be read.
   case unreadable(String)
   case timeout
-  /// It has not renewed its lease.
+  /// The handler has not renewed its lease in time.
   case leaseOver
   /// The handler ended because the scheduler stops.
   case interrupted

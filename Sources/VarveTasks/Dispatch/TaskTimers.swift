@@ -1,36 +1,36 @@
-/// What is due when: a heap over the next ones, and where those on disk begin.
+/// The timers: a heap of the next ones, and the key from which on others are on disk.
 struct TaskTimers: ~Copyable {
   enum Action: Hashable, Sendable {
-    /// A task that waits for a time: its id, and the key of its row.
+    /// A task that waits for a time is due. The values are its id and the key of its row.
     case task(TaskID, key: [UInt8])
-    /// The head of a serial queue, which waits to be run again.
+    /// The head of a serial queue is due for its next attempt.
     case line(LineID, key: [UInt8])
-    /// A line may have a token.
+    /// There may be a token for a line.
     case tokens(LineID)
-    /// A schedule has a time.
+    /// A schedule has reached a time.
     case schedule(String)
     /// Tasks of a queue that have waited move up.
     case ageing(UInt32)
-    /// The time of a handler is over.
+    /// The time limit of a handler has expired.
     case timeout(TaskID, epoch: UInt32)
-    /// The lease of a handler is over, unless it was renewed.
+    /// The lease of a handler has expired, unless it was renewed.
     case lease(TaskID, epoch: UInt32)
-    /// A handler that was cancelled has not returned.
+    /// A handler that was cancelled has not returned, and is abandoned.
     case abandon(TaskID, epoch: UInt32)
   }
 
   struct Entry: Sendable {
-    /// On the continuous clock.
+    /// The time on the continuous clock at which the timer fires.
     var deadline: Duration
-    /// The time of day that counts, in milliseconds since 1970; nil: the deadline does.
+    /// The time of day at which the timer is due, in milliseconds since 1970, or `nil` if only `deadline` counts.
     var wall: Int64?
-    /// The deadline on the clock that stands while the machine sleeps; nil: it does not count.
+    /// The deadline on the clock that does not advance while the machine sleeps, or `nil` if it does not count.
     var suspending: Duration?
     let action: Action
   }
 
   private var heap: [Entry] = []
-  /// Rows of the disk from this key on are not in the heap; nil: all are.
+  /// The key from which on rows on disk are not in the heap, or `nil` if all are.
   var end: [UInt8]? = TaskKeys.timer(.min)
   private(set) var wallCount = 0
   private(set) var taskCount = 0
@@ -80,7 +80,7 @@ struct TaskTimers: ~Copyable {
     }
   }
 
-  /// The clock of the wall was set: deadlines of dates move by `shift`.
+  /// Subtracts `shift`, by which the wall clock was set forward, from the deadlines of dates.
   mutating func moveWall(by shift: Duration) {
     for index in heap.indices where heap[index].wall != nil { heap[index].deadline -= shift }
     for index in stride(from: heap.count / 2, through: 0, by: -1) where index < heap.count { sink(index) }

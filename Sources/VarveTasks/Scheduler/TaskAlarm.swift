@@ -1,6 +1,7 @@
 internal import Synchronization
 
-/// Calls back at one time: the next at which something is due. Sleeps once for each, and not at all where nothing is.
+/// Calls a closure at one time, the next at which something is due. It sleeps once for each time, and not at all if no
+/// time is set.
 final class TaskAlarm: Sendable {
   private struct State {
     var deadline: Duration?
@@ -13,7 +14,8 @@ final class TaskAlarm: Sendable {
 
   init(_ clock: any SchedulerClock) { self.clock = clock }
 
-  /// Rings at a time on the continuous clock, and at no other; nil: never.
+  /// Sets the time on the continuous clock at which to call `ring`, or `nil` for never. It replaces the time that was
+  /// set before.
   func set(_ deadline: Duration?, _ ring: @escaping @Sendable () -> Void) {
     state.withLock { state in
       if state.deadline == deadline { return }

@@ -3,7 +3,7 @@ public import Logging
 internal import Synchronization
 public import Varve
 
-/// What a handler knows of the task that it runs, and what it can do with it. Safe from any thread.
+/// The task that a handler runs, and the operations that the handler may perform on it. Safe from any thread.
 public struct TaskContext: Sendable {
   let run: TaskRun
   let host: any CompletingHost
@@ -15,71 +15,83 @@ public struct TaskContext: Sendable {
     base = logger
   }
 
-  /// The scheduler's, with the task's id, kind, queue and attempt. Made at each call.
+  /// The logger of the scheduler, with the task's id, kind, queue and attempt as metadata. It is made at each access.
   public var logger: Logger {
     var logger = base
     for (key, value) in TaskLog.metadata(run) { logger[metadataKey: key] = value }
     return logger
   }
 
-  /// The task's identity: the same in each attempt, so that other systems recognise repetitions.
+  /// The id of the task. It is the same in each attempt, so that other systems can recognise repetitions.
   public var id: TaskID { run.id }
-  /// A text by which other systems recognise repetitions of the task: the same in each attempt, and another one for the task in a copy of
-  /// the database.
+  /// A text by which other systems can recognise repetitions of the task.
+  ///
+  /// It is the same in each attempt, but differs for the task in a copy of the database.
   public var idempotencyKey: String {
     let digits = String(host.incarnation, radix: 16)
     return String(repeating: "0", count: 16 - digits.count) + digits + "-\(id)"
   }
-  /// The name of its payload's type.
+  /// The name of the payload's type.
   public var kind: String { run.record.kind }
-  /// Its queue.
+  /// The queue of the task.
   public var queue: QueueName { run.queue }
   /// The number of the attempt, from 1.
   public var attempt: Int { Int(run.record.progress.attempt) }
-  /// How many attempts have failed before.
+  /// The number of attempts that have failed before.
   public var failures: Int { Int(run.record.progress.failures) }
-  /// When the task was enqueued.
+  /// The time at which the task was enqueued.
   public var enqueuedAt: Date { WallTime.date(run.record.enqueued) }
-  /// Whether the task is to be cancelled. The handler's Swift task is cancelled then, too.
+  /// Whether the task is to be cancelled. If so, the handler's Swift task is cancelled, too.
   public var isCancelled: Bool { run.state.withLock { $0.isCancelling } }
 
-  /// The slot of the schedule that enqueued it; nil: none did.
+  /// The slot of the schedule that enqueued the task, or `nil` if no schedule did.
   public var slot: TaskSlot? { TaskSlot(run.record.extras) }
-  /// What it was enqueued with for those around its handler.
+  /// The headers that the task was enqueued with, for code around its handler.
   public var headers: [String: String] { run.record.extras.headers }
-  /// What came of the group whose last task this is; nil: it is not the last one of a group.
+  /// Returns the progress of the group whose last task this is, or `nil` if the task is not the last one of a group.
   public func group() throws -> TaskGroupInfo? { run.record.extras.isGroup ? try host.group(of: run) : nil }
 
-  /// Keeps a value as the task's result, of at most 64 KiB as JSON: `TaskInfo.result` has it while the task is kept after it is done
-  /// (`TaskOptions.retention`). The last one counts. Throws `TaskError.leaseLost` where the attempt is over, also by `complete`.
+  /// Keeps a value as the task's result, of at most 64 KiB as JSON. The last value counts.
+  ///
+  /// `TaskInfo.result` returns it while the task is kept after it is done (`TaskOptions.retention`). Throws
+  /// `TaskError.tooLarge`, and `TaskError.leaseLost` if the attempt has ended already, also by `complete`.
   public func result(_ value: some Encodable) throws { try host.keep([UInt8](JSONEncoder().encode(value)), of: run) }
 
-  /// Shows how far the handler is, from 0 to 1: `TaskScheduler.progress(of:)`.
+  /// Reports the progress of the handler, from 0 to 1: see `TaskScheduler.progress(of:)`.
   public func progress(_ fraction: Double, _ note: String? = nil) { host.report(fraction, note, of: run) }
 
-  /// Renews the lease of the handler, where it has one (`HandlerOptions.lease`). Throws `TaskError.leaseLost` where the attempt is over
-  /// already, because its time limit or its lease was, or the task was settled: then what the handler returns counts for nothing. For
-  /// handlers that hold something outside of the database.
+  /// Renews the lease of the handler, if it has one (`HandlerOptions.lease`). It is for handlers that hold something
+  /// outside of the database.
+  ///
+  /// Throws `TaskError.leaseLost` if the attempt has ended already, because its time limit or its lease has expired or
+  /// the task was settled. What the handler returns is then ignored.
   public func heartbeat() throws { try host.renewLease(run) }
 
-  /// Keeps a value for a later attempt, on disk when the call returns: where the handler continues after a failure or the death of
-  /// the process. The last one counts; it goes with the task. At most 1 MiB as JSON.
+  /// Keeps a value for a later attempt, so that the handler can continue from there after a failure or the death of the
+  /// process.
+  ///
+  /// The value is stored in the database when the call returns. The last value counts, and it is deleted with the task.
+  /// It has at most 1 MiB as JSON. Throws `TaskError.tooLarge`, `TaskError.leaseLost` if the attempt has ended already,
+  /// and the errors of the commit.
   public func checkpoint<State: Codable & Sendable>(_ state: State) async throws {
     try await host.checkpoint([UInt8](JSONEncoder().encode(state)), of: run)
   }
 
-  /// The value that was kept last, by this attempt or an earlier one; nil: none was.
+  /// Returns the value that was kept last, by this attempt or an earlier one, or `nil` if there is none.
   public func restored<State: Codable & Sendable>(_ type: State.Type) throws -> State? {
     guard let bytes = try host.lastCheckpoint(of: run) else { return nil }
     return try JSONDecoder().decode(type, from: Data(bytes))
   }
 
-  /// Runs a write transaction in which the task is done: what it writes, and the end of the task, are committed together or not at
-  /// all. So its effects in the database happen exactly once, whatever happens to the process. What the handler returns later does
-  /// not matter any more. Where the scheduler has changed a task that `body` read or changed, `body` runs again, up to eight times.
+  /// Runs a write transaction in which the task is done: its writes and the end of the task are committed together or
+  /// not at all.
   ///
-  /// Throws `TaskError.leaseLost`, and writes nothing, where the attempt is over already; what `body` throws, with the task still
-  /// running; and what `Database.write` throws.
+  /// Therefore the effects in the database happen exactly once, even if the process dies. What the handler returns
+  /// later is ignored. If the scheduler has changed a task that `body` read or changed, `body` runs again, up to eight
+  /// times.
+  ///
+  /// Throws `TaskError.leaseLost`, without writing, if the attempt has ended already, the errors of `body`, after which
+  /// the task still runs, and the errors of `Database.write`.
   @discardableResult
   public func complete<Result: Sendable>(
     _ body: @escaping @Sendable (WriteTransaction) throws -> Result

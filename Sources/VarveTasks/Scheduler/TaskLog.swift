@@ -1,7 +1,7 @@
 internal import Foundation
 internal import Logging
 
-/// What a scheduler logs.
+/// The messages that a scheduler logs.
 enum TaskLog {
   static func metadata(_ run: TaskRun) -> Logger.Metadata {
     [

@@ -1,18 +1,21 @@
 internal import Synchronization
 public import Varve
 
-/// What stands within a middleware: the handler, or the next middleware. A value that is called, so that modules with other defaults of
-/// where asynchronous closures run fit alike.
+/// The next step of a middleware: the handler, or the next middleware.
+///
+/// It is a value that can be called, so that it fits modules with different defaults for the isolation of asynchronous
+/// closures alike.
 public struct TaskNext: Sendable {
   private let body: @Sendable () async throws -> TaskOutcome
 
   init(_ body: @escaping @Sendable () async throws -> TaskOutcome) { self.body = body }
 
-  /// Runs it. What it returns or throws is how the attempt ends, unless the middleware says otherwise.
+  /// Runs the step. Its result or error determines how the attempt ends, unless the middleware returns or throws
+  /// another one.
   public func callAsFunction() async throws -> TaskOutcome { try await body() }
 }
 
-/// What runs around every handler of a scheduler, and sees every task that is enqueued in its process.
+/// Code that runs around every handler of a scheduler, and is called for every task that is enqueued in its process.
 ///
 /// ```swift
 /// struct Timing: TaskMiddleware {
@@ -24,13 +27,13 @@ public struct TaskNext: Sendable {
 /// }
 /// ```
 public protocol TaskMiddleware: EnqueueHook {
-  /// Runs an attempt: `next` is the handler, or the middleware that stands within this one. What this returns or throws ends the
-  /// attempt.
+  /// Runs an attempt. `next` is the handler, or the middleware inside this one. The result or error of this method ends
+  /// the attempt.
   func run(_ context: TaskContext, _ next: TaskNext) async throws -> TaskOutcome
 }
 
 extension TaskMiddleware {
-  /// Runs what stands within.
+  /// Runs the next step.
   public func run(_ context: TaskContext, _ next: TaskNext) async throws -> TaskOutcome {
     try await next()
   }
@@ -39,7 +42,7 @@ extension TaskMiddleware {
   public func enqueuing(_ kind: String, _ options: inout TaskOptions, in transaction: WriteTransaction) throws {}
 }
 
-/// Several, one after the other.
+/// Calls the hooks of several middlewares, one after the other.
 struct EnqueueHooks: EnqueueHook {
   let hooks: [any TaskMiddleware]
 

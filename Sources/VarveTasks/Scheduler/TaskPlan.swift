@@ -1,23 +1,26 @@
-/// What the end of an attempt means for its task: a value of what the disk has, what the handler said, and the rules.
+/// The effect of the end of an attempt on its task.
+///
+/// It is a value that is computed from the task on disk, the end of the attempt, and the rules of the queue.
 struct TaskPlan {
-  /// What is written.
+  /// The writes that end the attempt.
   let edit: TaskEdit
-  /// The task where it waits to be run again, or blocks its queue; nil: it has ended.
+  /// The task if it waits for another attempt or blocks its queue, or `nil` if it has ended.
   let next: TaskRecord?
-  /// Its state from now on.
+  /// The state of the task from now on.
   let state: TaskState
-  /// A task that was cancelled and goes, unless others stay blocked by it.
+  /// A cancelled task that is not to be kept, unless it keeps others blocked.
   private var unkept: (stored: TaskRecord, record: TaskRecord)?
-  /// The text of the error.
+  /// The text of the error, or `nil` if there is none.
   private(set) var error: String?
   private(set) var isTimeout = false
   private(set) var isInterrupted = false
 
-  /// For what the attempt ended with. `chance` is from 0 to 1. Throws where the attempt is not the one that runs.
+  /// Creates the plan for the end of an attempt. `chance` is a number from 0 to 1. Throws if the attempt is not the one
+  /// that runs.
   init(_ settlement: TaskSettlement, _ rules: QueueRules, now: Int64, chance: Double) throws(TaskRefusal) {
     let run = settlement.run
     if case .outcome(.done) = settlement.end, run.record.retention == .deleteOnSuccess {
-      // Nearly every task ends so.
+      // Nearly every task ends in this way.
       var progress = run.record.progress
       try progress.apply(.succeed(epoch: run.epoch))
       (edit, next, state) = (TaskEdit.finish(run), nil, progress.state)
@@ -33,7 +36,7 @@ struct TaskPlan {
     let verdict = Verdict(settlement.end, record, run.handler.options, chance: chance)
     record.delay = 0
     record.signals = []
-    // A cancelled task has no other attempt; what has succeeded has succeeded.
+    // A cancelled task has no further attempt, but a success of its handler counts.
     let change = record.progress.isCancelling && verdict.state != .done ? .cancelRun(epoch: run.epoch) : verdict.change
     try record.progress.apply(change)
     if let text = verdict.error { record.note(text) }
@@ -54,16 +57,16 @@ struct TaskPlan {
     (self.edit, next) = (edit, record)
   }
 
-  /// What is written of a task that others may depend on.
+  /// Returns the edit for a task that others may depend on. It keeps a cancelled task that keeps others blocked.
   func edit(_ run: TaskRun, _ parts: TaskParts) throws -> TaskEdit {
     guard let (stored, record) = unkept, try TaskChildren.blocks(run.id, parts) else { return edit }
     return TaskEdit.end(stored, counted: run.countedState, as: record, at: .needed, claim: run.claimKey)
   }
 
-  /// A change, and what goes with it.
+  /// A change of a task, with its delay, signals and error.
   struct Verdict {
     var change: TaskChange
-    /// The state that it leads to, unless the task is being cancelled.
+    /// The state that the change leads to, unless the task is being cancelled.
     var state: TaskState
     var delay: Duration = .zero
     var signals: Set<WakeSignal> = []
@@ -73,7 +76,7 @@ struct TaskPlan {
       let epoch = record.progress.epoch
       let isLast = record.maxAttempts > 0 && record.progress.attempt >= record.maxAttempts
       (change, state) = (.fail(epoch: epoch, next: .die), .dead)
-      /// A failure: another attempt after a delay, or none.
+      /// Notes a failure. Another attempt follows after the delay, or none if there is no delay or no attempt is left.
       func fail(_ delay: Duration?, _ text: String?) {
         error = text
         guard let delay, !isLast else { return }
@@ -110,7 +113,7 @@ struct TaskPlan {
 }
 
 extension TaskRecord {
-  /// Adds the text of an error: the last ones are kept.
+  /// Adds the text of an error, which is shortened. Only the last errors are kept.
   mutating func note(_ text: String) {
     var text = text
     while text.utf8.count > TaskLimits.errorSize {
@@ -120,10 +123,10 @@ extension TaskRecord {
     if errors.count > TaskLimits.errorCount { errors.removeFirst(errors.count - TaskLimits.errorCount) }
   }
 
-  /// Where it stands in a state that it waits in.
+  /// Sets the position of the task in a state in which it waits.
   mutating func move(to state: TaskState, _ verdict: TaskPlan.Verdict, _ rules: QueueRules, now: Int64) {
     position.due = 0
-    // The head of a serial queue keeps its position, unless it is put off.
+    // The head of a serial queue keeps its position, unless its handler postpones it.
     position.isFront = rules.isSerial && state != .scheduled
     position.kind = .line
     switch state {

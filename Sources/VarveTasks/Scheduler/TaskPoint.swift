@@ -1,26 +1,28 @@
 internal import Synchronization
 
-/// A point of an attempt at which a test lets the process die.
+/// A point of an attempt at which a test can let the process die.
 @_spi(Testing)
 public struct TaskPoint: Hashable, Sendable, CustomStringConvertible {
-  /// What stands before or after it: `handler`, `checkpoint` or `complete`.
+  /// The call that the point is before or after: `handler`, `checkpoint` or `complete`.
   public let call: String
   /// Whether the call has returned.
   public let isAfter: Bool
 
-  /// As messages name it.
+  /// The point as messages name it.
   public var description: String { "\(isAfter ? "after" : "before") \(call)" }
 }
 
 extension TaskScheduler {
-  /// Called at each point of an attempt; where it does not return the attempt stands still for ever.
+  /// Sets a closure that is called at each point of an attempt. If the closure does not return, the attempt never
+  /// continues.
   @_spi(Testing)
   public func atPoints(_ body: @escaping @Sendable (TaskID, TaskPoint) async -> Void) {
     state.withLock { $0.atPoint = body }
     hasPoints.store(true, ordering: .releasing)
   }
 
-  /// The scheduler is gone as if the process had died: nothing is settled, and what its handlers still do changes no task.
+  /// Ends the scheduler as if the process had died: it settles no attempt, and what its handlers still do changes no
+  /// task.
   @_spi(Testing)
   public func die() {
     closeInbox()

@@ -1,7 +1,7 @@
 internal import Synchronization
 internal import Varve
 
-/// What the scheduler writes: all that is to be done goes into one commit beside the writer.
+/// The writes of the scheduler. Everything that is to be done goes into one commit beside the writer.
 extension TaskScheduler {
   typealias Plans = [(run: TaskRun, plan: TaskPlan)]
 
@@ -9,7 +9,7 @@ extension TaskScheduler {
     let (now, continuous) = (WallTime.milliseconds(clock.wallNow), clock.continuousNow)
     let start = state.withLock { $0.start }
     var settlements = work.settlements
-    // An attempt whose time is over is settled before its handler is cancelled.
+    // An attempt whose time has expired is settled before its handler is cancelled.
     let timeouts = work.timeouts.filter { $0.run.settle() }
     settlements += timeouts
     let plans = makePlans(settlements, now)
@@ -23,7 +23,7 @@ extension TaskScheduler {
     let aged = findAged(work.ageing, now, database)
     let parents = dispatcher.withChildren(plans.lazy.filter(\.plan.state.isSettled).map(\.run.id))
     let recorded = recordedEvents(plans, work, now)
-    // Nothing but the ends and begins of attempts: none of them looks at another's rows.
+    // Attempts that end or begin, and tasks that become due, do not read each other's rows.
     let isBlind =
       parents.isEmpty && work.pending.isEmpty && work.requests.isEmpty && slots.isEmpty && aged.isEmpty
     let isStrict = plans.contains { $0.run.rules.strictDurableOrder }
@@ -55,7 +55,7 @@ extension TaskScheduler {
       dispatcher.apply(changed)
       for (request, answer) in zip(work.requests, answers) {
         request.end(answer)
-        // A transaction is changing them.
+        // A transaction is changing these tasks.
         if request.change == .cancelMissed, !answer.left.isEmpty {
           dispatcher.add(TaskRequest(.cancelMissed, answer.left))??.wake()
           await Task.yield()
@@ -76,14 +76,14 @@ extension TaskScheduler {
     plans.reserveCapacity(settlements.count)
     for settlement in settlements {
       let rules = settlement.run.rules
-      // What is refused was settled by another.
+      // An attempt whose plan is refused has been settled otherwise.
       guard let plan = try? TaskPlan(settlement, rules, now: now, chance: Double.random(in: 0...1)) else { continue }
       plans.append((settlement.run, plan))
     }
     return plans
   }
 
-  /// Ends of attempts are committed.
+  /// Applies the committed ends of attempts to the dispatcher.
   private func finish(_ plans: Plans, _ written: [Bool]) {
     let (now, suspending) = (clock.continuousNow, clock.suspendingNow)
     for ((run, plan), isWritten) in zip(plans, written) {
@@ -121,7 +121,9 @@ extension TaskScheduler {
     for run in runs { run.state.withLock { $0.task }?.cancel() }
   }
 
-  /// The commit failed: all is as before, and is tried again after a second.
+  /// Undoes the work of a commit that failed, so that it is tried again, after a second unless the error is a conflict.
+  ///
+  /// If the database is being closed, the method only fails the requests.
   private func fail(_ work: TaskWork, _ settlements: [TaskSettlement], _ error: any Error) async {
     if dispatcher.worker.isStopping {
       for request in work.requests { request.fail(error) }
@@ -129,7 +131,8 @@ extension TaskScheduler {
     }
     dispatcher.undo(work.claims, settlements)
     dispatcher.again(work)
-    // Transactions have changed what was read, each time: that is not a fault, and the next look finds what they did.
+    // Transactions changed what the commit had read each time it was tried. This is not a fault: the next commit reads
+    // their changes.
     if let error = error as? DatabaseError, error.code == .conflict { return await Task.yield() }
     TaskLog.failed(logger, error)
     try? await clock.sleep(until: clock.continuousNow + .seconds(1))
@@ -137,10 +140,12 @@ extension TaskScheduler {
 
   // MARK: - Ageing
 
-  /// So many tasks of each priority move up at once: those that come first.
+  /// The maximum number of tasks of each line and priority that move up at once, the first ones in line.
   private static let agedMaximum = 512
 
-  /// Tasks of queues that have waited, by the keys of their rows: looked for beside the commit, which looks at each again.
+  /// Returns the tasks of some queues that have waited long enough to move up, with the keys of their rows.
+  ///
+  /// They are searched for outside of the commit, which reads each of them again.
   private func findAged(_ queues: [UInt32], _ now: Int64, _ database: Database) -> [(id: TaskID, key: [UInt8])] {
     var found: [(id: TaskID, key: [UInt8])] = []
     for queue in queues {
@@ -169,7 +174,7 @@ extension TaskScheduler {
     return found
   }
 
-  /// A task that has waited moves up by one priority, where it still stands where it was.
+  /// Moves a task up by one priority, if it is still at the key.
   private static func age(_ id: TaskID, _ key: [UInt8], _ changes: AsideChanges, _ dispatcher: TaskDispatcher) throws {
     if dispatcher.isHeld(id) || dispatcher.run(id) != nil { return }
     guard let value = try changes.parts.live.get(key) else { return }
@@ -179,7 +184,7 @@ extension TaskScheduler {
     try changes.rewrite(old, &new)
   }
 
-  /// They move up again after the same time.
+  /// Sets the timers after which the waiting tasks of queues move up again.
   private func endAgeing(_ queues: [UInt32]) {
     for queue in queues {
       guard let wait = rules(numbered: queue)?.ageing else { continue }

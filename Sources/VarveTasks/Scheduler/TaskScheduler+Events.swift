@@ -2,16 +2,17 @@ internal import Synchronization
 internal import Varve
 
 extension TaskScheduler {
-  /// What happens to tasks from now on, in this process. Each call makes a sequence of its own; where it is read too slowly older events
-  /// are left out. It ends with the Swift task that reads it.
+  /// The events of tasks from now on, in this process. Each access makes a sequence of its own.
+  ///
+  /// A sequence that is read too slowly loses its oldest events. It ends with the Swift task that reads it.
   ///
   /// ```swift
   /// for await event in scheduler.events where event.kind == .dead { alert(event.id, event.detail) }
   /// ```
-  /// Safe from any thread. Where no caller reads them events cost nothing.
+  /// Safe from any thread. Events cost nothing while no caller reads them.
   public var events: AsyncStream<TaskEvent> { hub.stream() }
 
-  /// What a settlement has done, as an event.
+  /// Returns the event of the end of an attempt.
   private func event(_ run: TaskRun, _ plan: TaskPlan, _ now: Int64) -> TaskEvent {
     let kind: TaskEvent.Kind =
       switch plan.state {
@@ -31,10 +32,10 @@ extension TaskScheduler {
     return TaskEvent(kind, run.id, record.kind, run.queue, attempt: Int(record.progress.attempt), now, detail)
   }
 
-  /// Events of plans that the database keeps, with the index of each plan.
+  /// The events of a commit that the database keeps, each with the index of the plan that it depends on.
   struct RecordedEvents: Sendable {
     var events: [(plan: Int, event: TaskEvent)] = []
-    /// Instead of a plan's index: the event does not depend on whether a plan is written.
+    /// The value instead of an index for an event that does not depend on whether a plan is written.
     static let always = Int.max
     var first: UInt64 = 0
 
@@ -45,7 +46,7 @@ extension TaskScheduler {
     }
   }
 
-  /// Returns the events of a commit that the database keeps: of ends of attempts, and of those that begin or were abandoned.
+  /// Returns the events of a commit that the database keeps: those of attempts that end, begin or were abandoned.
   func recordedEvents(_ plans: Plans, _ work: TaskWork, _ now: Int64) -> RecordedEvents {
     var recorded = RecordedEvents()
     let keepsDone = configuration.keptEvents.contains(.done)
@@ -72,7 +73,7 @@ extension TaskScheduler {
     }
   }
 
-  /// Listeners receive what was committed.
+  /// Sends the events of a commit to the listeners.
   func report(_ plans: Plans, _ written: [Bool], _ cancelled: [TaskRecord], _ work: TaskWork, _ now: Int64) {
     guard hub.isActive else { return }
     var events: [TaskEvent] = []
@@ -91,13 +92,13 @@ extension TaskScheduler {
     hub.send(events)
   }
 
-  /// Keeps, in the transaction of a handler that completes its task, that the task is done.
+  /// Stores the event that a task is done in the transaction of the handler that completes it, if such events are kept.
   func keepDone(_ run: TaskRun, _ now: Int64, in tx: WriteTransaction) throws {
     guard configuration.keptEvents.contains(.done) else { return }
     try TaskEventRecord.put(event(.done, run, now), takeEventNumbers(1), to: tx.tasks.parts.events)
   }
 
-  /// A task was done by its handler's own transaction.
+  /// Sends the event that a task was done by its handler's own transaction.
   func reportDone(_ run: TaskRun) {
     if hub.isActive { hub.send([event(.done, run, WallTime.milliseconds(clock.wallNow))]) }
   }

@@ -1,7 +1,7 @@
 internal import Synchronization
 internal import Varve
 
-/// What handlers call back.
+/// The operations that handlers call.
 extension TaskScheduler: CompletingHost {
   func report(_ fraction: Double, _ note: String?, of run: TaskRun) {
     let (progress, now) = (HandlerProgress(fraction, note), clock.continuousNow)
@@ -14,7 +14,7 @@ extension TaskScheduler: CompletingHost {
     }
     if !isDue { return }
     let (id, claim) = (run.id, run.claimKey)
-    // Other processes see it. Where it can't be written the next one may be.
+    // Other processes read the progress from the database. If it can't be written, the next report may be.
     Task.detached { [database] in
       try? await database.commitAside(label: "tasks: progress") { parts in
         let parts = try TaskParts(parts)
@@ -69,7 +69,8 @@ extension TaskScheduler: CompletingHost {
     await reach("checkpoint", isAfter: true, run)
   }
 
-  /// Runs what a handler may do although it was cancelled: what it has done so far is to be kept.
+  /// Runs an operation that a handler may still perform after it was cancelled, so that what it has done so far is
+  /// kept.
   private static func shielded<Result: Sendable>(
     _ body: @escaping @Sendable () async throws -> Result
   ) async throws -> Result {
@@ -82,10 +83,10 @@ extension TaskScheduler: CompletingHost {
     return try database.read { tx in try tx.tasks.parts.live.get(TaskKeys.step(run.id, step)) }
   }
 
-  /// How often the transaction of `complete` runs, at most.
+  /// The maximum number of times that the transaction of `complete` runs.
   private static let completeAttempts = 8
 
-  /// Runs a transaction, again where something that it read was changed beside it.
+  /// Runs a transaction, and runs it again if something that it read was changed beside it.
   private static func retryingConflicts<Result: Sendable>(
     attempts: Int, _ body: @Sendable () async throws -> Result
   ) async throws -> Result {

@@ -2,14 +2,14 @@ internal import Foundation
 internal import Synchronization
 public import Varve
 
-/// How an object of a collection that came by the inbox is set or removed.
+/// The operations that set and remove an object of a collection by commands of the inbox.
 struct AcceptedType: Sendable {
   let set: @Sendable (Data, WriteTransaction) throws -> Void
   let remove: @Sendable (Data, WriteTransaction) throws -> Void
 }
 
 extension TaskScheduler {
-  /// Objects of a type may be set and removed by the inbox (`TaskInbox`). To be called before `start`.
+  /// Accepts a type: its objects may be set and removed through the inbox (`TaskInbox`). Call this before `start`.
   public func accept<Object: Persistable>(_ type: Object.Type) where Object.ID: Decodable {
     let accepted = AcceptedType(
       set: { data, tx in try JSONDecoder().decode(Object.self, from: data).persist(in: tx) },
@@ -21,7 +21,7 @@ extension TaskScheduler {
 
   private var inbox: TaskInbox { TaskInbox(database.path) }
 
-  /// The inbox is looked at now, and whenever a file comes.
+  /// Begins to apply the files of the inbox: those that exist now, and each file that arrives later.
   func openInbox() throws {
     if !FileManager.default.fileExists(atPath: database.path) { return }
     try FileManager.default.createDirectory(atPath: inbox.directory, withIntermediateDirectories: true)
@@ -36,7 +36,7 @@ extension TaskScheduler {
     watch?.stop()
   }
 
-  /// Files are applied one after the other, by one caller.
+  /// Requests that the files be applied. Only one caller at a time applies them, one after the other.
   private func wakeInbox() {
     let isFirst = state.withLock { state in
       state.inboxRequests += 1
@@ -69,18 +69,19 @@ extension TaskScheduler {
       } catch let refusal as InboxRefusal {
         refuse(path, name, refusal.cause)
       } catch {
-        // The database can't be written, or the file not removed: it stays, and is looked at again with the next one.
+        // The database can't be written, or the file can't be removed. The file stays, and is tried again with the next
+        // one.
         if state.withLock({ $0.isRunning }) { TaskLog.failed(logger, error) }
       }
     }
     guard state.withLock({ $0.isRunning }) else { return }
     do { try await forgetFiles() } catch {
-      // The database may have been closed meanwhile: what is noted goes at the next start.
+      // The database may have been closed meanwhile. The remaining notes are deleted after the next start.
       if state.withLock({ $0.isRunning }) { TaskLog.failed(logger, error) }
     }
   }
 
-  /// A file that can't be applied.
+  /// The error for a file that can't be applied.
   private struct InboxRefusal: Error { let cause: any Error }
 
   private func apply(_ path: String) async throws {
@@ -127,7 +128,7 @@ extension TaskScheduler {
       let tasks = try tx.tasks
       let ids = try tasks.ids(query)
       for id in ids where tasks.dispatcher.run(id) == nil { try tx.delete(.id(id)) }
-      // The task of a unique key has gone, and the key is taken back.
+      // No task has the unique key any more, so only the key is released.
       if ids.isEmpty { _ = try tasks.forgetKey(query) }
     case .signal(let text): try tx.signal(WakeSignal(text))
     case .pause(let queue): try tx.pause(queue)
@@ -139,7 +140,7 @@ extension TaskScheduler {
     }
   }
 
-  /// A file stands in `refused`, beside a text that says why.
+  /// Moves a file to `refused`, beside a text with the reason.
   private func refuse(_ path: String, _ name: String, _ error: any Error) {
     TaskLog.refused(logger, name, error)
     do {
@@ -149,7 +150,7 @@ extension TaskScheduler {
     } catch { TaskLog.failed(logger, error) }
   }
 
-  /// The notes of files go that are gone for good: those that a loss of power could bring back keep theirs.
+  /// Deletes the notes of files that are gone for good. A file that a power loss could bring back keeps its note.
   private func forgetFiles() async throws {
     let noted = try await database.read { tx in
       var keys: [[UInt8]] = []

@@ -1,19 +1,19 @@
 internal import Synchronization
 internal import Varve
 
-/// Beginning and ending attempts: one loop, which sleeps when nothing is to be done.
+/// The loop that begins and ends attempts. It pauses while there is no work.
 ///
 /// ```
 ///  take work ─▶ read what is missing ─▶ one commit: what ended, what is due, what begins ─▶ start handlers ─┐
 ///      ▲                                                                                                   │
 ///      └───────────────────────────────────────────────────────────────────────────────────────────────────┘
 /// ```
-/// What handlers end with while a commit is made goes into the next one: the more there is, the more a commit has.
+/// Attempts that end while a commit is made are part of the next one, so commits grow with the load.
 extension TaskScheduler {
-  /// There is work, and this is the one call that takes it.
+  /// Starts the loop. It is called when there is work, and only if no other loop takes it.
   func beginPump() {
     let isRun = dispatcher.worker.runAsync { [self] database in await pump(database) }
-    // The database is closed: what is left to do is done after it is opened again.
+    // The database is closed. The remaining work is done after it is opened again.
     if !isRun { resumeAll() }
   }
 
@@ -36,13 +36,13 @@ extension TaskScheduler {
       await commit(work, database)
       if !work.claims.isEmpty { dispatcher.waitForEnd(after: count) }
     }
-    // Abandoned handlers have given up their workers.
+    // Abandoned handlers have released their workers, so other attempts may start.
     for run in dispatcher.start([]) { begin(run) }
     setAlarm()
     noteIdle()
   }
 
-  /// The next time at which something is due is waited for.
+  /// Sets the alarm to the next time at which something is due.
   func setAlarm() {
     alarm.set(dispatcher.nextDeadline) { [weak self] in
       if let self, let host = dispatcher.timerFired() { host.wake() }
@@ -51,7 +51,7 @@ extension TaskScheduler {
 
   // MARK: - Reading
 
-  /// Reads what lines and timers need of the disk.
+  /// Reads the rows that lines and timers need from disk.
   private func read(_ work: TaskWork, _ database: Database) async {
     if work.refills.isEmpty, work.loads.isEmpty, work.timersFrom == nil { return }
     do {
@@ -69,7 +69,9 @@ extension TaskScheduler {
     }
   }
 
-  /// Reads what the lines in memory stand at, or a later commit: a reader sees a commit a little after it was acknowledged.
+  /// Reads as of the commit that the lines in memory reflect, or a later one.
+  ///
+  /// It waits until readers see that commit, which is slightly after it was acknowledged.
   func readAcknowledged<Result>(_ database: Database, _ body: (ReadTransaction) throws -> Result) async throws -> Result
   {
     let needed = dispatcher.acknowledged
@@ -115,7 +117,7 @@ extension TaskScheduler {
       }
       do {
         let record = try TaskRecord(Self.copied(valueBytes))
-        // What waits for a delay waits no longer than that, however the clock of the wall was set meanwhile.
+        // A task that waits for a delay waits no longer than that, even if the wall clock was set meanwhile.
         let wait = min(WallTime.wait(from: now, to: record.position.due), .milliseconds(record.delay))
         timers.append(
           TaskDelta.Timer(
@@ -134,7 +136,9 @@ extension TaskScheduler {
 
   // MARK: - Handlers
 
-  /// The claim is committed: the handler runs, in a Swift task of its own, so that one that does not return can be abandoned.
+  /// Starts the handler of an attempt whose claim is committed.
+  ///
+  /// The handler has a Swift task of its own, so that it can be abandoned if it does not return.
   func begin(_ run: TaskRun) {
     watch(run)
     let task = Task.detached { [self] in await work(from: run) }
@@ -145,7 +149,7 @@ extension TaskScheduler {
     if isCancelled { task.cancel() }
   }
 
-  /// The time limit of a run begins, and its lease.
+  /// Starts the time limit and the lease of an attempt.
   private func watch(_ run: TaskRun) {
     if run.renewLease(clock) {
       dispatcher.insert(run.leaseTimer(clock))
@@ -161,7 +165,7 @@ extension TaskScheduler {
     }
   }
 
-  /// Runs a task, and then those that are claimed and wait for a worker.
+  /// Runs the handler of an attempt, and then those of claimed attempts that wait for a worker.
   private func work(from first: TaskRun) async {
     var run = first
     while true {
@@ -172,7 +176,7 @@ extension TaskScheduler {
       let (host, next) = dispatcher.finish(run, end, after: nanoseconds)
       host?.wake()
       guard let next = next ?? dispatcher.waitForClaim() else { return }
-      // A Swift task that was cancelled, or may still be, does not run another.
+      // A Swift task that was cancelled, or may still be, must not run another attempt.
       let task = run.state.withLock { state in
         defer { state.task = nil }
         return state.task
@@ -189,7 +193,7 @@ extension TaskScheduler {
   }
 
   private func execute(_ run: TaskRun) async -> TaskEnd {
-    // It may have been cancelled since it was claimed.
+    // The attempt may have been cancelled since it was claimed.
     if run.state.withLock({ $0.isInterrupted }) { return .interrupted }
     if run.state.withLock({ $0.isCancelling }) { return .failure("cancelled before it began", nil) }
     var end: TaskEnd

@@ -1,11 +1,12 @@
 internal import Synchronization
 internal import Varve
 
-/// Tasks that were running when a process died, or was closed.
+/// The recovery of tasks that were running when a process died or was closed.
 extension TaskScheduler {
-  /// 20: Puts the tasks that were running when a process died in line again, each counted as a crash, or makes them dead.
+  /// 20: puts the tasks that were running when a process died in line again, each counted as a crash, or makes them
+  /// dead.
   ///
-  /// 19: In a copy that was made while tasks ran, no process died while it ran them: their attempts do not count.
+  /// 19: in a copy that was made while tasks ran, no process died while it ran them, so their attempts do not count.
   func recover() async throws {
     var count = 0
     var from = TaskKeys.claimPrefix
@@ -25,7 +26,7 @@ extension TaskScheduler {
         var crashed: [TaskRecord] = []
         let owner = try changes.parts.config.get(ConfigKeys.incarnation).map { try ConfigKeys.incarnation($0) }
         for (key, value) in keys {
-          // Claims of the database that a copy was made of.
+          // Claims of the database that this one was copied from do not count as crashes.
           let isCopied = try owner.map { owner in
             let start = try TaskKeys.start(ofClaim: key)
             return owner.number != dispatcher.incarnation || owner.copiedStart.map { start <= $0 } ?? false
@@ -48,7 +49,8 @@ extension TaskScheduler {
     try await cancelMissed()
   }
 
-  /// Cancels the tasks whose attempt had ended beside the request: the process died before the scheduler looked again.
+  /// Cancels the tasks whose attempts ended beside a request to cancel them, if the process died before the scheduler
+  /// examined the requests.
   private func cancelMissed() async throws {
     let now = WallTime.milliseconds(clock.wallNow)
     let (dispatcher, continuous) = (dispatcher, clock.continuousNow)
@@ -62,7 +64,7 @@ extension TaskScheduler {
     }
   }
 
-  /// 26: forgets tasks that have ended and are not to be kept any more. Looks at most once a minute.
+  /// 26: forgets tasks that have ended and are not to be kept any more. Does so at most once a minute.
   func prune() async throws {
     let now = clock.continuousNow
     let isDue = state.withLock { state in
@@ -92,7 +94,8 @@ extension TaskScheduler {
     try await pruneKeys()
   }
 
-  /// Of those that are kept by number the oldest go: in each queue as many are left as the last one says.
+  /// Forgets the oldest of the tasks that are kept by number. In each queue it leaves as many as the retention of the
+  /// last one says.
   private func pruneCounted() async throws {
     while try await database.commitAside(
       label: "tasks: pruning",
@@ -118,7 +121,7 @@ extension TaskScheduler {
     {}
   }
 
-  /// Unique keys that are not taken any more.
+  /// Deletes the unique keys that are not taken any more.
   private func pruneKeys() async throws {
     let now = WallTime.milliseconds(clock.wallNow)
     while try await database.commitAside(
@@ -130,7 +133,7 @@ extension TaskScheduler {
           StorageRange(lower: ConfigKeys.expiry(.min), upper: ConfigKeys.expiry(now)), keysOnly: true)
         while count < TaskWork.batchMaximum, let (key, _) = try cursor.next() {
           let unique = ConfigKeys.unique(ofExpiry: key)
-          // The key may have been taken again since.
+          // The key may have been taken again since the entry was written.
           if let value = try config.get(unique), let until = try ConfigKeys.unique(value).until, until <= now {
             try config.delete(unique)
           }
@@ -142,7 +145,9 @@ extension TaskScheduler {
     {}
   }
 
-  /// Recovers one task, and returns what it is now. `limit` is the maximum number of crashes, or `nil` if the attempt does not count.
+  /// Recovers the task of one claim, and returns its new record, or `nil` if the task does not exist any more.
+  ///
+  /// `limit` is the maximum number of crashes, or `nil` if the attempt does not count.
   private static func recover(
     _ key: [UInt8], _ value: [UInt8], _ limit: UInt32?, _ now: Int64, _ changes: AsideChanges,
     _ rules: (UInt32) -> QueueRules
@@ -186,7 +191,7 @@ extension TaskScheduler {
     return record
   }
 
-  /// Keeps what has happened to them as events.
+  /// Sends and keeps the events of tasks that have crashed.
   private func noteCrashes(_ records: [TaskRecord], _ now: Int64) async throws {
     var events: [TaskEvent] = []
     for record in records {
@@ -201,7 +206,7 @@ extension TaskScheduler {
     try await keep(events)
   }
 
-  /// Keeps events of the start, of those kinds that the database keeps.
+  /// Keeps those events of the start whose kinds the database keeps.
   func keep(_ events: [TaskEvent]) async throws {
     let kept = events.filter { configuration.keptEvents.contains($0.kind) }
     if kept.isEmpty { return }

@@ -1,50 +1,54 @@
 internal import Synchronization
 public import Varve
 
-/// Changes of many tasks, beside the program's transactions.
+/// Changes of many tasks, made beside the program's transactions.
 ///
-/// A transaction that changes tasks throws `DatabaseError.conflict` where one of them has moved since it began, as tasks do all the time.
-/// These calls do not: they select the tasks in a snapshot, and the scheduler makes the changes in its own commits, each of at most 512
-/// tasks. It reads each task as it is then, and leaves out one that is in another state than the query names, or does not wait for the
-/// signal any more.
-/// So they are for many tasks, and for queues that run; the calls of `WriteTransaction` are for changes that belong to what else
-/// a transaction writes. Where the scheduler does not run they are transactions of so many tasks.
+/// A transaction that changes tasks throws `DatabaseError.conflict` if one of them has changed its state since the
+/// transaction began, as tasks do all the time. These methods do not: they select the tasks in a snapshot, and the
+/// scheduler makes the changes in its own commits, each of at most 512 tasks. It reads each task again, and leaves out
+/// one that is in another state than the query names, or does not wait for the signal any more.
+///
+/// Use them for many tasks, and for queues that run. Use the methods of `WriteTransaction` for changes that belong to
+/// other writes of a transaction. If the scheduler does not run, each 512 tasks are changed in one transaction.
 extension TaskScheduler {
-  /// Cancels tasks: see `WriteTransaction.cancel(_:)`. Returns how many.
+  /// Cancels tasks: see `WriteTransaction.cancel(_:)`. Returns their number.
   @discardableResult
   public func cancel(_ query: TaskQuery) async throws -> Int { try await make(.cancel, query) }
 
-  /// Makes tasks ready that are parked, or wait for a time: see `WriteTransaction.retryNow(_:)`. Returns how many.
+  /// Makes tasks ready that are parked or wait for a time: see `WriteTransaction.retryNow(_:)`. Returns their number.
   @discardableResult
   public func retryNow(_ query: TaskQuery) async throws -> Int { try await make(.wake, query) }
 
-  /// Queues dead and cancelled tasks again: see `WriteTransaction.revive(_:)`. Those whose key another task has are left out. Returns how
-  /// many.
+  /// Queues dead and cancelled tasks again: see `WriteTransaction.revive(_:)`. Returns their number.
+  ///
+  /// Tasks whose unique key another task has are skipped.
   @discardableResult
   public func revive(_ query: TaskQuery) async throws -> Int { try await make(.revive, query) }
 
-  /// Deletes tasks: see `WriteTransaction.delete(_:)`. Those that run are left out. Returns how many.
+  /// Deletes tasks: see `WriteTransaction.delete(_:)`. Returns their number.
+  ///
+  /// Tasks that run are skipped.
   @discardableResult
   public func delete(_ query: TaskQuery) async throws -> Int {
     let count = try await make(.delete, query)
     if count > 0 || query.uniqueKey == nil { return count }
-    // The task of the key has gone, and the key is taken back.
+    // No task has the unique key any more, so only the key is released.
     return try await database.write { tx in try tx.delete(query) }
   }
 
-  /// Makes tasks ready that wait for a signal: see `WriteTransaction.signal(_:)`. Returns how many.
+  /// Makes the tasks ready that wait for a signal: see `WriteTransaction.signal(_:)`. Returns their number.
   @discardableResult
   public func signal(_ signal: WakeSignal) async throws -> Int {
     try await make(.wake, try await database.read { tx in try tx.tasks.ids(signal) }, if: .signal(signal.text))
   }
 
-  /// Starts no task of a queue any more: see `WriteTransaction.pause(_:)`.
+  /// Pauses a queue, so that none of its tasks is started any more: see `WriteTransaction.pause(_:)`.
   public func pause(_ queue: QueueName) async throws { try await database.write { tx in try tx.pause(queue) } }
 
-  /// Lets a queue take no tasks any more: see `WriteTransaction.drain(_:)`.
+  /// Drains a queue, so that it accepts no further tasks: see `WriteTransaction.drain(_:)`.
   public func drain(_ queue: QueueName) async throws { try await database.write { tx in try tx.drain(queue) } }
 
-  /// Starts tasks of a queue again: see `WriteTransaction.resume(_:)`.
+  /// Resumes a queue, so that its tasks are started again: see `WriteTransaction.resume(_:)`.
   public func resume(_ queue: QueueName) async throws { try await database.write { tx in try tx.resume(queue) } }
 
   private func make(_ change: TaskRequest.Change, _ query: TaskQuery) async throws -> Int {
@@ -71,7 +75,7 @@ extension TaskScheduler {
         let answer = try await ask(change, left, if: condition)
         count += answer.count
         left = answer.left
-        // A transaction is changing them.
+        // A transaction is changing the tasks that are left.
         if !left.isEmpty { await Task.yield() }
       }
     }
@@ -90,7 +94,7 @@ extension TaskScheduler {
     }
   }
 
-  /// Nothing runs tasks: a transaction changes them.
+  /// Makes the changes in a transaction, because no scheduler runs the tasks.
   private func writeHere(
     _ change: TaskRequest.Change, _ ids: [TaskID], if condition: TaskRequest.Condition?
   ) async throws -> Int {

@@ -2,7 +2,7 @@ public import Foundation
 internal import Synchronization
 internal import Varve
 
-/// A schedule of the program: what is on disk of it is a `ScheduleRecord`.
+/// A schedule that the program has registered. Its stored form is a `ScheduleRecord`.
 struct RegisteredSchedule: Sendable {
   let name: String
   let expression: CronExpression
@@ -12,7 +12,8 @@ struct RegisteredSchedule: Sendable {
   let version: UInt16
   let options: TaskOptions
   let payload: @Sendable (TaskSlot) throws -> [UInt8]
-  /// All times up to this one were looked at, in milliseconds since 1970.
+  /// The time up to which slots have been processed, in milliseconds since 1970, or 0 if it has not been read from
+  /// disk.
   var lastSlot: Int64 = 0
 
   func next(after time: Int64) -> Int64? {
@@ -23,20 +24,24 @@ struct RegisteredSchedule: Sendable {
 extension TaskScheduler {
   // MARK: - For programs
 
-  /// Enqueues a task at the times of an expression, as the clocks of a time zone show them: `payload` makes it, for its slot. To be called
-  /// at each start of the program, before `start` or after it. Each slot has one task, whatever happens to the process; slots of a time
-  /// in which nothing ran tasks are made up for as `rules` say. A schedule that is new begins with the next slot; one whose expression,
-  /// zone or rules are others than before continues after its last slot.
+  /// Enqueues a task at the times that a cron expression specifies in a time zone. `payload` makes the payload of the
+  /// task for a slot.
+  ///
+  /// Call this at each start of the program, before or after `start`. Each slot has one task, whatever happens to the
+  /// process. Slots at which no scheduler ran tasks are made up for as `rules` say. A new schedule begins with the next
+  /// slot. A schedule whose expression, zone or rules have changed continues after its last slot.
   ///
   /// ```swift
   /// try scheduler.schedule("report", "0 6 * * MON", in: TimeZone(identifier: "Europe/Lisbon")!) { slot in
   ///   Report(week: slot.date)
   /// }
   /// ```
-  /// A schedule that was registered once stays in the database, and does nothing while no program registers it; `unschedule` removes it.
+  /// A schedule that was registered once stays in the database, and is inactive while no program registers it.
+  /// `unschedule` removes it.
   ///
-  /// Throws `TaskError.invalidValue` for an expression that can't be read or never fits, for an empty name or one of more than 255 bytes,
-  /// for options that a schedule can't have, which are `start`, `unique`, `dependsOn` and `group`, and for a name that is registered.
+  /// Throws `TaskError.invalidValue` for an expression that can't be parsed or never matches, for a name that is empty
+  /// or has more than 255 bytes, for options that a schedule can't have, which are `start`, `unique`, `dependsOn` and
+  /// `group`, and for a name that is registered already.
   public func schedule<Payload: TaskPayload>(
     _ name: String, _ expression: String, in zone: TimeZone = .gmt, rules: ScheduleRules = ScheduleRules(),
     options: TaskOptions = Payload.defaults, payload: @escaping @Sendable (TaskSlot) throws -> Payload
@@ -60,7 +65,7 @@ extension TaskScheduler {
       state.schedules[name] = schedule
       return state.isRunning
     }
-    // Those of a copy begin with its release.
+    // The schedules of a copy begin when its tasks are released.
     if isRunning, !dispatcher.areAllHeld {
       dispatcher.insert(
         TaskTimers.Entry(deadline: clock.continuousNow, wall: nil, suspending: nil, action: .schedule(name)))
@@ -68,7 +73,7 @@ extension TaskScheduler {
     }
   }
 
-  /// Removes a schedule: its tasks stay. Returns whether there was one.
+  /// Removes a schedule, but not its tasks. Returns whether it existed.
   @discardableResult
   public func unschedule(_ name: String) async throws -> Bool {
     let wasRegistered = state.withLock { $0.schedules.removeValue(forKey: name) != nil }
@@ -90,7 +95,7 @@ extension TaskScheduler {
     }
   }
 
-  /// The schedule as the program says it, at the slot that the disk has.
+  /// Stores a schedule as the program has registered it, and sets its last slot to the one on disk.
   private func store(_ name: String) async throws {
     guard let schedule = state.withLock({ $0.schedules[name] }) else { return }
     let now = WallTime.milliseconds(clock.wallNow)
@@ -108,7 +113,7 @@ extension TaskScheduler {
     state.withLock { $0.schedules[name]?.lastSlot = last }
   }
 
-  /// The next slot of a schedule is waited for.
+  /// Sets the timer for the next slot of a schedule.
   private func wait(for name: String) {
     guard let schedule = state.withLock({ $0.schedules[name] }), let slot = schedule.next(after: schedule.lastSlot)
     else { return }
@@ -118,10 +123,10 @@ extension TaskScheduler {
         deadline: clock.continuousNow + max(delay, .zero), wall: slot, suspending: nil, action: .schedule(name)))
   }
 
-  /// Slots that the scheduler goes through at once, at most.
+  /// The maximum number of slots of a schedule that are processed at once.
   private static let slotMaximum = 10_000
 
-  /// What is to be enqueued for schedules whose time may have come.
+  /// Returns the slots, and the tasks to enqueue for them, of schedules whose time may have come.
   func dueSlots(_ names: [String], _ now: Int64) -> [DueSlots] {
     var all: [DueSlots] = []
     for name in names {
@@ -133,7 +138,7 @@ extension TaskScheduler {
 
   private func dueSlots(_ schedule: RegisteredSchedule, _ now: Int64) -> DueSlots {
     var due = DueSlots(schedule: schedule)
-    // One that was registered after the start is read from disk first.
+    // A schedule that was registered after the start must first be read from disk.
     if schedule.lastSlot == 0 {
       due.isNew = true
       return due
@@ -144,7 +149,7 @@ extension TaskScheduler {
       slots.append(slot)
       last = slot
     }
-    // A slot less than a minute ago that no other follows is on time.
+    // The last slot that has passed is on time if it is less than a minute ago.
     let onTime = slots.last.flatMap { $0 > now - 60_000 ? $0 : nil }
     let late = onTime == nil ? slots : Array(slots.dropLast())
     let oldest = schedule.rules.grace.map { now - $0.milliseconds } ?? .min
@@ -163,7 +168,7 @@ extension TaskScheduler {
       do {
         due.payloads.append(try schedule.payload(slot))
       } catch {
-        // The slot is left out, and the program's log says why.
+        // The slot is skipped, and the program's log has the reason.
         TaskLog.slot(logger, slot, error)
         due.payloads.append(nil)
       }
@@ -174,12 +179,12 @@ extension TaskScheduler {
     return due
   }
 
-  /// Slots are committed.
+  /// Notes that slots are committed, and waits for the next ones.
   func endSlots(_ all: [DueSlots]) {
     for due in all {
       let name = due.schedule.name
       if due.isNew {
-        // The disk is read beside the loop, and the slot waited for then.
+        // The schedule is read outside of the loop, and then its next slot is waited for.
         Task.detached { [self] in
           do { try await store(name) } catch { return TaskLog.failed(logger, error) }
           wait(for: name)
@@ -198,23 +203,23 @@ extension TaskScheduler {
 struct DueSlots: Sendable {
   let schedule: RegisteredSchedule
   var slots: [TaskSlot] = []
-  /// Nil: making it has failed.
+  /// The payload of each slot, or `nil` if making it has failed.
   var payloads: [[UInt8]?] = []
   var ids: [(first: UInt64, last: UInt64?)] = []
   var lastSlot: Int64 = 0
   var missedCount = 0
-  /// The last commit: tasks of a schedule stand after those of this one.
+  /// The number of the last acknowledged commit. In line, the tasks of the slots are after the tasks of that commit.
   var stamp: UInt64 = 0
   var eventNumber: UInt64?
   var isNew = false
 
-  /// Writes the tasks and the cursor: both, or neither.
+  /// Writes the tasks, and the last slot of the schedule, in the same commit.
   func write(to changes: AsideChanges, now: Int64) throws {
     if isNew { return }
     let key = ConfigKeys.schedule(schedule.name)
     guard let value = try changes.parts.config.get(key) else { return }
     var record = try ScheduleRecord(value)
-    // Another scheduler was faster, or the schedule is another one.
+    // Another scheduler has processed the slots, or the schedule was replaced.
     guard record.lastSlot < lastSlot else { return }
     for ((slot, payload), id) in zip(zip(slots, payloads), ids) {
       guard let payload else { continue }
@@ -222,7 +227,7 @@ struct DueSlots: Sendable {
       let live = try record.lastTask.flatMap { try changes.parts.position(of: $0) == nil ? nil : $0 }
       if schedule.rules.overlap == .skip, live != nil { continue }
       let parent = schedule.rules.overlap == .queue ? live : nil
-      // A queue that is drained takes no task: the slot is left out.
+      // A queue that is being drained accepts no task, so the slot is skipped.
       let queue = try changes.add(schedule.options.queue)
       if queue.isDraining { continue }
       let task = TaskID(rawValue: id.first)
@@ -239,7 +244,7 @@ struct DueSlots: Sendable {
     _ changes: AsideChanges, _ now: Int64
   ) throws {
     let options = schedule.options
-    // No transaction has so many tasks, so that the number is given once.
+    // No transaction enqueues so many tasks, so no other task has this ordinal.
     let ordinal = 1 << 31 | UInt32(truncatingIfNeeded: id.rawValue & 0x7FFF_FFFF)
     var position = TaskPosition(
       parent == nil ? .line : .blocked, queue: queue, priority: options.priority,

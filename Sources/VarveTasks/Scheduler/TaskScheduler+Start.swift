@@ -1,11 +1,10 @@
 internal import Synchronization
 internal import Varve
 
-/// What a scheduler reads when it starts: nothing of tasks that wait, except of those that are next.
+/// The part of a scheduler's start that reads the database. Of the tasks that wait, it reads only those that run next.
 extension TaskScheduler {
-  /// The number of the start that begins. The clock of the wall is compared with the latest time at which tasks were run.
-  ///
-  /// Returns an event, too, if the clock was set back.
+  /// Records a start, and returns its number. Compares the wall clock with the latest time at which tasks were run, and
+  /// also returns an event if the clock was set back.
   func noteStart() async throws -> (number: UInt32, setBack: TaskEvent?) {
     let now = WallTime.milliseconds(clock.wallNow)
     let (number, latest) = try await database.commitAside(label: "tasks: start") { [dispatcher] parts in
@@ -25,10 +24,12 @@ extension TaskScheduler {
     return (number, event)
   }
 
-  /// A clock that is set back by less may have been corrected, in milliseconds.
+  /// The minimum time in milliseconds by which the clock must have been set back. A smaller change may be a correction.
   private static let setBackMinimum: Int64 = 3_600_000
 
-  /// Returns the latest time that the disk had. Times of tasks stay as they are, whatever the clock says.
+  /// Stores the time of day if it is the latest so far, and returns the latest time that the disk had.
+  ///
+  /// The times of tasks are not changed, whatever the clock shows.
   private static func raiseTime(_ now: Int64, _ config: Part) throws -> Int64? {
     let latest = try config.get(ConfigKeys.latestTime).map { value in
       var reader = ByteReader(value)
@@ -38,7 +39,7 @@ extension TaskScheduler {
     return latest
   }
 
-  /// The time of day is kept, for the next start.
+  /// Stores the time of day for the next start.
   func noteTime() async throws {
     let now = WallTime.milliseconds(clock.wallNow)
     _ = try await database.commitAside(label: "tasks: time") { parts in
@@ -46,7 +47,7 @@ extension TaskScheduler {
     }
   }
 
-  /// The tasks of a copy run from now on.
+  /// Starts the schedules of a copy whose tasks were released.
   func beginSchedules() {
     dispatcher.worker.runAsync { [self] _ in
       do { try await startSchedules() } catch { TaskLog.failed(logger, error) }
@@ -66,10 +67,10 @@ extension TaskScheduler {
     }
   }
 
-  /// So many tasks that others depend on are looked for.
+  /// The maximum number of tasks with children that a start reads.
   private static let parentMaximum = 4_096
 
-  /// Tasks that others depend on, and those that have ended without their children having received it.
+  /// Loads the tasks that others depend on, and those that have ended before all their children received it.
   private func loadParents(_ parts: TaskParts) throws {
     var found: [TaskID] = []
     var range = StorageRange(prefix: [TaskKeys.children])
@@ -95,7 +96,9 @@ extension TaskScheduler {
     dispatcher.load(tokens)
   }
 
-  /// The lines that have tasks. Complexity: a seek for each.
+  /// Returns the lines that have tasks.
+  ///
+  /// Complexity: one seek for each line.
   static func lines(_ live: Part) throws -> [LineID] {
     var lines: [LineID] = []
     var range = StorageRange(prefix: [TaskPosition.Kind.line.rawValue])

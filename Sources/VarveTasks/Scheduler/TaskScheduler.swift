@@ -3,7 +3,7 @@ public import Logging
 internal import Synchronization
 public import Varve
 
-/// Runs the tasks of a database: those that its transactions enqueue, and those that were there when it was opened.
+/// Runs the tasks of a database: those that its transactions enqueue, and those that it had when it was opened.
 ///
 /// ```swift
 /// let scheduler = try TaskScheduler(database)
@@ -14,45 +14,50 @@ public import Varve
 /// try await scheduler.run()        // until its Swift task is cancelled
 /// ```
 ///
-/// # What is promised
-/// A task whose enqueueing was committed runs to a settled state, at least once. After the death of the process it runs again when
-/// the database is opened and a scheduler is started: nothing waits for a lease to end. Its effects on the database happen exactly
-/// once where its handler uses `TaskContext.complete(_:)`; effects elsewhere may be repeated, and carry `TaskContext.id`.
+/// # Guarantees
+/// A task whose enqueueing was committed runs to a settled state, at least once. After the death of the process it runs
+/// again as soon as the database is opened and a scheduler is started, without waiting for a lease to expire. Its
+/// effects on the database happen exactly once if its handler uses `TaskContext.complete(_:)`. Other effects may be
+/// repeated, and should carry `TaskContext.id`.
 ///
 /// # Claims
-/// Beginning and ending attempts are commits beside the writer: a transaction of the program that takes a minute holds none of them
-/// up. They survive the death of the process; after a loss of power the last ones may be undone, and their tasks run again.
+/// Attempts begin and end in commits beside the writer, so a transaction of the program that takes a minute delays none
+/// of them. These commits survive the death of the process. After a power loss the last ones may be undone, and their
+/// tasks run again.
 ///
 /// # One scheduler
-/// Only the process that writes runs tasks, by one scheduler: another one throws `TaskError.alreadyRunning`.
+/// Only the process that writes the database runs tasks, by one scheduler. Starting another one throws
+/// `TaskError.alreadyRunning`.
 ///
 /// Safe from any thread.
 public final class TaskScheduler: Sendable {
-  /// How a scheduler works.
+  /// The configuration of a scheduler.
   public struct Configuration: Sendable {
-    /// How many handlers run at once over all queues; nil: 4 for each core, at least 8.
+    /// The maximum number of handlers that run at once over all queues, or `nil` for 4 for each core, but at least 8.
     public var workers: Int?
-    /// How long `stop` waits for handlers before it cancels them.
+    /// The time for which `stop` waits for handlers before it cancels them.
     public var drainTimeout = Duration.seconds(30)
-    /// How long after its cancellation a handler that does not return keeps its worker.
+    /// The time after its cancellation for which a handler that does not return keeps its worker.
     public var abandonAfter = Duration.seconds(10)
-    /// After so many deaths of the process while it ran a task is dead; 0: without a limit.
+    /// The number of deaths of the process while a task ran that make the task dead, or 0 for no limit.
     public var maxCrashes = 3
-    /// The rules of queues. Of several that select a queue the most exact counts; others are standard queues.
+    /// The rules of queues. If several selectors contain a queue, the most exact one counts. All other queues are
+    /// standard queues.
     public var queues: [QueueSelector: QueueRules] = [:]
-    /// Which events the database keeps, the last 10,000 of them: `ReadTransaction.taskEvents`. Those of each task would double what is
-    /// written; the default are those that a person may ask about.
+    /// The kinds of events that the database keeps. It keeps the last 10,000 events: see `ReadTransaction.taskEvents`.
+    ///
+    /// Events of every task would double what is written. The default are the kinds that a person may ask about.
     public var keptEvents: Set<TaskEvent.Kind> = [.dead, .parked, .crashed, .timedOut, .slotMissed, .abandoned]
 
-    /// The defaults.
+    /// Creates the default configuration.
     public init() {}
 
     var workerCount: Int { workers ?? max(8, 4 * ProcessInfo.processInfo.activeProcessorCount) }
   }
 
-  /// The database.
+  /// The database whose tasks the scheduler runs.
   public let database: Database
-  /// How it works.
+  /// The configuration of the scheduler.
   public let configuration: Configuration
   let clock: any SchedulerClock
   let logger: Logger
@@ -67,12 +72,12 @@ public final class TaskScheduler: Sendable {
     var start: UInt32 = 0
     var handlers = TaskHandlers()
     var queues: [QueueSelector: QueueRules]
-    /// When tasks that have ended were looked at, on the continuous clock.
+    /// The time on the continuous clock at which tasks that have ended were last pruned.
     var lastPruned: Duration?
-    /// Callers that wait until nothing is left to do; nil: one is about to, or was cancelled before it did.
+    /// The callers that wait until no work is left. The value is `nil` for a caller that is about to wait.
     var idleWaiters: [UInt64: CheckedContinuation<Void, Never>?] = [:]
     var nextWaiter: UInt64 = 0
-    /// Whether handlers that do not return are not waited for.
+    /// Whether callers that wait until no work is left do not wait for handlers that do not return.
     var leavesHandlers = false
     /// The number of the next event that the database keeps.
     var nextEvent: UInt64 = 1
@@ -80,17 +85,17 @@ public final class TaskScheduler: Sendable {
     var schedules: [String: RegisteredSchedule] = [:]
     var accepted: [String: AcceptedType] = [:]
     var watch: DirectoryWatch?
-    /// Called at each point of an attempt, in tests.
+    /// A closure that tests set, called at each point of an attempt.
     var atPoint: (@Sendable (TaskID, TaskPoint) async -> Void)?
-    /// How often a read of the inbox was requested since the last one.
+    /// The number of requests to read the inbox since it was last read completely.
     var inboxRequests = 0
   }
 
   let state: Mutex<State>
 
-  /// A scheduler of a database. Registers `TaskStorage` where the database's definition does not have it.
+  /// Creates a scheduler for a database. Registers `TaskStorage` if the database's definition does not have it.
   ///
-  /// Throws what `Database.register` throws.
+  /// Throws the errors of `Database.register`.
   public init(
     _ database: Database, configuration: Configuration = Configuration(),
     clock: any SchedulerClock = SystemSchedulerClock(), logger: Logger = Logger(label: "varve.tasks")
@@ -104,7 +109,7 @@ public final class TaskScheduler: Sendable {
     do { try database.register(TaskStorage(), as: TaskStorage.handle.name) } catch let error as DatabaseError
       where error.code == .alreadyDefined
     {
-      // The program's definition has it.
+      // The program's definition has registered the extension already.
     }
     dispatcher = try database.read { tx in try tx.tasks.dispatcher }
     dispatcher.use(clock)
@@ -113,7 +118,7 @@ public final class TaskScheduler: Sendable {
 
   // MARK: - Queues
 
-  /// The rules of some queues from their next task on: to be called before `start`.
+  /// Sets the rules of some queues from their next task on. Call this before `start`.
   public func use(_ rules: QueueRules, for queues: QueueSelector) {
     state.withLock { $0.queues[queues] = rules }
     noteLimits()
@@ -124,8 +129,9 @@ public final class TaskScheduler: Sendable {
     if hasLimits { dispatcher.hasWaitingLimits.store(true, ordering: .relaxed) }
   }
 
-  /// Adds what runs around every handler, and sees every task that is enqueued in this process: of several the first is the outermost.
-  /// To be called before `start`.
+  /// Adds a middleware, which runs around every handler and is called for every task that is enqueued in this process.
+  ///
+  /// The first of several middlewares is the outermost. Call this before `start`.
   public func use(_ middleware: any TaskMiddleware) {
     let all = state.withLock { state in
       state.middleware.append(middleware)
@@ -135,7 +141,7 @@ public final class TaskScheduler: Sendable {
     dispatcher.use(EnqueueHooks(hooks: all))
   }
 
-  /// The rules of a queue.
+  /// Returns the rules of a queue.
   func rules(of queue: QueueName) -> QueueRules {
     let queues = state.withLock { $0.queues }
     return queues.filter { $0.key.contains(queue) }.max { $0.key.rank < $1.key.rank }?.value ?? QueueRules()
@@ -143,10 +149,12 @@ public final class TaskScheduler: Sendable {
 
   // MARK: - Handlers
 
-  /// Runs tasks of a payload by a closure: in all queues, or in some. May be called at any time: tasks that were enqueued before
-  /// wait for it, and so does a serial queue whose next task has no handler.
+  /// Registers a closure that runs the tasks with a type of payload, in all queues or in some.
   ///
-  /// Throws `TaskError.overlappingHandlers` where another handler would receive some of them.
+  /// It may be called at any time. Tasks that were enqueued before wait for their handler, and so does a serial queue
+  /// whose next task has none.
+  ///
+  /// Throws `TaskError.overlappingHandlers` if another handler would receive some of the same tasks.
   public func register<Payload: TaskPayload>(
     _ type: Payload.Type, on queues: QueueSelector = .all, options: HandlerOptions = HandlerOptions(),
     _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
@@ -169,7 +177,7 @@ public final class TaskScheduler: Sendable {
     if isRunning { dispatcher.use(handlers) }
   }
 
-  /// Runs tasks of a payload by a handler.
+  /// Registers a handler for the tasks with its type of payload, in all queues or in some: see the form with a closure.
   public func register<Handler: TaskHandler>(
     _ handler: Handler, on queues: QueueSelector = .all, options: HandlerOptions = HandlerOptions()
   ) throws {
@@ -186,34 +194,35 @@ public final class TaskScheduler: Sendable {
     } catch { throw UnreadablePayload(cause: error) }
   }
 
-  /// The kinds of tasks that were to be run and have no handler.
+  /// The kinds of tasks that are due to run and have no handler.
   public var unhandledKinds: [String] { dispatcher.unhandledKinds }
 
-  /// Serial queues that wait because their first task is dead or parked.
+  /// The serial queues that wait because their first task is dead or parked.
   public var blockedQueues: [BlockedQueue] {
     dispatcher.blockedHeads.map { BlockedQueue(queue: $0.queue, task: $0.id, state: $0.state) }
   }
 
-  /// A serial queue that waits for a person or a signal.
+  /// A serial queue whose first task waits for a call or a signal.
   public struct BlockedQueue: Hashable, Sendable {
-    /// Its name.
+    /// The name of the queue.
     public let queue: QueueName
-    /// Its first task.
+    /// The first task of the queue.
     public let task: TaskID
-    /// `dead` or `parked`.
+    /// The state of the first task: `dead` or `parked`.
     public let state: TaskState
   }
 
-  /// How far the handler of a task says it is; nil where the task does not run, or has said nothing.
+  /// Returns the progress that the handler of a task has reported, or `nil` if the task does not run or its handler has
+  /// reported none.
   public func progress(of id: TaskID) -> HandlerProgress? {
     dispatcher.run(id)?.state.withLock { $0.progress }
   }
 
   // MARK: - Running
 
-  /// Runs tasks until the Swift task of the caller is cancelled; then handlers have `drainTimeout` to end.
+  /// Runs tasks until the Swift task of the caller is cancelled. Then handlers have `drainTimeout` to end.
   ///
-  /// Throws as `start`.
+  /// Throws as `start` does.
   public func run() async throws {
     try await start()
     let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
@@ -222,14 +231,16 @@ public final class TaskScheduler: Sendable {
     } onCancel: {
       continuation.finish()
     }
-    // The Swift task is cancelled: what is left to do needs one that is not.
+    // The caller's Swift task is cancelled, and the remaining work needs one that is not.
     await Task.detached { await self.stop() }.value
   }
 
-  /// Runs tasks until a time on the clock's continuous time, for time that a system grants: then handlers are cancelled at once, and
-  /// what they do not finish runs at the next start. Handlers that check for cancellation, and keep checkpoints, lose nothing.
+  /// Runs tasks until a time on the clock's continuous time, for example within time that the operating system grants.
   ///
-  /// Returns earlier where nothing is left to do before another time. Throws as `start`.
+  /// At that time handlers are cancelled at once, and tasks that they do not finish run at the next start. Handlers
+  /// that check for cancellation and keep checkpoints lose no work.
+  ///
+  /// Returns earlier if no work is left until a later time. Throws as `start` does.
   public func run(until deadline: Duration) async throws {
     try await start()
     await withTaskGroup { group in
@@ -241,9 +252,9 @@ public final class TaskScheduler: Sendable {
     await Task.detached { [self] in await stop(draining: .zero) }.value
   }
 
-  /// Begins to run tasks: first those that ran when a process died. Returns when these are in line again.
+  /// Begins to run tasks, first those that were running when a process died. Returns when these are in line again.
   ///
-  /// Throws `TaskError.alreadyRunning`, and `DatabaseError.readOnly` where another process writes.
+  /// Throws `TaskError.alreadyRunning`, and `DatabaseError.readOnly` if another process writes the database.
   public func start() async throws {
     let (number, setBack) = try await noteStart()
     let host = TaskDispatcher.Host(
@@ -273,11 +284,12 @@ public final class TaskScheduler: Sendable {
     }
   }
 
-  /// Ends: no task begins any more. Handlers have `drainTimeout` to return, then they are cancelled, and what they do not finish runs
-  /// again at the next start, as if the attempt had not been.
+  /// Stops the scheduler: no further task begins. Handlers have `drainTimeout` to return and are then cancelled.
   ///
-  /// A handler that does not return in `abandonAfter` either is left running, and its task runs again at the next start beside it. It
-  /// does not matter whether the caller's Swift task is cancelled.
+  /// Tasks that are not finished run again at the next start, as if the attempt had not been made. A handler that does
+  /// not return within `abandonAfter` either is left running, and its task runs again beside it at the next start.
+  ///
+  /// The method has its full effect even if the caller's Swift task is cancelled.
   public func stop() async {
     await Task.detached { [self] in await stop(draining: configuration.drainTimeout) }.value
   }
@@ -304,17 +316,19 @@ public final class TaskScheduler: Sendable {
     resumeIdle()
   }
 
-  /// Handlers that do not return: their tasks are in line again when this returns, as if the attempts had not been.
+  /// Settles the attempts of handlers that do not return.
+  ///
+  /// When the method returns, their tasks are in line again, as if the attempts had not been made.
   private func interrupt(_ runs: [TaskRun]) async {
     let host = dispatcher.settle(runs.filter { $0.settle() }.map { TaskSettlement(run: $0, end: .interrupted) })
     state.withLock { $0.leavesHandlers = true }
     host?.wake()
-    // By the system's clock: what is waited for is a commit.
+    // The limit is by the system's clock, because the wait is for a commit.
     await waitForRuns(.seconds(10), SystemSchedulerClock())
     state.withLock { $0.leavesHandlers = false }
   }
 
-  /// Returns when no handler runs and all is settled, or after a time.
+  /// Returns when no handler runs and all attempts are settled, or after a time.
   private func waitForRuns(_ limit: Duration, _ other: (any SchedulerClock)? = nil) async {
     let clock = other ?? self.clock
     let deadline = clock.continuousNow + limit
@@ -326,8 +340,8 @@ public final class TaskScheduler: Sendable {
     }
   }
 
-  /// Returns when no handler runs, and nothing is to be done before another time or another task; or when the caller's Swift task is
-  /// cancelled.
+  /// Returns when no handler runs and no work is left until a later time or another task, or when the caller's Swift
+  /// task is cancelled.
   public func waitUntilIdle() async {
     if let host = dispatcher.timerFired() { host.wake() }
     let id = state.withLock { state in
@@ -351,7 +365,7 @@ public final class TaskScheduler: Sendable {
     state.withLock { $0.idleWaiters[id] = nil }
   }
 
-  /// Callers that wait for it are resumed where nothing is left to do.
+  /// Resumes the callers that wait until no work is left, if none is.
   func noteIdle() {
     let load = dispatcher.load
     let leavesHandlers = state.withLock { $0.leavesHandlers }
@@ -368,13 +382,13 @@ public final class TaskScheduler: Sendable {
   }
 }
 
-/// What runs the tasks of a payload.
+/// A type that runs the tasks with one type of payload.
 public protocol TaskHandler<Payload>: Sendable {
-  /// What its tasks are given.
+  /// The type of the payload.
   associatedtype Payload: TaskPayload
-  /// Runs one attempt. What it throws is a failure: then the task's retries decide.
+  /// Runs one attempt. An error is a failure, after which the retries of the task determine what follows.
   func run(_ payload: Payload, _ context: TaskContext) async throws -> TaskOutcome
 }
 
-/// A payload that the program can't read: its task is parked.
+/// The error for a payload that the program can't read. Its task is parked.
 struct UnreadablePayload: Error { let cause: any Error }

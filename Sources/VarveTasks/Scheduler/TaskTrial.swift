@@ -12,7 +12,8 @@ public import Varve
 ///   return .done
 /// }
 /// ```
-/// `complete` commits what its closure writes; checkpoints, progress and results are kept by the trial. Safe from any thread.
+/// `complete` commits what its closure writes. The trial keeps checkpoints, progress and results in memory. Safe from
+/// any thread.
 public final class TaskTrial: Sendable {
   private let database: Database
   private let logger: Logger
@@ -24,22 +25,24 @@ public final class TaskTrial: Sendable {
     var result: [UInt8]?
   }
 
-  /// Over a database, which needs no tasks.
+  /// Creates a trial with a database, which needs no tasks.
   public init(_ database: Database, logger: Logger = Logger(label: "varve.tasks.trial")) {
     self.database = database
     self.logger = logger
   }
 
-  /// What the handler said last of how far it is.
+  /// The progress that the handler has reported last, or `nil` if it has reported none.
   public var progress: HandlerProgress? { state.withLock { $0.progress } }
 
-  /// The result that the handler kept.
+  /// Returns the result that the handler has kept, decoded from JSON, or `nil` if it has kept none.
   public func result<Value: Decodable>(as type: Value.Type) throws -> Value? {
     try state.withLock { $0.result }.map { try JSONDecoder().decode(type, from: Data($0)) }
   }
 
-  /// Runs a closure as the attempt of a task with a payload, which is encoded and decoded as on disk. Checkpoints of an attempt before
-  /// are there for the next. Throws what the closure throws, and what the payload's coding throws.
+  /// Runs a closure as an attempt of a task with a payload. The payload is encoded and decoded as on disk.
+  ///
+  /// An attempt finds the checkpoints of attempts before it. Throws the errors of the closure and of the payload's
+  /// coding.
   public func perform<Payload: TaskPayload>(
     _ payload: Payload, _ options: TaskOptions = Payload.defaults, attempt: Int = 1, failures: Int = 0,
     _ body: @escaping @Sendable (Payload, TaskContext) async throws -> TaskOutcome
@@ -61,7 +64,7 @@ public final class TaskTrial: Sendable {
     return try await body(Payload(encoded: Data(bytes)), TaskContext(run, self, logger))
   }
 
-  /// Runs a handler as the attempt of a task: see the form with a closure.
+  /// Runs a handler as an attempt of a task: see the form with a closure.
   public func perform<Handler: TaskHandler>(
     _ payload: Handler.Payload, _ options: TaskOptions = Handler.Payload.defaults, attempt: Int = 1, failures: Int = 0,
     with handler: Handler

@@ -1,13 +1,15 @@
 internal import Varve
 
-/// What the scheduler changes in one commit beside the writer, while it is made: rows, and what they mean for lines and timers.
+/// The changes of one commit that the scheduler makes beside the writer, while the commit is made.
+///
+/// They consist of rows, and of the effects on lines and timers.
 final class AsideChanges: TaskChanging {
   let parts: TaskParts
   private let now: Int64
   private let continuous: Duration
   private let dispatcher: TaskDispatcher
   var counts = TaskCounts()
-  /// What comes of it, when it is committed.
+  /// The effects on lines and timers, which apply when the commit has been made.
   private(set) var result = AsideDelta()
 
   init(_ parts: TaskParts, now: Int64, continuous: Duration, _ dispatcher: TaskDispatcher) {
@@ -27,13 +29,15 @@ final class AsideChanges: TaskChanging {
     result.cancelling.append(run)
   }
 
-  /// 17 or 18, for a task whose attempt has ended without the request of a transaction to cancel it. Its next attempt is
-  /// cancelled, or the task if it waits or is dead; the row of the request stays only for an attempt.
+  /// 17 or 18: cancels a task whose attempt has ended without seeing the request of a transaction to cancel it.
+  ///
+  /// If the task runs again, its new attempt is cancelled; if it waits or is dead, the task is cancelled. The row of
+  /// the request is kept only if an attempt runs.
   func cancelMissed(_ id: TaskID) throws -> Bool {
     guard try parts.live.get(TaskKeys.cancel(id)) != nil else { return false }
     if dispatcher.run(id) == nil { try parts.live.delete(TaskKeys.cancel(id)) }
     if try cancel(id) { return true }
-    // The attempt was the last one. A dead task is queued again, and cancelled there.
+    // The attempt was the last one. A dead task is queued again, and then cancelled.
     let state = try parts.position(of: id)?.state ?? parts.endedRecord(id)?.record.progress.state
     guard state == .dead, try reviveIfFree(id) else { return false }
     return try cancel(id)
@@ -51,11 +55,11 @@ final class AsideChanges: TaskChanging {
     try apply(TaskEdit.move(old, counted: old.progress.state, to: &new), from: old, to: new)
   }
 
-  /// The counts are written, and nothing else follows.
+  /// Writes the counts and returns the effects of the commit. No other change may follow.
   func finish() throws -> AsideDelta {
     try counts.write(to: parts.counts)
     if !result.removed.isEmpty, !result.entries.isEmpty {
-      // What came into line and left it in this commit was never there.
+      // A task that entered a line and left it in this commit was never in line.
       let gone = Set(result.removed.map(\.key))
       result.entries.removeAll { gone.contains($0.entry.key) }
     }
@@ -64,10 +68,10 @@ final class AsideChanges: TaskChanging {
 
   func write(_ edit: TaskEdit) throws -> Bool { try edit.write(to: parts, &counts) }
 
-  /// Writes a change of a task that nothing else in the commit looks at.
+  /// Writes a change of a task whose rows no other change of the commit reads.
   func writeBlind(_ edit: TaskEdit) throws -> Bool { try edit.write(to: parts, &counts, isBlind: true) }
 
-  /// 5: a task whose time has come is in line. Nothing happens where it is not there any more.
+  /// 5: puts a task whose time has come into its line. Does nothing if the task is no longer at this key.
   func makeReady(_ key: [UInt8]) throws {
     guard let value = try parts.live.get(key) else { return }
     let old = try TaskRecord(value)
@@ -79,7 +83,7 @@ final class AsideChanges: TaskChanging {
     try rewrite(old, &new)
   }
 
-  /// 6 and 7: those that depend on a task receive that it has ended.
+  /// 6 and 7: applies the end of a task to the tasks that depend on it.
   func settle(_ id: TaskID, as state: TaskState) throws {
     var children = makeChildren()
     try children.settle(id, as: state)
@@ -87,7 +91,7 @@ final class AsideChanges: TaskChanging {
     result.heldPending += children.heldPending
   }
 
-  /// Continues with what an earlier commit has left.
+  /// Continues to apply the end of a task to its children, where an earlier commit stopped.
   func resume(_ id: TaskID) throws {
     var children = makeChildren()
     try children.resume(id)
@@ -111,7 +115,7 @@ final class AsideChanges: TaskChanging {
       })
   }
 
-  /// A task that was not there.
+  /// Adds a task that did not exist.
   func add(_ record: TaskRecord, after parent: TaskID?) throws {
     _ = try write(TaskEdit.add(record))
     if let parent {

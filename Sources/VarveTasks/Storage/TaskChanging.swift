@@ -1,24 +1,26 @@
 internal import Varve
 
-/// What changes tasks that are there: a transaction, or the scheduler beside the writer.
+/// A type that changes existing tasks: a transaction, or the scheduler beside the writer.
 protocol TaskChanging: AnyObject {
   var parts: TaskParts { get }
-  /// In milliseconds since 1970.
+  /// The time of day, in milliseconds since 1970.
   var wallNow: Int64 { get }
-  /// No claim takes a task until the change is made. Returns the attempt where it runs.
+  /// Keeps claims from taking a task until the change is made. Returns the attempt if the task runs.
   func hold(_ id: TaskID) -> TaskRun?
-  /// A task that runs is to be cancelled when its handler returns.
+  /// Requests that a running task be cancelled when its handler returns.
   func cancel(_ run: TaskRun) throws
-  /// Writes a change of a task that does not run, and notes what it means for the line.
+  /// Writes a change of a task that does not run, and notes its effect on the line.
   func apply(_ edit: TaskEdit, from old: TaskRecord?, to new: TaskRecord?) throws
-  /// Writes a task that does not run again.
+  /// Replaces the row of a task that does not run.
   func rewrite(_ old: TaskRecord, _ new: inout TaskRecord) throws
-  /// Those that depend on a task receive that it has ended.
+  /// Applies the end of a task to the tasks that depend on it.
   func settle(_ id: TaskID, as state: TaskState) throws
 }
 
 extension TaskChanging {
-  /// 17 and 18. Returns whether it concerns the task.
+  /// 17 and 18: cancels a task that waits, or requests that a running one be cancelled.
+  ///
+  /// Returns false if the task does not exist or has ended.
   func cancel(_ id: TaskID) throws -> Bool {
     if let run = hold(id) {
       try cancel(run)
@@ -32,7 +34,7 @@ extension TaskChanging {
     return true
   }
 
-  /// 22. Returns whether the task waited.
+  /// 22: makes a task ready that is parked or waits for a time. Returns false if the task is not in such a state.
   func wake(_ id: TaskID) throws -> Bool {
     if hold(id) != nil { return false }
     guard let old = try parts.record(id), old.progress.allows(.wake) else { return false }
@@ -42,16 +44,18 @@ extension TaskChanging {
     return true
   }
 
-  /// 23. Returns whether the task had ended. Throws where another one has its key.
+  /// 23: queues a dead or cancelled task again. Returns false if the task is in another state.
+  ///
+  /// Throws `TaskError.duplicate` if another task has its unique key.
   func revive(_ id: TaskID) throws -> Bool {
     if hold(id) != nil { return false }
-    // A dead head of a serial queue stands in line.
+    // A dead head of a serial queue is still in line.
     let inLine = try parts.record(id)
     let ended = inLine == nil ? try parts.endedRecord(id) : nil
     guard let old = inLine ?? ended?.record, old.progress.allows(.revive) else { return false }
     var new = old
     if let key = old.extras.uniqueKey { try takeAgain(ConfigKeys.unique(old.kind, key), id) }
-    // A group that it belonged to has counted it already.
+    // The group that the task belonged to has counted it already.
     new.extras.group = nil
     try new.progress.apply(.revive)
     if new.maxAttempts > 0 { new.maxAttempts = max(new.maxAttempts, new.progress.attempt + 1) }
@@ -60,19 +64,22 @@ extension TaskChanging {
       return true
     }
     new.position.kind = .line
-    // It has left the head of its queue, where another task may wait to be run again.
+    // The task has left the head of its queue, where another task may wait for its next attempt.
     new.position.isFront = false
     new.position.revision &+= 1
     try apply(TaskEdit.revive(ended.key, counted: old.progress.state, new), from: nil, to: new)
     return true
   }
 
-  /// The same; false where another one has its key.
+  /// Queues a dead or cancelled task again as `revive(_:)` does, but returns false if another task has its unique key.
   func reviveIfFree(_ id: TaskID) throws -> Bool {
     do { return try revive(id) } catch TaskError.duplicate { return false }
   }
 
-  /// 24 and 26. Returns whether there was one.
+  /// 24 and 26: deletes a task that does not run, and lets the tasks that depend on it run. Returns whether the task
+  /// existed.
+  ///
+  /// Throws `TaskError.taskRunning` if the task runs.
   func delete(_ id: TaskID) throws -> Bool {
     if hold(id) != nil { throw TaskError.taskRunning(id) }
     if let old = try parts.record(id) {
@@ -87,12 +94,13 @@ extension TaskChanging {
     return true
   }
 
-  /// A task that does not run is cancelled. One that others stay blocked by is kept, so that it can be revived, or deleted, which
-  /// lets them run.
+  /// Writes that a task that does not run was cancelled.
+  ///
+  /// A task that keeps others blocked is kept, so that it can be revived, or deleted, which lets the others run.
   func end(_ old: TaskRecord, as new: TaskRecord) throws {
     var new = new
     var end: TaskEnding? = new.retention == .deleteOnSuccess ? nil : .kept(wallNow)
-    // What comes and goes in one transaction leaves nothing.
+    // A task that is enqueued and cancelled in the same transaction leaves no row.
     if new.position.isPending { end = nil }
     if try TaskChildren.blocks(old.id, parts) {
       end = .needed
@@ -104,8 +112,8 @@ extension TaskChanging {
 
   /// Removes a blocked task from the tasks that it waits for.
   ///
-  /// A task that was kept only because others stayed blocked by it, and blocks no other, is kept from now on as its own retention says,
-  /// or is forgotten.
+  /// A task that was kept only because it kept others blocked, and keeps none blocked any more, is from now on kept as
+  /// its own retention says, or is forgotten.
   private func leaveParents(of child: TaskID) throws {
     for parent in try TaskChildren.removeParents(of: child, parts) {
       guard let (key, record) = try parts.endedRecord(parent), key == EndedKeys.key(record, .needed),
@@ -125,7 +133,7 @@ extension TaskChanging {
     try rewrite(old, &new)
   }
 
-  /// A task that is revived has its key again. Throws where another one has it.
+  /// Gives a revived task its unique key back. Throws `TaskError.duplicate` if another task has the key.
   private func takeAgain(_ key: [UInt8], _ id: TaskID) throws {
     if let value = try parts.config.get(key) {
       let (owner, until) = try ConfigKeys.unique(value)
@@ -136,10 +144,10 @@ extension TaskChanging {
   }
 }
 
-/// How a task that has ended is kept.
+/// The way in which a task that has ended is kept.
 enum TaskEnding: Hashable, Sendable {
-  /// As its retention says, from a time on.
+  /// The task is kept as its retention says, counted from a time in milliseconds since 1970.
   case kept(Int64)
-  /// Until it is deleted: others wait for it.
+  /// The task is kept until it is deleted, because others wait for it.
   case needed
 }

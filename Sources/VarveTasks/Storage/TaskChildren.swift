@@ -1,32 +1,35 @@
 internal import Varve
 
-/// What the end of a task means for those that depend on it.
+/// Applies the end of a task to the tasks that depend on it, its children.
 ///
-/// A child waits while it has rows of parents. A parent that ends removes its row of each child; the child whose last one goes runs.
-/// At most 512 children are changed in one commit, and none that a transaction is changing: where some are left, a row `pending`
-/// stays in `config` in the same commit, and the scheduler continues with it.
+/// A child waits while it has rows of parents. A parent that ends removes its row of each child, and a child whose last
+/// row is removed runs. One commit changes at most 512 children, and none that a transaction is changing. If some are
+/// left, the same commit leaves a row `pending` in `config`, and the scheduler continues with it.
 ///
-/// A transaction whose scheduler runs leaves it the children that wait for other tasks, too: those may end beside it, and each of
-/// the two commits has to see what the other one did.
+/// A transaction that commits while a scheduler runs also leaves to the scheduler those children that wait for other
+/// tasks, too: those tasks may end beside the transaction, and each of the two commits would have to see the changes of
+/// the other.
 struct TaskChildren {
   let parts: TaskParts
   private let openParents: OpenParents
-  /// Whether a transaction is changing a task.
+  /// Returns whether a transaction is changing a task.
   let isHeld: (TaskID) -> Bool
-  /// A child runs when it is its turn.
+  /// Lets a child run that waits for no other task.
   let run: (TaskRecord) throws -> Void
-  /// A child is cancelled: its rows go.
+  /// Cancels a child, which deletes its rows.
   let cancel: (TaskRecord) throws -> Void
-  /// Whether children that wait for other tasks, too, are left to the scheduler.
+  /// Whether children that also wait for other tasks are left to the scheduler.
   let leavesShared: Bool
-  /// How many may still be changed.
+  /// The number of children that may still be changed.
   private var budget = TaskWork.batchMaximum
-  /// Tasks with children that are left.
+  /// The tasks some of whose children are left because the commit has changed the maximum number.
   private(set) var pending: [TaskID] = []
-  /// Tasks with children that are left because a transaction is changing them, or because they wait for others, too.
+  /// The tasks some of whose children are left because a transaction is changing them, or because they also wait for
+  /// other tasks.
   private(set) var heldPending: [TaskID] = []
 
-  /// A state on disk for "look whether it has ended, and how".
+  /// The value of a `pending` row on disk if the task may have ended: the scheduler then looks up whether and how it
+  /// has.
   static let unknown: UInt8 = 255
 
   init(
@@ -41,10 +44,13 @@ struct TaskChildren {
     self.cancel = cancel
   }
 
-  /// The scheduler takes looks back all the time, beside a transaction.
+  /// The part without checks at the commit, because the scheduler removes `pending` rows beside a transaction all the
+  /// time.
   private var config: Part { parts.config.unchecked }
 
-  /// 6 and 7: a task has ended. A look that was to come is not needed any more: all children that are there receive it now.
+  /// 6 and 7: applies the end of a task to its children.
+  ///
+  /// Deletes the `pending` row of the task if no child is left: by then, all its children have received the end.
   mutating func settle(_ id: TaskID, as state: TaskState) throws {
     var ended = [(id: id, state: state)]
     while let (parent, state) = ended.popLast() {
@@ -59,7 +65,7 @@ struct TaskChildren {
           if budget == 0 { break }
           continue
         }
-        // Without a check, because the other one may end at any time.
+        // The read is not checked at the commit, because the other parent may end at any time.
         if leavesShared, rule == .runAnyway, try openParents.hasOther(than: parent, of: child, in: parts.live.unchecked)
         {
           isLeft = true
@@ -87,24 +93,24 @@ struct TaskChildren {
     }
   }
 
-  /// Continues with a task whose children are to receive that it has ended, if it has.
+  /// Continues to apply the end of a task to its children, if the task has a `pending` row and has ended.
   mutating func resume(_ id: TaskID) throws {
     guard let value = try parts.config.get(ConfigKeys.pending(id)) else { return }
     let state: TaskState?
     if let known = value.first.flatMap(TaskState.init(rawValue:)) {
       state = known
     } else if let (current, _) = try parts.position(of: id) {
-      // The dead head of a serial queue stands in line.
+      // A dead head of a serial queue is still in line.
       state = current == .dead ? .dead : nil
     } else {
-      // One that is gone counts as done.
+      // A task that no longer exists counts as done.
       state = try parts.endedRecord(id)?.record.progress.state ?? .done
     }
     guard let state else { return try parts.config.delete(ConfigKeys.pending(id)) }
     try settle(id, as: state)
   }
 
-  /// Whether a child stays blocked where a task fails.
+  /// Returns whether a task has a child that stays blocked if the task fails.
   static func blocks(_ id: TaskID, _ parts: TaskParts) throws -> Bool {
     var cursor = try parts.live.cursor(StorageRange(prefix: TaskKeys.child(of: id)))
     while let (_, value) = try cursor.next() {
@@ -113,7 +119,7 @@ struct TaskChildren {
     return false
   }
 
-  /// Removes a child from all tasks that it waits for, and returns these.
+  /// Removes a child from all tasks that it waits for, and returns those tasks.
   static func removeParents(of child: TaskID, _ parts: TaskParts) throws -> [TaskID] {
     var parents: [TaskID] = []
     var cursor = try parts.live.cursor(StorageRange(prefix: TaskKeys.parent(of: child)), keysOnly: true)
@@ -128,9 +134,10 @@ struct TaskChildren {
 }
 
 extension TaskRecord {
-  /// 6: Returns a child that waits for no other task any more: it is in line, or waits for its time.
+  /// 6: returns the record of a child that waits for no other task any more: it is in line, or waits for its time.
   ///
-  /// A child that waits for a delay waits no longer than that, even if the wall clock was set back while it was blocked.
+  /// A child that waits for a delay waits no longer than that, even if the wall clock was set back while it was
+  /// blocked.
   func unblocked(_ now: Int64) throws(TaskRefusal) -> TaskRecord {
     var new = self
     if delay > 0 { new.position.due = min(position.due, now + delay) }

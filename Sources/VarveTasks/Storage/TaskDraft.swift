@@ -1,4 +1,4 @@
-/// What the options of a task mean for where it stands.
+/// The first position and state of a task, derived from the option `start`.
 struct TaskDraft {
   var kind: TaskPosition.Kind
   var state: TaskState
@@ -31,7 +31,7 @@ struct TaskDraft {
     }
   }
 
-  /// Throws where an option can't be used, or something is too large.
+  /// Checks a kind, a payload and options. Throws if an option can't be used, or if a value is too large.
   static func check(_ kind: String, _ payload: [UInt8], _ options: TaskOptions) throws(TaskError) {
     func limit(_ what: String, _ size: Int, _ limit: Int) throws(TaskError) {
       if size > limit { throw .tooLarge(what: what, size: size, limit: limit) }

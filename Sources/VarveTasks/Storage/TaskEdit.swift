@@ -1,11 +1,14 @@
 internal import Synchronization
 internal import Varve
 
-/// What a change of one task writes. Made in memory, and written by a transaction or beside the writer.
+/// The writes that a change of one task consists of.
+///
+/// An edit is made in memory, and is written by a transaction or by a commit beside the writer.
 struct TaskEdit: Sendable {
-  /// The claim that has to be there: without it the attempt is not the one that runs, and nothing is written.
+  /// The key of the claim that must exist. If it does not, the attempt is not the one that runs, and the edit is not
+  /// written.
   var fence: [UInt8]?
-  /// Whether the request to cancel the attempt goes with it.
+  /// Whether the edit deletes the request to cancel the attempt.
   private(set) var removesCancel = false
   private(set) var deletes: [[UInt8]] = []
   private(set) var puts: [(key: [UInt8], value: [UInt8])] = []
@@ -13,14 +16,14 @@ struct TaskEdit: Sendable {
   private var endedPuts: [(key: [UInt8], value: [UInt8])] = []
   private var counts: [(queue: UInt32, state: TaskState, number: Int64)] = []
   private var groupCount: (group: TaskID, state: TaskState)?
-  /// A key that only one task has, and whose it is: released where it still is that task's.
+  /// A unique key and the task that has it. The key is released if it still belongs to that task.
   private var unique: (key: [UInt8], id: TaskID)?
-  /// A task whose note of how far it is goes.
+  /// The task whose stored progress is deleted, or `nil` if there is none.
   var removesProgress: TaskID?
-  /// A group whose counts go.
+  /// The group whose counts are deleted, or `nil` if there is none.
   private var endedGroup: TaskID?
 
-  /// A worker takes a task: its row stays where it is.
+  /// Returns the edit by which a worker claims a task. The row of the task keeps its position.
   static func claim(_ record: TaskRecord, start: UInt32, begun: Int64) -> TaskEdit {
     var edit = TaskEdit()
     let progress = record.progress
@@ -32,8 +35,10 @@ struct TaskEdit: Sendable {
     return edit
   }
 
-  /// A task moves from where it stands to another position, or its row is written again. `old` is what the disk has, with the
-  /// state that is counted; `claim` is the key of the attempt that this ends.
+  /// Returns the edit that moves a task to another position, or writes its row again.
+  ///
+  /// `old` is the task on disk, and `counted` the state in which it is counted. `claim` is the key of the claim of the
+  /// attempt that the edit ends.
   static func move(_ old: TaskRecord, counted: TaskState, to new: inout TaskRecord, claim: [UInt8]? = nil) -> TaskEdit {
     var edit = TaskEdit()
     edit.removeRows(old, claim)
@@ -41,12 +46,12 @@ struct TaskEdit: Sendable {
     edit.put(new)
     edit.count(old.position.queue, counted, -1)
     edit.count(new.position.queue, new.progress.state, 1)
-    // The dead head of a serial queue stands in line, and has ended.
+    // A dead head of a serial queue is still in line, but has ended.
     if new.progress.state == .dead, counted != .dead, new.concernsOthers { edit.noteEnd(new, .dead, isGone: false) }
     return edit
   }
 
-  /// A task that was not there.
+  /// Returns the edit that adds a task that did not exist.
   static func add(_ new: TaskRecord) -> TaskEdit {
     var edit = TaskEdit()
     edit.put(new)
@@ -54,7 +59,7 @@ struct TaskEdit: Sendable {
     return edit
   }
 
-  /// A task goes from where it stands, and is put elsewhere by the caller.
+  /// Returns the edit that removes the rows of a task, which the caller then writes at another position.
   static func remove(_ old: TaskRecord) -> TaskEdit {
     var edit = TaskEdit()
     edit.removeRows(old, nil)
@@ -62,21 +67,21 @@ struct TaskEdit: Sendable {
     return edit
   }
 
-  /// A task that does not run is deleted.
+  /// Returns the edit that deletes a task that does not run.
   static func delete(_ old: TaskRecord) -> TaskEdit {
     var edit = end(old, counted: old.progress.state, as: old, at: nil)
     edit.noteEnd(old, .cancelled, isDeleted: true)
     return edit
   }
 
-  /// A task ends; with `end` it is kept as one that has ended.
+  /// Returns the edit that ends a task. If `end` is not `nil`, the task is kept as one that has ended.
   static func end(
     _ old: TaskRecord, counted: TaskState, as new: TaskRecord, at end: TaskEnding?, claim: [UInt8]? = nil
   ) -> TaskEdit {
     var edit = TaskEdit()
     edit.removeRows(old, claim)
     edit.count(old.position.queue, counted, -1)
-    // The last checkpoint goes with it.
+    // The last checkpoint is deleted with the task.
     if old.step > 0 { edit.deletes.append(TaskKeys.step(old.id, old.step)) }
     if let end {
       let key = EndedKeys.key(new, end)
@@ -88,7 +93,7 @@ struct TaskEdit: Sendable {
     return edit
   }
 
-  /// A task is done and not kept: `key` is that of its row.
+  /// Returns the edit that ends the task of an attempt as done, without keeping it.
   static func finish(_ run: TaskRun) -> TaskEdit {
     let stored = run.stored
     var edit = TaskEdit()
@@ -104,7 +109,7 @@ struct TaskEdit: Sendable {
     return edit
   }
 
-  /// What the end of a task means besides its own rows.
+  /// Notes the effects of a task's end on other rows: on its unique key, and on the counts of groups.
   private mutating func noteEnd(_ record: TaskRecord, _ state: TaskState, isGone: Bool = true, isDeleted: Bool = false)
   {
     let extras = record.extras
@@ -115,7 +120,7 @@ struct TaskEdit: Sendable {
     if extras.isGroup, isGone { endedGroup = record.id }
   }
 
-  /// A task that has ended is queued again.
+  /// Returns the edit that queues a task again that has ended. `key` is the key of its row.
   static func revive(_ key: [UInt8], counted: TaskState, _ new: TaskRecord) -> TaskEdit {
     var edit = TaskEdit()
     edit.endedDeletes = [key, EndedKeys.byID(new.id)]
@@ -125,7 +130,7 @@ struct TaskEdit: Sendable {
     return edit
   }
 
-  /// A task that has ended is forgotten. A call that deletes it takes back its key, too.
+  /// Returns the edit that forgets a task that has ended. If a call deletes the task, its unique key is released, too.
   static func forget(_ key: [UInt8], _ record: TaskRecord, isDeleted: Bool = false) -> TaskEdit {
     var edit = TaskEdit()
     edit.endedDeletes = [key, EndedKeys.byID(record.id)]
@@ -135,7 +140,9 @@ struct TaskEdit: Sendable {
     return edit
   }
 
-  /// A task that has ended is kept as its retention says, from a time on: `key` is that of its row.
+  /// Returns the edit that keeps a task that has ended as its retention says, counted from a time.
+  ///
+  /// `key` is the key of the task's row.
   static func keep(_ key: [UInt8], _ record: TaskRecord, from time: Int64) -> TaskEdit {
     var edit = TaskEdit()
     let new = EndedKeys.key(record, .kept(time))
@@ -176,8 +183,10 @@ struct TaskEdit: Sendable {
     counts.append((queue, state, number))
   }
 
-  /// Writes it; `isBlind`: nothing else in the commit looks at the task. False: the attempt is not the one that runs, and nothing was
-  /// written.
+  /// Writes the edit. Returns false, without writing, if the attempt is not the one that runs.
+  ///
+  /// `isBlind` means that no other change in the commit reads the rows of the task, so that they are written by blind
+  /// writes.
   func write(to parts: TaskParts, _ sums: inout TaskCounts, isBlind: Bool = false) throws -> Bool {
     if let fence, try parts.live.get(fence) == nil { return false }
     if let (key, id) = unique, let value = try parts.config.get(key) {

@@ -1,41 +1,46 @@
 public import Foundation
 
-/// A task, as the database has it.
+/// A task as the database stores it.
 public struct TaskInfo: Hashable, Sendable, Identifiable {
-  /// Its identity.
+  /// The id of the task.
   public let id: TaskID
-  /// Its queue.
+  /// The queue of the task.
   public let queue: QueueName
-  /// Its state, and what is counted of it. Where no scheduler runs in this process a task is `running` that another one runs, or ran
-  /// when it died.
+  /// The state of the task, and the counts of its attempts.
+  ///
+  /// If no scheduler runs in this process, a task is `running` if another process runs it, or ran it when that process
+  /// died.
   public let progress: TaskProgress
-  /// The name of its payload's type.
+  /// The name of the payload's type.
   public let kind: String
-  /// The version of its payload.
+  /// The version of the payload.
   public let version: UInt16
-  /// Its payload.
+  /// The payload.
   public let payload: [UInt8]
-  /// Its priority.
+  /// The priority of the task.
   public let priority: UInt8
-  /// When it was enqueued, in milliseconds since 1970.
+  /// The time at which the task was enqueued, in milliseconds since 1970.
   public let enqueued: Int64
-  /// When it is due, in milliseconds since 1970; nil where it waits for no time.
+  /// The time at which the task is due, in milliseconds since 1970, or `nil` if the task does not wait for a time.
   public let due: Int64?
-  /// Its tags.
+  /// The tags of the task.
   public let tags: [String]
-  /// The texts of its last errors, the oldest first.
+  /// The texts of the task's last errors, the oldest first.
   public let errors: [String]
-  /// The signals that it waits for.
+  /// The signals that the task waits for.
   public let signals: [WakeSignal]
-  /// Its limit key.
+  /// The limit key of the task, or `nil` if it has none.
   public let limitKey: String?
-  /// The group that it belongs to.
+  /// The group that the task belongs to, or `nil` if it belongs to none.
   public let group: TaskID?
-  /// What its handler kept as its result: `TaskContext.result(_:)`.
+  /// The result that the task's handler has kept by `TaskContext.result(_:)`, or `nil` if there is none.
   public let result: [UInt8]?
-  /// The slot of a schedule that it is for; nil: it is for none.
+  /// The slot of the schedule that enqueued the task, or `nil` if no schedule did.
   public let slot: TaskSlot?
-  /// How far its handler says it is, where it runs; in another process as of the last second.
+  /// The progress that the task's handler has reported, or `nil` if the task does not run or its handler has reported
+  /// none.
+  ///
+  /// Another process reads the progress from the database, where it is stored at most once a second.
   public let handlerProgress: HandlerProgress?
 
   init(_ record: TaskRecord, _ queue: QueueName, _ handlerProgress: HandlerProgress?) {
@@ -59,19 +64,19 @@ public struct TaskInfo: Hashable, Sendable, Identifiable {
     slot = TaskSlot(extras)
   }
 
-  /// Its result as a value. Throws what decoding throws.
+  /// Returns the result decoded from JSON, or `nil` if there is none. Throws the errors of the decoding.
   public func result<Value: Decodable>(as type: Value.Type) throws -> Value? {
     try result.map { try JSONDecoder().decode(type, from: Data($0)) }
   }
 }
 
-/// One time at which a schedule enqueues a task.
+/// A time at which a schedule enqueues a task.
 public struct TaskSlot: Hashable, Sendable {
   /// The name of the schedule.
   public let schedule: String
-  /// The time.
+  /// The time of the slot.
   public let date: Date
-  /// Whether the task was enqueued late, because nothing ran at the time.
+  /// Whether the task was enqueued late, because no scheduler ran at the time of the slot.
   public let isLate: Bool
 
   init?(_ extras: TaskExtras) {
@@ -86,18 +91,18 @@ public struct TaskSlot: Hashable, Sendable {
   }
 }
 
-/// How far a group of tasks is.
+/// The progress of a group of tasks.
 public struct TaskGroupInfo: Hashable, Sendable {
-  /// The task that runs when all of it have ended.
+  /// The id of the group, which is the task that runs when all tasks of the group have ended.
   public let id: TaskID
-  /// How many tasks it has, or had.
+  /// The number of tasks that belong to the group, including those that have ended.
   public let total: Int
-  /// How many are done.
+  /// The number of tasks that are done.
   public let done: Int
-  /// How many are dead.
+  /// The number of tasks that are dead.
   public let dead: Int
-  /// How many were cancelled, or deleted before they ended.
+  /// The number of tasks that were cancelled, or were deleted before they had ended.
   public let cancelled: Int
-  /// How many have not ended.
+  /// The number of tasks that have not ended.
   public var pending: Int { total - done - dead - cancelled }
 }

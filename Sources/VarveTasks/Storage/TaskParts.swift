@@ -1,6 +1,6 @@
 internal import Varve
 
-/// The parts that tasks stand in, in one transaction or beside the writer.
+/// The parts that store tasks, in one transaction or in a commit beside the writer.
 struct TaskParts {
   let live: Part
   let config: Part
@@ -18,7 +18,7 @@ struct TaskParts {
     events = try context.part("events")
   }
 
-  /// The same parts, of which what is read may have changed at the commit.
+  /// The parts without checks at the commit: what is read from them may have changed by then.
   var unchecked: TaskParts { TaskParts(unchecking: self) }
 
   private init(unchecking parts: TaskParts) {
@@ -39,7 +39,9 @@ struct TaskParts {
     events = try parts.part("events", of: TaskStorage.handle)
   }
 
-  /// Where a task that has not ended stands, and its state there; nil where it does not exist. A task that runs is `ready` there.
+  /// Returns the position of a task that has not ended, and its state there, or `nil` if there is no such task.
+  ///
+  /// The state of a running task is `ready` there.
   func position(of id: TaskID) throws -> (state: TaskState, position: TaskPosition)? {
     guard let (key, value) = try live.first(in: StorageRange(prefix: TaskKeys.byID(id))) else { return nil }
     guard let state = value.first.flatMap(TaskState.init(rawValue:)) else {
@@ -48,26 +50,29 @@ struct TaskParts {
     return (state, try TaskPosition(value, at: 1))
   }
 
-  /// A task that has not ended; nil where it does not exist.
+  /// Returns a task that has not ended, or `nil` if there is no such task.
   func record(_ id: TaskID) throws -> TaskRecord? {
     guard let (_, position) = try position(of: id) else { return nil }
     return try record(id, at: position)
   }
 
-  /// A task at its position; nil: it is not there any more.
+  /// Returns the task at a position, or `nil` if it is not there any more.
   func record(_ id: TaskID, at position: TaskPosition) throws -> TaskRecord? {
     guard let value = try live.get(position.key(of: id)) else { return nil }
     return try TaskRecord(value, stamp: position.stamp)
   }
 
-  /// Returns the number of a new queue. With the first one the database is noted as the one whose tasks are run.
+  /// Returns the number of a new queue.
+  ///
+  /// The first number also records the incarnation of the database as the one whose tasks are run.
   func takeQueueNumber(_ incarnation: UInt64) throws -> UInt32 {
     var number: UInt32 = 1
     if let value = try config.get(TaskNames.next) {
       var reader = ByteReader(value)
       number = try reader.number()
     } else {
-      // A scheduler that starts beside a transaction writes the same.
+      // The write is not checked at the commit, because a scheduler that starts beside a transaction writes the same
+      // value.
       try config.unchecked.put(ConfigKeys.incarnation, ConfigKeys.incarnation(incarnation))
     }
     var next: [UInt8] = []
@@ -76,7 +81,7 @@ struct TaskParts {
     return number
   }
 
-  /// A task that has ended and is kept.
+  /// Returns a task that has ended and is kept, and the key of its row, or `nil` if there is no such task.
   func endedRecord(_ id: TaskID) throws -> (key: [UInt8], record: TaskRecord)? {
     guard let key = try ended.get(EndedKeys.byID(id)), let value = try ended.get(key) else { return nil }
     return (key, try TaskRecord(value))
@@ -91,21 +96,21 @@ struct TaskParts {
 ///  kept by number    'N', queue (4), end (8), id (8)    value: the task
 ///  by id             'I', id (8)                        value: one of these keys
 /// ```
-/// `end`, and `expiry`, which is the end and the time for which the task is kept, are in milliseconds since 1970, their sign bit
-/// flipped. On disk: never change.
+/// `end` is the time at which the task ended, and `expiry` the time until which it is kept. Both are in milliseconds
+/// since 1970, with the sign bit flipped. On disk: never change.
 enum EndedKeys {
   static let dead: UInt8 = 0x44
   static let history: UInt8 = 0x48
   static let counted: UInt8 = 0x4E
 
-  /// Those of one queue, or of all.
+  /// Returns the prefix of the keys with a tag, of one queue or of all queues.
   static func ofQueue(_ tag: UInt8, _ queue: UInt32?) -> [UInt8] {
     var key: [UInt8] = [tag]
     if let queue { key.append(number: queue) }
     return key
   }
 
-  /// Those that are not to be kept at a time any more.
+  /// Returns the range of the keys of tasks that are kept for a time which has passed.
   static func expired(_ now: Int64) -> StorageRange {
     var upper: [UInt8] = [history]
     upper.append(time: now)

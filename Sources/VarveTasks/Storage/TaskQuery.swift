@@ -1,13 +1,14 @@
-/// Some tasks: those that fit all that it says.
+/// A selection of tasks: those that meet all of its conditions.
 ///
 /// ```swift
 /// try tx.tasks(.queue("images").and(.state(.dead)))
 /// try tx.cancel(.tag("campaign-7"))
 /// ```
+///
 /// # Complexity
-/// One of an id, or of a unique key, is found by two looks. A queue is looked through where it is named: what stands in line, is
-/// parked, blocked or dead; a state narrows that. Tasks that wait for a time, or are kept after their end, are looked through for all
-/// queues. A query without a queue looks through all tasks.
+/// A query for an id or for a unique key needs two lookups. A query for a queue iterates over the tasks of that queue
+/// that are in line, parked, blocked or dead, or over fewer if it names states, but over the tasks of all queues that
+/// wait for a time, or are kept for a time after their end. A query without a queue iterates over all tasks.
 public struct TaskQuery: Hashable, Codable, Sendable {
   var id: TaskID?
   var queue: QueueName?
@@ -18,38 +19,41 @@ public struct TaskQuery: Hashable, Codable, Sendable {
   var limitKey: String?
   var group: TaskID?
 
-  /// All tasks, also those that have ended and are kept.
+  /// All tasks, including those that have ended and are kept.
   public static let all = TaskQuery()
 
-  /// One.
+  /// Returns a query for the task with an id.
   public static func id(_ id: TaskID) -> TaskQuery { of { $0.id = id } }
-  /// Those of a queue.
+  /// Returns a query for the tasks of a queue.
   public static func queue(_ name: QueueName) -> TaskQuery { of { $0.queue = name } }
-  /// Those in one of some states.
+  /// Returns a query for the tasks that are in one of the given states.
   public static func state(_ states: TaskState...) -> TaskQuery { of { $0.states = Set(states) } }
-  /// Those in one of some states.
+  /// Returns a query for the tasks that are in one of the given states.
   public static func states(_ states: Set<TaskState>) -> TaskQuery { of { $0.states = states } }
-  /// Those whose payloads have a kind.
+  /// Returns a query for the tasks whose payloads have a kind.
   public static func kind(_ kind: String) -> TaskQuery { of { $0.kind = kind } }
-  /// Those that have a tag.
+  /// Returns a query for the tasks that have a tag.
   public static func tag(_ tag: String) -> TaskQuery { of { $0.tag = tag } }
-  /// The one whose key of `TaskOptions.unique` this is, of a kind.
+  /// Returns a query for the task of a kind that has a unique key: see `TaskOptions.unique`.
   public static func unique(_ kind: String, _ key: String) -> TaskQuery {
     of {
       $0.kind = kind
       $0.uniqueKey = Array(key.utf8)
     }
   }
-  /// Those that have a limit key.
+  /// Returns a query for the tasks that have a limit key.
   public static func limitKey(_ key: String) -> TaskQuery { of { $0.limitKey = key } }
-  /// Those of a group.
+  /// Returns a query for the tasks of a group.
   public static func group(_ id: TaskID) -> TaskQuery { of { $0.group = id } }
-  /// Those of a queue that are parked.
+  /// Returns a query for the tasks of a queue that are parked.
   public static func parked(_ name: QueueName) -> TaskQuery { queue(name).and(.state(.parked)) }
-  /// Those of a queue that are dead.
+  /// Returns a query for the tasks of a queue that are dead.
   public static func dead(_ name: QueueName) -> TaskQuery { queue(name).and(.state(.dead)) }
 
-  /// Those that fit both. What both say of one property has to be the same, of states what they have in common counts.
+  /// Returns a query for the tasks that meet the conditions of both queries.
+  ///
+  /// If both name states, the states that both contain count. If they name different values of any other property, the
+  /// result selects no task.
   public func and(_ other: TaskQuery) -> TaskQuery {
     var query = self
     func join<Value: Equatable>(_ path: WritableKeyPath<TaskQuery, Value?>) {
@@ -73,10 +77,10 @@ public struct TaskQuery: Hashable, Codable, Sendable {
     return query
   }
 
-  /// Whether it may ask for a state.
+  /// Returns whether the query may select tasks in one of some states.
   func wants(_ states: TaskState...) -> Bool { self.states.map { !$0.isDisjoint(with: states) } ?? true }
 
-  /// Whether a task fits, apart from its queue.
+  /// Returns whether a task meets all conditions except that of the queue.
   func fits(_ record: TaskRecord, _ state: TaskState) -> Bool {
     if let id, id != record.id { return false }
     if let states, !states.contains(state) { return false }

@@ -1,7 +1,7 @@
 internal import Varve
 
 extension TaskRequest {
-  /// Makes the change, in a commit of the scheduler.
+  /// Makes the requested changes in a commit of the scheduler.
   func write(to changes: AsideChanges, _ dispatcher: TaskDispatcher) throws -> Answer {
     var answer = Answer()
     for id in ids {
@@ -9,7 +9,7 @@ extension TaskRequest {
         answer.left.append(id)
         continue
       }
-      // Its attempt ends in this commit: the next one finds what came of it.
+      // The attempt ends in this commit, so the task is left to the next one, which sees how the attempt has ended.
       if let run = dispatcher.run(id), try changes.parts.live.get(run.claimKey) == nil {
         answer.left.append(id)
         continue
@@ -30,7 +30,7 @@ extension TaskRequest {
 }
 
 extension TaskParts {
-  /// Returns whether a task is there and fulfils a condition.
+  /// Returns whether a task exists and fulfils a condition.
   func holds(_ condition: TaskRequest.Condition, _ id: TaskID, isRunning: Bool) throws -> Bool {
     guard let record = try record(id) ?? endedRecord(id)?.record else { return false }
     return condition.holds(record, isRunning ? .running : record.progress.state)

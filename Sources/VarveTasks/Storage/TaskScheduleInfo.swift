@@ -1,23 +1,23 @@
 public import Foundation
 public import Varve
 
-/// A schedule, as the database has it.
+/// A schedule as the database stores it.
 public struct TaskScheduleInfo: Hashable, Sendable {
-  /// Its name.
+  /// The name of the schedule.
   public let name: String
-  /// The expression.
+  /// The cron expression.
   public let expression: String
-  /// The identifier of its time zone.
+  /// The identifier of the time zone.
   public let zone: String
-  /// What it does with times that have passed.
+  /// The rules for times that have passed without a scheduler, and for tasks that overlap.
   public let rules: ScheduleRules
-  /// The kind of its payloads.
+  /// The kind of the payloads.
   public let kind: String
-  /// The queue of its tasks.
+  /// The queue of the tasks.
   public let queue: QueueName
-  /// All times up to this one were looked at.
+  /// The time up to which the slots of the schedule have been processed.
   public let lastSlot: Date
-  /// The last task of it.
+  /// The last task that the schedule has enqueued, or `nil` if there is none.
   public let lastTask: TaskID?
 
   init(_ name: String, _ record: ScheduleRecord) {
@@ -31,8 +31,9 @@ public struct TaskScheduleInfo: Hashable, Sendable {
     lastTask = record.lastTask
   }
 
-  /// Its next times after a date; fewer where no more fit. Throws `TaskError.invalidValue` where the expression or the zone is unknown
-  /// here.
+  /// Returns the next times after a date, in ascending order: `count` of them, or fewer if no more exist.
+  ///
+  /// Throws `TaskError.invalidValue` if the expression or the time zone is not known here.
   public func next(_ count: Int, after date: Date) throws -> [Date] {
     let expression = try CronExpression(expression)
     guard let zone = TimeZone(identifier: zone) else {
@@ -49,7 +50,7 @@ public struct TaskScheduleInfo: Hashable, Sendable {
 }
 
 extension ReadTransaction {
-  /// The schedules that programs have registered, by name.
+  /// Returns the schedules that programs have registered, ordered by name.
   public func taskSchedules() throws -> [TaskScheduleInfo] {
     var schedules: [TaskScheduleInfo] = []
     var cursor = try tasks.config.cursor(StorageRange(prefix: [ConfigKeys.schedule]))
@@ -59,8 +60,9 @@ extension ReadTransaction {
     return schedules
   }
 
-  /// The events that the database has kept (`TaskScheduler.Configuration.keptEvents`) after a number, the oldest first, with their
-  /// numbers. At most the last 10,000 are there.
+  /// Returns the events that the database has kept after a number, the oldest first, each with its number.
+  ///
+  /// `TaskScheduler.Configuration.keptEvents` determines which events are kept. Only the last 10,000 are available.
   public func taskEvents(after number: UInt64 = 0, limit: Int = .max) throws -> [(number: UInt64, event: TaskEvent)] {
     guard number < .max else { return [] }
     var events: [(number: UInt64, event: TaskEvent)] = []

@@ -1,6 +1,6 @@
 public import Varve
 
-/// What a database keeps of tasks: an extension that every program which enqueues tasks registers, by ``handle``.
+/// The extension that stores the tasks of a database. Every program that enqueues tasks registers it by ``handle``.
 ///
 /// ```swift
 /// let database = try Database.open(at: path) {
@@ -12,34 +12,34 @@ public import Varve
 ///   try tx.enqueue(SendMessage(messageKey: message.id))   // both are committed, or neither
 /// }
 /// ```
-/// A `TaskScheduler` registers it by itself.
+/// A `TaskScheduler` registers the extension itself.
 ///
 /// # Parts
-/// | part | form | what |
+/// | part | form | content |
 /// |---|---|---|
-/// | `live` | write-once, independent | tasks that have not ended: their rows, by id, claims, checkpoints |
+/// | `live` | write-once, independent | the tasks that have not ended: rows, rows by id, claims, checkpoints |
 /// | `config` | values, independent | queues and their numbers, unique keys, schedules, tokens |
-/// | `ended` | values, independent | tasks that are dead, and those that are kept after they were done |
-/// | `counts` | sums, independent | tasks by queue and state |
-/// | `events` | values, independent | the last events that a person may want to see |
-/// | `numbers` | maxima, independent | the last number of each kind that was given |
+/// | `ended` | values, independent | the tasks that are dead, and those that are kept after they were done |
+/// | `counts` | sums, independent | the numbers of tasks by queue and state |
+/// | `events` | values, independent | the last events that the scheduler is configured to keep |
+/// | `numbers` | maxima, independent | the last number of each kind that was assigned |
 ///
-/// A value: safe from any thread.
+/// It is a value, and is safe from any thread.
 public struct TaskStorage: DatabaseExtension {
-  /// What it does in a transaction.
+  /// The extension's object in a transaction.
   public typealias Transaction = TaskStorageTransaction
-  /// The tasks that are next, in memory.
+  /// The tasks that run next, in memory.
   public typealias Shared = TaskDispatcher
-  /// The tasks of one commit.
+  /// The effect of one commit on the tasks in memory.
   public typealias Delta = TaskDelta
-  /// "varve.tasks".
+  /// The kind of the extension, `"varve.tasks"`.
   public static let kind = "varve.tasks"
-  /// It is registered as "tasks".
+  /// The handle of the extension, which is registered as `"tasks"`.
   public static let handle = TaskStorage().named("tasks")
 
   init() {}
 
-  /// Independent parts, so that no transaction of the program delays claims.
+  /// The configuration. All parts are independent, so that no transaction of the program delays claims.
   public var configuration: ExtensionConfiguration {
     var configuration = ExtensionConfiguration(version: "1")
     configuration.events = []
@@ -61,24 +61,24 @@ public struct TaskStorage: DatabaseExtension {
     return configuration
   }
 
-  /// What a transaction does with tasks.
+  /// Makes the object that reads and changes tasks in a transaction.
   public func makeTransaction(_ context: ExtensionContext<TaskStorage>) throws -> TaskStorageTransaction {
     try TaskStorageTransaction(context)
   }
 
-  /// The queues, as of one commit. Tasks are read where a scheduler runs them.
+  /// Makes the dispatcher with the queues as of one commit. Tasks are read only when a scheduler runs them.
   public func makeShared(_ view: borrowing SharedView) throws -> TaskDispatcher {
     let dispatcher = TaskDispatcher(worker: view.worker, incarnation: view.incarnation)
     try load(view, into: dispatcher)
     return dispatcher
   }
 
-  /// The tasks of a commit are next, or have gone.
+  /// Passes the tasks that a commit has added or removed to the dispatcher.
   public func didAcknowledge(_ version: CommitVersion, _ delta: TaskDelta?, _ shared: TaskDispatcher) {
     if let delta { shared.acknowledge(delta, version) }
   }
 
-  /// In a program that only reads nothing is kept in memory.
+  /// Loads the queues as of a commit for which there is no delta. A program that only reads holds no tasks in memory.
   public func didSkip(to view: borrowing SharedView, _ shared: TaskDispatcher) throws {
     try load(view, into: shared)
   }

@@ -1,14 +1,16 @@
 internal import Synchronization
 public import Varve
 
-/// Tasks that are there already.
+/// Finding and changing existing tasks.
 extension TaskStorageTransaction: TaskChanging {
   var wallNow: Int64 { time().wall }
 
   // MARK: - Finding
 
-  /// The tasks of a query: those of a queue in the order in which they run, then those that wait for a time, that are parked,
-  /// blocked, dead, and kept. At most so many.
+  /// Returns the ids of the tasks of a query, at most `limit`.
+  ///
+  /// The tasks of a queue come in the order in which they run. Tasks that wait for a time, are parked, are blocked, are
+  /// dead, or are kept after their end follow, in this order.
   func ids(_ query: TaskQuery, limit: Int = .max) throws -> [TaskID] {
     var ids: [TaskID] = []
     try forEach(query) { record in
@@ -22,14 +24,16 @@ extension TaskStorageTransaction: TaskChanging {
     var ids: [TaskID] = []
     var cursor = try parts.live.unchecked.cursor(StorageRange(prefix: TaskKeys.signal(signal)))
     while let (key, value) = try cursor.next() {
-      // Another signal may have the same hash.
+      // The signal may be another one with the same hash.
       if value == Array(signal.text.utf8) { ids.append(try TaskKeys.id(of: key, at: 9)) }
     }
     return ids
   }
 
-  /// Calls `body` with the tasks of a query until it returns false. What others change beside the transaction does not conflict:
-  /// the caller that changes one of them looks at it again.
+  /// Calls a closure with each task of a query, until the closure returns false.
+  ///
+  /// Changes that others make beside the transaction cause no conflict. A caller that changes one of the tasks must
+  /// read it again.
   func forEach(_ query: TaskQuery, _ body: (TaskRecord) throws -> Bool) throws {
     if query.states?.isEmpty == true { return }
     let parts = parts.unchecked
@@ -56,14 +60,14 @@ extension TaskStorageTransaction: TaskChanging {
     }
   }
 
-  /// The task that a query names by itself; nil: it names none so.
+  /// Returns the one task that a query names by its id or its unique key, or `nil` if the query names none.
   private func single(_ query: TaskQuery, _ parts: TaskParts) throws -> TaskID? {
     if let id = query.id { return id }
     guard let key = query.uniqueKey, let kind = query.kind else { return nil }
     return try parts.config.get(ConfigKeys.unique(kind, key)).map { try ConfigKeys.unique($0).id }
   }
 
-  /// Where the tasks of a query stand.
+  /// Returns the parts and the prefixes of the keys that the tasks of a query are under.
   private static func prefixes(_ query: TaskQuery, _ queue: UInt32?, _ parts: TaskParts) -> [(Part, [UInt8])] {
     var prefixes: [(Part, [UInt8])] = []
     func own(_ kind: TaskPosition.Kind) -> [UInt8] {
@@ -83,7 +87,7 @@ extension TaskStorageTransaction: TaskChanging {
     return prefixes
   }
 
-  /// The state that a task is in, with those that run.
+  /// Returns the state of a task. Tasks that have an attempt count as `running`.
   private func state(of record: TaskRecord) -> TaskState {
     dispatcher.run(record.id) == nil && foreignRuns[record.id] == nil ? record.progress.state : .running
   }
@@ -92,7 +96,7 @@ extension TaskStorageTransaction: TaskChanging {
     try (parts.record(id) ?? parts.endedRecord(id)?.record).map { try info($0) }
   }
 
-  /// A task as callers see it, with what runs.
+  /// Returns a task as callers see it, including the progress of its attempt if it runs.
   func info(_ stored: TaskRecord) throws -> TaskInfo {
     var record = stored
     var progress: HandlerProgress?
@@ -125,7 +129,7 @@ extension TaskStorageTransaction: TaskChanging {
     try set(queue, name)
   }
 
-  /// Takes back a unique key whose task is gone. Returns whether it was taken.
+  /// Releases a unique key whose task no longer exists. Returns whether the key was taken.
   func forgetKey(_ query: TaskQuery) throws -> Bool {
     guard let own = query.uniqueKey, let kind = query.kind else { return false }
     let key = ConfigKeys.unique(kind, own)
@@ -152,13 +156,13 @@ extension TaskStorageTransaction: TaskChanging {
     .wrongState(record.id, record.progress.state, call: "edit")
   }
 
-  /// Writes a task that does not run again.
+  /// Replaces the row of a task that does not run.
   func rewrite(_ old: TaskRecord, _ new: inout TaskRecord) throws {
     if old.position.isPending { return try replace(old, &new) }
     try apply(TaskEdit.move(old, counted: old.progress.state, to: &new), from: old, to: new)
   }
 
-  /// Those that depend on a task receive that it has ended.
+  /// Applies the end of a task to the tasks that depend on it.
   func settle(_ id: TaskID, as state: TaskState) throws {
     var children = TaskChildren(
       parts, dispatcher.openParents, leavesShared: dispatcher.isAttached, isHeld: { _ in false },

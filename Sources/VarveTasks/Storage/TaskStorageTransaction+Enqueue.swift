@@ -1,8 +1,8 @@
 public import Varve
 
-/// Adding tasks.
+/// Enqueueing tasks.
 extension TaskStorageTransaction {
-  /// A task in a queue. Throws where an option can't be used, or something is too large; then nothing was written.
+  /// Adds a task to a queue. Throws, without writing, if an option can't be used, or if a value is too large.
   func enqueue(
     _ kind: String, version: UInt16, _ payload: [UInt8], _ options: TaskOptions, _ extras: TaskExtras = TaskExtras()
   ) throws -> EnqueueResult {
@@ -12,11 +12,13 @@ extension TaskStorageTransaction {
     if let limit = dispatcher.maxWaiting(options.queue) { try requireRoom(options.queue, queue.number, limit) }
     var extras = extras
     var parents: [(id: TaskID, rule: ParentFailure)] = []
+    var running: TaskID?
     if let unique = options.unique {
       let key = unique.key.map { Array($0.utf8) } ?? Self.key(of: payload)
       let resolution = try resolveConflict(kind, key, version, payload, unique)
       if let result = resolution.result { return result }
-      if let running = resolution.after { parents.append((running, .runAnyway)) }
+      running = resolution.after
+      if let running { parents.append((running, .runAnyway)) }
       extras.uniqueKey = key
       extras.uniqueUntil = unique.end(time().wall)
     }
@@ -26,7 +28,7 @@ extension TaskStorageTransaction {
       }
     }
     let id = try takeID()
-    if let key = extras.uniqueKey { try take(ConfigKeys.unique(kind, key), id, extras.uniqueUntil, parents.first?.id) }
+    if let key = extras.uniqueKey { try take(ConfigKeys.unique(kind, key), id, extras.uniqueUntil, running) }
     extras.limitKey = options.limitKey
     extras.headers = options.headers
     if let group = options.group { try join(group, id, &extras) }
@@ -55,13 +57,14 @@ extension TaskStorageTransaction {
     for (parent, rule) in parents { try link(parent, id, rule) }
   }
 
-  /// A task waits for another.
+  /// Makes a task wait for another one.
   private func link(_ parent: TaskID, _ child: TaskID, _ rule: ParentFailure) throws {
     try parts.live.put(TaskKeys.child(of: parent, child), [rule.rawValue])
     try parts.live.put(TaskKeys.parent(of: child, parent), [])
     note(parent: parent)
     if try parts.unchecked.position(of: parent)?.position.isPending == true { return }
-    // It may end before this transaction does, beside it, and then does not see the child.
+    // The parent may end in a commit beside this transaction that does not see the child, so its end is looked up
+    // later.
     try checkLater(parent)
   }
 
@@ -72,7 +75,8 @@ extension TaskStorageTransaction {
     note(pending: parent)
   }
 
-  /// Those that have not ended well. Throws for one that was never given.
+  /// Returns the tasks that are not done, without duplicates. Throws `TaskError.unknownTask` for an id that was never
+  /// assigned.
   private func openParents(_ ids: [TaskID]) throws -> [TaskID] {
     var open: [TaskID] = []
     let unchecked = parts.unchecked
@@ -89,7 +93,8 @@ extension TaskStorageTransaction {
 
   // MARK: - Unique keys
 
-  /// What stands for a payload without a key: its bytes, or where they are long two hashes of them and their number.
+  /// Returns the unique key of a payload without one: its bytes, or for a long payload two hashes of the bytes and
+  /// their number.
   private static func key(of payload: [UInt8]) -> [UInt8] {
     if payload.count <= TaskLimits.uniqueKeySize { return [0] + payload }
     var key: [UInt8] = [1]
@@ -99,11 +104,14 @@ extension TaskStorageTransaction {
     return key
   }
 
-  /// What the onConflict rule of a task with a key yields: a result, where it is not added; a task after which it runs; or nothing.
+  /// Looks up the task that has a unique key, and applies the rule for conflicts.
+  ///
+  /// Returns the result of the call if no task is to be added, or the running task after which the new one is to run,
+  /// or neither.
   private func resolveConflict(
     _ kind: String, _ key: [UInt8], _ version: UInt16, _ payload: [UInt8], _ unique: Uniqueness
   ) throws -> (result: EnqueueResult?, after: TaskID?) {
-    // The scheduler takes back keys all the time, beside this transaction.
+    // The read is not checked at the commit, because the scheduler releases keys beside this transaction all the time.
     guard let value = try parts.config.unchecked.get(ConfigKeys.unique(kind, key)) else { return (nil, nil) }
     let (id, until) = try ConfigKeys.unique(value)
     if let until, until <= time().wall { return (nil, nil) }
@@ -122,7 +130,8 @@ extension TaskStorageTransaction {
     return (.replaced(id), nil)
   }
 
-  /// A key is this task's. `running` had it, and may take it back at any time.
+  /// Gives a unique key to a task. If `running` has the key, it may release the key at any time, so the write is then
+  /// not checked at the commit.
   private func take(_ key: [UInt8], _ id: TaskID, _ until: Int64?, _ running: TaskID?) throws {
     let config = running == nil ? parts.config : parts.config.unchecked
     try config.put(key, ConfigKeys.uniqueValue(id, until: until))
@@ -131,7 +140,7 @@ extension TaskStorageTransaction {
 
   // MARK: - Groups
 
-  /// A task that runs when the tasks of its group have ended, which `members` enqueues.
+  /// Adds a task that runs when the tasks of its group have ended, and calls `members` to enqueue those tasks.
   func enqueueGroup(
     _ kind: String, version: UInt16, _ payload: [UInt8], _ options: TaskOptions, _ members: (TaskID) throws -> Void
   ) throws -> TaskID {
@@ -141,7 +150,7 @@ extension TaskStorageTransaction {
     extras.isGroup = true
     let id = try enqueue(kind, version: version, payload, options, extras).id
     try members(id)
-    // One without any runs at once.
+    // The task of a group without members runs at once.
     if try parts.live.first(in: StorageRange(prefix: TaskKeys.parent(of: id))) == nil, let old = try parts.record(id) {
       var new = try old.unblocked(time().wall)
       try rewrite(old, &new)
@@ -155,13 +164,13 @@ extension TaskStorageTransaction {
     if state != .blocked { throw TaskError.wrongState(group, state, call: "enqueue") }
     extras.group = group
     countMember(of: group)
-    // The group waits for it, however it ends.
+    // The last task of the group waits for this task, whatever its end.
     try parts.live.put(TaskKeys.child(of: id, group), [ParentFailure.runAnyway.rawValue])
     try parts.live.put(TaskKeys.parent(of: group, id), [])
     note(parent: id)
   }
 
-  /// How far a group is; nil where it has gone.
+  /// Returns the progress of a group, or `nil` if the group no longer exists.
   func group(_ id: TaskID) throws -> TaskGroupInfo? {
     guard let record = try parts.record(id) ?? parts.endedRecord(id)?.record, record.extras.isGroup else { return nil }
     if context.writeTransaction != nil { try flush() }
@@ -184,7 +193,7 @@ extension TaskStorageTransaction {
 }
 
 extension TaskRecord {
-  /// It waits so long from now on, unless it waits for something else.
+  /// Makes the task wait for a duration from now on, unless it waits for something other than a time or its turn.
   mutating func putOff(_ delay: Duration, now: Int64) {
     guard !position.isFront, [.ready, .scheduled, .retryWait].contains(progress.state) else { return }
     if delay <= .zero { return }

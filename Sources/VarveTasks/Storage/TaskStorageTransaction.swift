@@ -2,11 +2,11 @@ public import Foundation
 internal import Synchronization
 public import Varve
 
-/// The tasks of a database in one transaction. `WriteTransaction` and `ReadTransaction` have the calls.
+/// The tasks of a database in one transaction, used by the methods of `WriteTransaction` and `ReadTransaction`.
 ///
 /// It belongs to the thread of its transaction.
 public final class TaskStorageTransaction: ExtensionTransaction {
-  /// The extension.
+  /// The extension that the object belongs to.
   public typealias Definition = TaskStorage
 
   let context: ExtensionContext<TaskStorage>
@@ -14,18 +14,18 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   let config: Part
   let dispatcher: TaskDispatcher
   private var delta = TaskDelta()
-  /// How the counts of states change: runs of one key.
+  /// The changes of the counts of states. Successive changes of one key are added up.
   private var counts: [(queue: UInt32, state: TaskState, number: Int64)] = []
   private var writtenCounts = 0
-  /// How many tasks of the last line are in the delta.
+  /// The number of tasks of the last line that the delta has.
   private var kept: (line: LineID, count: Int) = (LineID(queue: 0), 0)
   private var held: Set<TaskID> = []
   private var ordinal: UInt32 = 0
   private var now: (wall: Int64, continuous: Duration)?
-  /// Tasks that another process runs, with the numbers of their attempts.
+  /// The tasks that another process runs, with the numbers of their attempts.
   private(set) lazy var foreignRuns: [TaskID: UInt32] = (try? findForeignRuns()) ?? [:]
   private var lastQueue: (name: QueueName, queue: TaskNames.Queue)?
-  /// What happened to tasks of groups.
+  /// The states that tasks of groups have reached, where `ready` means that a task was enqueued.
   private var groupCounts: [(group: TaskID, state: TaskState)] = []
   private var writtenGroupCounts = 0
   private var marks: [Mark] = []
@@ -43,7 +43,9 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     let releasesAll: Bool
   }
 
-  /// More tasks of one queue than these are left to the disk; all are, where nothing runs tasks.
+  /// The maximum number of successive tasks of one line that the delta holds. Further ones are only on disk.
+  ///
+  /// It is 0 if no scheduler runs the tasks.
   private let keptMaximum: Int
 
   init(_ context: ExtensionContext<TaskStorage>) throws {
@@ -56,7 +58,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
 
   deinit { if !held.isEmpty { dispatcher.release(held) } }
 
-  /// Claims of the last start, where this process only reads.
+  /// Finds the claims of the last start, if this process only reads.
   private func findForeignRuns() throws -> [TaskID: UInt32] {
     if context.writeTransaction != nil || dispatcher.isAttached { return [:] }
     var runs: [TaskID: UInt32] = [:]
@@ -71,12 +73,12 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     return runs
   }
 
-  /// Changes of rows mean nothing for tasks.
+  /// Does nothing, because tasks do not depend on changes of rows.
   public func didChange(_ change: borrowing RowChange) {}
 
   // MARK: - Savepoints and the end
 
-  /// A number for what was noted so far.
+  /// Returns a number that identifies the changes so far, for `rollBack(to:)`.
   public func mark() -> Int {
     marks.append(
       Mark(
@@ -87,7 +89,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     return marks.count - 1
   }
 
-  /// Forgets what was noted after a savepoint. Ids are not given again.
+  /// Forgets the changes after a savepoint. Ids that were assigned since are not assigned again.
   public func rollBack(to mark: Int) {
     let position = marks[mark]
     marks.removeSubrange((mark + 1)...)
@@ -104,11 +106,11 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     delta.pending.removeSubrange(position.pending...)
     delta.releasesAll = position.releasesAll
     lastQueue = nil
-    // The note of ids may be undone with the rest: the next id is noted again.
+    // The record of the assigned ids may be undone, too, so the next id writes it again.
     delta.lastID = 0
   }
 
-  /// Writes how many tasks came and went.
+  /// Writes the changes of the counts.
   public func flush() throws {
     for (queue, state, number) in counts[writtenCounts...] where number != 0 {
       try parts.counts.add(number, to: TaskCounts.key(queue, state))
@@ -120,7 +122,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     writtenGroupCounts = groupCounts.count
   }
 
-  /// What the commit means for the tasks that are next.
+  /// Returns the effect of the commit on the tasks that run next.
   public func takeDelta(_ version: CommitVersion) -> TaskDelta? {
     if !held.isEmpty {
       delta.hold = TaskHold(dispatcher, held)
@@ -145,7 +147,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   }
 
   func count(_ queue: UInt32, _ state: TaskState, _ number: Int64) {
-    // What was noted before a savepoint stays as it is.
+    // Changes from before a savepoint must stay as they are, because the savepoint may be undone.
     if let last = counts.last, last.queue == queue, last.state == state, counts.count > writtenCounts,
       counts.count > marks.last?.counts ?? 0
     {
@@ -164,7 +166,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
 
   // MARK: - Queues
 
-  /// The number of a queue, given where it has none.
+  /// Returns a queue, which is made if it does not exist.
   func queue(making name: QueueName) throws -> TaskNames.Queue {
     if let lastQueue, lastQueue.name == name { return lastQueue.queue }
     let queue = try queue(name) ?? make(name)
@@ -172,7 +174,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     return queue
   }
 
-  /// A queue; nil: no task was ever enqueued there.
+  /// Returns a queue, or `nil` if it does not exist.
   func queue(_ name: QueueName) throws -> TaskNames.Queue? {
     if let own = delta.names.last(where: { $0.name == name }) { return own.queue }
     if context.writeTransaction != nil, let known = dispatcher.queue(name) { return known }
@@ -206,7 +208,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     try config.get(ConfigKeys.incarnation).map { try ConfigKeys.incarnation($0).number != incarnation } ?? false
   }
 
-  /// Lets the tasks of a copy run from the commit on.
+  /// Lets the tasks of a copy run from the commit on. Returns false if they are not held.
   func releaseAll() throws -> Bool {
     guard try areHeld else { return false }
     let start = UInt32(truncatingIfNeeded: try parts.numbers.counter(TaskNumbers.start))
@@ -217,14 +219,14 @@ public final class TaskStorageTransaction: ExtensionTransaction {
 
   // MARK: - Writing
 
-  /// The number of a task within the transaction.
+  /// Returns the number of the next task within the transaction.
   func takeOrdinal() throws -> UInt32 {
     if ordinal == .max { throw TaskError.invalidValue("a transaction enqueues more than \(UInt32.max) tasks") }
     ordinal += 1
     return ordinal - 1
   }
 
-  /// An id that was never given.
+  /// Returns an id that was never assigned.
   func takeID() throws -> TaskID {
     let (first, last) = dispatcher.takeIDs(1)
     if let last, delta.lastID < first {
@@ -234,20 +236,21 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     return TaskID(rawValue: first)
   }
 
-  /// A task that this transaction has enqueued stands elsewhere: the number of the commit is still to come.
+  /// Moves a task that this transaction has enqueued. Its row is stamped again, because the number of the commit is not
+  /// known yet.
   func replace(_ old: TaskRecord, _ new: inout TaskRecord) throws {
     try apply(TaskEdit.remove(old), from: old, to: nil)
     new.position.revision = old.position.revision + 1
     try put(new)
   }
 
-  /// Tasks depend on this one.
+  /// Notes that other tasks depend on a task.
   func note(parent: TaskID) { delta.parents.append(parent) }
 
-  /// What depends on a task is to be looked at when the transaction has been committed.
+  /// Notes that the children of a task are to be examined after the commit.
   func note(pending: TaskID) { delta.pending.append(pending) }
 
-  /// A task of a group was enqueued.
+  /// Counts a task that was enqueued as a member of a group.
   func countMember(of group: TaskID) { groupCounts.append((group, .ready)) }
 
   func put(_ record: TaskRecord) throws {
@@ -271,7 +274,8 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     }
   }
 
-  /// When a task that waits for a delay is due, on the continuous clock.
+  /// Returns the time at which a task that waits for a delay is due, on the continuous clock, or `nil` if it waits for
+  /// a date.
   private func deadline(_ record: TaskRecord) -> Duration? {
     record.remainingDelay(time().wall).map { time().continuous + .milliseconds($0) }
   }
@@ -291,9 +295,9 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     delta.moreTimers = timer.key
   }
 
-  // MARK: - Tasks that are there
+  // MARK: - Existing tasks
 
-  /// No claim takes a task until the transaction has ended. Returns the attempt where it runs.
+  /// Keeps claims from taking a task until the transaction has ended. Returns the attempt if the task runs.
   func hold(_ id: TaskID) -> TaskRun? {
     if held.contains(id) { return nil }
     let run = dispatcher.hold(id)
@@ -301,7 +305,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     return run
   }
 
-  /// A task is to be cancelled when its handler returns.
+  /// Requests that a running task be cancelled when its handler returns.
   func cancel(_ run: TaskRun) throws {
     let key = TaskKeys.cancel(run.id)
     if delta.cancelled.contains(run.id) || run.state.withLock({ $0.isCancelling }) { return }
@@ -309,7 +313,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     delta.cancelled.append(run.id)
   }
 
-  /// Writes a change. False: the attempt is not the one that runs.
+  /// Writes a change. Returns false if the attempt is not the one that runs.
   func write(_ edit: TaskEdit) throws -> Bool {
     var sums = TaskCounts()
     let isWritten = try edit.write(to: parts, &sums)
@@ -318,7 +322,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     return isWritten
   }
 
-  /// Writes a change of a task that does not run, and notes what it means for the line.
+  /// Writes a change of a task that does not run, and notes its effect on the line.
   func apply(_ edit: TaskEdit, from old: TaskRecord?, to new: TaskRecord?) throws {
     _ = try write(edit)
     if let old, old.position.kind == .line {

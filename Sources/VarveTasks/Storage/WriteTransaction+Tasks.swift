@@ -1,21 +1,27 @@
 public import Foundation
 public import Varve
 
+/// Calls that enqueue and change tasks.
+///
 /// # Conflicts
-/// The scheduler changes tasks beside the program's transactions. A transaction that cancels, wakes, revives, edits or deletes a task
-/// which has moved since the transaction began throws `DatabaseError.conflict` when it commits, and has changed nothing: it may be tried
-/// again. Enqueueing does so only where it replaces the payload of a unique task that waits. Where many tasks are meant, or queues that run, the calls of `TaskScheduler` do not throw it.
+/// The scheduler changes tasks beside the program's transactions. A transaction that cancels, wakes, revives, edits or
+/// deletes a task whose state has changed since the transaction began throws `DatabaseError.conflict` when it commits,
+/// and changes nothing; it may be tried again. Enqueueing conflicts only if it replaces the payload of a unique task
+/// that waits. For many tasks, and for queues that run, use the calls of `TaskScheduler`, which do not throw this
+/// error.
 extension WriteTransaction {
-  /// Adds a task to a queue: it may run when the transaction has been committed, and is not there where that is rolled back.
+  /// Adds a task to a queue. The task may run after the transaction has been committed, and does not exist if the
+  /// transaction is rolled back.
   ///
-  /// Among the tasks of a queue smaller priorities run first, then smaller sort keys, then earlier commits, and in one commit
-  /// those that were enqueued earlier. The result has its identity, which the transaction may use at once; where the task is unique
-  /// (`TaskOptions.unique`) it may be that of another one.
+  /// The tasks of a queue run by ascending priority, then by ascending sort key, then in the order of their commits,
+  /// and within one commit in the order in which they were enqueued. The result has the id of the task, which the
+  /// transaction may use at once. If the task is unique (`TaskOptions.unique`), it may be the id of another task.
   ///
-  /// Throws `TaskError.tooLarge`, `.invalidValue`, `.duplicate`, `.queueFull`, `.queueDraining`, `.unknownTask` for one that it depends
-  /// on, `.notRegistered`, and what `payload` throws.
+  /// Throws `TaskError.tooLarge`, `.invalidValue`, `.duplicate`, `.queueFull`, `.queueDraining`, `.notRegistered`,
+  /// `.unknownTask` for a task that this one depends on, and the errors of encoding the payload.
   ///
-  /// Complexity: two entries, and no read; for a unique task one look, and two looks and two entries for each that it depends on.
+  /// Complexity: two writes and no read. A unique task needs one read in addition, and each task that it depends on two
+  /// reads and two writes.
   @discardableResult
   public func enqueue<Payload: TaskPayload>(_ payload: Payload, _ options: TaskOptions = Payload.defaults) throws
     -> EnqueueResult
@@ -32,7 +38,9 @@ extension WriteTransaction {
     return try tasks.enqueue(Payload.kind, version: Payload.version, bytes, options)
   }
 
-  /// Adds several tasks, which run in their order. Throws as `enqueue(_:_:)`; tasks before the one that throws are enqueued.
+  /// Adds several tasks, which run in their order.
+  ///
+  /// Throws as `enqueue(_:_:)` does; the tasks before the one that throws are enqueued.
   @discardableResult
   public func enqueue<Payload: TaskPayload>(
     contentsOf payloads: some Sequence<Payload>, _ options: TaskOptions = Payload.defaults
@@ -40,8 +48,10 @@ extension WriteTransaction {
     try payloads.map { try enqueue($0, options) }
   }
 
-  /// Adds a task that runs when all tasks of its group have ended, however they did, and calls `members` with the group, which
-  /// is the id of that task, to enqueue these. A group without any runs its last task at once.
+  /// Adds a task that runs when all tasks of its group have ended, with any outcome. Calls `members` to enqueue the
+  /// tasks of the group.
+  ///
+  /// `members` receives the group, which is the id of the added task. A group without tasks runs its last task at once.
   ///
   /// ```swift
   /// let group = try tx.enqueueGroup(Report(month: 5)) { group in
@@ -50,9 +60,10 @@ extension WriteTransaction {
   ///   for file in files { try tx.enqueue(Import(file: file), options) }
   /// }
   /// ```
-  /// A task of the group may enqueue others of it, while it runs, as may anyone while one of them has not ended. Returns the group.
+  /// A running task of the group may enqueue further tasks of it, and so may any transaction while one of the tasks has
+  /// not ended. Returns the group.
   ///
-  /// Throws as `enqueue(_:_:)`, and what `members` throws; then nothing was enqueued.
+  /// Throws as `enqueue(_:_:)` does, and the errors of `members`; then no task was enqueued.
   @discardableResult
   public func enqueueGroup<Payload: TaskPayload>(
     _ last: Payload, _ options: TaskOptions = Payload.defaults, members: (TaskID) throws -> Void
@@ -62,8 +73,10 @@ extension WriteTransaction {
     return try savepoint { try tasks.enqueueGroup(Payload.kind, version: Payload.version, bytes, options, members) }
   }
 
-  /// Gives a task that waits another payload of the same kind. Throws `TaskError.taskRunning`, `.wrongState` for one that has ended,
-  /// `.unknownTask`, `.invalidValue` for another kind, and `.tooLarge`.
+  /// Replaces the payload of a task that waits by another one of the same kind.
+  ///
+  /// Throws `TaskError.taskRunning`, `.wrongState` for a task that has ended, `.unknownTask`, `.invalidValue` for
+  /// another kind, and `.tooLarge`.
   public func edit<Payload: TaskPayload>(_ id: TaskID, payload: Payload) throws {
     let bytes = try Array(payload.encoded())
     try TaskDraft.check(Payload.kind, bytes, TaskOptions())
@@ -75,13 +88,15 @@ extension WriteTransaction {
     }
   }
 
-  /// Gives a task that waits another priority. Throws as `edit(_:payload:)`.
+  /// Changes the priority of a task that waits. Throws as `edit(_:payload:)` does.
   public func edit(_ id: TaskID, priority: UInt8) throws {
     try tasks.edit(id) { record, _ in record.position.priority = priority }
   }
 
-  /// Lets a task that waits for a time, or for its turn, wait for another time. One that is parked, blocked, or the head of a serial
-  /// queue stays as it is. Throws as `edit(_:payload:)`, and `.invalidValue` for a negative duration, or `.parked`.
+  /// Makes a task that waits for a time, or for its turn, wait for another time.
+  ///
+  /// A task that is parked or blocked, or waits at the head of a serial queue for its next attempt, stays as it is.
+  /// Throws as `edit(_:payload:)` does, and `TaskError.invalidValue` for a negative duration or `.parked`.
   public func edit(_ id: TaskID, start: Start) throws {
     if case .parked = start { throw TaskError.invalidValue("a task is parked by its handler, or when it is enqueued") }
     if case .after(let delay) = start, delay < .zero {
@@ -95,44 +110,50 @@ extension WriteTransaction {
     }
   }
 
-  /// Cancels tasks. One that waits is gone; the handler of one that runs receives a cancellation when the transaction has been committed, and is cancelled
-  /// when its handler returns without success. Returns how many tasks that concerns: none of those that have ended.
+  /// Cancels tasks. Returns the number of tasks that wait or run, and are therefore cancelled.
   ///
-  /// Complexity: O(tasks of the query); `.queue` looks at all tasks that wait for a time.
+  /// A task that waits is cancelled by the transaction. A task that runs is cancelled when its handler returns without
+  /// success; its handler receives the cancellation after the commit. Tasks that have ended stay as they are.
+  ///
+  /// Complexity: O(tasks of the query). `.queue` also iterates over all tasks that wait for a time.
   @discardableResult
   public func cancel(_ query: TaskQuery) throws -> Int {
     let tasks = try tasks
     return try tasks.ids(query).count { try tasks.cancel($0) }
   }
 
-  /// Makes tasks ready that are parked, or wait for a time. Returns how many were; those in other states stay as they are, and
-  /// dead ones too: see `revive(_:)`.
+  /// Makes tasks ready that are parked or wait for a time. Returns their number.
+  ///
+  /// Tasks in other states stay as they are, including dead ones: see `revive(_:)`.
   @discardableResult
   public func retryNow(_ query: TaskQuery) throws -> Int {
     let tasks = try tasks
     return try tasks.ids(query).count { try tasks.wake($0) }
   }
 
-  /// Makes tasks ready that wait for a signal. Returns how many did.
+  /// Makes the tasks ready that wait for a signal. Returns their number.
   ///
-  /// Complexity: O(tasks that wait for it).
+  /// Complexity: O(tasks that wait for the signal).
   @discardableResult
   public func signal(_ signal: WakeSignal) throws -> Int {
     let tasks = try tasks
     return try tasks.ids(signal).count { try tasks.wake($0) }
   }
 
-  /// Queues dead and cancelled tasks again, with at least one attempt left; they do not belong to a group any more, which has counted
-  /// them. Returns how many there were. A unique task whose key another one has is left out; of a query that names it by its id the call
-  /// throws `TaskError.duplicate`.
+  /// Queues dead and cancelled tasks again, with at least one attempt left. Returns their number.
+  ///
+  /// They no longer belong to a group, because the group has counted them already. A unique task whose key another task
+  /// has is skipped, but if the query names a task by its id, the call throws `TaskError.duplicate` for it.
   @discardableResult
   public func revive(_ query: TaskQuery) throws -> Int {
     let tasks = try tasks
     return try tasks.ids(query).count { query.id == nil ? try tasks.reviveIfFree($0) : try tasks.revive($0) }
   }
 
-  /// Deletes tasks that do not run, those that have ended as well; tasks that depend on one of them run. Returns how many there were.
-  /// `.unique` takes back the key also where its task is gone, which counts as one. Throws `TaskError.taskRunning` where one runs.
+  /// Deletes tasks that do not run, including those that have ended. Returns their number.
+  ///
+  /// Tasks that depend on a deleted task run. A query by `.unique` also releases a key whose task no longer exists,
+  /// which counts as one task. Throws `TaskError.taskRunning` if one of the tasks runs.
   @discardableResult
   public func delete(_ query: TaskQuery) throws -> Int {
     let tasks = try tasks
@@ -140,29 +161,34 @@ extension WriteTransaction {
     return try count > 0 || !tasks.forgetKey(query) ? count : 1
   }
 
-  /// From the commit on no task of a queue is started, also after a restart, until `resume`. Those that run continue.
+  /// Pauses a queue: from the commit on, none of its tasks is started, also after a restart, until `resume`.
+  ///
+  /// Tasks that run continue.
   public func pause(_ queue: QueueName) throws { try tasks.change(queue) { $0.isPaused = true } }
 
-  /// From now on a queue takes no tasks: enqueueing throws `TaskError.queueDraining`, also after a restart, until `resume`. Those that
-  /// it has are run.
+  /// Drains a queue: from now on, enqueueing throws `TaskError.queueDraining`, also after a restart, until `resume`.
+  ///
+  /// The tasks that the queue has are run.
   public func drain(_ queue: QueueName) throws { try tasks.change(queue) { $0.isDraining = true } }
 
-  /// Lets the tasks of a copy of a database run, from the commit on. A backup has the tasks that the database had, which that runs:
-  /// so a copy starts none of them, and no schedule, until this is called. Returns false where they are not held.
+  /// Lets the tasks of a copy of a database run, from the commit on. Returns false if they are not held.
+  ///
+  /// A backup has the tasks that the database had, and the database still runs these. Therefore a copy starts none of
+  /// them, and no schedule, until this method is called.
   @discardableResult
   public func releaseTasks() throws -> Bool { try tasks.releaseAll() }
 
-  /// Tasks of a queue are started again, and it takes tasks again.
+  /// Resumes a queue that was paused or drained: its tasks are started again, and it accepts tasks again.
   public func resume(_ queue: QueueName) throws {
     try tasks.change(queue) { ($0.isPaused, $0.isDraining) = (false, false) }
   }
 }
 
 extension ReadTransaction {
-  /// A task; nil where it does not exist, or has gone.
+  /// Returns a task, or `nil` if it does not exist or no longer exists.
   public func task(_ id: TaskID) throws -> TaskInfo? { try tasks.info(id) }
 
-  /// The tasks of a query, those of a queue in the order in which they run; at most so many.
+  /// Returns the tasks of a query, at most `limit`. The tasks of a queue come in the order in which they run.
   public func tasks(_ query: TaskQuery, limit: Int = .max) throws -> [TaskInfo] {
     let tasks = try tasks
     var found: [TaskInfo] = []
@@ -174,10 +200,10 @@ extension ReadTransaction {
     return found
   }
 
-  /// How far a group of tasks is; nil where it has gone.
+  /// Returns the progress of a group of tasks, or `nil` if the group no longer exists.
   public func taskGroup(_ id: TaskID) throws -> TaskGroupInfo? { try tasks.group(id) }
 
-  /// Whether a queue is paused, and whether it is being drained.
+  /// Returns whether a queue is paused, and whether it is being drained.
   public func taskQueueState(_ queue: QueueName) throws -> (isPaused: Bool, isDraining: Bool) {
     try tasks.queue(queue).map { ($0.isPaused, $0.isDraining) } ?? (false, false)
   }
@@ -185,15 +211,18 @@ extension ReadTransaction {
   /// Whether no task is started because the database is a copy: see `WriteTransaction.releaseTasks()`.
   public var areTasksHeld: Bool { get throws { try tasks.areHeld } }
 
-  /// How many tasks of a queue are in a state. Those that run count as what they were before. Complexity: one look.
+  /// Returns the number of tasks of a queue that are in a state. A running task counts in the state that it had before.
+  ///
+  /// Complexity: one lookup.
   public func taskCount(in queue: QueueName, _ state: TaskState) throws -> Int { try tasks.taskCount(queue, state) }
 
-  /// The queues that have ever had a task.
+  /// Returns the names of the queues that tasks were ever enqueued to, or that were paused, drained or resumed, sorted.
   public func taskQueues() throws -> [QueueName] {
     try TaskNames(tasks.config).queues.keys.sorted()
   }
 
-  /// What tasks are in this transaction.
+  /// The object of the extension in this transaction. Throws `TaskError.notRegistered` if the extension is not
+  /// registered.
   var tasks: TaskStorageTransaction {
     get throws {
       do { return try self[TaskStorage.handle] } catch let error as DatabaseError where error.code == .unknownExtension
