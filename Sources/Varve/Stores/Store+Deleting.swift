@@ -1,5 +1,8 @@
-/// Removes instances, with their metadata. Rows that a newer program has written are removed, too; but `delete` of a
-/// single instance, which returns it, throws `.unsupportedVersion` for such a row, and `deleteIfPresent` returns nil.
+/// Removes instances, with their metadata.
+///
+/// Rows that a newer program has written, and which therefore cannot be decoded, are removed, too: `deleteIfPresent`
+/// removes such a row and returns nil. Only `delete` of a single instance, which has to return it, throws
+/// `.unsupportedVersion`, and the row stays.
 extension Store {
   // MARK: - Inside a transaction
 

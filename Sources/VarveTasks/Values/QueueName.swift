@@ -1,6 +1,7 @@
 internal import UnicodeNormalForm
 
-/// The name of a queue: any text of 1 to 255 bytes of UTF-8. A queue needs no declaration: it exists with its first task.
+/// The name of a queue: any text of 1 to 255 bytes of UTF-8. A queue needs no declaration: it exists with its first
+/// task.
 ///
 /// Canonically equivalent names are equal, because names are stored in Unicode's normal form C.
 public struct QueueName: Hashable, Comparable, Codable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
