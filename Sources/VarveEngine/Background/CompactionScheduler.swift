@@ -131,7 +131,7 @@ final class CompactionScheduler: Sendable {
   private func setIdleTimer() {
     let count = state.withLock { $0.flushCount }
     background.executor.submit("compaction.idle", after: Self.idleNanoseconds) { [self] in
-      // The value is `nil` if the engine is closing; no other part of it may then be accessed.
+      // `nil` means that the engine is closing. The job then ends without access to any other part of the engine.
       let isIdle: Bool? = state.withLock { state in
         if state.isClosing { return nil }
         let isIdle = state.flushCount == count
@@ -151,7 +151,8 @@ final class CompactionScheduler: Sendable {
   }
 
   func schedulePick() {
-    // No compaction is chosen any more; a job would find that repeatedly until `stop`.
+    // While the engine closes, no compaction is chosen. A picking job would find none and submit the next job, again
+    // and again until `stop`.
     if background.isClosing { return }
     let shouldSubmit = state.withLock { state in
       guard !state.isPickScheduled, state.canPick(background.executor.parallelism) else { return false }

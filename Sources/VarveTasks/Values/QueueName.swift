@@ -41,7 +41,7 @@ enum ComposedName {
   static func of(_ text: String) -> String {
     var text = text
     return text.withUTF8 { buffer in
-      // Safety: the buffer lives as long as the closure, and every byte of it is initialised.
+      // Safety: the buffer lives as long as the closure, and every byte of it is initialized.
       let utf8 = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(buffer))
       if NormalForm.isComposed(utf8) { return nil }
       return String(decoding: NormalForm.composed(utf8), as: UTF8.self)
