@@ -26,12 +26,12 @@ let engineSettings: [SwiftSetting] = [
   .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
 ]
 
-/// Behaviour suites are compiled with -Onone in every configuration. Optimising them would double the build time, and
+/// Behavior suites are compiled with -Onone in every configuration. Optimizing them would double the build time, and
 /// only the code under test has to match what users run.
 let plainTestSettings: [SwiftSetting] = settings + [.unsafeFlags(["-Onone"])]
 
-/// Suites that repeat many steps (models, crashes, fuzzing) are optimised. `tools/test` also builds the fuzzing
-/// targets beside plain release: there they are not optimised either.
+/// Suites that repeat many steps (models, crashes, fuzzing) are optimized. `tools/test` also builds the fuzzing
+/// targets beside plain release: there they are not optimized either.
 let testSettings: [SwiftSetting] =
   Context.environment["VARVE_PLAIN_TESTS"] == nil ? settings : plainTestSettings
 
@@ -43,7 +43,7 @@ func fixtures(_ name: String, _ dependencies: [Target.Dependency], _ settings: [
   .testTarget(name: name, dependencies: dependencies, path: "Tests/\(name)", swiftSettings: settings)
 }
 
-/// Returns a target with behaviour suites of the engine.
+/// Returns a target with behavior suites of the engine.
 ///
 /// Each module has the suites of some of the engine's layers, in folders with the names of the layers.
 func engineTests(_ name: String, and dependencies: [Target.Dependency] = []) -> Target {
@@ -53,7 +53,7 @@ func engineTests(_ name: String, and dependencies: [Target.Dependency] = []) -> 
     swiftSettings: plainTestSettings)
 }
 
-/// Returns a target with behaviour suites of the object database.
+/// Returns a target with behavior suites of the object database.
 func objectTests(_ name: String, _ settings: [SwiftSetting] = plainTestSettings) -> Target {
   .testTarget(
     name: name,
@@ -207,7 +207,7 @@ let package = Package(
     ),
     fixtures(
       "ObjectFixtures", ["Varve", "VarveEngine", "EngineTestSupport", "VarveTestSupport"], plainTestSettings),
-    // Optimised, because these suites run many random values.
+    // Optimized, because these suites run many random values.
     objectTests("VarveCoderTests", testSettings),
     objectTests("VarveTests"),
     objectTests("VarveThreadTests"),
@@ -338,7 +338,7 @@ let package = Package(
       dependencies: ["VarveTesting", "Varve", "VarveInspection", "EngineTestSupport"],
       swiftSettings: plainTestSettings
     ),
-    // Optimised, because it reads every word of the repository.
+    // Optimized, because it reads every word of the repository.
     .testTarget(
       name: "StyleTests",
       swiftSettings: testSettings

@@ -1,7 +1,7 @@
 /// The bounds of a database's content, which formats depend on, and of resources.
 ///
-/// The ranges of options that are not stored in files are in `EngineOptions.validate`. A bound of one part of the engine
-/// is in that part, with its reason.
+/// The ranges of options that are not stored in files are in `EngineOptions.validate`. A bound of one part of the
+/// engine is in that part, with its reason.
 enum Limits {
   /// The maximum size of a key, whose length fits in 16 bits.
   static let keySizeMaximum = 65_535

@@ -1,7 +1,8 @@
 public import Varve
 public import VarveTasks
 
-/// Runs the actions of the queues that have its name, or whose names begin with its name and `-`.
+/// Runs the actions of a set of queues: the queue that has the broker's name, and those whose names begin with that
+/// name and `-`.
 ///
 /// One action of a queue runs at a time, in the order of the queue. An action that fails blocks its queue until it has
 /// succeeded or is removed. Different queues run concurrently.
@@ -49,7 +50,10 @@ public final class TaskQueueBroker: Sendable {
   /// Returns the name of one of the broker's queues: its own name, `-`, and a suffix.
   public func queueName(suffix: String) -> String { "\(name)-\(suffix)" }
 
-  /// Runs the failed actions of queues again that wait for a time or for this call.
+  /// Runs again the actions of the named queues that have failed: those that wait for the time of their next attempt,
+  /// and those that wait for this call.
+  ///
+  /// An action waits for this call if its handler returned a failure without a usable time (`ActionResult.failure`).
   public func restartQueues(_ names: [String]) async throws {
     try await scheduler.database.write { tx in
       for name in names {
@@ -85,7 +89,8 @@ struct ActionRunner: Sendable {
       }
       return .done
     }
-    // This task does not run an action again that was removed or saved again meanwhile.
+    // An action that was removed meanwhile does not run again; one that was saved again has a new task, which runs it.
+    // In both cases this task is done.
     return try await database.read { tx in try find(payload, id, tx) } == nil ? .done : result.outcome
   }
 

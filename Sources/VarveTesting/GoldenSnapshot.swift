@@ -52,14 +52,14 @@ public struct GoldenSnapshot: Sendable {
   ///
   /// The database and the copy are removed afterwards.
   ///
-  /// 1. The database is opened, and its extensions are built or catch up. The options for damage, for read-only access and
-  ///    for creating a database have no effect, because a snapshot exists and is complete.
-  /// 2. The indexes of every format are waited for and compared with the rows: the values of each row with the entries, and
-  ///    each entry with its row. This finds a computation or a conversion that has changed without a new version.
+  /// 1. The database is opened, and its extensions are built or catch up. The options for damage, for read-only access
+  ///    and for creating a database have no effect, because a snapshot exists and is complete.
+  /// 2. The indexes of every format are waited for and compared with the rows: the values of each row with the entries,
+  ///    and each entry with its row. This finds a computation or a conversion that has changed without a new version.
   /// 3. Every format of the definition is migrated, as `Store.migrate` does, and its indexes are compared again.
   /// 4. Every row of every collection is read with its metadata: as the types that the definition declares for the
-  ///    collection, or otherwise as the row itself describes its bytes. Each instance must have the identifier that it is
-  ///    found by. No row and no metadata of an older version may be left.
+  ///    collection, or otherwise as the row itself describes its bytes. Each instance must have the identifier that it
+  ///    is found by. No row and no metadata of an older version may be left.
   ///
   /// Throws `.notFound` if no snapshot exists, `.notADatabase` if the directory is empty; the errors of
   /// `Database.open`, for example `.corruption`; the error of the first row that fails, with its collection and key:

@@ -16,7 +16,8 @@ import Varve
 /// before added ones, a `?` before dangling ones, and the row's notifications in parentheses; or the error. The
 /// lines:
 ///
-///     set KEY LINK...            sets a row that declares edges; `set KEY stubborn LINK...` one that keeps what it declares
+///     set KEY LINK...            sets a row that declares edges; `set KEY stubborn LINK...` one that keeps what it
+///                                declares
 ///     remove KEY                 removes a row
 ///     clear COLLECTION           removes all rows of a collection; `clear all` of all
 ///     add KEY LINK               adds an edge by hand

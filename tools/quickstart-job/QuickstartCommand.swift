@@ -7,8 +7,8 @@ import VarveEngine
 ///
 /// 1. Load a Debian package index through a `Store`: each package is an object, which indexes find by
 ///    maintainer, by section and installed size, and by the beginning of its name.
-/// 2. Run a task for each package, by a child process that is killed by SIGKILL, and then by another one: each task has its
-///    effect once.
+/// 2. Run a task for each package, by a child process that is killed by SIGKILL, and then by another one: each task has
+///    its effect once.
 /// 3. A child process writes generated batches, and is killed by SIGKILL in the middle.
 /// 4. Reopen: every acknowledged write exists, and only whole batches.
 /// 5. A second child continues to the end.

@@ -97,7 +97,7 @@ struct Workload {
     return value
   }
 
-  /// SplitMix64's finaliser: every bit of the result depends on every bit of the input.
+  /// SplitMix64's finalizer: every bit of the result depends on every bit of the input.
   private static func mix(_ input: UInt64) -> UInt64 {
     var value = input &+ 0x9e37_79b9_7f4a_7c15
     value = (value ^ (value >> 30)) &* 0xbf58_476d_1ce4_e5b9

@@ -7,7 +7,7 @@
 ///
 /// Conditions have two values, as in Swift: nil equals nil, `!=` is true for nil and a value, no comparison and no
 /// prefix is fulfilled by nil, and `!` is always the opposite. A condition on a field with several values is fulfilled
-/// if one of them fulfils it.
+/// if one of them fulfills it.
 ///
 /// A condition is a value, which equals others of the same form. Several `&&`, or several `||`, are one list, however
 /// they were grouped. Safe from any thread.
@@ -72,7 +72,7 @@ public struct Condition<Root>: Sendable, Hashable {
   /// Returns the depth inside a list. A list of the same kind is merged into it.
   private func listDepth(_ isSame: (Node) -> Bool) -> Int { isSame(node) ? depth - 1 : depth }
 
-  /// Returns whether an instance fulfils the condition. Throws `.queryTooComplex`.
+  /// Returns whether an instance fulfills the condition. Throws `.queryTooComplex`.
   public func holds(for instance: Root) throws -> Bool { try node.holds(for: instance) }
 }
 

@@ -24,7 +24,7 @@ struct ConditionTerm<Root>: Sendable {
   /// The keys of the field's values that fulfil the term, or nil if the field's type has no keys or the values cannot
   /// be described by ranges.
   let keys: KeySet?
-  /// Returns whether an instance fulfils the term.
+  /// Returns whether an instance fulfills the term.
   let test: @Sendable (Root) -> Bool
   /// Returns the key of the field's value in an instance, or nil if it has none.
   let key: @Sendable (Root) -> [UInt8]?

@@ -57,7 +57,7 @@ extension Field where Value: Storable & Comparable {
   }
 }
 
-// MARK: - Optional fields: nil fulfils no comparison
+// MARK: - Optional fields: nil fulfills no comparison
 
 extension Field {
   /// Returns the condition that the field is not nil, and less than a value.

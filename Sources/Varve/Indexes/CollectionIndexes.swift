@@ -45,8 +45,8 @@ final class CollectionIndexes<Instance: Codable & Sendable>: ReservedExtension {
   /// The version of everything that the values of rows depend on besides the definitions of the indexes.
   private let reviewVersion: String
   let unindexableRows: UnindexableRows
-  /// For each index, one more than the version of the commit that has made it ready, if that commit left no collisions; or
-  /// 0 if that is not known.
+  /// For each index, one more than the version of the commit that has made it ready, if that commit left no collisions;
+  /// or 0 if that is not known.
   private let clean: FutexLock<[UInt64]>
 
   func isClean(_ index: Int, since version: CommitVersion) -> Bool {

@@ -1,12 +1,13 @@
-/// The entries of an index of rows that a call selects.
+/// A selection of the entries of an index of rows: a range of values, a direction, and a limit.
 struct RowIndexSelection: Sendable {
   private let terms: RowIndexTerms
   private let bounds: Result<(lower: [UInt8], upper: [UInt8]?), any Error>
   let isDescending: Bool
   private let limit: Int?
 
-  /// Selects the entries with values in a range, or all entries if it is nil. Invalid arguments are thrown by `begin`
-  /// and `count`.
+  /// Selects the entries with values in a range, or all entries if `range` is nil.
+  ///
+  /// A bound that cannot be encoded is an error that `begin` throws, and not this initializer.
   init<Value: KeyCodable>(
     _ index: RowIndex<Value>, _ range: (any KeyBounds<Value>)?, descending: Bool = false, limit: Int? = nil
   ) {
@@ -65,7 +66,7 @@ extension IndexesTransaction: RowIndexes {
     let named = try terms.named(Instance.self)
     guard let slot = definition.indexes.firstIndex(where: { $0.name == named.name }) else {
       throw DatabaseError(
-        .invalidDefinition, "the definition of the database has no index \"\(terms.name)\" of it",
+        .invalidDefinition, "the definition of the database has no index \"\(terms.name)\" for this collection",
         collection: terms.collection)
     }
     let found = definition.indexes[slot]

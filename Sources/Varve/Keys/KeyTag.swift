@@ -18,8 +18,8 @@
 ///     0x54           duration        16 bytes: attoseconds, big-endian, the sign bit inverted
 ///     0x58           false           nothing
 ///     0x59           true            nothing
-///     0xa6 ... 0xfc  descending      the part whose tag is the bitwise inverse, also with its following bytes inverted.
-///                                    Before the inversion, its strings and data end in 0x00 0x00
+///     0xa6 ... 0xfc  descending      the part whose tag is the bitwise inverse, also with its following bytes
+///                                    inverted. Before the inversion, its strings and data end in 0x00 0x00
 ///
 /// Invariants:
 /// 1. No tag is 0x00 or 0xff. A string ends in 0x00, so the part after it sorts after a string that ends there and

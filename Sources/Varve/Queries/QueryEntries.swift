@@ -7,7 +7,7 @@ struct QueryEntry {
   /// The bytes by which entries of several accesses are compared: the values of the order and the row's key. Empty if
   /// they were not requested.
   var order: [UInt8] = []
-  /// Whether the row was tested and fulfils the condition.
+  /// Whether the row was tested and fulfills the condition.
   var isKnown = false
 }
 

@@ -42,7 +42,7 @@ struct QueryPlan<Format: StoreFormat> {
   struct Branch {
     /// The accesses, whose rows are intersected. If there are several, each is in the order of the rows' keys.
     let accesses: [Access]
-    /// Whether each row that is found fulfils the branch. Otherwise the condition has to be tested on it.
+    /// Whether each row that is found fulfills the branch. Otherwise the condition has to be tested on it.
     let isExact: Bool
 
     var first: Access { accesses[0] }

@@ -235,7 +235,7 @@ struct QueryPlanner<Format: StoreFormat> {
     return found
   }
 
-  /// Returns whether an index contains every row that fulfils a branch.
+  /// Returns whether an index contains every row that fulfills a branch.
   private func holdsAll(_ declaration: IndexDeclaration<Format.Instance>, of branch: Branch) -> Bool {
     if let condition = declaration.condition {
       guard let own = try? ConditionBranches(condition).branches, own.count == 1, let wanted = own.first else {

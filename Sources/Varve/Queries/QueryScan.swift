@@ -2,7 +2,7 @@
 ///
 /// # Invariants
 /// 1. A row is returned once.
-/// 2. Each instance fulfils the whole condition: because of the ranges of its access, or because it was tested.
+/// 2. Each instance fulfills the whole condition: because of the ranges of its access, or because it was tested.
 struct QueryScan<Format: StoreFormat>: RowScan {
   private let access: RowAccess<Format>
   private let info: CollectionInfo

@@ -2,19 +2,28 @@
 /// otherwise.
 struct QueryValues<Format: StoreFormat> {
   private let run: QueryRun<Format>
-  /// The position of each field in the entries, where a nil element stands for the key of the row; nil if the entries
-  /// do not have all fields.
+  /// For each requested field, its position among the fields of the index, or nil for the key of the row.
+  ///
+  /// The array itself is nil if the entries do not contain all requested fields, so that instances must be decoded.
   private let parts: [Int?]?
 
-  /// Plans the query. `fields` have at most one part each.
+  /// Plans the query, and determines whether the entries of an index contain `fields`.
+  ///
+  /// Returns nil if the collection does not exist.
   init?(_ query: StoreQuery<Format>, _ fields: [QueryOrder<Format.Instance>], _ tx: ReadTransaction) throws {
     guard let run = try QueryRun(query, tx) else { return nil }
     self.run = run
     parts = Self.covered(fields, run)
   }
 
-  /// Returns the positions of the fields in the entries of the index. A plan with a single access and no remaining test
-  /// covers the fields of its index and the identifier.
+  /// Returns the positions of the fields in the entries of the index, or nil if the index does not cover the query.
+  ///
+  /// The index covers the query if all of these conditions hold:
+  ///
+  /// - the plan has a single access, to this index, and neither tests rows nor sorts them afterward
+  /// - the index has one entry for each row
+  /// - each field of the index, and each of `fields`, is encoded as a single part of a key
+  /// - each of `fields` is a field of the index without a prefix, or the identifier
   private static func covered(
     _ fields: [QueryOrder<Format.Instance>], _ run: QueryRun<Format>
   ) -> [Int?]? {

@@ -44,7 +44,7 @@ extension StoreQuery {
   /// Removes the instances in batches of `size`, each in its own transaction, so that other writers can run in between
   /// and memory is only needed for one batch.
   ///
-  /// An instance that no longer fulfils the condition when its batch is processed is skipped. If this throws, the
+  /// An instance that no longer fulfills the condition when its batch is processed is skipped. If this throws, the
   /// batches before are committed. Returns the number of removed instances. Throws `.invalidArgument` for a size below
   /// 1.
   @discardableResult
@@ -57,7 +57,7 @@ extension StoreQuery {
   /// Changes the instances in batches of `size`, each in its own transaction, so that other writers can run in between
   /// and memory is only needed for one batch.
   ///
-  /// An instance that no longer fulfils the condition when its batch is processed is skipped. If this throws, the
+  /// An instance that no longer fulfills the condition when its batch is processed is skipped. If this throws, the
   /// batches before are committed. Returns the number of changed instances. Throws `.invalidArgument` for a size below
   /// 1, and if `body` changes the identifier of an instance.
   @discardableResult

@@ -142,7 +142,7 @@ extension KeyCodable {
 }
 
 extension Condition {
-  /// Returns the condition that a field is not nil and has a key, or nil if every value fulfils it.
+  /// Returns the condition that a field is not nil and has a key, or nil if every value fulfills it.
   static func isKeyed<Value: KeyCodable>(_ path: any KeyPath<Root, Value> & Sendable) -> Condition? {
     if Value.keyType.hasKeyForEachValue, !Value.keyType.name.hasPrefix("optional(") { return nil }
     // The keys of nil are before all others.

@@ -8,8 +8,8 @@ final class FieldProbe: Encoder {
   fileprivate(set) var names: Set<String> = []
   /// Whether the probe is for the top level, whose fields are noted.
   fileprivate let isTop: Bool
-  /// Whether the object encoded another value instead of itself, whose fields it then has. Only one is followed, because a
-  /// number encodes itself.
+  /// Whether the object encoded another value instead of itself, whose fields it then has. Only one is followed,
+  /// because a number encodes itself.
   fileprivate var hasFollowed = false
 
   fileprivate init(isTop: Bool) { self.isTop = isTop }

@@ -1,5 +1,8 @@
-/// Removes instances, with their metadata. Rows that a newer program has written are removed, too; but `delete` of a
-/// single instance, which returns it, throws `.unsupportedVersion` for such a row, and `deleteIfPresent` returns nil.
+/// Removes instances, with their metadata.
+///
+/// Rows that a newer program has written, and which therefore cannot be decoded, are removed, too: `deleteIfPresent`
+/// removes such a row and returns nil. Only `delete` of a single instance, which has to return it, throws
+/// `.unsupportedVersion`, and the row stays.
 extension Store {
   // MARK: - Inside a transaction
 
@@ -29,8 +32,9 @@ extension Store {
 
   /// Removes all instances: `store.delete(..., in: tx)`. Returns their number.
   ///
-  /// Complexity: O(1), except for the writes of this transaction itself, if no extension is notified of the collection;
-  /// otherwise O(n).
+  /// Complexity: O(1), apart from what this transaction itself wrote, if each extension that is notified of removals in
+  /// the collection can handle them as a whole (`ExtensionTransaction.removesAll`), or there is none; otherwise O(n) in
+  /// the rows of the collection.
   @discardableResult
   public func delete(_ all: UnboundedRange, in tx: WriteTransaction) throws -> Int { try access.deleteAll(tx) }
 

@@ -1,17 +1,21 @@
 internal import Synchronization
 
-/// Takes back memtables and tables that cursors retain although the database has replaced them.
+/// Takes views back from cursors, so that memtables and tables that the database has replaced can be released.
 extension BackgroundWork {
-  /// The number of changes of its family's memtables or tables after which a cursor's view is replaced in any case,
-  /// because the view retains memory as well.
+  /// The number of changes of its family's memtables or tables after which a cursor's view is taken back even if the
+  /// obsolete objects are small.
+  ///
+  /// The bound exists because a view retains memory besides the files of tables.
   private static let viewAgeMaximum: UInt64 = 8
 
   /// Returns the bytes of obsolete files that cursors may keep: a quarter of the database, but at least two tables.
   private func pinnedBytesMaximum(_ tableBytes: UInt64) -> UInt64 { max(tableBytes / 4, 2 * plan.tableSize) }
 
-  /// Replaces the views of old cursors, or all views that are not current if obsolete files or memtables take too much.
+  /// Takes back the views of old cursors, or all views that are not current if obsolete files or memtables take too
+  /// much.
   ///
-  /// Called after each change of tables.
+  /// The next move of such a cursor gets the newest view.
+  /// Called after each flush and each compaction, and when a writer waits for memtables that only readers keep.
   func takeBackViews() {
     guard cursors.count > 0 else { return }
     let plan = plan
@@ -25,9 +29,10 @@ extension BackgroundWork {
 
   // MARK: - Without other activity
 
-  /// The delay after which to check whether reads that retain objects have ended.
+  /// The delay after which a timer checks whether the reads that retain replaced objects have ended.
   ///
-  /// The last of them usually checks this itself; the timer is for reads whose end it missed.
+  /// The last of these reads usually releases the objects when it ends (`ReadEpochs.leave`). Its check is a relaxed
+  /// load, so it may miss that objects wait; the timer is for this case.
   private static let pollNanoseconds: UInt64 = 50_000_000
   /// The delay after which idle cursors give up the files of replaced tables.
   private static let reclaimNanoseconds: UInt64 = 2_000_000_000

@@ -2,20 +2,26 @@ internal import Synchronization
 
 /// Decides when compactions run, and how many run in parallel.
 ///
-/// Families whose tables changed wait in a set until their covered tables are found, then in another until their next
-/// compaction is picked; those with something due wait by urgency. A separate job starts the most urgent one until
-/// nothing is due or every thread is busy. Trivial moves happen in that job, many in one edit; everything else runs as
-/// low-priority jobs, divided by key range into as many parts as there are threads.
+/// A family passes through three sets of `State`:
 ///
-/// A family whose compaction failed is left alone, even if it is flushed meanwhile, until a pause that doubles is over
-/// or `resume` is called. A compaction that found damage is not retried: the damaged table is remembered
-/// (`SuspectTables`), and everything else is compacted around it.
+/// 1. `changed`: its tables changed. Its covered tables, which can be dropped unread, are not known yet.
+/// 2. `examined`: its covered tables are known. Its next compaction has not been looked for yet.
+/// 3. `due`: it has a compaction due, with its urgency.
+///
+/// One job, the picking job, takes families through the sets and starts the most urgent compaction, until no compaction
+/// is due or every thread is busy. The job itself makes trivial moves, many in one edit. Every other compaction runs in
+/// low-priority jobs of its own, divided by key range into as many parts as there are threads.
+///
+/// After a failed compaction its family is in none of the sets, even if it is flushed meanwhile, until the pause before
+/// the retry is over, or `resume` or `waitUntilIdle` is called. The pause doubles with each failure. A compaction that
+/// found damage is not retried: the damaged table is remembered (`SuspectTables`), and the other tables are compacted
+/// without it.
 ///
 /// # Concurrency
-/// Safe from any thread; `state` is guarded by its mutex, and nothing is read, written or called while it is held.
-/// `picking` makes choosing a compaction and reserving its tables one step: the picking job and callers of
-/// `compactManually` choose at the same time. No table is opened under it. Lock order: `picking`, `covered`, `seeds`,
-/// `state`.
+/// Safe from any thread; `state` is guarded by its mutex, and no file is accessed and no other component called while
+/// it is held. `picking` makes choosing a compaction and reserving its tables one step, because the picking job and
+/// callers of `compactManually` choose concurrently. No table is opened under it. Lock order: `picking`, `covered`,
+/// `seeds`, `state`.
 final class CompactionScheduler: Sendable {
   unowned let background: BackgroundWork
   let picker: LeveledCompactionPicker
@@ -38,23 +44,29 @@ final class CompactionScheduler: Sendable {
     var due: [FamilyID: Double] = [:]
     /// Families with tombstones that could be dropped if no reader retained an old sequence.
     var waiting: Set<FamilyID> = []
-    /// Families whose last compaction failed, and whether a timer retries them.
+    /// Families whose last compaction failed and that wait for the retry.
     var failed: Set<FamilyID> = []
     /// Tables in which compactions found damage.
     var suspects = SuspectTables()
+    /// A Boolean value that indicates whether a timer that retries the failed families is set.
     var isRetryPending = false
     var inProgress = CompactionsInProgress()
     var runningCount = 0
     var isPickScheduled = false
     var isClosing = false
+    /// The error of the last compaction that failed or found damage, or `nil` if one has succeeded since, or `resume`
+    /// or `waitUntilIdle` has cleared it.
     var error: EngineError?
-    /// A Boolean value that indicates whether the last compaction failed, even if no caller waits for the error any
-    /// more.
+    /// A Boolean value that indicates whether a compaction failed, for another reason than damage, since the last
+    /// success.
+    ///
+    /// Unlike `error`, it is cleared only by a success, which is then reported as a recovery.
     var hasFailed = false
     var retryNanoseconds = CompactionScheduler.firstRetryNanoseconds
     /// The number of successful compactions.
     var successCount: UInt64 = 0
-    /// Families without a recent flush, whose tables that wait in level 0 for similar ones are compacted, too.
+    /// Families without a recent flush. Their tables of level 0 are compacted without waiting for more tables of
+    /// similar size.
     var settling: Set<FamilyID> = []
     /// The number of flushes, by which a timer detects new ones.
     var flushCount: UInt64 = 0
@@ -67,7 +79,7 @@ final class CompactionScheduler: Sendable {
   private static let idleNanoseconds: UInt64 = 1_000_000_000
   static let firstRetryNanoseconds: UInt64 = 100_000_000
   static let lastRetryNanoseconds: UInt64 = 5_000_000_000
-  /// The maximum number of trivial moves in one edit, each of which is a sync.
+  /// The maximum number of trivial moves in one edit. Each edit costs one sync, however many moves it has.
   private static let movesMaximum = 256
 
   init(_ background: BackgroundWork, picker: LeveledCompactionPicker) {
@@ -104,7 +116,7 @@ final class CompactionScheduler: Sendable {
     seeds.withLock { $0[family] = nil }
   }
 
-  /// Notes that a family was flushed. After a while without a flush it is settled.
+  /// Notes that families were flushed. After a second without any flush, all families are settled.
   func didFlush(_ families: some Sequence<FamilyID>) {
     let shouldSetTimer = state.withLock { state in
       state.settling.subtract(families)
@@ -119,7 +131,7 @@ final class CompactionScheduler: Sendable {
   private func setIdleTimer() {
     let count = state.withLock { $0.flushCount }
     background.executor.submit("compaction.idle", after: Self.idleNanoseconds) { [self] in
-      // The value is `nil` if the engine is closing; no other part of it may then be accessed.
+      // `nil` means that the engine is closing. The job then ends without access to any other part of the engine.
       let isIdle: Bool? = state.withLock { state in
         if state.isClosing { return nil }
         let isIdle = state.flushCount == count
@@ -131,7 +143,7 @@ final class CompactionScheduler: Sendable {
     }
   }
 
-  /// Settles all families: tables that wait in level 0 for similar ones are compacted, too.
+  /// Settles all families: their tables of level 0 are compacted without waiting for more tables of similar size.
   func settle() {
     let families = background.registry.all.map(\.id)
     state.withLock { $0.settling = Set(families) }
@@ -139,7 +151,8 @@ final class CompactionScheduler: Sendable {
   }
 
   func schedulePick() {
-    // No compaction is chosen any more; a job would find that repeatedly until `stop`.
+    // While the engine closes, no compaction is chosen. A picking job would find none and submit the next job, again
+    // and again until `stop`.
     if background.isClosing { return }
     let shouldSubmit = state.withLock { state in
       guard !state.isPickScheduled, state.canPick(background.executor.parallelism) else { return false }

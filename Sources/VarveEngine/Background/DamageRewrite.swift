@@ -1,7 +1,9 @@
-/// Rewrites a damaged table without the blocks that can't be read.
+/// Writes a new table from the blocks of a damaged table that can be read.
 ///
-/// Readable entries keep their key, sequence and kind, so every reader sees the same of them as before. An object is
-/// used by one thread, once.
+/// Readable entries keep their key, sequence number, kind and value, so every reader sees them as before. The entries
+/// of unreadable blocks are lost, and the report lists their key ranges.
+///
+/// An instance rewrites one table, and is used by one thread.
 final class DamageRewrite {
   private let background: BackgroundWork
   private let family: FamilyState
@@ -74,9 +76,10 @@ final class DamageRewrite {
     return report(parts, rangeTombstones: UInt64(tombstones.tombstoneCount))
   }
 
-  /// Adds an entry, unless it does not follow the previous one.
+  /// Adds an entry if it sorts after the previous one, and skips it otherwise.
   ///
-  /// A block that verifies and is out of order belongs to another position, and a duplicate is not needed.
+  /// A block whose checksum is correct, but whose entries are out of order, does not belong to its position. An entry
+  /// that is equal to the previous one is a duplicate.
   private func add(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
     if entryCount > 0 {
       guard InternalKey(lastKey.view, lastTrailer).compare(InternalKey(key, trailer)) < 0 else { return }

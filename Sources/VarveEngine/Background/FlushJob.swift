@@ -4,10 +4,15 @@
 /// 1. Merge the frozen memtables of a family, keeping one version of a key for each snapshot interval (the visible
 ///    sequence at the start counts as a snapshot), and write the tables; sync them in groups (`FlushedTables`), and
 ///    then their directory.
-/// 2. Sync the log up to the tables' highest sequence if other families have entries that are only there: otherwise a
-///    power loss could leave half of a batch. If there are none, and segments are freed, sync those and the header of
-///    the one that becomes the oldest: it must have one then. If that sync fails, the log continues in other segments,
-///    and the oldest needed segment is determined again.
+/// 2. Sync the log as far as the edit requires:
+///    - If other families have entries that are only in the log, sync everything appended so far. A power loss could
+///      otherwise leave the half of a batch that is in the new tables, without the half that is only in the log.
+///    - Otherwise, if the job frees segments, sync the segments before the one that becomes the oldest, so that the
+///      durable part of the log remains a prefix, and the header of that segment, because recovery begins there. The
+///      whole segment is synced if writers have left it for a later one.
+///    - Otherwise, sync nothing.
+///
+///    If the sync fails, the log continues in other segments, and the oldest needed segment is determined again.
 /// 3. Make the edit durable: tables in, flushed sequence up, oldest segment up.
 /// 4. Install the version, release the memtables and the freed segments.
 ///
@@ -15,6 +20,11 @@
 /// and step 3 writes nothing (`Manifest.append`).
 ///
 /// A failure before step 3 removes the files; after one in step 3, `Tree.commit` decides.
+///
+/// # Crashes
+/// Until the edit of step 3 is durable, the tables are orphans, and no segment of the log was freed: the next open
+/// replays the log, removes the tables, and flushes the replayed memtables again. Afterwards the tables count: replay
+/// begins with the oldest segment that the edit names, and skips entries up to the flushed sequence of their family.
 struct FlushJob {
   let inputs: [Input]
   let background: BackgroundWork

@@ -9,7 +9,7 @@
 /// A growing buffer that bytes and little-endian integers are appended to, and in which appended integers can be
 /// patched.
 ///
-/// `append` costs amortised O(bytes). The memory is freed with the writer; `removeAll` keeps it for reuse. A writer
+/// `append` costs amortized O(bytes). The memory is freed with the writer; `removeAll` keeps it for reuse. A writer
 /// with a capacity of zero allocates nothing before the first byte.
 ///
 /// # Safety

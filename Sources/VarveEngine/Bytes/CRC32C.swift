@@ -13,7 +13,7 @@ enum CRC32C {
 
   static func checksum(_ view: ByteView) -> UInt32 { extend(0, view) }
 
-  /// Returns a seed that mixes two 64-bit numbers by multiplication (the finaliser of SplitMix64).
+  /// Returns a seed that mixes two 64-bit numbers by multiplication (the finalizer of SplitMix64).
   @inline(__always)
   static func seed(_ identity: UInt64, _ offset: UInt64) -> UInt32 {
     var mixed = identity ^ (offset &* 0x9e37_79b9_7f4a_7c15)

@@ -1,9 +1,9 @@
 import Synchronization
 
-/// The one bound of the engine's memory.
+/// The count of the engine's memory, from which the capacity of the block cache follows.
 ///
-/// Components that allocate memory charge it here by category, and the block cache gets the memory that the others
-/// leave.
+/// Components that allocate memory charge it here by category. The block cache gets seven eighths of what the others
+/// leave of the limit, but at least its floor.
 ///
 /// ```
 /// limit
@@ -26,8 +26,9 @@ import Synchronization
 /// # Invariants
 /// 1. The cache's capacity is at most `max(floor, min(maximum, 7/8 (limit - sum of the other categories)))`, for a
 ///    recent value of that sum from which the present one differs by less than a step.
-/// 2. The budget bounds the cache alone. The other components bound themselves by it: a memtable is switched, a write
-///    stalls. So their sum can exceed the limit, and then the cache has its floor as its capacity.
+/// 2. This object bounds the cache alone. Each other component keeps a bound of its own, which `MemoryPlan` computes
+///    from the limit: a memtable is switched, a write stalls. Their sum can exceed the limit, for example after a large
+///    batch or while readers keep flushed memtables. The cache then has its floor as its capacity.
 ///
 /// # Concurrency
 /// `charge` is safe from any thread and costs two relaxed additions. One call in many megabytes takes a lock and

@@ -3,8 +3,8 @@ extension LeveledCompactionPicker {
 
   /// Picks tables of level 0 that are moved together to a deeper level.
   ///
-  /// They are in the oldest sublevel, so no older table of level 0 overlaps them, and they overlap no table on the levels
-  /// below down to the output level. Because of these moves, ascending loads never merge any tables.
+  /// They are in the oldest sublevel, so no older table of level 0 overlaps them, and they overlap no table on the
+  /// levels below down to the output level. Because of these moves, ascending loads never merge any tables.
   func pickMoveFromLevelZero(_ input: Input, _ targets: LevelTargets) -> Compaction? {
     let levelZero = input.version.levelZero
     guard let oldest = levelZero.sublevels.first else { return nil }

@@ -72,8 +72,8 @@ struct SuspectTables: Sendable {
 /// that overlap a suspect of the next level, and on level 0 the tables that a suspect keeps there.
 ///
 /// # Rule
-/// 1. A table of a level from 1 on moves down with all that it overlaps on the next level. If one of those is a suspect,
-///    it stays, and tables from above are merged with it on its level.
+/// 1. A table of a level from 1 on moves down with all that it overlaps on the next level. If one of those is a
+///    suspect, it stays, and tables from above are merged with it on its level.
 /// 2. A table of level 0 moves to the base level with all older tables of level 0 that it overlaps. The base level is
 ///    kept above every suspect (`LeveledCompactionPicker.targets`), so only a suspect of level 0, or one of level 1,
 ///    which has no level above it, keeps the table.

@@ -176,7 +176,7 @@ extension EngineCore {
         .background, "levelZeroBatchSize", picker.levelZeroBatchSize, "half a memtable for each table of that depth"),
       DerivedOption(
         .background, "levelMultiplierMaximum", picker.levelMultiplierMaximum,
-        "a constant: another level is begun where neighbours would differ by more"),
+        "a constant: another level is begun where neighbors would differ by more"),
       DerivedOption(
         .background, "runCountMaximum", picker.runCountMaximum,
         "the read buffers of 16 KiB in half of compactionBytes over all threads, at least 24: one merge of level 0 has no more runs"

@@ -1,7 +1,7 @@
 /// Handling of tables that a compaction can't read.
 extension Engine {
-  /// Reads every table, and returns the damage that `giveUp` can give up: at most one block of each table. Tables that are
-  /// damaged stay out of compactions from then on.
+  /// Reads every table, and returns the damage that `giveUp` can give up: at most one block of each table. Tables that
+  /// are damaged stay out of compactions from then on.
   ///
   /// Throws errors that prevent files from being read, and `.closed`. Complexity: one read of all tables.
   public func findDamage() throws(EngineError) -> [DamagedBlock] {

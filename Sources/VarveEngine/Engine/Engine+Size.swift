@@ -18,8 +18,8 @@ extension Engine {
   /// Returns the approximate number of bytes that the keys of a family within `range` take, from the indexes of the
   /// tables and without reading data.
   ///
-  /// The size in tables is wrong by at most `tableBytesError`, apart from filters and indexes, whose share is assumed to
-  /// equal that of the data. An empty or reversed range has size 0.
+  /// The size in tables is wrong by at most `tableBytesError`, apart from filters and indexes, whose share is assumed
+  /// to equal that of the data. An empty or reversed range has size 0.
   ///
   /// Throws `.familyDropped`, and errors of opening a table. Safe from any thread. Complexity: two searches in the
   /// index of each table that extends beyond the range, at most two per sorted run; O(1) for each table inside; and in

@@ -170,8 +170,8 @@ private final class CommitStream: Sendable {
 extension Engine {
   /// Opens a database read-only to follow it, while another process writes it or may start to.
   ///
-  /// Changes only a count in the file `SHARED`, if it has write permission. Only the options for memory apply. Throws the
-  /// errors of `open` with `readOnly`.
+  /// Changes only a count in the file `SHARED`, if it has write permission. Only the options for memory apply. Throws
+  /// the errors of `open` with `readOnly`.
   public static func follow(
     at path: String, options: EngineOptions = EngineOptions(), environment: EngineEnvironment = .system
   ) throws(EngineError) -> Follower {

@@ -51,7 +51,7 @@ struct KeyBuffer: ~Copyable, @unchecked Sendable {
     unsafe base.copyMemory(from: key.base, byteCount: key.count)
   }
 
-  /// Returns whether the buffer holds exactly `key`. Neighbouring keys differ near their end, so the end is compared
+  /// Returns whether the buffer holds exactly `key`. Neighboring keys differ near their end, so the end is compared
   /// first.
   @inline(__always)
   func equals(_ key: ByteView) -> Bool {

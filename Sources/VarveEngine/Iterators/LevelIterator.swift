@@ -7,7 +7,7 @@
 /// without accessing a file.
 ///
 /// # Invariants
-/// 1. If `isOpen` is true, `current` is initialised and iterates over `run.tables[index]`.
+/// 1. If `isOpen` is true, `current` is initialized and iterates over `run.tables[index]`.
 /// 2. If `isValid` is true, `isOpen` is true and `current` is at an entry.
 ///
 /// A table may have no entry although its bounds announce some, if it holds only range tombstones. Moves then
@@ -190,7 +190,7 @@ struct LevelIterator<Table: OpenableIterator & ~Copyable>: InternalIterator, ~Co
 
 /// An iterator over one table that a `LevelIterator` opens when it reaches the table.
 ///
-/// A protocol rather than a closure, because the level's loop is specialised for it and nothing is allocated for the
+/// A protocol rather than a closure, because the level's loop is specialized for it and nothing is allocated for the
 /// arguments of `open`.
 protocol OpenableIterator: InternalIterator, ~Copyable {
   /// The context of opening a table: in the engine, the source of its reader and the purpose of the reads.

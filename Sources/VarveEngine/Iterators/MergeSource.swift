@@ -5,7 +5,7 @@
 /// source takes two words whatever the size of the largest iterator.
 ///
 /// # Safety
-/// The source is the only owner of the iterator at `base`, which is initialised to the type that `kind` names from
+/// The source is the only owner of the iterator at `base`, which is initialized to the type that `kind` names from
 /// `init` to `deinit`.
 @safe
 struct MergeSource: ~Copyable {

@@ -516,7 +516,7 @@ extension MergingIterator where Child: BlockSource & ~Copyable {
 /// instead of row by row.
 protocol BlockSource: InternalIterator, ~Copyable {
   /// Whether the iterator is at the first entry of a stored block that holds only puts, each of a different user key,
-  /// none of which is also in a neighbouring block of the table.
+  /// none of which is also in a neighboring block of the table.
   var startsPlainBlock: Bool { get }
 
   /// Returns whether the last entry of the current block is before `limit`. Requires that the iterator is valid.

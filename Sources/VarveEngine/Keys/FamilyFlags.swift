@@ -4,7 +4,8 @@
 /// The options of a family are bytes that the MANIFEST stores without interpreting them, except for the flags:
 ///
 /// ```
-/// codec (1)  [ size of the operator's name (1)  name  [ flags (1)  [ size of memtables (8) ]  what later versions add ] ]
+/// codec (1)  [ size of the operator's name (1)  name
+///   [ flags (1)  [ size of memtables (8) ]  what later versions add ] ]
 /// ```
 ///
 /// Trailing fields that have their default are omitted, so a family without flags has the same bytes as in versions

@@ -1,7 +1,7 @@
 /// The interface of every internal iterator: over a memtable, a table, a level, or a merge of them.
 ///
 /// The layers of the engine use the concrete types. The protocol is for generic code (`some InternalIterator`,
-/// specialised in this module) and for test suites that run over all of them.
+/// specialized in this module) and for test suites that run over all of them.
 ///
 /// # Invariants
 /// 1. An iterator is *valid* (positioned on an entry) or not. It begins as not valid.

@@ -59,7 +59,7 @@ extension MemTable {
   private func checkChildren(_ node: TreeNode) {
     for index in 0..<node.count {
       let links = tree.node(node.child(index)).links
-      precondition(links.right == node.child(index + 1), "neighbouring children aren't siblings")
+      precondition(links.right == node.child(index + 1), "neighboring children aren't siblings")
       precondition(links.highKey == node.record(index), "a separator that isn't the left child's high key")
     }
   }

@@ -6,10 +6,10 @@
 /// (`RangeTombstoneTree.adopt`).
 ///
 /// # Cutting
-/// The bounds are sorted and equal ones are merged, so that the keys between two neighbours are all covered alike.
+/// The bounds are sorted and equal ones are merged, so that the keys between two neighbors are all covered alike.
 /// The tombstones are then applied to these intervals from the newest to the oldest, each only where no newer one
 /// lies; a chain of the intervals that are still free skips the others in nearly constant time. A bound at which the
-/// two neighbouring intervals differ is a boundary. The boundaries, which are in order, become a treap by one pass
+/// two neighboring intervals differ is a boundary. The boundaries, which are in order, become a treap by one pass
 /// with a stack.
 ///
 /// # Memory

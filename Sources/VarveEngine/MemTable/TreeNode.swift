@@ -88,7 +88,7 @@ struct TreeNode {
       let version = unsafe base.assumingMemoryBound(to: Atomic<UInt64>.self).pointee.load(ordering: .acquiring)
       if version & 1 == 0 { return version }
       tries &+= 1
-      // The writer may have been descheduled in favour of this reader.
+      // The writer may have been descheduled in favor of this reader.
       if tries >= TreeNode.spinCount { sched_yield() }
     }
   }

@@ -26,6 +26,6 @@ final class EngineMetrics: Sendable {
     memory.withLock { $0 = MemoryCharge(OperationLatencies.memorySize, to: account) }
   }
 
-  /// The meters of all causes.
+  /// The stall meters, one for each cause for which a writer waits (`StallCause`).
   var stalls: [StallMeter] { [frozenMemTables, writeController, logSegment] }
 }

@@ -13,9 +13,11 @@ extension Engine {
     try Opening(path: path, options: options, environment: environment).run()
   }
 
-  /// Opens a database that replaces another one. Its commits continue from `sequence`.
+  /// Opens a database that replaces another one, and whose new commits have sequence numbers above `sequence`.
   ///
-  /// So no sequence number kept from the other database is ever one of its own.
+  /// If `sequence` is at least the last sequence number of the replaced database, a number that a program kept from
+  /// that database never denotes a commit of this one. If this database already has a commit above `sequence`, it
+  /// continues from that commit.
   package static func open(
     at path: String, options: EngineOptions, countingFrom sequence: SequenceNumber,
     environment: EngineEnvironment = .system
@@ -27,8 +29,8 @@ extension Engine {
 
   /// Removes a database: every file that an engine could have made there, and then the directory if it is empty.
   ///
-  /// Throws `.notFound` if the path does not exist, `.locked` if an engine has the database open, and `.notADatabase` if
-  /// the directory contains no database.
+  /// Throws `.notFound` if the path does not exist, `.locked` if an engine has the database open, and `.notADatabase`
+  /// if the directory contains no database.
   public static func destroy(at path: String, environment: EngineEnvironment = .system) throws(EngineError) {
     var fileSystem = environment.fileSystem
     guard let attributes = try fileSystem.attributes(path) else {

@@ -2,7 +2,7 @@
 /// interval.
 ///
 /// A flush or compaction uses it to merge the range tombstones of all its inputs. It sweeps over the sorted bounds:
-/// between two neighbouring bounds the set of tombstones does not change.
+/// between two neighboring bounds the set of tombstones does not change.
 ///
 /// Complexity: O(n log n) for n tombstones, plus the open intervals at each bound. Memory: 32 bytes for each
 /// tombstone, 48 more while their bounds are sorted, and the list.

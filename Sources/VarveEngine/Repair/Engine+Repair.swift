@@ -42,7 +42,8 @@ public struct RepairReport: Sendable {
 }
 
 extension Engine {
-  /// Repairs a damaged database in place, so that it opens again: writes a new MANIFEST and CURRENT from the intact parts.
+  /// Repairs a damaged database in place, so that it opens again: writes a new MANIFEST and CURRENT from the intact
+  /// parts.
   ///
   /// - Keeps intact tables. Writes the readable entries of damaged tables to new tables.
   /// - Uses what is readable of the MANIFEST. Without it, places tables by their keys and sequence numbers; if they

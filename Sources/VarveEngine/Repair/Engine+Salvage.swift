@@ -28,19 +28,19 @@ extension Engine {
   ///
   /// A damaged block of a table, or a damaged record of the log, loses only its own entries. The indexes and footers of
   /// tables, CURRENT and the MANIFEST can be missing or damaged. For each key, the newest readable version wins, by its
-  /// sequence number; a batch of which a part is lost is copied in part. The report names what is lost: file, bytes, and
-  /// the readable keys around it.
+  /// sequence number; a batch of which a part is lost is copied in part. The report names what is lost: file, bytes,
+  /// and the readable keys around it.
   ///
   /// If nothing is lost, the new database holds the same rows. If the MANIFEST is lost, families can have other names
   /// (`recovered-NUMBER`), and rows that were deleted shortly before can be visible again; the report says where.
   ///
-  /// Two losses leave no trace that a report could name: commits after the last readable record of the log of a database
-  /// that was not closed, and its last segment if the whole file is missing.
+  /// Two losses leave no trace that a report could name: commits after the last readable record of the log of a
+  /// database that was not closed, and its last segment if the whole file is missing.
   ///
   /// The source is not changed. It must not be open elsewhere (`.locked`). `target` must not exist, or must be an empty
   /// directory (`.alreadyExists`). It appears in one step when everything is durable; until then it is built in
-  /// `TARGET.salvage`. `options` are those of the new database. Throws `.notADatabase` if the source contains no file of a
-  /// database, and errors that keep the target from being written.
+  /// `TARGET.salvage`. `options` are those of the new database. Throws `.notADatabase` if the source contains no file
+  /// of a database, and errors that keep the target from being written.
   ///
   /// Complexity: reads everything once, and looks up and writes each entry in the new database.
   @discardableResult

@@ -49,8 +49,8 @@ public struct PublishedStatistics: Sendable {
   ///
   /// Returns `nil` if no engine has it open for writing, or if that engine does not publish.
   ///
-  /// Throws `.notFound` if no database exists at the path, `.corruption` for a damaged file, and `.unsupportedFormat` for
-  /// a later version of the format.
+  /// Throws `.notFound` if no database exists at the path, `.corruption` for a damaged file, and `.unsupportedFormat`
+  /// for a later version of the format.
   public static func read(
     at path: String, environment: EngineEnvironment = .system
   ) throws(EngineError) -> PublishedStatistics? {

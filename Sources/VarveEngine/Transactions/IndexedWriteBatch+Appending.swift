@@ -2,8 +2,8 @@
 extension IndexedWriteBatch {
   /// Adds the entries of a batch, which all belong to one family, in their order: reads see them from now on.
   ///
-  /// Throws `.limitExceeded` and `.noMemory`; some of the entries may have been added then. Stops the process for an entry
-  /// of another family. Complexity: that of adding each of them.
+  /// Throws `.limitExceeded` and `.noMemory`; some of the entries may have been added then. Stops the process for an
+  /// entry of another family. Complexity: that of adding each of them.
   package mutating func append(_ other: borrowing WriteBatch, of family: ColumnFamily) throws(EngineError) {
     let state = engine.state(of: family)
     // A list of first entries has no stamps.

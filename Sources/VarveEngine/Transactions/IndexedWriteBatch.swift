@@ -99,8 +99,8 @@ public struct IndexedWriteBatch: ~Copyable {
 
   /// Leaves the entries of a family out of the commit, so that only the batch sees them.
   ///
-  /// Reads and savepoints include them, and they count for the batch's limit. Throws `.invalidArgument` if the batch has
-  /// entries of the family that were not undone, and `.noMemory`.
+  /// Reads and savepoints include them, and they count for the batch's limit. Throws `.invalidArgument` if the batch
+  /// has entries of the family that were not undone, and `.noMemory`.
   public mutating func leaveOut(_ family: ColumnFamily) throws(EngineError) {
     let state = engine.state(of: family)
     try buildTrees()
@@ -168,8 +168,8 @@ public struct IndexedWriteBatch: ~Copyable {
     try unsafe deleteRange(from: lower.span.bytes, to: upper.span.bytes, in: family)
   }
 
-  /// Adds an operand for the family's merge operator. Throws `.invalidArgument` if the family has none, and the errors of
-  /// `put`.
+  /// Adds an operand for the family's merge operator. Throws `.invalidArgument` if the family has none, and the errors
+  /// of `put`.
   public mutating func merge(_ key: RawSpan, _ operand: RawSpan, in family: ColumnFamily? = nil) throws(EngineError) {
     try add(.merge, key, operand, family)
   }

@@ -9,9 +9,9 @@
 /// ```
 ///
 /// A transaction takes no locks. It reads from a snapshot and sees its own writes over it. The commit compares what a
-/// `.serializable` transaction read, or what a `.snapshot` transaction writes, with what other commits changed after the
-/// snapshot. On a conflict, `commit` throws `.conflict` with a `TransactionConflict` as its cause and changes nothing; run
-/// the transaction again, as `Engine.transaction` does.
+/// `.serializable` transaction read, or what a `.snapshot` transaction writes, with what other commits changed after
+/// the snapshot. On a conflict, `commit` throws `.conflict` with a `TransactionConflict` as its cause and changes
+/// nothing; run the transaction again, as `Engine.transaction` does.
 ///
 /// Complexity of a commit: for each key a search in the entries written after the snapshot, for each range an iteration
 /// of the part of it that was written. The commit reads tables for this before it leads, while other commits continue;

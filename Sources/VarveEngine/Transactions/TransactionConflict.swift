@@ -22,8 +22,8 @@ public struct TransactionConflict: Error, Hashable, Sendable, CustomStringConver
 
 /// The changes by other commits that make a transaction fail.
 public enum TransactionIsolation: Sendable, Hashable {
-  /// The transaction reads from one snapshot, and no other commit wrote a key that it writes. Two transactions that each
-  /// read what the other writes can both commit (write skew).
+  /// The transaction reads from one snapshot, and no other commit wrote a key that it writes. Two transactions that
+  /// each read what the other writes can both commit (write skew).
   case snapshot
   /// The result equals some serial order of the transactions: no key that the transaction read and no range that its
   /// cursors iterated was changed after its snapshot.

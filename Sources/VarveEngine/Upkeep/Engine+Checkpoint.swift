@@ -18,9 +18,9 @@ extension Engine {
   /// Creates a second database at `target` with the content of this one, while this one is in use.
   ///
   /// The checkpoint holds all families as of one commit, which the report names. Reads and writes continue. Tables are
-  /// linked, or copied if the file system cannot link them (for example to another device); the log is copied up to that
-  /// commit and replayed when the checkpoint is first opened. Later changes to either database do not affect the other.
-  /// The checkpoint is durable when the call returns.
+  /// linked, or copied if the file system cannot link them (for example to another device); the log is copied up to
+  /// that commit and replayed when the checkpoint is first opened. Later changes to either database do not affect the
+  /// other. The checkpoint is durable when the call returns.
   ///
   /// It contains commits of durability `.none` that were acknowledged before the call, because the call flushes them
   /// first. Such commits during the call can be missing, each as a whole, as after a crash.
@@ -33,8 +33,9 @@ extension Engine {
   /// With `fileSystem`, the checkpoint is created in that file system, and everything is copied. Use it to write a
   /// database in memory to a disk.
   ///
-  /// Throws `.alreadyExists` if the target is not empty, `.locked` while another checkpoint to it is running, `.notFound`
-  /// if the parent directory does not exist, `.readOnly` for a read-only engine, and errors of the file system.
+  /// Throws `.alreadyExists` if the target is not empty, `.locked` while another checkpoint to it is running,
+  /// `.notFound` if the parent directory does not exist, `.readOnly` for a read-only engine, and errors of the file
+  /// system.
   ///
   /// Complexity: O(tables + bytes of the log). Writers wait while the last commit is chosen, at most for one sync of
   /// the MANIFEST in progress. While the call runs, the log may grow beyond its bound, and no table or segment that the

@@ -31,7 +31,9 @@
 // On disk: never change a tag or its content; an addition to a content gets its own tag.
 //
 // # Invariants
-// 1. The writer emits fields in the order of their application, so an edit has only one encoding.
+// 1. The writer emits fields in one order, so an edit has only one encoding: identity and numbers, families created,
+//    options changed, tables deleted, tables added, flushed sequences, families dropped, the log. A reader accepts any
+//    order; `VersionEdit` states the order of application.
 // 2. A tag that the reader does not know is skipped if its field is marked skippable; otherwise it is
 //    `.unsupportedFormat`: the writer knew something without which the state is wrong.
 // 3. A known field is read to its last byte; remaining bytes are damage.

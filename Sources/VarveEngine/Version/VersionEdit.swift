@@ -1,8 +1,8 @@
 /// One change of the engine's durable state, in any number of families.
 ///
 /// One edit is one record of the MANIFEST and is applied atomically. Within an edit, the order of application is:
-/// families created, options changed, tables deleted, tables added, flushed sequences, families dropped, then the
-/// numbers and the log.
+/// identity, families created, options changed, tables deleted, tables added, flushed sequences, families dropped, then
+/// the numbers and the log.
 ///
 /// A table that moves to another level is deleted and added, with the same metadata, in one edit.
 struct VersionEdit: Sendable, Equatable {

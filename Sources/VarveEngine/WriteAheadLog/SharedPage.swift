@@ -27,9 +27,9 @@ internal import Synchronization
 /// their own.
 ///
 /// # Protocol
-/// - A commit is announced (stored in `announced`) once it is as durable as its options require: one that survives the process
-///   when it is in the log, one that survives a loss of power when its sync succeeded. The commits before it are too.
-///   Commits that are not logged are not announced; followers see them once they are flushed.
+/// - A commit is announced (stored in `announced`) once it is as durable as its options require: one that survives the
+///   process when it is in the log, one that survives a loss of power when its sync succeeded. The commits before it
+///   are too. Commits that are not logged are not announced; followers see them once they are flushed.
 /// - The number of a segment is stored before a commit in it is announced. Records are complete before that.
 /// - A follower that sleeps adds 1 to `waiters`, checks `announced` once more, and waits by futex on its low half.
 ///   An engine checks `waiters` after announcing; if it is not 0 it stores 0 and wakes all. A

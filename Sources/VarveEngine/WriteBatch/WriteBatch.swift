@@ -10,7 +10,7 @@
 /// Entries apply in the order in which they were added: a later entry for a key hides an earlier one. A batch can be
 /// written several times, and to several engines if the ids of the families agree.
 ///
-/// Complexity: adding an entry is amortised O(its bytes). A batch belongs to one thread at a time.
+/// Complexity: adding an entry is amortized O(its bytes). A batch belongs to one thread at a time.
 public struct WriteBatch: ~Copyable, Sendable {
   /// The entries in the encoding of the log (`BatchFormat`).
   private(set) var payload: ByteWriter

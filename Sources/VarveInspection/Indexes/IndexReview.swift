@@ -68,9 +68,15 @@ public struct IndexReview: Sendable {
 }
 
 extension DatabaseInspector {
-  /// Compares indexes with the rows of their collections, by the values that each row emitted when it was written:
-  /// every emitted value must have an entry and every entry an emitted value, every row must have emitted values and
-  /// every row with emitted values must exist, and direct indexes must have the current content of the rows.
+  /// Compares indexes with the rows of their collections, by the values that each row emitted when it was written.
+  ///
+  /// These conditions are checked:
+  ///
+  /// - Every emitted value has an entry.
+  /// - Every entry has an emitted value.
+  /// - Every row has emitted values.
+  /// - Every row with emitted values exists.
+  /// - Every entry of a direct index has the current content of its row.
   ///
   /// The code of the program is not needed, so it is not checked whether a row would emit the same values again:
   /// `Store.verifyIndexes` checks that. At most `limit` differences are listed; all are counted. `progress` gets the

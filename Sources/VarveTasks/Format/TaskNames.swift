@@ -10,14 +10,14 @@ internal import Varve
 ///                      value: the id of the task that has the key (8), time until which it is taken (8)
 ///  'V', time (8), then as 'U' without its first byte
 ///                      a unique key that is taken until the time
-///  'F', id (8)         value: the state (1) in which the task has ended, which its children are still to receive; 255: it may have
-///                      ended
+///  'F', id (8)         value: the state (1) in which the task has ended, which its children are still to receive;
+///                      255: it may have ended
 ///  'L', queue (4)      value: tokens (8, the bits of a Double), time (8)
 ///  'P', id (8)         value: progress of the handler (8, the bits of a Double), note (UTF-8)
 ///  'I', id (16)        value: time (8) at which a file of the inbox was applied; the file may still exist
 ///  'S', name           a schedule: see ScheduleRecord
-///  'D'                 value: the incarnation of the database (8) whose tasks are run; in a copy, after its tasks were released, also
-///                      the last start (4) of the database that was copied
+///  'D'                 value: the incarnation of the database (8) whose tasks are run; in a copy, after its tasks were
+///                      released, also the last start (4) of the database that was copied
 ///  'W'                 value: the latest time of day at which tasks were run (8)
 /// ```
 /// On disk: never change.

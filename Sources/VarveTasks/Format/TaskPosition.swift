@@ -11,7 +11,8 @@
 ///
 ///  front     0: the task was run, and keeps its position at the head of a serial queue; 1 otherwise
 ///  sort key  its bytes, each 0x00 followed by 0xFF, then 0x00 0x00; for a task without one only the last two
-///  stamp     the number of the commit that enqueued the task, ordinal its number within that commit: kept through all attempts
+///  stamp     the number of the commit that enqueued the task; kept through all attempts
+///  ordinal   the number of the task within that commit; kept through all attempts
 ///  revision  the number of the row: incremented each time the task is written again, so that each key is written once
 /// ```
 /// Numbers are big-endian; `due` is in milliseconds since 1970, its sign bit flipped. On disk: never change.

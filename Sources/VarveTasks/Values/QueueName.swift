@@ -1,6 +1,7 @@
 internal import UnicodeNormalForm
 
-/// The name of a queue: any text of 1 to 255 bytes of UTF-8. A queue needs no declaration: it exists with its first task.
+/// The name of a queue: any text of 1 to 255 bytes of UTF-8. A queue needs no declaration: it exists with its first
+/// task.
 ///
 /// Canonically equivalent names are equal, because names are stored in Unicode's normal form C.
 public struct QueueName: Hashable, Comparable, Codable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
@@ -40,7 +41,7 @@ enum ComposedName {
   static func of(_ text: String) -> String {
     var text = text
     return text.withUTF8 { buffer in
-      // Safety: the buffer lives as long as the closure, and every byte of it is initialised.
+      // Safety: the buffer lives as long as the closure, and every byte of it is initialized.
       let utf8 = unsafe RawSpan(_unsafeBytes: UnsafeRawBufferPointer(buffer))
       if NormalForm.isComposed(utf8) { return nil }
       return String(decoding: NormalForm.composed(utf8), as: UTF8.self)

@@ -5,8 +5,8 @@ public import Foundation
 ///
 /// Keys of different kinds can be compared: numbers come before dates, and dates before texts.
 public struct SortKey: Hashable, Codable, Comparable, Sendable {
-  /// Bytes whose order is that of the keys: a tag, and then the number or date as 8 bytes, big-endian, with the sign bit
-  /// flipped, or the text as UTF-8.
+  /// Bytes whose order is that of the keys: a tag, and then the number or date as 8 bytes, big-endian, with the sign
+  /// bit flipped, or the text as UTF-8.
   let bytes: [UInt8]
 
   /// The maximum size of a text in bytes.

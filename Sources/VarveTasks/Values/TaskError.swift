@@ -11,9 +11,9 @@ public enum TaskError: Error, Hashable, Sendable, CustomStringConvertible {
   case wrongState(TaskID, TaskState, call: String)
   /// The task does not exist.
   case unknownTask(TaskID)
-  /// A scheduler runs the tasks of this database already.
+  /// A scheduler is already running the tasks of this database: this one or another.
   case alreadyRunning(path: String)
-  /// A value is larger than its limit, in bytes, or for tags in number.
+  /// A value is larger than its limit. Sizes and limits are in bytes; for tags they are numbers of tags.
   case tooLarge(what: String, size: Int, limit: Int)
   /// A value can't be used.
   case invalidValue(String)
@@ -37,7 +37,7 @@ public enum TaskError: Error, Hashable, Sendable, CustomStringConvertible {
     case .taskRunning(let id): "task \(id) is running"
     case .wrongState(let id, let state, let call): "task \(id) is \(state), and can't be changed by \(call)"
     case .unknownTask(let id): "task \(id) does not exist"
-    case .alreadyRunning(let path): "a scheduler runs the tasks of \(path) already: this one or another"
+    case .alreadyRunning(let path): "a scheduler (this one or another) is already running the tasks of \(path)"
     case .tooLarge(let what, let size, let limit): "\(what) has \(size), and may have \(limit) at most"
     case .invalidValue(let text): text
     case .duplicate(let id): "the key of the task is that of task \(id)"

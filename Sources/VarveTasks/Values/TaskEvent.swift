@@ -28,11 +28,12 @@ public struct TaskEvent: Hashable, Sendable {
     case crashed = 9
     /// The scheduler stopped before the attempt had ended.
     case interrupted = 10
-    /// A time of a schedule was skipped. The id is 0.
+    /// One or more times of a schedule have passed without a task for them. The id is 0.
     case slotMissed = 11
     /// A handler that was cancelled has not returned, and was abandoned.
     case abandoned = 12
-    /// The time of day is more than an hour before one at which tasks have run. The id is 0.
+    /// The clock was set back: at the start of the scheduler, the time of day was more than an hour before the latest
+    /// time at which tasks have run. The id is 0.
     case clockSetBack = 13
   }
 

@@ -30,7 +30,7 @@ struct EditCostTests {
     return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
   }
 
-  @Test(.enabled(if: isOptimised, "times are measured in optimised code, and not beside a sanitizer"))
+  @Test(.enabled(if: isOptimised, "times are measured in optimized code, and not beside a sanitizer"))
   func `an edit of a level of 100,000 tables takes less than 200 us of processor time`() throws {
     let count = 100_000
     let fileSystem = MemoryFileSystem()

@@ -19,7 +19,7 @@ import Testing
     return ~crc
   }
 
-  /// The vectors of RFC 3720, B.4, and the check value of the CRC catalogue.
+  /// The vectors of RFC 3720, B.4, and the check value of the CRC catalog.
   static let vectors: [(bytes: [UInt8], expected: UInt32)] = [
     ([UInt8](repeating: 0, count: 32), 0x8a91_36aa),
     ([UInt8](repeating: 0xff, count: 32), 0x62a8_ab43),

@@ -58,7 +58,7 @@ struct PutCostTests {
   }
 
   @Test(
-    .enabled(if: countsAllocations, "allocations are counted in optimised code, with glibc, and not beside a sanitizer")
+    .enabled(if: countsAllocations, "allocations are counted in optimized code, with glibc, and not beside a sanitizer")
   )
   func `puts inside one memtable and one segment allocate nothing`() throws {
     let directory = try TemporaryDirectory()

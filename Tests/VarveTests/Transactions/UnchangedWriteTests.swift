@@ -52,7 +52,8 @@ struct UnchangedWriteTests {
 
   private func waitUntilHeld(_ count: Int) async { while gate.waitingCount < count { await Task.yield() } }
 
-  /// Begins a commit that is applied, and does not become durable while the gate is shut. It waits on a separate thread.
+  /// Begins a commit that is applied, and does not become durable while the gate is shut. It waits on a separate
+  /// thread.
   private func beginCommit() async {
     gate.shut()
     Thread.detachNewThread { [database, handle] in

@@ -54,7 +54,7 @@ struct EdgeRow: Encodable {
   ]
 }
 
-/// Draws the neighbourhood of a row in the language of Graphviz.
+/// Draws the neighborhood of a row in the language of Graphviz.
 struct EdgeDrawing {
   private let graph: RelationshipsTransaction
   private let name: EdgeName?

@@ -7,7 +7,7 @@ import VarveRelationships
 struct EdgesCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "edges",
-    abstract: "List and count the edges between rows, and draw the neighbourhood of one.",
+    abstract: "List and count the edges between rows, and draw the neighborhood of one.",
     discussion: """
       A line an edge, with tabs between: source, name, destination, rules, and declared or manual. An edge is listed where \
       both of its ends exist; --dangling lists those that lead to no row.
@@ -15,7 +15,7 @@ struct EdgesCommand: ParsableCommand {
       Rows are written as collection/key, and keys as objects prints them: books/42, players/"a1". Files are written \
       as root:path. --domain names the relationships where the database has several.
 
-      --dot prints the neighbourhood of --from in the language of Graphviz: the rows that are at most --depth edges away, in \
+      --dot prints the neighborhood of --from in the language of Graphviz: the rows that are at most --depth edges away, in \
       both directions, and the edges between them.
 
       Example: varve edges /data/example.varve --to books/42
@@ -33,7 +33,7 @@ struct EdgesCommand: ParsableCommand {
   @Option(help: "At most so many edges.") var limit: Int?
   @Flag(help: "Print how many there are.") var count = false
   @Flag(help: "List edges that lead to no row.") var dangling = false
-  @Flag(help: "Draw the neighbourhood of --from.") var dot = false
+  @Flag(help: "Draw the neighborhood of --from.") var dot = false
   @Option(help: "With --dot, how many edges away a row may be.") var depth = 1
   @OptionGroup var output: OutputOption
 

@@ -2,11 +2,11 @@
 ///
 /// # Defaults
 /// - A column becomes a field with its name and its stored type. If the declared type contains BOOL, the field is a
-///   Boolean; if it is DATE, DATETIME or TIMESTAMP, the field is a date as text, which is what GRDB and SQLite's functions
-///   write.
-/// - A table of Core Data is recognised by the columns Z_PK, Z_ENT and Z_OPT. Its columns lose their Z and become lower
-///   case, as their capital letters are not kept. Z_ENT and Z_OPT are left out, and so is Z_PK unless it is the key, which
-///   is then called `id`. TIMESTAMP means seconds since 2001.
+///   Boolean; if it is DATE, DATETIME or TIMESTAMP, the field is a date as text, which is what GRDB and SQLite's
+///   functions write.
+/// - A table of Core Data is recognized by the columns Z_PK, Z_ENT and Z_OPT. Its columns lose their Z and become lower
+///   case, as their capital letters are not kept. Z_ENT and Z_OPT are left out, and so is Z_PK unless it is the key,
+///   which is then called `id`. TIMESTAMP means seconds since 2001.
 struct ImportPlan {
   struct Field: Hashable {
     /// The index of the column in the table.

@@ -10,20 +10,20 @@ import VarveInspection
 /// ```
 /// key             the key, each part with its kind: see KeyJSON
 /// keyType         the type of the collection's keys: "string", "compound(int,string)"
-/// coder           the coder that wrote the row: "raw", "binary", "json", "propertyList", or the stored name of a coder of
-///                 a program's own
+/// coder           the coder that wrote the row: "raw", "binary", "json", "propertyList", or the stored name of a
+///                 program's own coder
 /// storage         "own" if its rows are in families of their own; otherwise absent
 /// version         the version of the format that wrote the object; absent without a format
-/// object          the object in readable form: for the coder raw a string if the bytes are UTF-8; for the coder json the
-///                 stored text itself; for the others the value as JSON
+/// object          the object in readable form: for the coder raw a string if the bytes are UTF-8; for the coder json
+///                 the stored text itself; for the others the value as JSON
 /// objectHex       the object's bytes as the coder wrote them, if `object` alone would not restore them: always for the
 ///                 coders binary and propertyList, and without `object` for coders of programs
 /// shape           for the coder binary: the names of the fields of the record that the object is
 /// shapes          for the coder binary: the names of the fields of the records inside; objectHex numbers them from
 ///                 1, in the order of first occurrence, not as the catalog does
 /// metadata, metadataHex, metadataShape, metadataShapes, metadataVersion
-///                 like the members without "metadata", for the metadata, which is of the coder binary if the objects are
-///                 raw; absent if the row has none
+///                 like the members without "metadata", for the metadata, which is of the coder binary if the objects
+///                 are raw; absent if the row has none
 /// id, keyText     the row's id and the key for people: only in the output of `objects`, and ignored by load
 /// ```
 /// If a value has both forms, its bytes count and the readable form must be equal; a line in which only one form was

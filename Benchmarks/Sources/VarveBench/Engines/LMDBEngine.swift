@@ -5,10 +5,10 @@
   /// LMDB, which is not a log-structured tree: it has no memtable, log, compaction, compression or filter.
   ///
   /// Settings:
-  /// - `MDB_NOSYNC`: a commit survives the death of the process, as that of the other engines does without a sync. A synced
-  ///   put removes the flag around its commit, so it includes LMDB's own full commit.
-  /// - `MDB_NOTLS`, `MDB_NOMEMINIT`: as its documentation advises for this use. `MDB_WRITEMAP` is not set, because it would
-  ///   need a preallocated file. The map of 64 GiB takes address space only.
+  /// - `MDB_NOSYNC`: a commit survives the death of the process, as that of the other engines does without a sync. A
+  ///   synced put removes the flag around its commit, so it includes LMDB's own full commit.
+  /// - `MDB_NOTLS`, `MDB_NOMEMINIT`: as its documentation advises for this use. `MDB_WRITEMAP` is not set, because it
+  ///   would need a preallocated file. The map of 64 GiB takes address space only.
   /// - One put per transaction, unless `--batch-size` is larger.
   /// - Reads keep one read transaction, reset and renewed for each get and cursor, which is LMDB's fast path.
   final class LMDBEngine: KeyValueEngine, @unchecked Sendable {

@@ -7,8 +7,8 @@
   /// Settings in addition to those matched between all engines:
   /// - Compression is Snappy if LZ4 or Zstd is requested, because LevelDB has no other (the report states it).
   /// - It has one background thread; more cannot be configured.
-  /// - All other settings are the library's defaults: files of 2 MiB, blocks of 4 KiB, 1,000 open files (most tables are read
-  ///   through `mmap`, which counts as its memory), checksums not verified on read.
+  /// - All other settings are the library's defaults: files of 2 MiB, blocks of 4 KiB, 1,000 open files (most tables
+  ///   are read through `mmap`, which counts as its memory), checksums not verified on read.
   final class LevelDBEngine: KeyValueEngine, @unchecked Sendable {
     // Unchecked: `leveldb_t` may be used from any thread; the other pointers are set once.
     let database: OpaquePointer

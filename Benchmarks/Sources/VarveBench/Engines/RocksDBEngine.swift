@@ -7,13 +7,13 @@
   /// Settings in addition to those matched between all engines:
   /// - `increase_parallelism(backgroundThreads)`: the documented way to configure that many background threads; it sets
   ///   `max_background_jobs`, and sizes the flush and the compaction pool.
-  /// - All other settings are the library's defaults, which are also db_bench's: leveled compaction, level 1 of 256 MiB, files
-  ///   of 64 MiB, two write buffers, blocks of 4 KiB, index and filter blocks held outside of the cache for as long as the
-  ///   table is open (its fastest setting, and memory that the cache's size doesn't count), checksums verified on read,
-  ///   statistics off (they cost a few percent).
-  /// - `VARVE_BENCH_ROCKSDB=guide` selects the settings of its tuning guide instead (blocks of 16 KiB, dynamic level sizes,
-  ///   index and filters in the cache, a sync every MiB of a table): a little less CPU for fills, a little more for random
-  ///   reads. Compare with both.
+  /// - All other settings are the library's defaults, which are also db_bench's: leveled compaction, level 1 of 256
+  ///   MiB, files of 64 MiB, two write buffers, blocks of 4 KiB, index and filter blocks held outside of the cache for
+  ///   as long as the table is open (its fastest setting, and memory that the cache's size doesn't count), checksums
+  ///   verified on read, statistics off (they cost a few percent).
+  /// - `VARVE_BENCH_ROCKSDB=guide` selects the settings of its tuning guide instead (blocks of 16 KiB, dynamic level
+  ///   sizes, index and filters in the cache, a sync every MiB of a table): a little less CPU for fills, a little more
+  ///   for random reads. Compare with both.
   final class RocksDBEngine: KeyValueEngine, @unchecked Sendable {
     // Unchecked: `rocksdb_t` may be used from any thread; the other pointers are set once.
     let database: OpaquePointer

@@ -135,7 +135,7 @@ final class IndexesTransaction: ExtensionTransaction {
   func count() throws -> Int { try (indexes + [emitted]).reduce(0) { $0 + (try $1.count()) } }
 }
 
-/// A prototype of a sorted view: it searches for the neighbour of a row, and puts the row beside it.
+/// A prototype of a sorted view: it searches for the neighbor of a row, and puts the row beside it.
 ///
 /// It receives changes after the current one, as those that the program itself writes.
 struct Neighbours: DatabaseExtension {
@@ -163,7 +163,7 @@ final class NeighboursTransaction: ExtensionTransaction {
   func didChange(_ change: borrowing RowChange) throws {
     guard let book = try change.row?.object(as: Book.self) else { return }
     let entry = EntryKey.bytes(book.indexed(1), change.key.bytes)
-    // The result is stored, so that the search can't be optimised away.
+    // The result is stored, so that the search can't be optimized away.
     let neighbour = try order.first(in: StorageRange(lower: entry))
     try order.put(entry, neighbour?.key ?? [])
   }

@@ -2,7 +2,7 @@
 ///
 /// A pool of 1 MiB is filled with pieces of 100 bytes; a piece repeats `ratio * 100` random printable bytes until it is
 /// full. A value is a slice of the pool at an offset that advances by its size, so a value costs almost no time and
-/// neighbours differ.
+/// neighbors differ.
 final class ValueSource {
   private static let poolSize = 1 << 20
   private static let pieceSize = 100

@@ -66,7 +66,7 @@ struct BookSource {
 
   @inline(__always)
   private func generator(_ number: UInt64) -> SplitMix64 {
-    // Streams of neighbouring numbers would overlap if they began one step apart.
+    // Streams of neighboring numbers would overlap if they began one step apart.
     SplitMix64(seed: (number &+ 1) &* 0xd6e8_feb8_6659_fd93 ^ seed &* 0x9e37_79b9_7f4a_7c15)
   }
 

@@ -3,16 +3,17 @@
 
   /// The table and the settings of SQLite, which are the same with its C API and with GRDB.
   ///
-  /// - WAL with `synchronous = NORMAL`: a commit survives the death of the process and is not synced; the log is synced before
-  ///   a checkpoint writes the database, so that a power loss removes only the last commits. That is what Varve's `.process`
-  ///   guarantees. With `OFF`, a power loss may damage the database, which no engine here may; it saves SQLite a sync per
-  ///   checkpoint (`VARVE_BENCH_SQLITE=off` shows the gain). `--sync` is `FULL`.
-  /// - `cache_size` is `--cache-mb`. `wal_autocheckpoint` is `--memtable-mb` in pages, the write buffer of the others: its
-  ///   default of 4 MB would write each page of a random insert far more often.
+  /// - WAL with `synchronous = NORMAL`: a commit survives the death of the process and is not synced; the log is synced
+  ///   before a checkpoint writes the database, so that a power loss removes only the last commits. That is what
+  ///   Varve's `.process` guarantees. With `OFF`, a power loss may damage the database, which no engine here may; it
+  ///   saves SQLite a sync per checkpoint (`VARVE_BENCH_SQLITE=off` shows the gain). `--sync` is `FULL`.
+  /// - `cache_size` is `--cache-mb`. `wal_autocheckpoint` is `--memtable-mb` in pages, the write buffer of the others:
+  ///   its default of 4 MB would write each page of a random insert far more often.
   /// - `secure_delete` off: Debian compiles it on, other builds don't.
-  /// - Columns, one index: the primary key, beside rows by row id, as most tables are. With `VARVE_BENCH_SQLITE=clustered`
-  ///   the table is `WITHOUT ROWID`: rows are stored in the order of their keys, as Varve's are. Its inserts by random key cost
-  ///   twice as much here, its scan a half to a third, its reads by id three quarters.
+  /// - Columns, one index: the primary key, beside rows by row id, as most tables are. With
+  ///   `VARVE_BENCH_SQLITE=clustered` the table is `WITHOUT ROWID`: rows are stored in the order of their keys, as
+  ///   Varve's are. Its inserts by random key cost twice as much here, its scan a half to a third, its reads by id
+  ///   three quarters.
   /// - Dates are seconds as REAL, UUIDs blobs of 16 bytes: exact, and the fastest forms.
   enum SQLiteSettings {
     private static let variant = ProcessInfo.processInfo.environment["VARVE_BENCH_SQLITE"] ?? ""

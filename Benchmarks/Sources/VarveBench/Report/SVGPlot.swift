@@ -14,7 +14,7 @@ struct SVGPlot {
   var yLabel: String
   var series: [Series]
   var yScale = Scale.linear
-  /// The labelled positions of the x axis, or `nil` for evenly spaced ones.
+  /// The labeled positions of the x axis, or `nil` for evenly spaced ones.
   var xTicks: [(position: Double, label: String)]?
 
   private static let width = 640.0
@@ -24,7 +24,7 @@ struct SVGPlot {
   private static let top = 30.0
   private static let bottom = 44.0
 
-  /// Returns the colour of an engine, which is the same in every plot.
+  /// Returns the color of an engine, which is the same in every plot.
   static func colour(of name: String) -> String {
     switch name {
     case "varve": "#0b6e4f"

@@ -5,8 +5,8 @@ internal import Synchronization
 enum ObservedTarget: Sendable {
   case row(RowKey)
   case collection(String)
-  /// A target that a watcher decides: with a collection, which of its changed rows concern the observation; without one,
-  /// whether the whole commit does.
+  /// A target that a watcher decides: with a collection, which of its changed rows concern the observation; without
+  /// one, whether the whole commit does.
   case watched(any RowWatcher, collection: String?)
 
   /// The collection whose rows are compared with their previous content.

@@ -2,8 +2,8 @@
 ///
 /// ```
 ///  byte 0          flags: bit 0 the row has metadata, bit 1 the number of a coder follows; the others are zero
-///  byte            only with bit 1: number of the coder that wrote the object, as `CoderKind` and the catalog number them;
-///                  without it the coder that the collection was made with (`CollectionRecord`)
+///  byte            only with bit 1: number of the coder that wrote the object, as `CoderKind` and the catalog number
+///                  them; without it the coder that the collection was made with (`CollectionRecord`)
 ///  varint          number of the format version that wrote it, as the catalog numbers them; 0: none
 ///  varint          number of the object's shape, as the catalog numbers them; 0: none
 ///  varint          row id

@@ -8,7 +8,8 @@ internal import Synchronization
 /// # States
 ///
 ///     free ─▶ held ─▶ free (no one waits)
-///                 ├─▶ free, and the first of the line is called: it takes the writer, or the caller that comes before it
+///                 ├─▶ free, and the first of the line is called: it takes the writer, or the caller that comes before
+///                 │   it
 ///                 ╰─▶ held by the first of the line (it was called before, and found the writer held; or `isStrict`)
 ///
 /// A thread needs tens of microseconds to wake up, and a short transaction takes a tenth of that. The writer is

@@ -37,7 +37,7 @@ final class RowFilter<Format: StoreFormat>: Sendable {
     stored = info.coder == .binary && Format.readsStoredFields ? StoredCondition(condition) : nil
   }
 
-  /// Returns the instance of a row if it fulfils the condition, and nil otherwise.
+  /// Returns the instance of a row if it fulfills the condition, and nil otherwise.
   func instance(_ key: [UInt8], _ bytes: [UInt8]) throws -> Format.Instance? {
     switch try verdict(key, bytes) {
     case .fails: return nil

@@ -95,7 +95,7 @@ struct StoredQuestions: Sendable {
   fileprivate(set) var terms: [Term] = []
   fileprivate(set) var nodes: [Node] = []
 
-  /// Returns whether a row, whose fields the reader has located, fulfils the condition.
+  /// Returns whether a row, whose fields the reader has located, fulfills the condition.
   func holds(_ reader: StoredReader, _ source: ByteSource) throws -> Bool {
     var index = 0
     return try holds(at: &index, reader, source)

@@ -30,7 +30,7 @@ struct ChangedKeys<Format: StoreFormat> {
 
   func contains(_ key: [UInt8]) -> Bool { change.rows[key] != nil }
 
-  /// Returns for each key whether its row fulfils the condition.
+  /// Returns for each key whether its row fulfills the condition.
   func areIn() throws -> [Bool] {
     guard let info else { return keys.map { _ in false } }
     let filter = query.condition.map { RowFilter($0, query.store.access, info, transaction.snapshot) }

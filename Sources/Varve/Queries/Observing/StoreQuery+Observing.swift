@@ -13,7 +13,7 @@ extension StoreQuery {
   ///
   /// Commits that happen while the consumer is busy are merged into one difference between what it has seen and the
   /// newest result. A commit is compared with the query by the rows that it changes, on a thread that commits nothing:
-  /// a row is relevant if it is in the result, or fulfils the condition. For a query without an order and a limit, the
+  /// a row is relevant if it is in the result, or fulfills the condition. For a query without an order and a limit, the
   /// relevant rows are reported directly.
   ///
   /// A result with an order and a limit of up to 10,000 is a window in memory, which is updated from the changed rows;

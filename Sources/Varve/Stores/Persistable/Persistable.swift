@@ -12,18 +12,19 @@
 /// for try await book in Book.load(..., in: database) { print(book.title) }
 /// ```
 ///
-/// The methods have the names and errors of those of ``Store``. With `in: tx` they belong to a transaction and are
-/// synchronous; with `in: database` they are asynchronous, and are a transaction of their own or belong to the
-/// surrounding `perform`.
+/// The methods have the names and errors of those of ``Store``. With `in: tx` they are synchronous and part of that
+/// transaction. With `in: database` they are asynchronous: each call is a transaction of its own, or part of the
+/// surrounding `perform` if there is one.
 ///
 /// The collection may be listed in the definition of the database (``DatabaseDefinition``), with a coder and a storage;
 /// otherwise it is defined at its first use. The same rows may be read through a ``Store``, and by collection and key.
 /// A type that needs versions gets a ``StoreFormat``, whose first version is the one written by this API.
 ///
 /// # Metadata
-/// An item with a `Metadata` type has its metadata in `metadata`: it is stored separately from the object, set on items
-/// that are read, and written with them, so that an item with nil has none in the database after it is written.
-/// ``KeptApart`` excludes it from the object's own encoding:
+/// If the type has a `Metadata` type, the property `metadata` contains the metadata of an item, which is stored
+/// separately from the object. Reading an item sets the property. Writing an item writes the property, too: if it is
+/// nil, the item has no metadata in the database afterward. ``KeptApart`` excludes the property from the object's own
+/// encoding:
 ///
 /// ```swift
 /// @KeptApart var metadata: Size? = nil

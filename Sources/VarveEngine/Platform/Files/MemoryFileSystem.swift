@@ -18,7 +18,7 @@ public final class MemoryFileSystem: FileSystem {
   }
 
   struct Names {
-    /// The entries of each directory by name, keyed by the normalised path of the directory.
+    /// The entries of each directory by name, keyed by the normalized path of the directory.
     var directories: [String: [String: Entry]] = ["": [:]]
     var locked: Set<ObjectIdentifier> = []
   }

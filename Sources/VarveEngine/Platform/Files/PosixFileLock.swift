@@ -11,9 +11,10 @@ internal import Synchronization
 
 /// A lock by `flock` on a file that stays open, registered in the whole process.
 ///
-/// `flock` alone refuses a second lock of another open of the same file, even in this process. The registry also
-/// refuses it if `flock` is emulated by record locks (NFS), which never conflict within a process, and which the
-/// close of any descriptor of the file would release.
+/// If a file is opened twice, `flock` refuses to lock the second descriptor while the first one is locked, even in the
+/// same process. File systems that emulate `flock` by record locks (NFS) do not: record locks never conflict within a
+/// process, and closing any descriptor of the file releases them. The registry of locked files refuses the second lock
+/// there, too, before the file is opened again.
 ///
 /// # Invariants
 /// 1. The registry has the device and inode of each file whose lock this process holds or is taking.

@@ -17,7 +17,7 @@
 /// Safe from any thread. `wait` and `signal` are called inside `withLock`, by the thread that holds the lock.
 @safe
 final class Monitor: @unchecked Sendable {
-  // Sendable: the pointers do not change, and POSIX synchronises access to their targets.
+  // Sendable: the pointers do not change, and POSIX synchronizes access to their targets.
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
   private let conditions: UnsafeMutablePointer<pthread_cond_t>
   private let conditionCount: Int
@@ -51,7 +51,7 @@ final class Monitor: @unchecked Sendable {
     return body()
   }
 
-  /// Releases the lock until the condition is signalled, or spuriously, and takes it again.
+  /// Releases the lock until the condition is signaled, or spuriously, and takes it again.
   func wait(_ condition: Int) {
     precondition(condition >= 0 && condition < conditionCount, "wait on a condition that the monitor has")
     unsafe Self.require(pthread_cond_wait(conditions + condition, mutex))

@@ -21,7 +21,7 @@ struct IndexEntry: Hashable, Sendable {
   /// The flag of a block whose last user key is the first one of the next block.
   static let continuesAfter: UInt8 = 4
 
-  /// Whether the block has more than one version of a key, or a key that continues in a neighbouring block.
+  /// Whether the block has more than one version of a key, or a key that continues in a neighboring block.
   var hasSharedKeys: Bool { flags != 0 }
 
   /// Returns the entry of the same block at another offset, next to other blocks.

@@ -1,4 +1,4 @@
-/// Computes short keys that separate two neighbouring keys.
+/// Computes short keys that separate two neighboring keys.
 enum Separator {
   /// Appends a short key s with `left` <= s < `right`: the shortest one that is easy to compute. Requires `left` <
   /// `right`.

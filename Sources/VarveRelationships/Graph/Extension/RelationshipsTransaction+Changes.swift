@@ -59,8 +59,8 @@ extension RelationshipsTransaction {
     try declare(edges, from: end, isFresh: false, isNoted: false)
   }
 
-  /// Handles the removal of all rows of a collection. Returns true if no edge begins or ends in it, so that nothing has to
-  /// be done; otherwise rules are applied to each row.
+  /// Handles the removal of all rows of a collection. Returns true if no edge begins or ends in it, so that nothing has
+  /// to be done; otherwise rules are applied to each row.
   public func removesAll(in collection: String?) throws -> Bool {
     // Without knowledge of all edges, the edges are removed without rules.
     guard try isComplete else {
