@@ -16,7 +16,7 @@ final class TaskRequest: Sendable {
     case states(Set<TaskState>)
     case signal(String)
 
-    /// Returns whether a task fulfils the condition.
+    /// Returns whether a task fulfills the condition.
     func holds(_ record: TaskRecord, _ state: TaskState) -> Bool {
       switch self {
       case .states(let states): states.contains(state)

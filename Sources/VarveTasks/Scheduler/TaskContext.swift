@@ -22,9 +22,9 @@ public struct TaskContext: Sendable {
     return logger
   }
 
-  /// The id of the task. It is the same in each attempt, so that other systems can recognise repetitions.
+  /// The id of the task. It is the same in each attempt, so that other systems can recognize repetitions.
   public var id: TaskID { run.id }
-  /// A text by which other systems can recognise repetitions of the task.
+  /// A text by which other systems can recognize repetitions of the task.
   ///
   /// It is the same in each attempt, but differs for the task in a copy of the database.
   public var idempotencyKey: String {

@@ -30,7 +30,7 @@ extension TaskRequest {
 }
 
 extension TaskParts {
-  /// Returns whether a task exists and fulfils a condition.
+  /// Returns whether a task exists and fulfills a condition.
   func holds(_ condition: TaskRequest.Condition, _ id: TaskID, isRunning: Bool) throws -> Bool {
     guard let record = try record(id) ?? endedRecord(id)?.record else { return false }
     return condition.holds(record, isRunning ? .running : record.progress.state)
