@@ -36,6 +36,23 @@ extension Database {
     try write(label: label, durability: durability, body)
   }
 
+  /// Reads the state that the next writer builds on. It may contain commits that are not acknowledged.
+  ///
+  /// The transaction ends with an error, because one that changes nothing waits for these commits.
+  func lookApplied<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result {
+    struct Ended: Error {}
+    var result: Result?
+    do {
+      try core.write(WriteTerms()) { tx in
+        result = try body(tx)
+        throw Ended()
+      }
+    } catch let error as Ended {
+      guard let result else { throw error }
+      return result
+    }
+  }
+
   func look<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try read(body) }
 
   /// Commits one note, and returns the key.

@@ -21,6 +21,8 @@ struct TaskModel {
     /// Whether the task is the head of a serial queue, which it has kept.
     var isFront = false
     var isKept = false
+    /// Whether a cancelled task is kept only because others stay blocked by it.
+    var isNeeded = false
     /// The tasks that this one waits for.
     var parents: Set<Int> = []
     var rule = ParentFailure.stayBlocked
@@ -63,6 +65,7 @@ struct TaskModel {
     } else {
       end(task, .cancelled)
     }
+    forgetUnneeded()
     return 1
   }
 
@@ -79,6 +82,7 @@ struct TaskModel {
     // Only a dead head that blocks its queue is still at its head.
     if task.state == .cancelled || !Self.blocksOnDead(task.queue) { task.isFront = false }
     task.state = .ready
+    task.isNeeded = false
     if task.maxAttempts > 0 { task.maxAttempts = max(task.maxAttempts, task.attempt + 1) }
     tasks[number] = task
     return 1
@@ -87,6 +91,7 @@ struct TaskModel {
   mutating func delete(_ number: Int) -> Int {
     if tasks.removeValue(forKey: number) == nil { return 0 }
     settle(number, .done)
+    forgetUnneeded()
     return 1
   }
 
@@ -106,6 +111,11 @@ struct TaskModel {
   /// Returns whether other tasks stay blocked if a task fails: then it is kept.
   private func blocks(_ number: Int) -> Bool {
     tasks.values.contains { $0.state == .blocked && $0.parents.contains(number) && $0.rule == .stayBlocked }
+  }
+
+  /// Forgets cancelled tasks that were kept for blocked tasks, if none is left.
+  private mutating func forgetUnneeded() {
+    for task in tasks.values where task.isNeeded && !blocks(task.number) { tasks[task.number] = nil }
   }
 
   /// Updates the tasks that depend on a task which has ended.
@@ -224,8 +234,10 @@ struct TaskModel {
       tasks[task.number] = task
     } else {
       let isNeeded = state == .cancelled && blocks(task.number)
+      task.isNeeded = isNeeded && !task.isKept
       tasks[task.number] = task.isKept || isNeeded ? task : nil
     }
     settle(task.number, state)
+    forgetUnneeded()
   }
 }

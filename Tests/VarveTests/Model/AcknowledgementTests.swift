@@ -45,7 +45,7 @@ struct AcknowledgementTests {
     }
     // The sync at the gate may be one of the engine's own: only a writer can detect that the commit is applied.
     func waitUntilApplied(_ key: Int) throws {
-      while try !database.core.write(WriteTerms(), { try $0.contains(key: key, in: "rows") }) { sched_yield() }
+      while try !database.lookApplied({ try $0.contains(key: key, in: "rows") }) { sched_yield() }
     }
     try waitUntilApplied(1)
     let second = Threads.start { _ in
