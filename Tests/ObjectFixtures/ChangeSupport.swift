@@ -40,17 +40,15 @@ extension Database {
   ///
   /// The transaction ends with an error, because one that changes nothing waits for these commits.
   func lookApplied<Result>(_ body: (WriteTransaction) throws -> Result) throws -> Result {
-    struct Ended: Error {}
     var result: Result?
     do {
       try core.write(WriteTerms()) { tx in
         result = try body(tx)
-        throw Ended()
+        throw LookEnded()
       }
-    } catch let error as Ended {
-      guard let result else { throw error }
-      return result
-    }
+    } catch is LookEnded {}
+    guard let result else { throw LookEnded() }
+    return result
   }
 
   func look<Result>(_ body: (ReadTransaction) throws -> Result) throws -> Result { try read(body) }
@@ -164,3 +162,6 @@ func seededRandom(_ what: String, _ seed: UInt64) -> SeededRandom {
   print("\(what): seed \(seed)")
   return SeededRandom(seed: seed)
 }
+
+/// Ends a transaction that has only looked.
+private struct LookEnded: Error {}
