@@ -367,6 +367,13 @@ struct DependencyTests {
     if order == 2 { parents.shuffle(using: &random) }
     let open = OpenParents()
     for (index, parent) in parents.enumerated() {
+      // Rows may also be deleted in another way: what is remembered is checked.
+      if index % 3 == 2, index < count - 1 {
+        try await fixture.database.commitAside { parts in
+          try TaskParts(parts).live.delete(TaskKeys.parent(of: child, parent))
+        }
+        continue
+      }
       let hasOther = try await fixture.database.commitAside { parts in
         let live = try TaskParts(parts).live
         let before = try open.hasOther(than: parent, of: child, in: live)
