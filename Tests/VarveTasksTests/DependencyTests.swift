@@ -203,6 +203,35 @@ struct DependencyTests {
     await next.scheduler.stop()
   }
 
+  @Test(arguments: ["done", "throws", "again"])
+  func `complete within a transaction of the handler that is rolled back leaves the end to the outcome`(
+    text: String
+  ) async throws {
+    struct Stop: Error {}
+    let fixture = try TaskFixture()
+    try fixture.handle { note, context in
+      let isLast = context.failures > 0
+      for isGood in [false, isLast || note.text == "again"] {
+        try? await fixture.database.perform {
+          try await context.complete { tx in try tx.set(note.text, key: context.failures, in: "effects") }
+          if !isGood { throw Stop() }
+        }
+      }
+      if note.text == "throws", !isLast { throw Stop() }
+      return .done
+    }
+    try await fixture.scheduler.start()
+    let id = try fixture.enqueue(text)
+    await fixture.scheduler.waitUntilIdle()
+    #expect(try fixture.state(id) == (text == "throws" ? .retryWait : nil))
+    #expect(try fixture.read { tx in try tx.count(in: "effects") } == (text == "again" ? 1 : 0))
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
+    #expect(try fixture.state(id) == nil)
+    #expect(try fixture.read { tx in try tx.count(in: "effects") } == (text == "done" ? 0 : 1))
+    await fixture.scheduler.stop()
+    try Self.leavesNothing(fixture)
+  }
+
   @Test func `complete makes children ready in its own transaction`() async throws {
     let fixture = try TaskFixture(workers: 1)
     let states = TaskFixture.Lines()

@@ -78,6 +78,30 @@ struct EventTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `a cancelled handler that does not return is abandoned, and its task is cancelled`() async throws {
+    let fixture = try TaskFixture(workers: 1, kept: [.abandoned, .cancelled])
+    let returns = AsyncFlag()
+    try fixture.handle { note, _ in
+      if note.text == "stays" { await returns.wait() }
+      return .done
+    }
+    try await fixture.scheduler.start()
+    let id = try fixture.enqueue("stays")
+    await fixture.poll { fixture.lines.count == 1 }
+    try fixture.enqueue("next")
+    #expect(try await fixture.scheduler.cancel(.id(id)) == 1)
+    fixture.clock.advance(by: .seconds(9))
+    #expect(try fixture.state(id) == .running)
+    fixture.clock.advance(by: .seconds(1))
+    // The next task has the worker, although the handler has not returned.
+    await fixture.poll { fixture.lines.count == 2 }
+    #expect(try fixture.state(id) == nil)
+    #expect(try fixture.read { tx in try tx.taskEvents() }.map(\.event.kind) == [.cancelled, .abandoned])
+    returns.set()
+    await fixture.scheduler.waitUntilIdle()
+    await fixture.scheduler.stop()
+  }
+
   @Test func `only the last 10,000 events are kept, and their numbers continue after a start`() async throws {
     let fixture = try TaskFixture()
     try await fixture.database.commitAside { parts in

@@ -18,7 +18,8 @@ struct StartTests {
       try fixture.handle()
       let (wakes, scheduler) = (wakes, fixture.scheduler)
       let host = TaskDispatcher.Host(
-        clock: fixture.clock, workers: 1, start: 1, rules: { scheduler.rules(of: $0) }, wake: { wakes.set() },
+        clock: fixture.clock, workers: 1, abandonAfter: .seconds(10), start: 1, rules: { scheduler.rules(of: $0) },
+        wake: { wakes.set() },
         timersChanged: {}, released: {})
       #expect(dispatcher.attach(host, scheduler.state.withLock { $0.handlers }))
     }
@@ -69,5 +70,42 @@ struct StartTests {
     start.dispatcher.load(parents: [], areAll: true, pending: [6, 7].map { TaskID(rawValue: $0) })
     start.dispatcher.discover([])
     #expect(start.dispatcher.takeWork(1)?.pending.map(\.rawValue) == [5, 6, 7])
+  }
+
+  @Test func `starts and stops of many callers take effect one after the other, and no task counts a crash`()
+    async throws
+  {
+    let fixture = try TaskFixture(workers: 4, kept: [.crashed, .dead])
+    let running = Mutex<[String: Int]>([:])
+    let overlaps = Mutex(0)
+    try fixture.handle { note, _ in
+      let count = running.withLock { running in
+        running[note.text, default: 0] += 1
+        return running[note.text] ?? 0
+      }
+      if count > 1 { overlaps.withLock { $0 += 1 } }
+      for _ in 0..<20 { await Task.yield() }
+      running.withLock { $0[note.text, default: 0] -= 1 }
+      return .done
+    }
+    for number in 0..<200 { try fixture.enqueue("\(number)") }
+    await withTaskGroup { group in
+      for caller in 0..<6 {
+        group.addTask {
+          for _ in 0..<15 {
+            if caller.isMultiple(of: 2) { try? await fixture.scheduler.start() } else { await fixture.scheduler.stop() }
+            await Task.yield()
+          }
+        }
+      }
+    }
+    await fixture.scheduler.stop()
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    await fixture.scheduler.stop()
+    #expect(overlaps.withLock { $0 } == 0)
+    #expect(try fixture.read { tx in try tx.taskEvents() }.map(\.event.kind) == [])
+    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    #expect(Set(fixture.lines.take()).count == 200)
   }
 }

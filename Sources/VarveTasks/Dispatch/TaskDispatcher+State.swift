@@ -52,6 +52,11 @@ extension TaskDispatcher.State {
         work.timeouts.append(TaskSettlement(run: run, end: .timeout))
       }
     case .lease(let id, let epoch): fireLease(id, epoch, &work)
+    case .cancelOver(let id, let epoch):
+      guard let run = running[id], run.epoch == epoch, !run.state.withLock({ $0.isReleased }) else { return }
+      run.state.withLock { $0.isOverdue = true }
+      let end = TaskEnd.failure("the handler did not return after the task was cancelled", nil)
+      work.timeouts.append(TaskSettlement(run: run, end: end))
     case .abandon(let id, let epoch):
       guard let run = abandonable[id], run.epoch == epoch else { return }
       abandonable[id] = nil
@@ -252,6 +257,21 @@ extension TaskDispatcher.State {
 
   /// Returns whether an attempt was begun by the host that runs tasks now.
   func isOfHost(_ run: TaskRun) -> Bool { host?.start == run.start }
+
+  /// Cancels the handler of a task. If the handler does not return in time, the attempt ends without it, unless nothing may overtake it
+  /// in its queue.
+  mutating func cancel(_ run: TaskRun) {
+    let task = run.state.withLock { state in
+      state.isCancelling = true
+      return state.task
+    }
+    task?.cancel()
+    guard let host, !run.rules.isSerial || run.rules.leavesHandlers else { return }
+    timers.insert(
+      TaskTimers.Entry(
+        deadline: host.clock.continuousNow + host.abandonAfter, wall: nil,
+        suspending: host.clock.suspendingNow + host.abandonAfter, action: .cancelOver(run.id, epoch: run.epoch)))
+  }
 
   /// Releases the worker of an attempt whose handler has returned or was abandoned.
   mutating func release(_ run: TaskRun) {

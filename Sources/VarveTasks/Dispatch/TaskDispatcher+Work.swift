@@ -195,13 +195,10 @@ extension TaskDispatcher {
       for (line, entry) in changes.entries where !state.removedMeanwhile.contains(entry.key) {
         state.insert(entry, line)
       }
-      for run in changes.cancelling {
-        run.state.withLock { $0.isCancelling = true }
-        run.state.withLock { $0.task }?.cancel()
-      }
+      for run in changes.cancelling { state.cancel(run) }
       guard let host = state.host else { return (nil, false) }
       for timer in changes.timers { state.insert(timer, host) }
-      return (state.wakingHost(), !changes.timers.isEmpty)
+      return (state.wakingHost(), !changes.timers.isEmpty || !changes.cancelling.isEmpty)
     }
     host?.wake()
     if timersChanged { state.withLock { $0.host }?.timersChanged() }

@@ -99,6 +99,8 @@ public final class TaskDispatcher: Sendable {
   struct Host: Sendable {
     let clock: any SchedulerClock
     let workers: Int
+    /// The time after its cancellation in which a handler has to return.
+    let abandonAfter: Duration
     let start: UInt32
     let rules: @Sendable (QueueName) -> QueueRules
     /// Called without the lock when there is work that no caller takes.
@@ -412,8 +414,7 @@ public final class TaskDispatcher: Sendable {
           state.requests.append(TaskRequest(.cancelMissed, [id]))
           continue
         }
-        run.state.withLock { $0.isCancelling = true }
-        run.state.withLock { $0.task }?.cancel()
+        state.cancel(run)
       }
       let isEarlier = state.timers.first.map { first in before.map { first.deadline < $0 } ?? true } ?? false
       return (state.wakingHost(), isEarlier, released)

@@ -30,6 +30,10 @@ final class TaskRun: Sendable {
     var isSettled = false
     /// Whether a transaction is settling the attempt.
     var isCompleting = false
+    /// Whether `complete` has returned within a transaction of the handler that is not committed yet.
+    var completesLater = false
+    /// Whether the task was cancelled and its handler has not returned in time.
+    var isOverdue = false
     /// Whether the attempt has released its worker, because its handler has returned or was abandoned.
     var isReleased = false
     /// Whether the end of the attempt is committed.

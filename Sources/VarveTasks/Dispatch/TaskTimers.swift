@@ -17,6 +17,8 @@ struct TaskTimers: ~Copyable {
     case lease(TaskID, epoch: UInt32)
     /// A handler that was cancelled has not returned, and is abandoned.
     case abandon(TaskID, epoch: UInt32)
+    /// The time is over in which the handler of a cancelled task had to return.
+    case cancelOver(TaskID, epoch: UInt32)
   }
 
   struct Entry: Sendable {

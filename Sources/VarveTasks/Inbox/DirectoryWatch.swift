@@ -47,5 +47,7 @@ final class DirectoryWatch: Sendable {
     self.source = Mutex(source)
   }
 
+  deinit { stop() }
+
   func stop() { source.withLock { $0.cancel() } }
 }

@@ -106,10 +106,12 @@ extension TaskScheduler {
         }
       }
       let rules = run.rules
-      if !run.state.withLock({ $0.isReleased }), !rules.isSerial || rules.leavesHandlers {
+      let (isReleased, isOverdue) = run.state.withLock { ($0.isReleased, $0.isOverdue) }
+      if !isReleased, !rules.isSerial || rules.leavesHandlers {
+        let wait = isOverdue ? .zero : configuration.abandonAfter
         timers.append(
           TaskTimers.Entry(
-            deadline: now + configuration.abandonAfter, wall: nil, suspending: suspending + configuration.abandonAfter,
+            deadline: now + wait, wall: nil, suspending: suspending + wait,
             action: .abandon(run.id, epoch: run.epoch)))
       }
       dispatcher.didSettle(

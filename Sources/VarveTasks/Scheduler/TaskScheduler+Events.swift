@@ -92,6 +92,14 @@ extension TaskScheduler {
     hub.send(events)
   }
 
+  /// Reports handlers that a stop has left running.
+  func reportAbandoned(_ runs: [TaskRun]) async {
+    let now = WallTime.milliseconds(clock.wallNow)
+    let events = runs.map { event(.abandoned, $0, now) }
+    hub.send(events)
+    do { try await keep(events) } catch { TaskLog.failed(logger, error) }
+  }
+
   /// Stores the event that a task is done in the transaction of the handler that completes it, if such events are kept.
   func keepDone(_ run: TaskRun, _ now: Int64, in tx: WriteTransaction) throws {
     guard configuration.keptEvents.contains(.done) else { return }

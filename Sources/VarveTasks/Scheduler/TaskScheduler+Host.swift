@@ -100,8 +100,10 @@ extension TaskScheduler: CompletingHost {
     _ run: TaskRun, _ body: @escaping @Sendable (WriteTransaction) throws -> Result
   ) async throws -> Result {
     let isMine = run.state.withLock { state in
-      if state.isSettled || state.isCompleting { return false }
+      // An earlier call within a transaction of the handler may have been rolled back with it.
+      if state.isSettled || (state.isCompleting && !state.completesLater) { return false }
       state.isCompleting = true
+      state.completesLater = false
       return true
     }
     if !isMine { throw TaskError.leaseLost(run.id) }
@@ -116,21 +118,29 @@ extension TaskScheduler: CompletingHost {
             guard try tx.tasks.write(plan.edit) else { throw TaskError.leaseLost(run.id) }
             try tx.tasks.settle(run.id, as: .done)
             try self.keepDone(run, now, in: tx)
+            // Within a transaction of the handler this write is a savepoint: the task is done if that one is committed.
+            tx.onCommit { [self] in didComplete(run) }
             return result
           }
         }
       }
       run.state.withLock { state in
-        state.isSettled = true
-        state.isCompleting = false
+        if !state.isSettled { state.completesLater = true }
       }
-      dispatcher.didSettle(run, nil, [], isDone: true)
-      reportDone(run)
       await reach("complete", isAfter: true, run)
       return result
     } catch {
       run.state.withLock { $0.isCompleting = false }
       throw error
     }
+  }
+
+  private func didComplete(_ run: TaskRun) {
+    run.state.withLock { state in
+      state.isSettled = true
+      state.isCompleting = false
+    }
+    dispatcher.didSettle(run, nil, [], isDone: true)
+    reportDone(run)
   }
 }

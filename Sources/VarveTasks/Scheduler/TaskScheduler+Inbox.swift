@@ -47,8 +47,8 @@ extension TaskScheduler {
 
   private func readInbox() async {
     while true {
-      let requests = state.withLock { $0.inboxRequests }
-      await applyFiles()
+      let (requests, isRunning) = state.withLock { ($0.inboxRequests, $0.isRunning) }
+      if isRunning { await applyFiles() }
       let isDone = state.withLock { state in
         if state.inboxRequests != requests, state.isRunning { return false }
         state.inboxRequests = 0

@@ -211,6 +211,10 @@ extension TaskScheduler {
       }
     }
     await reach("handler", isAfter: true, run)
+    run.state.withLock { state in
+      // The handler's transaction around `complete` was rolled back: the outcome counts.
+      if state.completesLater, !state.isSettled { state.isCompleting = false }
+    }
     return end
   }
 }

@@ -64,6 +64,7 @@ public final class TaskScheduler: Sendable {
   let dispatcher: TaskDispatcher
   let alarm: TaskAlarm
   let hub = TaskEventHub()
+  private let turns = TaskTurns()
   let hasMiddleware = Atomic(false)
   let hasPoints = Atomic(false)
 
@@ -254,11 +255,15 @@ public final class TaskScheduler: Sendable {
 
   /// Begins to run tasks, first those that were running when a process died. Returns when these are in line again.
   ///
+  /// Calls of `start` and `stop` take effect one after the other, in the order in which they are made.
+  ///
   /// Throws `TaskError.alreadyRunning`, and `DatabaseError.readOnly` if another process writes the database.
-  public func start() async throws {
+  public func start() async throws { try await turns.run { [self] in try await startNow() } }
+
+  private func startNow() async throws {
     let (number, setBack) = try await noteStart()
     let host = TaskDispatcher.Host(
-      clock: clock, workers: configuration.workerCount, start: number,
+      clock: clock, workers: configuration.workerCount, abandonAfter: configuration.abandonAfter, start: number,
       rules: { [weak self] in self?.rules(of: $0) ?? QueueRules() },
       wake: { [weak self] in self?.beginPump() }, timersChanged: { [weak self] in self?.setAlarm() },
       released: { [weak self] in self?.beginSchedules() })
@@ -294,7 +299,9 @@ public final class TaskScheduler: Sendable {
     await Task.detached { [self] in await stop(draining: configuration.drainTimeout) }.value
   }
 
-  private func stop(draining limit: Duration) async {
+  private func stop(draining limit: Duration) async { await turns.run { [self] in await stopNow(draining: limit) } }
+
+  private func stopNow(draining limit: Duration) async {
     guard state.withLock({ $0.isRunning }) else { return }
     closeInbox()
     _ = dispatcher.stop()
@@ -307,7 +314,9 @@ public final class TaskScheduler: Sendable {
     let left = dispatcher.load.running
     if left > 0 {
       TaskLog.left(logger, left)
-      await interrupt(dispatcher.stop())
+      let runs = dispatcher.stop()
+      await interrupt(runs)
+      await reportAbandoned(runs)
     }
     try? await noteTime()
     alarm.set(nil) {}
