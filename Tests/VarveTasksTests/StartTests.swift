@@ -72,6 +72,25 @@ struct StartTests {
     #expect(start.dispatcher.takeWork(1)?.pending.map(\.rawValue) == [5, 6, 7])
   }
 
+  @Test func `turns are given one after the other, in the order in which they were requested`() async throws {
+    let (turns, lines) = (TaskTurns(), TaskFixture.Lines())
+    let (begun, ends) = (AsyncFlag(), AsyncFlag())
+    async let first: Void = turns.run {
+      begun.set()
+      await ends.wait()
+      lines.add("first")
+    }
+    await begun.wait()
+    async let second: Void = turns.run { lines.add("second") }
+    for _ in 0..<100 { await Task.yield() }
+    #expect(lines.count == 0)
+    ends.set()
+    await first
+    await second
+    await turns.run { lines.add("third") }
+    #expect(lines.take() == ["first", "second", "third"])
+  }
+
   @Test func `starts and stops of many callers take effect one after the other, and no task counts a crash`()
     async throws
   {
