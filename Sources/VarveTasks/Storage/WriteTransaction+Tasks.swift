@@ -142,7 +142,8 @@ extension WriteTransaction {
 
   /// Queues dead and cancelled tasks again, with at least one attempt left. Returns their number.
   ///
-  /// They no longer belong to a group, because the group has counted them already. A unique task whose key another task
+  /// They no longer belong to a group, because the group has counted them already, and they no longer wait for the tasks
+  /// that they depended on. A unique task whose key another task
   /// has is skipped, but if the query names a task by its id, the call throws `TaskError.duplicate` for it.
   @discardableResult
   public func revive(_ query: TaskQuery) throws -> Int {
