@@ -57,6 +57,17 @@ struct CronTests {
         == ["2026-10-03T15:00:00Z", "2026-10-03T15:30:00Z", "2026-10-03T16:00:00Z"])
   }
 
+  @Test func `no minute is left out where the clocks go back across midnight, as they did in Newfoundland`() throws {
+    let zone = try Self.zone("America/St_Johns")
+    // On 7 November 2010, the clocks changed from 0:01 to 23:01 of the day before.
+    let times = try Self.times("* * * * *", zone, from: "2010-11-07T01:29:59Z", to: "2010-11-07T04:30:00Z")
+    #expect(times.count == 180)
+    #expect(times.contains("2010-11-07T02:30:00Z") && times.contains("2010-11-07T03:30:00Z"))
+    #expect(
+      try Self.times("0 0 * * *", zone, from: "2010-11-06T12:00:00Z", to: "2010-11-08T12:00:00Z")
+        == ["2010-11-07T02:30:00Z", "2010-11-08T03:30:00Z"])
+  }
+
   @Test func `midnight in a clock gap fires at the end of the gap`() throws {
     // In Beirut, the clocks change from 0:00 to 1:00.
     let zone = try Self.zone("Asia/Beirut")

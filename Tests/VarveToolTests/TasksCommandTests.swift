@@ -109,6 +109,15 @@ struct TasksCommandTests {
     #expect(try lines("release", copy, "--json") == ["{\"released\":false}"])
   }
 
+  @Test func `a scheduler opens a database that was repaired, and waits until its extension is built`() throws {
+    try Data("damaged".utf8).write(to: URL(fileURLWithPath: database + "/CURRENT"))
+    #expect(try Tool.run(["repair", database]).status <= 1)
+    let repaired = try Database.open(at: database) {}
+    _ = try TaskScheduler(repaired)
+    #expect(try repaired.read { tx in try tx.tasks(.all).count } == 3)
+    try repaired.close()
+  }
+
   @Test func `listing the queues of a database without tasks is an error`() throws {
     let path = directory.path + "/plain"
     try Database.open(at: path).close()

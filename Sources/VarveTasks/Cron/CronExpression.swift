@@ -151,13 +151,24 @@ public struct CronExpression: Hashable, Sendable, CustomStringConvertible {
     var day = CivilDate(days: (second + local.offset(second)).flooredDay - 1)
     for _ in 0..<(366 * 9) {
       if fits(day) {
-        if let found = times(of: day, local).first(where: { $0 > second }) { return found }
+        if let found = times(of: day, local).first(where: { $0 > second }) {
+          return overtaking(found, of: day, after: second, local) ?? found
+        }
       } else if months >> UInt64(day.month) & 1 == 0 {
         day = day.endOfMonth
       }
       day = CivilDate(days: day.days + 1)
     }
     return nil
+  }
+
+  /// Returns the first matching time of the next day, if it is earlier than a time of this day.
+  ///
+  /// A clock that goes back across midnight shows the beginning of the next day first, and then the end of this day again.
+  private func overtaking(_ found: Int64, of day: CivilDate, after second: Int64, _ local: LocalTime) -> Int64? {
+    let next = CivilDate(days: day.days + 1)
+    guard local.utcTimes(Int64(next.days) * 86_400).count > 1, fits(next) else { return nil }
+    return times(of: next, local).first { $0 > second && $0 < found }
   }
 
   private func fits(_ day: CivilDate) -> Bool {

@@ -112,7 +112,13 @@ public final class TaskScheduler: Sendable {
     {
       // The program's definition has registered the extension already.
     }
-    dispatcher = try database.read { tx in try tx.tasks.dispatcher }
+    do {
+      dispatcher = try database.read { tx in try tx.tasks.dispatcher }
+    } catch let error as DatabaseError where error.code == .notReady {
+      // The extension is new to the database, or the database was repaired: its build takes no longer than a commit.
+      try database.ready(TaskStorage.handle)
+      dispatcher = try database.read { tx in try tx.tasks.dispatcher }
+    }
     dispatcher.use(clock)
     noteLimits()
   }
