@@ -168,7 +168,7 @@ package struct WriteTerms: Sendable {
 /// A commit that is applied, but not acknowledged yet; or the end of a transaction that changed nothing.
 struct AppliedCommit: Sendable {
   /// The number of the commit that the caller waits for: the transaction's own, or, if it changed nothing, the last one
-  /// that it has read. `nil` if there is none to wait for.
+  /// that it has read. `nil` if the caller waits for no commit.
   let number: UInt64?
   let ticket: (any StorageTicket)?
   let completions: [@Sendable () -> Void]

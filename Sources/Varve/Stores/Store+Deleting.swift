@@ -33,8 +33,8 @@ extension Store {
   /// Removes all instances: `store.delete(..., in: tx)`. Returns their number.
   ///
   /// Complexity: O(1), apart from what this transaction itself wrote, if each extension that is notified of removals in
-  /// the collection can handle them as a whole (`ExtensionTransaction.removesAll`), or there is none; otherwise O(n) in
-  /// the rows of the collection.
+  /// the collection can handle them as a whole (`ExtensionTransaction.removesAll`), or if no extension is notified;
+  /// otherwise O(n) in the rows of the collection.
   @discardableResult
   public func delete(_ all: UnboundedRange, in tx: WriteTransaction) throws -> Int { try access.deleteAll(tx) }
 

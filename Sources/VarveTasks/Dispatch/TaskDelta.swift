@@ -30,7 +30,7 @@ public struct TaskDelta: Sendable {
   var lastID: UInt64 = 0
   /// Whether the tasks of a copy of a database run from now on.
   var releasesAll = false
-  /// The hold on the tasks that the transaction is changing, or `nil` if there is none.
+  /// The hold on the tasks that the transaction is changing, or `nil` if it changes no existing task.
   var hold: TaskHold?
 
   var isEmpty: Bool {

@@ -98,7 +98,7 @@ extension TaskDispatcher.State {
 
   /// Returns the next claimed attempt that its line and its queue allow to start, and counts it as started.
   ///
-  /// Returns `nil` if there is none, or if no worker is free.
+  /// Returns `nil` if no such attempt exists, or if no worker is free.
   mutating func nextClaimed() -> TaskRun? {
     guard let host, startedCount < host.workers else { return nil }
     var index = claimedBegin

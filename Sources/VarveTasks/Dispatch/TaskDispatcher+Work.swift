@@ -45,7 +45,7 @@ struct TaskWork {
 }
 
 extension TaskDispatcher {
-  /// Returns the work to be done now, or `nil` if there is none. New work then wakes the host.
+  /// Returns the work to be done now, or `nil` if nothing is to be done. New work then wakes the host.
   ///
   /// The work consists, in this order, of what has ended, what is due, and what begins. `start` is the number of the
   /// start that asks: if another host runs tasks by now, the result is `nil`.

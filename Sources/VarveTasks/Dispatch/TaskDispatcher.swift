@@ -121,7 +121,7 @@ public final class TaskDispatcher: Sendable {
   let endCount = Atomic<UInt64>(0)
   /// Whether some queue has a limit of waiting tasks.
   let hasWaitingLimits = Atomic(false)
-  /// The hook that is called when tasks are enqueued, or `nil` if there is none.
+  /// The hook that is called when tasks are enqueued, or `nil` if no hook was set.
   private let hook = Mutex<(any EnqueueHook)?>(nil)
   private let hasHook = Atomic(false)
   /// The number of attempts that were handed to a waiting worker.

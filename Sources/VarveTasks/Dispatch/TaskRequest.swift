@@ -27,7 +27,7 @@ final class TaskRequest: Sendable {
 
   let change: Change
   let ids: [TaskID]
-  /// The condition under which a task is changed, or `nil` if there is none.
+  /// The condition under which a task is changed, or `nil` if it is changed in any case.
   let condition: Condition?
   /// The continuation of the caller, or `nil` for a request of the scheduler itself.
   private let continuation: Mutex<CheckedContinuation<Answer, any Error>?>

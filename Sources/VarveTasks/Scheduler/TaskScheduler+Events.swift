@@ -95,7 +95,8 @@ extension TaskScheduler {
   /// Reports handlers that a stop has left running.
   func reportAbandoned(_ runs: [TaskRun]) async {
     let now = WallTime.milliseconds(clock.wallNow)
-    let events = runs.map { event(.abandoned, $0, now) }
+    // A handler that has returned meanwhile was not left.
+    let events = runs.filter { run in !run.state.withLock { $0.isReleased } }.map { event(.abandoned, $0, now) }
     hub.send(events)
     do { try await keep(events) } catch { TaskLog.failed(logger, error) }
   }

@@ -109,7 +109,8 @@ final class Publication: Sendable {
   /// Whether a commit is in flight.
   var hasInFlight: Bool { state.withLock { !$0.inFlight.isEmpty } }
 
-  /// Returns the last commit in flight that a snapshot of `version` contains, or `nil` if there is none.
+  /// Returns the last commit in flight that a snapshot of `version` contains, or `nil` if it contains
+  /// no such commit.
   func inFlight(upTo version: CommitVersion) -> (number: UInt64, ticket: any StorageTicket)? {
     state.withLock { state in
       for commit in state.inFlight.reversed() {
