@@ -61,7 +61,7 @@ final class LogHarness {
     var value = [UInt8](repeating: UInt8(truncatingIfNeeded: nextSequence), count: max(valueSize, 8))
     for byte in 0..<8 { value[byte] = UInt8(truncatingIfNeeded: nextSequence >> UInt64(byte * 8)) }
     try batch.put(Array("key".utf8), value)
-    try writer.makeRoom(payloadSize: batch.byteCount, .beforeOpen)
+    try writer.makeRoom(payloadSize: batch.byteCount, .none, .beforeOpen)
     let position = try writer.append(sequence: SequenceNumber(nextSequence), payload: batch.payload.view, .beforeOpen)
     appended.append((nextSequence, position))
     nextSequence += 1

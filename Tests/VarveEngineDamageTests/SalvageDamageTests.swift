@@ -103,6 +103,31 @@ struct SalvageDamageTests {
   }
 
   @Test(arguments: RecoveryMethod.allCases, DamageFixture.Ending.allCases)
+  func `one wrong byte anywhere in the MANIFEST costs nothing, and no family loses its name`(
+    salvage: RecoveryMethod, ending: DamageFixture.Ending
+  ) throws {
+    let fixture = try SalvageFixture(ending)
+    let name = try fixture.image.only(prefix: "MANIFEST-")
+    let bytes = try #require(fixture.image.files[name])
+    var random = SeededRandom(seed: Self.seed)
+    var failures: [String] = []
+    var count = 0
+    for offset in 0..<bytes.count where !fixture.isIdle(name, offset..<offset + 1) {
+      var image = fixture.image
+      image.files[name]?[offset] ^= random.oneIn(2) ? 1 << UInt8(random.below(8)) : UInt8(1 + random.below(255))
+      let (content, losses) = try salvage.run(try image.makeFileSystem())
+      count += 1
+      if content != fixture.expected { failures.append("byte \(offset): families \(content.keys.sorted())") }
+      if losses.contains(where: \.holdsEntries) { failures.append("byte \(offset): \(losses)") }
+      if !losses.contains(where: { $0.offsets == UInt64(offset)..<UInt64(offset + 1) }) {
+        failures.append("byte \(offset) is not named: \(losses)")
+      }
+    }
+    #expect(count > 200)
+    #expect(failures.isEmpty, "seed \(Self.seed), \(failures.count) of \(count): \(failures.prefix(8))")
+  }
+
+  @Test(arguments: RecoveryMethod.allCases, DamageFixture.Ending.allCases)
   func `all content is recovered without CURRENT and MANIFEST`(salvage: RecoveryMethod, ending: DamageFixture.Ending)
     throws
   {

@@ -25,7 +25,8 @@ extension BackgroundWork {
       if state.isClosing { state.isFlushScheduled = false }
       return (pause, state.retryNumber, state.isClosing)
     }
-    tree.makeRoom(after: error)
+    makeRoom(after: error)
+    settleIfShort()
     if !continues {
       metrics.counters.addFailure()
       metrics.events.emit(.backgroundError(error, in: .flush, refusesWrites: false))
@@ -36,6 +37,32 @@ extension BackgroundWork {
     executor.submit("flush.retry", after: pause) { [self] in
       if takeRetry(where: { $0.retryNumber == number }) { runFlush() }
     }
+  }
+
+  /// Frees what the next attempt of a flush or a compaction may need: descriptors, or the space of the log files that
+  /// are kept for reuse.
+  func makeRoom(after error: EngineError) {
+    tree.makeRoom(after: error)
+    if error.code == .noSpace { pipeline.log.releaseKeptFiles() }
+  }
+
+  /// Returns whether work that frees space is running or due, and has not failed.
+  func isRunning(_ work: CommitPipeline.SpaceWork) -> Bool {
+    guard !isClosing else { return false }
+    return switch work {
+    case .flushes: state.withLock { $0.isFlushScheduled && $0.flushError == nil }
+    case .compactions: compactions.isProceeding
+    }
+  }
+
+  /// Compacts level 0 of all families without waiting for more tables, if space was scarce since the last flush:
+  /// overwritten and deleted entries take space until then.
+  func settleIfShort() {
+    let isShort = state.withLock { state in
+      defer { state.isShortOfSpace = false }
+      return state.isShortOfSpace
+    }
+    if isShort { compactions.settle() }
   }
 
   /// Ends the wait for a retry. Returns false if there is none. The caller that gets true runs the flush.

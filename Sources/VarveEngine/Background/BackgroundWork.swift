@@ -62,6 +62,8 @@ final class BackgroundWork: TableMaker {
     var isReclaimScheduled = false
     var isCacheGrowthScheduled = false
     var isClosing = false
+    /// A Boolean value that indicates whether there was no space for the log's next segment since the last flush.
+    var isShortOfSpace = false
   }
 
   init(
@@ -108,6 +110,16 @@ final class BackgroundWork: TableMaker {
       self?.scheduleFlush()
     }
     pipeline.memory.onStarvation { [weak self] in self?.retryStaleFlush() }
+    pipeline.onSpaceQuery(
+      .init(
+        isRunning: { [weak self] in self?.isRunning($0) ?? false },
+        endedCompactionCount: { [weak self] in self?.compactions.successCount ?? 0 }))
+    let memory = pipeline.memory
+    pipeline.log.onReserveQuery { [weak memory] in memory?.unflushedSize ?? 0 }
+    pipeline.log.didRunOutOfSpace.set { [weak self] in
+      self?.state.withLock { $0.isShortOfSpace = true }
+      self?.pipeline.noteShortage()
+    }
     pipeline.memory.onReaderWait { [weak self] in self?.takeBackViews() }
     pipeline.onRefusal { [weak self] in self?.resumeCommitsLater() }
     snapshots.onReached { [weak self] in self?.compactions.snapshotsWereReleased() }
@@ -206,6 +218,7 @@ final class BackgroundWork: TableMaker {
       inputs = []
       epochs.poll()
       compactions.didFlush(families)
+      settleIfShort()
       takeBackViews()
       updateController()
       enforceLogBound()

@@ -328,7 +328,7 @@ final class CompactionScheduler: Sendable {
         reportDamage(suspect)
       } else {
         background.metrics.events.emit(.backgroundError(error, in: .compaction, refusesWrites: false))
-        background.tree.makeRoom(after: error)
+        background.makeRoom(after: error)
         retryLater()
       }
     }
@@ -361,6 +361,12 @@ final class CompactionScheduler: Sendable {
   }
 
   var isRunning: Bool { state.withLock { $0.runningCount > 0 } }
+
+  /// A Boolean value that indicates whether compactions are running or due, and the last one has not failed.
+  var isProceeding: Bool { state.withLock { !$0.isIdle && $0.error == nil } }
+
+  /// The number of successful compactions.
+  var successCount: UInt64 { state.withLock { $0.successCount } }
 }
 
 extension CompactionScheduler.State {

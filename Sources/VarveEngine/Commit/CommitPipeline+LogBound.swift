@@ -70,7 +70,7 @@ extension CommitPipeline {
     var builder = LogEntriesBuilder(capacity: size)
     guard entries.fill(&builder, sizeMaximum: Int.max), let first = builder.first else { return false }
     do throws(EngineError) {
-      try log.makeRoom(payloadSize: builder.payload.count, waits: false, lead)
+      try log.makeRoom(payloadSize: builder.payload.count, waits: false, .none, lead)
       let position = try log.append(.entries, sequence: first, payload: builder.payload.view, lead)
       // A flush that finds the segment named here syncs the log first, and with it the copy.
       family.didCopy(to: log.current(lead).number, position, lead)

@@ -82,7 +82,9 @@ extension CommitPipeline {
     } else {
       clearBroken()
     }
-    if isWithinCommit { noteBroken() } else { doPendingWork(lead) }
+    guard !isWithinCommit else { return noteBroken() }
+    freezeIfShort(lead)
+    doPendingWork(lead)
   }
 }
 

@@ -39,6 +39,9 @@ final class CommitPipeline: @unchecked Sendable {
   private let isImpaired = Atomic<Bool>(false)
   private let releaseRequest = Callback()
   private let pendingWork = Mutex<PendingWork?>(nil)
+  let spaceWork = Mutex<SpaceQuery?>(nil)
+  /// A Boolean value that indicates whether there was no space for the log's next segment.
+  let isShortOfSpace = Atomic<Bool>(false)
   let didRefuse = Callback()
 
   // The following state belongs to the leader.
@@ -132,7 +135,10 @@ final class CommitPipeline: @unchecked Sendable {
       scratch.removeAll()
       try scratch.reserveOrThrow(BatchFormat.entrySize(kind, family.id, keySize: key.count, valueSize: value.count))
       BatchFormat.append(kind, family.id, key, value, to: &scratch)
-      try log.makeRoom(payloadSize: scratch.count, lead)
+      if !log.current(lead).hasRoom(payloadSize: scratch.count) {
+        let need = MemTableNeed(byteCount: key.count + value.count)
+        try makeRoomInLog(scratch.count, lead, alsoIn: family, for: need)
+      }
       position = try log.append(sequence: sequence, payload: scratch.view, lead)
       if family.activeSegment(lead) == nil { family.beginActive(segment: log.current(lead).number, lead) }
     } else if !family.isVolatile {
@@ -260,10 +266,7 @@ final class CommitPipeline: @unchecked Sendable {
     // No other commit runs from here on: this thread leads until the batch is visible.
     if let condition = terms.condition { try condition.check(lead) }
     if let prepared = terms.prepared { touched.take(prepared) }
-    // Making room for one family may freeze the memtable of another, so all are checked again.
-    while let part = touched.partWithoutRoom(lead) {
-      try makeRoom(in: part.family, for: part.need, lead)
-    }
+    try makeRoomInMemTables(lead)
     // An empty batch takes a sequence, too, so that its commit has a position in the order.
     let count = UInt64(max(entryCount, 1))
     let last = SequenceNumber(nextSequence + count - 1)
@@ -273,7 +276,10 @@ final class CommitPipeline: @unchecked Sendable {
     let isLogged = isLogged && (volatileCount == 0 || volatileCount < entryCount)
     if isLogged {
       let logged = volatileCount == 0 ? payload : try loggedPart(of: payload, lead)
-      try log.makeRoom(payloadSize: logged.count, lead)
+      while !log.current(lead).hasRoom(payloadSize: logged.count) {
+        try makeRoomInLog(logged.count, lead)
+        try makeRoomInMemTables(lead)
+      }
       position = try log.append(
         sequence: SequenceNumber(nextSequence + UInt64(volatileCount)), payload: logged, lead)
       if scratch.capacity > Self.keptScratchSize { scratch = ByteWriter(capacity: 4096) }
@@ -300,6 +306,27 @@ final class CommitPipeline: @unchecked Sendable {
     publish(last, position, isLogged: isLogged, waitsForSync: terms.waitsForSync, lead)
     if log.takeHasSwitched(lead) { enforceLogBound(lead) }
     return Receipt(sequence: last, position: position)
+  }
+
+  /// Makes room in the memtables of all families that the batch touches.
+  @inline(__always)
+  private func makeRoomInMemTables(_ lead: borrowing CommitLead) throws(EngineError) {
+    // Making room for one family may freeze the memtable of another, so all are checked again.
+    while let part = touched.partWithoutRoom(lead) {
+      try makeRoom(in: part.family, for: part.need, lead)
+    }
+  }
+
+  /// Makes room in the log, and in the memtable of `family` if that was frozen to free a part of the log.
+  @inline(never)
+  private func makeRoomInLog(
+    _ payloadSize: Int, _ lead: borrowing CommitLead, alsoIn family: FamilyState, for need: MemTableNeed
+  ) throws(EngineError) {
+    // Making room in a memtable may restart the log in a segment that is too small.
+    while !log.current(lead).hasRoom(payloadSize: payloadSize) {
+      try makeRoomInLog(payloadSize, lead)
+      if !family.active(lead).hasRoom(for: need) { try makeRoom(in: family, for: need, lead) }
+    }
   }
 
   /// Makes room in a family's memtable.

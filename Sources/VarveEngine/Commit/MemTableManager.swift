@@ -383,6 +383,9 @@ final class MemTableManager: Sendable {
   /// Bytes of frozen memtables that are not in a table yet.
   var frozenSize: Int { frozenBytes.load(ordering: .relaxed) }
 
+  /// Bytes of all memtables that are not in a table yet.
+  var unflushedSize: Int { frozenSize + activeBytes.load(ordering: .relaxed) }
+
   /// Bytes of frozen memtables that still exist, because they are not in a table yet or are still read.
   var waitingSize: Int { waiting.used }
 
@@ -404,6 +407,14 @@ final class MemTableManager: Sendable {
   /// A flag for whether a wait for readers has timed out.
   private final class WaitTimeout: Sendable {
     let hasExpired = Atomic<Bool>(false)
+  }
+
+  /// Waits for work that frees space, as long as `isRunning` returns true.
+  ///
+  /// A flush that failed is retried first, unless it has just been tried.
+  func waitForSpace(while isRunning: @Sendable () -> Bool) {
+    if flushError.withLock({ $0 != nil }) { requestRetry() }
+    stalls.measure { executor.wait(until: { !isRunning() }) }
   }
 
   /// Waits until there is room for frozen memtables. Returns false if `isInterrupted` ended the wait.

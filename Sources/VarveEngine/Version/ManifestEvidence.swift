@@ -1,6 +1,7 @@
 /// The information in the readable records of a MANIFEST, regardless of how damaged the file is.
 ///
-/// If the whole file can be read, the result is the state. Otherwise every record that still verifies is taken, even
+/// If the whole file can be read, or can be after single wrong bytes were corrected by their checksums
+/// (`ManifestCorrection`), the result is the state. Otherwise every record that still verifies is taken, even
 /// after damage, and edits whose neighbors are lost are applied as far as they are consistent: each table with its
 /// family, tables and families that were permanently removed, and the sequences that are in tables.
 ///
@@ -52,6 +53,8 @@ struct ManifestEvidence: Sendable {
       try readWhole(bytes, number: number, file: file)
     } catch {
       self = ManifestEvidence()
+      if readCorrected(bytes, number: number, file: file) { return }
+      self = ManifestEvidence()
       readRecords(bytes, number: number, file: file)
     }
   }
@@ -85,6 +88,20 @@ struct ManifestEvidence: Sendable {
   }
 
   // MARK: - A damaged file
+
+  /// Reads the whole file with single wrong bytes corrected. Returns false if it cannot be read even then.
+  private mutating func readCorrected(_ bytes: ByteView, number: FileNumber, file: String) -> Bool {
+    guard let correction = ManifestCorrection(bytes, number: number, file: file) else { return false }
+    var copy = ManifestEvidence()
+    let isRead = correction.bytes.withByteView { view in
+      do throws(EngineError) { try copy.readWhole(view, number: number, file: file) } catch { return false }
+      return true
+    }
+    guard isRead else { return false }
+    self = copy
+    parts = correction.parts + parts
+    return true
+  }
 
   private mutating func readRecords(_ bytes: ByteView, number: FileNumber, file: String) {
     guard let header = findHeader(bytes, number, file) else {

@@ -117,7 +117,8 @@ extension LogWriter {
     _ lead: borrowing CommitLead
   ) throws(EngineError) {
     let capacity = Self.capacity(forPayload: payloadSize)
-    let prepared = try takeReady(capacity: capacity, above: written.last?.number ?? current(lead).number)
+    let prepared = try takeReady(
+      capacity: capacity, above: written.last?.number ?? current(lead).number, .usingReserve)
     var predecessor = cut
     if let last = written.last {
       do throws(EngineError) { try last.append(.end, sequence: .zero, payload: ByteView()) } catch {

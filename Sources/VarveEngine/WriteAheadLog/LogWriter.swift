@@ -136,11 +136,12 @@ final class LogWriter: @unchecked Sendable {
   /// Makes sure that a record with this payload fits in the current segment, and switches segments if it does not.
   ///
   /// Throws before anything is written. A background job that leads must not wait for another one (`waits` is false):
-  /// it makes a segment itself.
-  @inline(__always)
-  func makeRoom(payloadSize: Int, waits: Bool = true, _ lead: borrowing CommitLead) throws(EngineError) {
+  /// it makes a segment itself. `economy` says what is done if there is no space for the segment.
+  func makeRoom(
+    payloadSize: Int, waits: Bool = true, _ economy: Economy, _ lead: borrowing CommitLead
+  ) throws(EngineError) {
     if !currentSegment.hasRoom(payloadSize: payloadSize) {
-      try switchSegment(payloadSize: payloadSize, waits: waits, lead)
+      try switchSegment(payloadSize: payloadSize, waits: waits, economy, lead)
     }
   }
 
@@ -177,9 +178,12 @@ final class LogWriter: @unchecked Sendable {
 
   /// Seals the current segment and continues in the next one.
   @inline(never)
-  private func switchSegment(payloadSize: Int, waits: Bool, _ lead: borrowing CommitLead) throws(EngineError) {
+  private func switchSegment(
+    payloadSize: Int, waits: Bool, _ economy: Economy, _ lead: borrowing CommitLead
+  ) throws(EngineError) {
     try removeLeftover()
-    let prepared = try takePrepared(capacity: Self.capacity(forPayload: payloadSize), waits: waits)
+    let prepared = try takePrepared(
+      capacity: Self.capacity(forPayload: payloadSize), waits: waits, economy)
     let old = currentSegment
     let next = LogSegment(
       number: prepared.number, lifeID: environment.random(), logBase: old.logBase + old.tail,
@@ -237,6 +241,9 @@ final class LogWriter: @unchecked Sendable {
   private var hasSwitched = false
   /// Called with each new segment, before the first record in it. Belongs to the leader.
   var onSwitch: (@Sendable (FileNumber) -> Void)?
+  /// Called when there is no space for the next segment, while the current one still has room.
+  let didRunOutOfSpace = Callback()
+  let reserveQuery = Mutex<ReserveQuery?>(nil)
 
   /// Records that the log continues in `current`.
   func noteSwitch(_ lead: borrowing CommitLead) {
@@ -245,28 +252,46 @@ final class LogWriter: @unchecked Sendable {
   }
 
   /// Returns the prepared segment, or makes one. Waits if preparation is running and `waits` is true.
-  private func takePrepared(capacity: Int, waits: Bool) throws(EngineError) -> PreparedSegment {
+  private func takePrepared(capacity: Int, waits: Bool, _ economy: Economy) throws(EngineError) -> PreparedSegment {
     let number = currentSegment.number
-    if state.withLock({ $0.prepared != nil }) { return try takeReady(capacity: capacity, above: number) }
+    if state.withLock({ $0.prepared != nil }) {
+      return try takeReady(capacity: capacity, above: number, economy)
+    }
     return try metrics.logSegment.measure { () throws(EngineError) in
       if waits, state.withLock({ $0.isPreparing }) {
         executor.wait(until: { [self] in state.withLock { !$0.isPreparing } })
       }
-      return try takeReady(capacity: capacity, above: number)
+      return try takeReady(capacity: capacity, above: number, economy)
     }
   }
 
   /// Returns the prepared segment if it fits and its number is above `number`; otherwise makes another one.
-  func takeReady(capacity: Int, above number: FileNumber) throws(EngineError) -> PreparedSegment {
+  func takeReady(
+    capacity: Int, above number: FileNumber, _ economy: Economy
+  ) throws(EngineError) -> PreparedSegment {
     let ready = state.withLock { $0.takePrepared() }
     if let ready, ready.capacity >= capacity, ready.number > number { return ready }
     if let ready { discard(ready) }
-    let (taken, size) = state.withLock { state in
-      let size = max(state.targetCapacity, (capacity + 4095) & ~4095)
-      return (state.pool.take(capacity: size), size)
+    let capacity = (capacity + 4095) & ~4095
+    while true {
+      let size = state.withLock { max($0.targetCapacity, capacity) }
+      let canShrink = economy != .none && size > max(smallestTarget, capacity)
+      do throws(EngineError) {
+        return try makeSegment(capacity: size, keepsReserve: economy != .usingReserve || canShrink)
+      } catch {
+        guard economy != .none, error.code == .noSpace else { throw error }
+        // The files kept for reuse would have been taken if they fitted.
+        guard releaseKeptFiles() || canShrink else { throw error }
+        if canShrink { shrinkTarget(below: size) }
+      }
     }
+  }
+
+  private func makeSegment(capacity size: Int, keepsReserve: Bool) throws(EngineError) -> PreparedSegment {
+    let taken = state.withLock { $0.pool.take(capacity: size) }
     let pool = state.withLock { $0.pool }
     do throws(EngineError) {
+      if taken == nil, keepsReserve { try checkReserve(capacity: size) }
       let made = try pool.prepare(allocateNumber(), capacity: size, reusing: taken, populate: false)
       metrics.events.emit(made.event(isReused: taken != nil))
       return made
@@ -310,6 +335,7 @@ final class LogWriter: @unchecked Sendable {
       return (state.pool, state.pool.take(capacity: capacity), capacity, populate)
     }
     do throws(EngineError) {
+      if taken == nil { try checkReserve(capacity: capacity) }
       let prepared = try pool.prepare(allocateNumber(), capacity: capacity, reusing: taken, populate: populate)
       state.withLock { $0.finishPreparation(prepared) }
       metrics.events.emit(prepared.event(isReused: taken != nil))
@@ -317,6 +343,7 @@ final class LogWriter: @unchecked Sendable {
       adoptAgain(taken)
       // The leader tries again when it needs the segment, and reports the error then.
       state.withLock { $0.finishPreparation(nil) }
+      if error.code == .noSpace { didRunOutOfSpace() }
     }
     executor.wakeWaiters()
   }
@@ -373,6 +400,8 @@ final class LogWriter: @unchecked Sendable {
       if isKept { state.withLock { $0.pool.adopt(segment.number, capacity: segment.capacity) } }
       metrics.events.emit(.logSegmentRecycled(number: segment.number.value, isKept: isKept))
     }
+    // Without a prepared segment there was no space for one.
+    if !freed.isEmpty { prepareNext() }
   }
 
   // MARK: - Closing

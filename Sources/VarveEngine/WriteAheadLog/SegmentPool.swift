@@ -61,6 +61,12 @@ struct SegmentPool: Sendable {
     while let last = waiting.popLast() { try fileSystem.remove(path(.pooledLog(last.number))) }
   }
 
+  /// Takes every file out of the pool, and returns their numbers.
+  mutating func takeAll() -> [FileNumber] {
+    defer { waiting = [] }
+    return waiting.map(\.number)
+  }
+
   /// Takes a file of at least `capacity`, and less than four times that, out of the pool.
   mutating func take(capacity: Int) -> (number: FileNumber, capacity: Int)? {
     guard

@@ -1,0 +1,96 @@
+import Synchronization
+
+@testable import VarveEngine
+
+/// An in-memory file system whose files together take at most `capacity` bytes.
+///
+/// A write that would take more fails with `.noSpace` and writes nothing. Safe from any thread.
+final class SizedFileSystem: FileSystem {
+  private struct State {
+    var capacity: Int
+    var sizes: [String: Int] = [:]
+    var used: Int { sizes.values.reduce(0, +) }
+  }
+
+  private let memory = MemoryFileSystem()
+  private let state: Mutex<State>
+
+  init(capacity: Int) { state = Mutex(State(capacity: capacity)) }
+
+  /// The bytes that all files may take.
+  var capacity: Int {
+    get { state.withLock { $0.capacity } }
+    set { state.withLock { $0.capacity = newValue } }
+  }
+
+  fileprivate func grow(_ path: String, to size: Int) throws(EngineError) {
+    let isRefused = state.withLock { state in
+      let more = size - state.sizes[path, default: 0]
+      guard more > 0 else { return false }
+      if state.used + more > state.capacity { return true }
+      state.sizes[path] = size
+      return false
+    }
+    if isRefused { throw EngineError(.noSpace, "the disk is full", file: path) }
+  }
+
+  fileprivate func setSize(_ path: String, _ size: Int?) { state.withLock { $0.sizes[path] = size } }
+
+  func createFile(_ path: String) throws(EngineError) -> any File {
+    let file = try memory.createFile(path)
+    setSize(path, 0)
+    return SizedFile(file, self)
+  }
+  func openFile(_ path: String, writable: Bool) throws(EngineError) -> any File {
+    SizedFile(try memory.openFile(path, writable: writable), self)
+  }
+  func lock(_ path: String) throws(EngineError) -> any FileLock { try memory.lock(path) }
+  func rename(_ path: String, to newPath: String) throws(EngineError) {
+    try memory.rename(path, to: newPath)
+    state.withLock { $0.sizes[newPath] = $0.sizes.removeValue(forKey: path) }
+  }
+  func link(_ path: String, to newPath: String) throws(EngineError) { try memory.link(path, to: newPath) }
+  func remove(_ path: String) throws(EngineError) {
+    try memory.remove(path)
+    setSize(path, nil)
+  }
+  func createDirectory(_ path: String) throws(EngineError) { try memory.createDirectory(path) }
+  func removeDirectory(_ path: String) throws(EngineError) { try memory.removeDirectory(path) }
+  func list(_ directory: String) throws(EngineError) -> [String] { try memory.list(directory) }
+  func attributes(_ path: String) throws(EngineError) -> FileAttributes? { try memory.attributes(path) }
+  func syncDirectory(_ path: String) throws(EngineError) { try memory.syncDirectory(path) }
+  func freeSpace(_ path: String) throws(EngineError) -> UInt64 {
+    state.withLock { UInt64(max($0.capacity - $0.used, 0)) }
+  }
+  func supportsMapping(_ path: String) -> Bool { false }
+}
+
+/// An open file, by the name under which it was opened. The engine renames no file that it writes to later.
+private final class SizedFile: File {
+  private let base: any File
+  private let owner: SizedFileSystem
+
+  init(_ base: any File, _ owner: SizedFileSystem) {
+    self.base = base
+    self.owner = owner
+  }
+
+  var path: String { base.path }
+  func size() throws(EngineError) -> UInt64 { try base.size() }
+  func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(EngineError) -> Int {
+    try unsafe base.read(into: buffer, at: offset)
+  }
+  func write(_ bytes: UnsafeRawBufferPointer, at offset: UInt64) throws(EngineError) {
+    try owner.grow(path, to: Int(offset) + bytes.count)
+    try unsafe base.write(bytes, at: offset)
+  }
+  func truncate(to size: UInt64) throws(EngineError) {
+    try base.truncate(to: size)
+    owner.setSize(path, Int(size))
+  }
+  func sync() throws(EngineError) { try base.sync() }
+  func startWriteback(offset: UInt64, size: UInt64) {}
+  func dropCachedPages(offset: UInt64, size: UInt64) {}
+  func map(size: Int) throws(EngineError) -> MappedFile { try base.map(size: size) }
+  func close() { base.close() }
+}
