@@ -127,6 +127,37 @@ struct SalvageDamageTests {
     #expect(failures.isEmpty, "seed \(Self.seed), \(failures.count) of \(count): \(failures.prefix(8))")
   }
 
+  @Test func `a family whose name is lost with a sector of the MANIFEST keeps its entries, and the report names it`()
+    throws
+  {
+    let fileSystem = MemoryFileSystem()
+    let engine = try Engine.open(
+      at: "/db", options: DamageFixture.options(), environment: DirectoryImage.environment(fileSystem, seed: 1))
+    let family = try engine.createFamily("a family of the log alone")
+    try engine.put([1], [2], in: family, durability: .power)
+    var image = try DirectoryImage(fileSystem)
+    try engine.close()
+    let name = try image.only(prefix: "MANIFEST-")
+    let bytes = try #require(image.files[name])
+    let start = try #require(
+      bytes.indices.first { bytes[$0...].starts(with: "a family of the log alone".utf8) })
+    for offset in start..<start + 12 { image.files[name]?[offset] = 0xee }
+    let environment = DirectoryImage.environment(try image.makeFileSystem(), seed: 21)
+    let salvage = try Engine.salvage(
+      from: "/db", to: "/salvaged", options: DamageFixture.options(), environment: environment)
+    let report = try Engine.repair(at: "/db", options: DamageFixture.options(), environment: environment)
+    let doubt =
+      "the name and the options of column family \(family.id) are lost: its entries are in \"recovered-\(family.id)\""
+    #expect(report.doubts.contains(doubt))
+    #expect(salvage.doubts.contains(doubt))
+    #expect(!report.isComplete && !salvage.isComplete)
+    for path in ["/db", "/salvaged"] {
+      let engine = try Engine.open(at: path, options: DamageFixture.options(), environment: environment)
+      #expect(try engine.get([1], in: engine.family(named: "recovered-\(family.id)")) == [2], "\(path)")
+      try engine.close()
+    }
+  }
+
   @Test(arguments: RecoveryMethod.allCases, DamageFixture.Ending.allCases)
   func `all content is recovered without CURRENT and MANIFEST`(salvage: RecoveryMethod, ending: DamageFixture.Ending)
     throws

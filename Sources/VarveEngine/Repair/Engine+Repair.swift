@@ -32,7 +32,8 @@ public struct RepairReport: Sendable {
   public internal(set) var lastSequence = SequenceNumber.zero
   /// The unreadable parts, file by file.
   public internal(set) var losses: [DamagedPart] = []
-  /// Descriptions of facts that could not be determined: keys that were deleted and may exist again, and the reason.
+  /// Descriptions of facts that could not be determined: keys that were deleted and may exist again, and the reason;
+  /// column families whose names are lost.
   public internal(set) var doubts: [String] = []
   /// Files that are now in the directory `lost` of the database.
   public internal(set) var movedAside: [String] = []

@@ -1,7 +1,7 @@
 /// Rebuilds the MANIFEST of a damaged database from the intact parts (`Engine.repair`).
 ///
 /// # Steps
-/// 1. Read every table that may be live, and the log.
+/// 1. Read the MANIFEST (`DatabaseSurvey`, `ManifestEvidence`), every table that may be live, and the log.
 /// 2. Write the readable entries of damaged tables to new tables, and those of the log if it can't be kept.
 /// 3. Assign each family's tables to levels (`RepairPlacement`), or merge them if that is not possible.
 /// 4. Create an empty log segment if the old ones are not kept.
@@ -188,6 +188,7 @@ final class RepairJob {
       edit.logCuts = [cut]
     }
     edit.nextFileNumber = writer.nextNumber
+    report.doubts += families.doubts(versions.keys)
     let state = try ManifestState(snapshot: edit)
     for file in survey.files {
       if case .manifest = file { aside.insert(survey.path(file)) }

@@ -67,7 +67,7 @@ struct SalvageJob {
     let engine = try Engine.open(at: workspace, options: options, environment: environment)
     do throws(EngineError) {
       var report = try copy(survey, tables, families, to: engine)
-      report.doubts = doubts
+      report.doubts = doubts + report.doubts
       try engine.close()
       return report
     } catch {
@@ -110,6 +110,7 @@ struct SalvageJob {
       try writer.add(.family(family), key, trailer, value)
     }
     report.losses += log.losses
+    report.doubts = families.doubts(writer.owners)
     report.families = try writer.finish()
     for (name, count) in writer.lostOperands.sorted(by: { $0.key < $1.key }) {
       var lost = DamagedPart("\(count) merge operands, whose operator the options don't have", file: source)

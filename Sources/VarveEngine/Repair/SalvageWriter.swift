@@ -28,6 +28,9 @@ final class SalvageWriter {
     self.families = families
   }
 
+  /// The owners of the entries that were added, and of the families that were begun.
+  var owners: [SalvageOwner] { Array(outputs.keys) }
+
   func begin(_ owner: SalvageOwner) throws(EngineError) { _ = try output(owner) }
 
   private func output(_ owner: SalvageOwner) throws(EngineError) -> Output {

@@ -45,6 +45,19 @@ struct SalvagedFamilies {
     }
   }
 
+  /// Returns a description for the report of each family whose name is lost.
+  func doubts(_ owners: some Sequence<SalvageOwner>) -> [String] {
+    owners.compactMap { owner in
+      switch owner {
+      case .family(let id) where names[id] == nil:
+        "the name and the options of column family \(id) are lost: its entries are in \"\(name(owner))\""
+      case .table(let number):
+        "the column family of table \(number) is not known: its entries are in \"\(name(owner))\""
+      case .family: nil
+      }
+    }.sorted()
+  }
+
   /// Returns the encoded options, or the encoded defaults if the options are not known.
   func encodedOptions(_ owner: SalvageOwner) -> [UInt8] {
     guard case .family(let id) = owner, let found = options[id] else { return FamilyOptions().encoded }
