@@ -13,10 +13,19 @@
 /// `sizeMaximum`. The caller has to check what the corrected bytes mean.
 enum ByteCorrection {
   struct Fix: Equatable {
-    /// The offset of the wrong byte in the message.
+    /// The offset of the wrong byte.
     let offset: Int
     /// The bits that differ.
     let bits: UInt8
+
+    /// Returns a description of the corrected byte, for a report.
+    func part(found: UInt8) -> UnreadablePart {
+      var part = UnreadablePart(
+        start: UInt64(offset), end: UInt64(offset + 1),
+        message: "the byte is \(found); by the checksum it was \(found ^ bits), and is corrected")
+      part.holdsEntries = false
+      return part
+    }
   }
 
   /// The size in bytes up to which messages are corrected: there, one of 250 messages that are damaged in another way
@@ -41,6 +50,23 @@ enum ByteCorrection {
       difference = ((difference ^ entry) << 8) | UInt32(bits)
     }
     return found
+  }
+
+  /// Returns the wrong byte of a message in `bytes`, or of its checksum, which is stored little-endian at `location`.
+  static func locate(
+    in bytes: ByteView, checksumAt location: Int, message: Range<Int>, seed: UInt32
+  ) -> Fix? {
+    let stored = bytes.load(location, as: UInt32.self)
+    let content = bytes.slice(message.lowerBound, message.upperBound)
+    let difference = stored ^ CRC32C.extend(seed, content)
+    guard difference != 0 else { return nil }
+    // If one byte of the checksum differs, it is far more likely to be wrong than one of the message.
+    for byte in 0..<4 where difference & ~(0xff << (byte * 8)) == 0 {
+      return Fix(offset: location + byte, bits: UInt8(truncatingIfNeeded: difference >> (byte * 8)))
+    }
+    return locate(content, seed: seed, stored: stored).map {
+      Fix(offset: message.lowerBound + $0.offset, bits: $0.bits)
+    }
   }
 
   private struct Tables {

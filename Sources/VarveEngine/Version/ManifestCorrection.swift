@@ -65,30 +65,11 @@ struct ManifestCorrection {
 
   /// Corrects one byte of a message, or of its checksum.
   private mutating func correct(checksumAt location: Int, message: Range<Int>, seed: UInt32) {
-    let (stored, computed, fix) = bytes.withByteView { view in
-      let stored = view.load(location, as: UInt32.self)
-      let message = view.slice(message.lowerBound, message.upperBound)
-      return (
-        stored, CRC32C.extend(seed, message), ByteCorrection.locate(message, seed: seed, stored: stored)
-      )
+    let fix = bytes.withByteView {
+      ByteCorrection.locate(in: $0, checksumAt: location, message: message, seed: seed)
     }
-    let difference = stored ^ computed
-    guard difference != 0 else { return }
-    // If one byte of the checksum differs, it is far more likely to be wrong than one of the message.
-    if let byte = (0..<4).first(where: { difference & ~(0xff << ($0 * 8)) == 0 }) {
-      flip(location + Int(byte), UInt8(truncatingIfNeeded: difference >> (byte * 8)))
-    } else if let fix {
-      flip(message.lowerBound + fix.offset, fix.bits)
-    }
-  }
-
-  private mutating func flip(_ offset: Int, _ bits: UInt8) {
-    let found = bytes[offset]
-    bytes[offset] ^= bits
-    var part = UnreadablePart(
-      start: UInt64(offset), end: UInt64(offset + 1),
-      message: "the byte is \(found); by the checksum it was \(bytes[offset]), and is corrected")
-    part.holdsEntries = false
-    parts.append(part)
+    guard let fix else { return }
+    parts.append(fix.part(found: bytes[fix.offset]))
+    bytes[fix.offset] ^= fix.bits
   }
 }

@@ -114,5 +114,12 @@ struct FileContents: ~Copyable {
 
   deinit { unsafe base.deallocate() }
 
+  /// Flips bits of one byte.
+  mutating func flip(_ bits: UInt8, at offset: Int) {
+    precondition(offset >= 0 && offset < count, "an offset past the end of a file's bytes")
+    let byte = unsafe base.load(fromByteOffset: offset, as: UInt8.self)
+    unsafe base.storeBytes(of: byte ^ bits, toByteOffset: offset, as: UInt8.self)
+  }
+
   var view: ByteView { unsafe ByteView(base: UnsafeRawPointer(base), count: count) }
 }

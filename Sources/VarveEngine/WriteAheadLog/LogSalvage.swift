@@ -1,7 +1,7 @@
 /// Reads every readable record of a log segment, including those past damage.
 ///
 /// Records are at multiples of 8, and their checksum is seeded with the segment's life id and the offset: past a
-/// damaged record every multiple of 8 is tried. If the header block is lost, the life id comes from the successor's
+/// damaged record every multiple of 8 is tried. A record with single wrong bytes is corrected (`LogCorrection`). If the header block is lost, the life id comes from the successor's
 /// header or the MANIFEST.
 ///
 /// # What counts as lost
@@ -37,7 +37,7 @@ enum LogSalvage {
     _ visit: (LogReader.Record) throws(EngineError) -> Void
   ) throws(EngineError) -> Outcome {
     let size = min(try file.size(), UInt64(Limits.logSegmentSizeMaximum))
-    let content = try FileContents(reading: file, size: Int(size))
+    var content = try FileContents(reading: file, size: Int(size))
     var outcome = Outcome()
     do throws(EngineError) {
       if case .valid(let header, let isIntact) = try LogSegmentHeader.decode(
@@ -50,24 +50,38 @@ enum LogSalvage {
     outcome.lifeID = outcome.header?.lifeID ?? hints.lifeID
     if outcome.header == nil && hints.lifeID != nil { outcome.isHeaderDamaged = true }
     guard let lifeID = outcome.lifeID else { return outcome }
-    try readRecords(content.view, lifeID: lifeID, hints, &outcome, visit)
+    try readRecords(&content, lifeID: lifeID, hints, &outcome, visit)
     return outcome
   }
 
   private static func readRecords(
-    _ view: ByteView, lifeID: UInt64, _ hints: Hints, _ outcome: inout Outcome,
+    _ content: inout FileContents, lifeID: UInt64, _ hints: Hints, _ outcome: inout Outcome,
     _ visit: (LogReader.Record) throws(EngineError) -> Void
   ) throws(EngineError) {
     var position = LogFormat.headerBlockSize
     var good = position
     var durableMark: UInt64 = 0
-    let limit = hints.isCut ? min(view.count, Int(clamping: hints.end ?? .max)) : view.count
-    while position + LogFormat.recordHeaderSize <= limit {
-      guard let record = LogReader.record(in: view, at: position, lifeID: lifeID) else {
+    let size = content.view.count
+    let limit = hints.isCut ? min(size, Int(clamping: hints.end ?? .max)) : size
+    while true {
+      guard position + LogFormat.recordHeaderSize <= limit else {
+        // Bytes before a known end were records.
+        let known = min(Int(clamping: max(hints.end ?? 0, durableMark)), limit)
+        guard correct(&content, good, known, lifeID, &outcome) else { break }
+        position = good
+        continue
+      }
+      guard let record = LogReader.record(in: content.view, at: position, lifeID: lifeID) else {
         position += 8
         continue
       }
-      if position > good { add(good, position, view, lifeID, &outcome) }
+      if position > good {
+        if correct(&content, good, position, lifeID, &outcome) {
+          position = good
+          continue
+        }
+        add(good, position, content.view, lifeID, &outcome)
+      }
       position += record.header.recordSize
       good = position
       durableMark = max(durableMark, record.header.durableMark)
@@ -78,12 +92,23 @@ enum LogSalvage {
     outcome.end = UInt64(good)
     let known = max(hints.end ?? 0, durableMark)
     if known > UInt64(good) {
-      add(good, Int(clamping: known), view, lifeID, &outcome)
+      add(good, Int(clamping: known), content.view, lifeID, &outcome)
     } else if good + LogFormat.recordHeaderSize <= limit, !hints.isCut, hints.end == nil,
-      !view.slice(good, good + LogFormat.recordHeaderSize).bytes.allSatisfy({ $0 == 0 })
+      !content.view.slice(good, good + LogFormat.recordHeaderSize).bytes.allSatisfy({ $0 == 0 })
     {
       outcome.doubtfulTail = UInt64(good)
     }
+  }
+
+  /// Corrects the record at `start`, before `end`. Returns false if no record can be read there even then.
+  private static func correct(
+    _ content: inout FileContents, _ start: Int, _ end: Int, _ lifeID: UInt64, _ outcome: inout Outcome
+  ) -> Bool {
+    guard start < end, let parts = LogCorrection.correct(&content, from: start, to: end, lifeID: lifeID) else {
+      return false
+    }
+    outcome.parts += parts
+    return true
   }
 
   /// Records a loss, with the commit that it belonged to if the record's header is intact.
