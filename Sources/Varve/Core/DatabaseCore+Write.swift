@@ -1,8 +1,8 @@
 internal import Synchronization
 
-/// The write path, on one screen: acquire the writer, run the closure, let extensions write their pending changes, give
-/// the batch to the storage (*applied*: the next writer may begin), wait until it is durable (*acknowledged*: readers
-/// see it), notify.
+/// The write path: acquire the writer, run the closure, let extensions write their pending changes, give the batch to
+/// the storage (*applied*: the next writer may begin), wait until it is durable (*acknowledged*: readers see it), and
+/// notify.
 extension DatabaseCore {
   /// Runs `body` in a write transaction on this thread, and returns when the commit is acknowledged.
   package func write<Result>(
@@ -83,7 +83,7 @@ extension DatabaseCore {
 
   /// Gives the changes to the storage. The writer and the commit lock are held, so commits are submitted one at a time.
   private func give(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
-    // The snapshot before the commit is never the transaction's own: other transactions may have committed since.
+    // The snapshot before the commit is the transaction's own only if nothing was committed since.
     let (number, before) = try publication.begin(unlessChanged: transaction.snapshot)
     let announced: PendingChangeSet
     let ticket: any StorageTicket

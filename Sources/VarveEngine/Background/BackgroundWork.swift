@@ -293,8 +293,8 @@ final class BackgroundWork: TableMaker {
   @inline(never)
   private func waitForPace(_ bytes: Int) {
     let delay = controller.delay(bytes: bytes, now: tree.environment.clock.now())
-    // At the memory budget the commit itself waits for memtables to be flushed.
-    if delay != WriteController.stop { pace.wait(delay, tree.environment.clock, metrics.writeController) }
+    // An unpaced commit waits for a flush when its memtable is full.
+    if delay != WriteController.unpaced { pace.wait(delay, tree.environment.clock, metrics.writeController) }
   }
 
   /// Passes the amount of pending background work to the write controller.

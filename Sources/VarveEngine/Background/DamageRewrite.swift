@@ -76,10 +76,10 @@ final class DamageRewrite {
     return report(parts, rangeTombstones: UInt64(tombstones.tombstoneCount))
   }
 
-  /// Adds an entry if it sorts after the previous one, and skips it otherwise.
+  /// Adds an entry if it sorts after the last one that was added. Otherwise the entry is skipped, and counts as lost.
   ///
-  /// A block whose checksum is correct, but whose entries are out of order, does not belong to its position. An entry
-  /// that is equal to the previous one is a duplicate.
+  /// `TableBuilder` stops the process at an entry out of order. A block that verifies can contain such entries: they
+  /// were wrong before its checksum was computed, or a search for blocks found bytes that verify by chance.
   private func add(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
     if entryCount > 0 {
       guard InternalKey(lastKey.view, lastTrailer).compare(InternalKey(key, trailer)) < 0 else { return }

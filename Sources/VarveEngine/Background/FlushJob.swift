@@ -13,7 +13,8 @@
 ///    - Otherwise, sync nothing.
 ///
 ///    If the sync fails, the log continues in other segments, and the oldest needed segment is determined again.
-/// 3. Make the edit durable: tables in, flushed sequence up, oldest segment up.
+/// 3. Make the edit durable. It adds the tables, raises the flushed sequences of their families, and names the oldest
+///    segment of the log that is still needed.
 /// 4. Install the version, release the memtables and the freed segments.
 ///
 /// Without inputs only segments are freed. If all families are volatile, step 2 is skipped unless segments are freed,
@@ -23,8 +24,9 @@
 ///
 /// # Crashes
 /// Until the edit of step 3 is durable, the tables are orphans, and no segment of the log was freed: the next open
-/// replays the log, removes the tables, and flushes the replayed memtables again. Afterwards the tables count: replay
-/// begins with the oldest segment that the edit names, and skips entries up to the flushed sequence of their family.
+/// replays the log and removes the tables. Of the replayed entries it flushes those in memtables that are frozen; the
+/// others stay in active memtables. Afterwards the tables count: replay begins with the oldest segment that the edit
+/// names, and skips entries up to the flushed sequence of their family.
 struct FlushJob {
   let inputs: [Input]
   let background: BackgroundWork

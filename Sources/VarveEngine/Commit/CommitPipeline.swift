@@ -1,9 +1,9 @@
 internal import Synchronization
 
-/// The write path: stamp, append to the log, insert into memtables, publish, sync, acknowledge.
+/// The write path: make room, stamp, append to the log, insert into memtables, publish, sync, acknowledge.
 ///
 /// ```
-/// commit ─▶ lead (CommitQueue) ─▶ room in log and memtables ─▶ stamp ─▶ log ─▶ memtables ─▶ publish
+/// commit ─▶ lead (CommitQueue) ─▶ room in memtables ─▶ stamp ─▶ room in log ─▶ log ─▶ memtables ─▶ publish
 ///        ─▶ resign, which commits for waiting writers ─▶ sync, if asked ─▶ acknowledge
 /// ```
 ///

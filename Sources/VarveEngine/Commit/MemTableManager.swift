@@ -7,9 +7,10 @@ internal import Synchronization
 /// - The active memtables of all families together take at most `activeBytesMaximum`; at a step beyond it the largest
 ///   of them are frozen. A family without entries has no memory: its memtable is the shared `empty`; one with few
 ///   entries has a page.
-/// - At most `frozenBytesMaximum`, over all families, waits to be flushed or is kept by readers after the flush. Beyond
-///   it the leader waits, and every writer with it. This is the only full stop of the write path; the write controller
-///   exists to avoid it.
+/// - The leader freezes memtables to make room only if at most `frozenBytesMaximum`, over all families, waits to be
+///   flushed or is kept by readers after the flush. Beyond it the leader waits, and every writer with it. The bytes may
+///   therefore exceed the bound by what was frozen last, usually one memtable. This is the only full stop of the write
+///   path; the write controller exists to avoid it.
 /// - A writer waits for readers alone for at most `readerWaitNanoseconds`, as it may be the reader itself, in the body
 ///   of a `withValue`. Memory that readers keep after that is tolerated: an idle cursor keeps a memtable as long as it
 ///   lives. Writers wait again once as much has been added to it as may be frozen.

@@ -16,8 +16,9 @@ internal import Synchronization
 /// of `WriteControllerTests` don't overshoot; a larger integral makes the rate oscillate, because the pressure lags by
 /// a memtable.
 ///
-/// A commit waits in proportion to its bytes; no commit pays for another. At the memory budget writes stop if there is
-/// no rate by then; with a rate they continue at it until their memtable is full.
+/// A commit waits in proportion to its bytes; no commit pays for another. The controller never stops writes. At the
+/// memory budget they continue at the rate, or unpaced if there is no rate by then, until their memtable is full. Then
+/// `MemTableManager` makes the commit wait for a flush.
 ///
 /// # Concurrency
 /// Safe from any thread. An unlimited write costs one relaxed load; a paced one a short lock.
@@ -28,7 +29,7 @@ final class WriteController: Sendable {
     /// The depths of level 0 at which its pressure begins, and at which it is 1.
     var depthMinimum = 10.0
     var depthMaximum = 36.0
-    /// The bytes of memtables that wait to be flushed at which writes stop; see `Input.unflushedBytes`.
+    /// The bytes of memtables that wait to be flushed at which pressure is 1; see `Input.unflushedBytes`.
     var memoryBudget: UInt64 = 256 << 20
     /// The rate never falls below this, in bytes a second.
     var rateMinimum = 1_000_000.0
@@ -51,8 +52,9 @@ final class WriteController: Sendable {
     var unflushedBytes: UInt64
   }
 
-  /// The result of `delay` for a commit that must wait until a flush is done and then call again.
-  static let stop = UInt64.max
+  /// The result of `delay` at the memory budget while there is no rate. The caller does not pause: the commit itself
+  /// waits for a flush when its memtable is full.
+  static let unpaced = UInt64.max
 
   private static let setPoint = 0.5
   private static let proportionalGain = 5.0
@@ -83,7 +85,8 @@ final class WriteController: Sendable {
   private let options: Options
   private let memoryBudget: Atomic<UInt64>
   private let state = Mutex(State())
-  /// A Boolean value that indicates whether writes are paced or stopped, and `delay` must be called.
+  /// A Boolean value that indicates whether `delay` must be called: there is a rate, or memtables are at the memory
+  /// budget.
   ///
   /// It is loaded relaxed: a commit that sees a change late is one commit too fast or too slow.
   private let isEngaged = Atomic<Bool>(false)
@@ -93,7 +96,7 @@ final class WriteController: Sendable {
     memoryBudget = Atomic(options.memoryBudget)
   }
 
-  /// Changes the memtable bytes at which writes stop.
+  /// Changes the memtable bytes at which pressure is 1.
   func setMemoryBudget(_ bytes: UInt64) { memoryBudget.store(bytes, ordering: .relaxed) }
 
   /// A Boolean value that indicates whether commits need not wait.
@@ -121,7 +124,7 @@ final class WriteController: Sendable {
     }
   }
 
-  /// Returns the time that a commit of `bytes` must wait: nanoseconds, or `stop`.
+  /// Returns the time that a commit of `bytes` must wait: nanoseconds, or `unpaced`.
   @inline(__always)
   func delay(bytes: Int, now: @autoclosure () -> UInt64) -> UInt64 {
     if isFree { return 0 }
@@ -135,7 +138,7 @@ final class WriteController: Sendable {
       // Bytes accepted since the last update are in the active memtable.
       state.input?.unflushedBytes += bytes
       tick(&state, now: now)
-      guard let rate = state.rate else { return state.input.map(isOverBudget) == true ? Self.stop : 0 }
+      guard let rate = state.rate else { return state.input.map(isOverBudget) == true ? Self.unpaced : 0 }
       let start = max(state.paidUntil, now > 2_000_000 ? now - 2_000_000 : 0)
       state.paidUntil = start + UInt64(Double(bytes) / rate * 1e9)
       return start > now ? min(start - now, options.delayMaximum) : 0

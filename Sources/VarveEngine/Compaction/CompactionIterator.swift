@@ -58,7 +58,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private let hasUpper: Bool
   private var upper = ByteWriter(capacity: 16)
 
-  /// The user key of the current entries.
+  /// The user key whose entries the rules are being applied to. It remains when the merge has moved past the entries.
   private var key = KeyBuffer()
   private var hasKey = false
   /// The interval of the newest entry of `key` that shadows older ones, or `none`.

@@ -64,8 +64,9 @@ final class DeadRuns: Sendable {
 
   /// The number of tables with range tombstones at which a family gets no more of them.
   ///
-  /// A queue, for which runs are covered, has a few: those of level 0, and those between its two ends. 64 tables are
-  /// the result of ten flushes on each level.
+  /// A queue, for which runs are covered, has a few: those of level 0, and those between its two ends. A family reaches
+  /// 64, about nine on each of the seven levels, only if compaction does not remove tombstones as fast as they are
+  /// written.
   static let tombstoneTablesMaximum = 64
 
   /// The number of runs that may wait. More would wait only if no thread can lead; the next cursor will pass them

@@ -2,8 +2,9 @@
 extension Engine {
   /// Sets the value of a key.
   ///
-  /// Returns the sequence number of the commit. Throws `.limitExceeded`, `.familyDropped`, `.readOnly`, `.noSpace`, and
-  /// `.outcomeUnknown` if the sync that `durability` requires failed.
+  /// Returns the sequence number of the commit. Throws `.limitExceeded`, `.familyDropped`, `.closed`, `.readOnly`,
+  /// `.noSpace`, `.tooManyOpenFiles`, `.noMemory`, `.inputOutput`, and `.outcomeUnknown` if the sync that `durability`
+  /// requires failed. <doc:DiskErrors> describes what each error of the disk means.
   /// Complexity: O(log n) in the memtable's entries; no system call while it and the log have room.
   @discardableResult
   @inline(__always)

@@ -4,7 +4,7 @@
 ///     ├── memtables    4 units    one active over all families, the rest frozen or kept to be reused
 ///     ├── log          1 unit     two mapped segments of half a unit
 ///     ├── compaction   1 unit     at most 64 MiB
-///     ├── open tables             an eighth, out of what is the cache's
+///     ├── open tables             at most an eighth; the cache has that much less
 ///     └── cache                   seven eighths of what the others leave at the moment, but at least its floor
 ///
 /// A unit is the size of a memtable: an eighth of the budget, at most 64 MiB. Explicit options are used as they are;

@@ -17,16 +17,17 @@ extension DatabaseSurvey {
     let inputs = try ObsoleteInputs(tables, fileSystem)
     tables.removeAll { inputs.obsolete.contains($0.number) }
     var doubts = inputs.doubtful.map { number in
-      "\(path(.table(number))): may be an input of a finished compaction; keys of it that were deleted or overwritten since may have their old values again"
+      "\(path(.table(number))): may be an input of a finished compaction; keys in it that were deleted or overwritten since then may have their old values again"
     }
     for table in tables where table.family == nil {
       doubts.append(
-        "\(table.path): does not say which column family it is of; it becomes a family of its own, with what was deleted from it elsewhere"
+        "\(table.path): does not name its column family; it becomes a family of its own, in which keys that were deleted or overwritten in other files have their old values"
       )
     }
     if evidence.state == nil, !tables.isEmpty || !logs.isEmpty {
       doubts.append(
-        "\(directory): without all of its MANIFEST; column families dropped shortly before may be there again")
+        "\(directory): the MANIFEST can't be read completely; column families that were dropped shortly before may exist again"
+      )
     }
     return (tables, doubts)
   }

@@ -28,8 +28,8 @@ extension Engine {
   ///
   /// A damaged block of a table, or a damaged record of the log, loses only its own entries. The indexes and footers of
   /// tables, CURRENT and the MANIFEST can be missing or damaged. For each key, the newest readable version wins, by its
-  /// sequence number; a batch of which a part is lost is copied in part. The report names what is lost: file, bytes,
-  /// and the readable keys around it.
+  /// sequence number; a batch of which a part is lost is copied in part. The report names what is lost: the file,
+  /// the bytes, and the last readable key before and the first one after them.
   ///
   /// If nothing is lost, the new database holds the same rows. If the MANIFEST is lost, families can have other names
   /// (`recovered-NUMBER`), and rows that were deleted shortly before can be visible again; the report says where.

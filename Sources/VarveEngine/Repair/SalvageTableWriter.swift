@@ -55,9 +55,10 @@ final class SalvageTableWriter {
       }
     }
 
-    /// Adds an entry, unless it does not follow the previous one.
+    /// Adds an entry if it sorts after the last one that was added, and skips it otherwise.
     ///
-    /// A block that verifies and is out of order belongs to another position, and a duplicate is not needed.
+    /// `TableBuilder` stops the process at an entry out of order. A block that verifies can contain such entries: they
+    /// were wrong before its checksum was computed, or a search for blocks found bytes that verify by chance.
     func add(_ key: ByteView, _ trailer: Trailer, _ value: ByteView) throws(EngineError) {
       if builder.map({ $0.entryCount == 0 }) ?? true {
         try start()

@@ -24,8 +24,8 @@ internal import Synchronization
 /// that the edit does not count.
 ///
 /// # Concurrency
-/// Called by one thread at a time: `append`, `roll` and `close`, and not concurrently with reads of `state`; the owner
-/// ensures that. `allocateFileNumber` is safe from any thread. After `close` nothing is written.
+/// `append`, `roll` and `close` are called by one thread at a time, and not concurrently with reads of `state`; the
+/// owner ensures this. `allocateFileNumber` is safe from any thread. After `close` nothing is written.
 final class Manifest: @unchecked Sendable {
   // Sendable: the mutable state is guarded by the protocol in "Concurrency"; the counter is atomic.
   private let directory: String
@@ -60,8 +60,8 @@ final class Manifest: @unchecked Sendable {
   private(set) var isInDoubt = false
 
   /// Edits are appended up to this many bytes, or the size of the snapshot if that is more: at least a few hundred
-  /// edits, so that the five syncs of a roll are under two percent. A roll at most doubles the bytes written, and
-  /// recovery reads at most twice the state.
+  /// edits, each of which is synced, so that the four syncs of a roll add less than two percent to their syncs. A roll
+  /// at most doubles the bytes written, and recovery reads at most twice the state.
   static let editBytesMinimum: UInt64 = 64 << 10
 
   private init(

@@ -1,5 +1,5 @@
 /// Formats VersionEdits and MANIFEST files as text, for `varve dump manifest`, error reports and tests: one line per
-/// field, in the order of application, with escaped keys.
+/// field, in the order in which an edit is encoded, with escaped keys.
 enum ManifestDump {
   /// Returns the lines of one edit, one for each field.
   static func lines(_ edit: VersionEdit) -> [String] {

@@ -24,9 +24,12 @@
 //     12  | flushed sequence: family, sequence
 //     13  | oldest live log segment: number
 //     14  | log cut: segment, life id (8 bytes), end offset
-//     15  | log segment dropped: number
-//     16  | log segment pooled: number
+//     15  | log segment dropped: number; reserved
+//     16  | log segment pooled: number; reserved
 //     17  | incarnation: 8 bytes
+//
+// The engine does not write the reserved tags 15 and 16. A reader checks that their segments are before the oldest live
+// one, and ignores them otherwise.
 //
 // On disk: never change a tag or its content; an addition to a content gets its own tag.
 //

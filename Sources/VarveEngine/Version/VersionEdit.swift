@@ -73,9 +73,10 @@ struct VersionEdit: Sendable, Equatable {
   /// The first segment that recovery replays. All earlier ones are free.
   var oldestLog: FileNumber?
   var logCuts: [LogCut] = []
-  /// The segments that this edit frees and whose files are removed.
+  /// Segments before the oldest. The field is reserved: the engine does not write it, and a reader ignores it after it
+  /// has checked that the segments are before the oldest.
   var droppedLogs: [FileNumber] = []
-  /// The segments that this edit frees and whose files join the pool once it is durable.
+  /// Segments before the oldest. The field is reserved, like `droppedLogs`.
   var pooledLogs: [FileNumber] = []
 
   init() {}

@@ -3,8 +3,8 @@ internal import Synchronization
 /// Makes the log durable, and isolates a failed sync from later writes.
 ///
 /// A failed sync is never retried: the system may have dropped the pages that it could not write and marked them clean,
-/// so that a second sync succeeds without having written anything. The log is then broken until `restart` has written
-/// everything that is not durable to another segment.
+/// so that a second sync succeeds without having written anything. The log is then broken until `beginRestart` has
+/// written everything that is not durable to another segment and `endRestart` has ended the restart.
 extension LogWriter {
   /// The outcome of a sync.
   enum SyncOutcome {

@@ -13,7 +13,7 @@ internal import Synchronization
 /// 3. Segment numbers grow along the chain and are never reused.
 /// 4. A segment is reused only after the VersionEdit that frees it is durable (ensured by `release`'s caller).
 /// 5. After a failed sync the segment is dead past its durable part, and so are the segments after it: no sync is
-///    retried. `restart` continues in a new segment.
+///    retried. `beginRestart` continues in a new segment.
 ///
 /// # Concurrency
 /// Functions that take a `CommitLead`, and the state that only they read, belong to the commit leader. `sync` may be
@@ -40,7 +40,8 @@ final class LogWriter: @unchecked Sendable {
   let syncCounter = Atomic<UInt64>(0)
   /// A Boolean value that indicates whether a sync failed and the log has not continued in a new segment since.
   let broken = Atomic<Bool>(false)
-  /// Odd while `restart` changes the set of segments.
+  /// A counter that is odd while a restart changes the set of segments: from `beginRestart` to `endRestart`, or until
+  /// `beginRestart` fails.
   let generationWord = Atomic<UInt64>(0)
 
   struct Options: Sendable {

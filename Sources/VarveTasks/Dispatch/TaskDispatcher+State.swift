@@ -65,7 +65,8 @@ extension TaskDispatcher.State {
     }
   }
 
-  /// 21: ends an attempt whose handler has not renewed its lease in time. If it has, sets the timer of the lease again.
+  /// Transition 21: ends an attempt whose handler has not renewed its lease in time. If it has, sets the timer of the
+  /// lease again.
   private mutating func fireLease(_ id: TaskID, _ epoch: UInt32, _ work: inout TaskWork) {
     guard let host, let run = running[id], run.epoch == epoch else { return }
     let left = run.state.withLock { $0.leaseEnd } - host.clock.suspendingNow

@@ -3,10 +3,11 @@ internal import Varve
 
 /// The recovery of tasks that were running when a process died or was closed.
 extension TaskScheduler {
-  /// 20: puts the tasks that were running when a process died in line again, each counted as a crash, or makes them
-  /// dead.
+  /// Transition 20: puts the tasks that were running when a process died in line again, each counted as a crash, or
+  /// makes them dead.
   ///
-  /// 19: in a copy that was made while tasks ran, no process died while it ran them, so their attempts do not count.
+  /// Transition 19: in a copy that was made while tasks ran, no process died while it ran them, so their attempts do
+  /// not count.
   func recover() async throws {
     var count = 0
     var from = TaskKeys.claimPrefix
@@ -64,7 +65,7 @@ extension TaskScheduler {
     }
   }
 
-  /// 26: forgets tasks that have ended and are not to be kept any more. Does so at most once a minute.
+  /// Transition 26: forgets tasks that have ended and are not to be kept any more. Does so at most once a minute.
   func prune() async throws {
     let now = clock.continuousNow
     let isDue = state.withLock { state in

@@ -1,6 +1,6 @@
 /// The progress of a task: its state, and the counts of its attempts.
 ///
-/// It is a value. Every change of a task is a `TaskChange` that is applied to it, and no other code changes it.
+/// It is a value. A transition of a task is a change that is applied to it: see `TaskChange`.
 public struct TaskProgress: Hashable, Sendable {
   /// The state of the task.
   public internal(set) var state: TaskState
@@ -24,7 +24,15 @@ public struct TaskProgress: Hashable, Sendable {
   init(_ state: TaskState) { self.state = state }
 }
 
-/// A change of a task after it was enqueued. The numbers are those of the transitions in the tests.
+/// A change of a task after it was enqueued. The numbers are those of the transitions in `StateTests`; comments of
+/// other files name them, too.
+///
+/// Only three pieces of code assign a state without a change:
+/// - The dispatcher makes the head of a serial queue ready before it claims it, because the state on disk may be an
+///   earlier one.
+/// - A recovery makes a task ready and repeats its claim before it ends the attempt, because a claim does not change
+///   the row of the task.
+/// - An enqueueing that finds its unique key taken may put off the task that has the key.
 enum TaskChange: Hashable, Sendable {
   /// 5: the time that the task waits for has come.
   case due
@@ -166,7 +174,8 @@ extension TaskProgress {
     if !states.contains(state) { throw .state(state) }
   }
 
-  /// The only check of attempts: an attempt may change a task only while the task runs in this attempt.
+  /// Checks that an attempt changes a task only while the task runs in this attempt. On disk, `TaskEdit.write` checks
+  /// the same by the row of the attempt's claim.
   private func requireAttempt(_ epoch: UInt32) throws(TaskRefusal) {
     if state != .running { throw .state(state) }
     if epoch != self.epoch { throw .epoch(self.epoch) }

@@ -29,7 +29,8 @@ final class AsideChanges: TaskChanging {
     result.cancelling.append(run)
   }
 
-  /// 17 or 18: cancels a task whose attempt has ended without seeing the request of a transaction to cancel it.
+  /// Transition 17 or 18: cancels a task whose attempt has ended without seeing the request of a transaction to cancel
+  /// it.
   ///
   /// If the task runs again, its new attempt is cancelled; if it waits or is dead, the task is cancelled. The row of
   /// the request is kept only if an attempt runs.
@@ -71,7 +72,7 @@ final class AsideChanges: TaskChanging {
   /// Writes a change of a task whose rows no other change of the commit reads.
   func writeBlind(_ edit: TaskEdit) throws -> Bool { try edit.write(to: parts, &counts, isBlind: true) }
 
-  /// 5: puts a task whose time has come into its line. Does nothing if the task is no longer at this key.
+  /// Transition 5: puts a task whose time has come into its line. Does nothing if the task is no longer at this key.
   func makeReady(_ key: [UInt8]) throws {
     guard let value = try parts.live.get(key) else { return }
     let old = try TaskRecord(value)
@@ -83,7 +84,7 @@ final class AsideChanges: TaskChanging {
     try rewrite(old, &new)
   }
 
-  /// 6 and 7: applies the end of a task to the tasks that depend on it.
+  /// Transitions 6 and 7: applies the end of a task to the tasks that depend on it.
   func settle(_ id: TaskID, as state: TaskState) throws {
     var children = makeChildren()
     try children.settle(id, as: state)

@@ -18,7 +18,7 @@ protocol TaskChanging: AnyObject {
 }
 
 extension TaskChanging {
-  /// 17 and 18: cancels a task that waits, or requests that a running one be cancelled.
+  /// Transitions 17 and 18: cancels a task that waits, or requests that a running one be cancelled.
   ///
   /// Returns false if the task does not exist or has ended.
   func cancel(_ id: TaskID) throws -> Bool {
@@ -34,7 +34,8 @@ extension TaskChanging {
     return true
   }
 
-  /// 22: makes a task ready that is parked or waits for a time. Returns false if the task is not in such a state.
+  /// Transition 22: makes a task ready that is parked or waits for a time. Returns false if the task is in another
+  /// state.
   func wake(_ id: TaskID) throws -> Bool {
     if hold(id) != nil { return false }
     guard let old = try parts.record(id), old.progress.allows(.wake) else { return false }
@@ -44,7 +45,7 @@ extension TaskChanging {
     return true
   }
 
-  /// 23: queues a dead or cancelled task again. Returns false if the task is in another state.
+  /// Transition 23: queues a dead or cancelled task again. Returns false if the task is in another state.
   ///
   /// Throws `TaskError.duplicate` if another task has its unique key.
   func revive(_ id: TaskID) throws -> Bool {
@@ -76,8 +77,8 @@ extension TaskChanging {
     do { return try revive(id) } catch TaskError.duplicate { return false }
   }
 
-  /// 24 and 26: deletes a task that does not run, and lets the tasks that depend on it run. Returns whether the task
-  /// existed.
+  /// Transitions 24 and 26: deletes a task that does not run, and lets the tasks that depend on it run. Returns whether
+  /// the task existed.
   ///
   /// Throws `TaskError.taskRunning` if the task runs.
   func delete(_ id: TaskID) throws -> Bool {

@@ -48,7 +48,7 @@ struct TaskChildren {
   /// time.
   private var config: Part { parts.config.unchecked }
 
-  /// 6 and 7: applies the end of a task to its children.
+  /// Transitions 6 and 7: applies the end of a task to its children.
   ///
   /// Deletes the `pending` row of the task if no child is left: by then, all its children have received the end.
   mutating func settle(_ id: TaskID, as state: TaskState) throws {
@@ -134,7 +134,8 @@ struct TaskChildren {
 }
 
 extension TaskRecord {
-  /// 6: returns the record of a child that waits for no other task any more: it is in line, or waits for its time.
+  /// Transition 6: returns the record of a child that waits for no other task any more: it is in line, or waits for its
+  /// time.
   ///
   /// A child that waits for a delay waits no longer than that, even if the wall clock was set back while it was
   /// blocked.

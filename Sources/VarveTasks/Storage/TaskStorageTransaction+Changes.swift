@@ -139,7 +139,7 @@ extension TaskStorageTransaction: TaskChanging {
     return true
   }
 
-  /// 25: changes a task that waits.
+  /// Transition 25: changes a task that waits.
   func edit(_ id: TaskID, _ change: (inout TaskRecord, _ now: Int64) throws -> Void) throws {
     if hold(id) != nil { throw TaskError.taskRunning(id) }
     guard let old = try parts.record(id) else {

@@ -7,8 +7,9 @@ struct CheckpointCommand: ParsableCommand {
     commandName: "checkpoint",
     abstract: "Make a second database with the same content, of hard links where the file system has them.",
     discussion: """
-      The target must not exist, or be an empty directory on the same file system; on another one the tables \
-      are copied. All column families are there as of one commit. The database must not be open elsewhere.
+      The target must not exist, or must be an empty directory. On another file system, the tables are copied \
+      instead of linked. The checkpoint has all column families as of one commit. The database must not be open \
+      elsewhere.
 
       Example: varve checkpoint /data/example.varve /backup/example.varve
       """

@@ -8,8 +8,9 @@ struct CollectionsCommand: ParsableCommand {
     commandName: "collections",
     abstract: "List the collections of a database of objects.",
     discussion: """
-      A line a collection, also those without rows: name, id, rows, type of the keys, coder, storage, and about how \
-      many bytes its rows take. A record that is damaged is said on standard error, and the exit status is 1.
+      The command prints one line for each collection, also for those without rows: name, id, number of rows, type of \
+      the keys, coder, storage, and about how many bytes its rows take. A record that is damaged is reported on \
+      standard error, and the exit status is 1.
 
       Example: varve collections /data/example.varve --json
       """

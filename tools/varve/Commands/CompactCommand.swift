@@ -7,8 +7,8 @@ struct CompactCommand: ParsableCommand {
     commandName: "compact",
     abstract: "Merge the tables of a database, or of a range of it, down to the last level.",
     discussion: """
-      Compacts every family, or one with --family. Overwritten values and tombstones go. Prints the bytes \
-      read and written, and the sizes before and after.
+      The command compacts every family, or one with --family, which removes overwritten values and tombstones. It \
+      prints the bytes read and written, and the sizes before and after.
 
       Example: varve compact /data/example.varve --from user: --to user;
       """

@@ -7,8 +7,7 @@ struct DeleteCommand: ParsableCommand {
     commandName: "delete",
     abstract: "Remove a key.",
     discussion: """
-      The write is synced before the command ends. Exit status 1, and nothing is written, where the key is \
-      absent.
+      The write is synced before the command ends. If the key is absent, nothing is written and the exit status is 1.
 
       Example: varve delete /data/example.varve user:17
       """

@@ -9,8 +9,8 @@ struct DumpCommand: ParsableCommand {
     commandName: "dump",
     abstract: "Print every record of a file of a database, or of its catalog.",
     discussion: """
-      The same rendering as the engine's tests compare. Of what files are dumped, the database need not be whole; it \
-      may be open.
+      The output is the text that the engine's tests compare. A dump of a file reads only this file: the rest of the \
+      database may be missing or damaged, and the database may be open.
 
       Example: varve dump sst /data/example.varve/000012.sst --verify
       """,
@@ -91,7 +91,7 @@ struct DumpCommand: ParsableCommand {
       commandName: "catalog",
       abstract: "Print the catalog of a database of objects: collections, shapes, versions, extensions, settings.",
       discussion: """
-        A row that is damaged is said on standard error, those after it are printed, and the exit status is 1.
+        A row that is damaged is reported on standard error, those after it are printed, and the exit status is 1.
 
         Example: varve dump catalog /data/example.varve
         """)

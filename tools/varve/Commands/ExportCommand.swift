@@ -7,14 +7,14 @@ struct ExportCommand: ParsableCommand {
     commandName: "export",
     abstract: "Write the entries of a database into a file.",
     discussion: """
-      Writes all families at one snapshot, or one with --family, in the form that load reads. The file gets \
-      its name when it is whole; until then it is <file>.partial, and an export that was interrupted continues \
-      with --resume, as long as the database is the same.
+      The command writes all families at one snapshot, or one with --family, in the form that load reads. The file \
+      gets its name when it is complete; until then its name is <file>.partial, and an export that was interrupted \
+      continues with --resume, as long as the database is the same.
 
-      With --collection it writes the rows of a collection, an object a line, in the form that load --collection \
-      reads: every line says all that another database needs, and what was loaded is the same but for its row \
-      ids. --from, --to and --prefix are keys as objects prints them. A row that is damaged is left out and said on \
-      standard error, and the exit status is 1.
+      With --collection it writes the rows of a collection, one object a line, in the form that load --collection \
+      reads: every line has all that another database needs, and what was loaded is the same but for its row \
+      ids. --from, --to and --prefix are keys as objects prints them. A row that is damaged is left out and reported \
+      on standard error, and the exit status is 1.
 
       Example: varve export /data/example.varve entries.jsonl
       Example: varve export /data/example.varve books.jsonl --collection books

@@ -7,8 +7,8 @@ struct GetCommand: ParsableCommand {
     commandName: "get",
     abstract: "Print the value of a key.",
     discussion: """
-      Prints the value and a newline; control characters are escaped. --raw prints the value's bytes and \
-      nothing else. Exit status 1 where the key is absent.
+      The command prints the value and a newline; control characters are escaped. --raw prints the value's bytes and \
+      nothing else. If the key is absent, the exit status is 1.
 
       Example: varve get /data/example.varve user:17
       """

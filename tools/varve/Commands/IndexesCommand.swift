@@ -8,20 +8,21 @@ struct IndexesCommand: ParsableCommand {
     commandName: "indexes",
     abstract: "List the indexes of collections, compare them with the rows, rebuild one.",
     discussion: """
-      A line an index: collection, name, kind, type of its values, whether a value belongs to one row (unique) and \
-      whether it keeps the rows beside their keys (direct), how many entries it has, about how many bytes they take, and \
-      its state: ready; building; stale (a program wrote that does not define it; it catches up when the program opens the \
-      database); collided (it is unique, and rows had the same value when it was built); failed. A record that is damaged \
-      is reported on standard error, and the exit status is 1.
+      The command prints one line for each index: collection, name, kind, type of its values, whether a value belongs \
+      to one row (unique) and whether it keeps the rows beside their keys (direct), how many entries it has, about \
+      how many bytes they take, and its state: ready; building; stale (a program wrote that does not define it; it \
+      catches up when the program opens the database); collided (it is unique, and rows had the same value when it \
+      was built); failed. A record that is damaged is reported on standard error, and the exit status is 1.
 
-      --verify compares the entries of each index with what its rows have emitted when they were written, and that with \
-      the rows. It prints a line a difference, at most --limit of them, and ends with status 1 where there is one. The \
-      code of the program is not needed, so whether a row would emit the same today stays open.
+      --verify compares the entries of each index with what its rows have emitted when they were written, and that \
+      with the rows. It prints one line for each difference, at most --limit of them. If there is one, the exit \
+      status is 1. The code of the program is not used, so the command cannot check whether a row would emit the same \
+      today.
 
       --rebuild makes the entries of an index from what the rows have emitted, and writes only what differs. It needs \
-      --collection where several collections have an index of that name. Where rows have emitted nothing, or the index \
-      has not all rows, only the program can build it, and the command says so. A block that can't be read is given up \
-      by repair, after which the program builds the index again.
+      --collection if several collections have an index of that name. If rows have emitted nothing, or the index does \
+      not have all rows, only the program can build it, and the command reports this. A block that can't be read is \
+      given up by repair, after which the program builds the index again.
 
       Example: varve indexes /data/example.varve --collection books --json
       Example: varve indexes /data/example.varve --verify

@@ -8,15 +8,17 @@ struct ObjectsCommand: ParsableCommand {
     commandName: "objects",
     abstract: "Show the rows of a collection.",
     discussion: """
-      A line a row, with tabs between: key, row id, version of the format, object, metadata; - stands for a version \
-      or metadata that isn't there. Objects are JSON, whatever their coder; those of the coder raw are text, with \
-      control characters escaped. --json prints what load --collection reads, with the row's id.
+      The command prints one line for each row, with tabs between: key, row id, version of the format, object, \
+      metadata. A minus sign stands for a missing version or missing metadata. Objects are JSON, whatever their \
+      coder; those of the coder raw are text, with control characters escaped. --json prints what load --collection \
+      reads, with the row's id.
 
       Keys are written as they are printed: "a", 42, 2026-02-03T04:05:06Z, 0xc0ffee, nil, ("a", 42). Keys of strings \
       need no quotation marks. Of compound keys, --from, --to and --prefix take the first parts; of keys of strings, \
       --prefix takes text.
 
-      A row that is damaged is said on standard error, and the exit status is 1; so it is where --key isn't there.
+      A row that is damaged is reported on standard error, and the exit status is 1. It is also 1 if the key of --key \
+      does not exist.
 
       Example: varve objects /data/example.varve books --prefix 'Moby' --limit 10
       """

@@ -7,8 +7,8 @@ struct PutCommand: ParsableCommand {
     commandName: "put",
     abstract: "Set the value of a key.",
     discussion: """
-      The write is synced before the command ends. --create makes the database and the family where they \
-      are missing.
+      The write is synced before the command ends. --create makes the database and the family if they are \
+      missing.
 
       Example: varve put /data/example.varve user:17 '{"name":"Ada"}' --create
       """

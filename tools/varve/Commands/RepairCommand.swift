@@ -8,10 +8,11 @@ struct RepairCommand: ParsableCommand {
     commandName: "repair",
     abstract: "Rebuild the MANIFEST of a damaged database from what is intact.",
     discussion: """
-      Works in place, and removes nothing: what is replaced or can't be read goes into the directory "lost" of \
-      the database. Says which tables are kept and exactly what is lost: file, bytes, and the readable keys \
-      around. Ends with status 1 where something is lost. Copy the directory first, if there is room: salvage \
-      reads more of a damaged copy than of a repaired one.
+      The command changes the database itself and removes nothing: files that are replaced or can't be read are moved \
+      into the directory "lost" of the database. It prints which tables are kept and exactly what is lost: the file, \
+      the bytes, and the last readable key before and the first one after them. If something is lost or in doubt, the \
+      exit status is 1. Copy the directory first, if there is room: salvage reads more of a damaged copy than of a \
+      repaired one.
 
       Example: varve repair /data/example.varve
       """

@@ -7,9 +7,10 @@ struct SalvageCommand: ParsableCommand {
     commandName: "salvage",
     abstract: "Copy every readable row of a damaged database into a new one.",
     discussion: """
-      A damaged block of a table, or record of the log, loses only itself; CURRENT, the MANIFEST and the \
-      indexes of tables may be lost altogether. The source is not changed. The target must not exist, or be \
-      an empty directory. Says exactly what is lost, and ends with status 1 where something is.
+      A damaged block of a table, or a damaged record of the log, loses only its own entries; CURRENT, the MANIFEST \
+      and the indexes of tables may be missing or damaged. The source is not changed. The target must not exist, or \
+      must be an empty directory. The command prints exactly what is lost. If something is lost or in doubt, the exit \
+      status is 1.
 
       Example: varve salvage /data/example.varve /data/saved.varve
       """

@@ -7,7 +7,7 @@ struct ScanCommand: ParsableCommand {
     commandName: "scan",
     abstract: "Print keys and values in order.",
     discussion: """
-      A line an entry: the key, a tab, the value. --json prints what load reads.
+      The command prints one line for each entry: the key, a tab, the value. --json prints what load reads.
 
       Example: varve scan /data/example.varve --prefix user: --limit 10 --reverse
       """

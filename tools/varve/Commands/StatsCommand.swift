@@ -8,11 +8,11 @@ struct StatsCommand: ParsableCommand {
     abstract: "Print live statistics: work, memory, cache, stalls, latencies.",
     discussion: """
       A process that has the database open for writing publishes its statistics about once a second; they are \
-      printed without opening anything. Without such a process the database is opened read-only, and what \
-      lies in it is printed once.
+      printed without opening anything. Without such a process the database is opened read-only, and what it \
+      contains is printed once.
 
-      With --watch they are printed again at each interval, until the process closes the database (status 0) \
-      or dies (status 1).
+      With --watch the statistics are printed again at each interval, until the process closes the database \
+      (status 0) or dies (status 1).
 
       Example: varve stats /data/example.varve --watch --interval 5
       """

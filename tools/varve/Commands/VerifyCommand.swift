@@ -7,8 +7,8 @@ struct VerifyCommand: ParsableCommand {
     commandName: "verify",
     abstract: "Check every checksum, order and count of every file.",
     discussion: """
-      Prints a line a fault with its file and byte, and ends with status 1 where there is one. Damage that \
-      keeps the database from being opened is a fault, too.
+      The command prints one line for each fault, with its file and byte. If there is a fault, the exit status is 1. \
+      Damage that keeps the database from being opened is a fault, too.
 
       Example: varve verify /data/example.varve
       """

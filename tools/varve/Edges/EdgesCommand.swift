@@ -9,11 +9,11 @@ struct EdgesCommand: ParsableCommand {
     commandName: "edges",
     abstract: "List and count the edges between rows, and draw the neighborhood of one.",
     discussion: """
-      A line an edge, with tabs between: source, name, destination, rules, and declared or manual. An edge is listed where \
-      both of its ends exist; --dangling lists those that lead to no row.
+      The command prints one line for each edge, with tabs between: source, name, destination, rules, and declared or \
+      manual. An edge is listed if both of its ends exist; --dangling lists those that lead to no row.
 
       Rows are written as collection/key, and keys as objects prints them: books/42, players/"a1". Files are written \
-      as root:path. --domain names the relationships where the database has several.
+      as root:path. --domain names the relationships if the database has several.
 
       --dot prints the neighborhood of --from in the language of Graphviz: the rows that are at most --depth edges away, in \
       both directions, and the edges between them.

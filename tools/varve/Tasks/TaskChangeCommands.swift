@@ -117,7 +117,8 @@ struct PurgeCommand: ParsableCommand {
     commandName: "purge",
     abstract: "Delete tasks: those that have ended, or with --state others.",
     discussion: """
-      Without --state those that are done, dead or cancelled, without any option all of these. Tasks that run stay.
+      Without --state and --id, the command deletes the selected tasks that are done, dead or cancelled; without any \
+      option, it deletes all of these. Tasks that run stay.
 
       Example: varve tasks purge /data/example.varve --queue images
       """)
@@ -184,7 +185,8 @@ struct ReleaseCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "release", abstract: "Let the tasks of a copy of a database run.",
     discussion: """
-      A backup has the tasks that the database had, which that runs: a copy starts none of them until this.
+      A backup has the tasks of the database, which the database itself runs: a copy starts none of them until this \
+      command releases them.
 
       Example: varve tasks release /backup/example.varve
       """)

@@ -9,8 +9,8 @@ struct TaskListCommand: ParsableCommand {
     commandName: "list",
     abstract: "List tasks: those of a queue in the order in which they run.",
     discussion: """
-      A line a task, with tabs between: id, state, queue, kind, attempt, when it is due or was enqueued, and its last error. \
-      Without --queue all tasks are looked through.
+      The command prints one line for each task, with tabs between: id, state, queue, kind, attempt, when it is due \
+      or was enqueued, and its last error. Without --queue it searches all tasks.
 
       Example: varve tasks list /data/example.varve --queue images --state ready --limit 20
       Example: varve tasks list /data/example.varve --state dead --count
@@ -50,7 +50,8 @@ struct TaskShowCommand: ParsableCommand {
     commandName: "show",
     abstract: "Show a task: its payload, its errors, and what has happened to it.",
     discussion: """
-      Exit status 1: the task does not exist. Of what has happened the events are listed that the database keeps.
+      If the task does not exist, the exit status is 1. The command lists the events of the task \
+      that the database keeps.
 
       Example: varve tasks show /data/example.varve 4711
       """)

@@ -9,7 +9,7 @@ struct QueuesCommand: ParsableCommand {
     commandName: "queues",
     abstract: "List the queues, and how many of their tasks are in each state.",
     discussion: """
-      In a copy of a database queues are held until varve tasks release.
+      In a copy of a database, queues are held until varve tasks release releases them.
       Tasks that run are counted as what they were before, mostly ready; list --state running shows them.
 
       Example: varve tasks queues /data/example.varve --watch

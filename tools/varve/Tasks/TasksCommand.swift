@@ -10,9 +10,9 @@ struct TasksCommand: ParsableCommand {
     commandName: "tasks",
     abstract: "Show the tasks of a database, and change them.",
     discussion: """
-      What shows reads a database that is in use, too. What changes does so itself where no other process has the database open \
-      for writing; otherwise it puts commands into the database's inbox, which the process that runs the tasks applies at once, \
-      or at its next start.
+      Commands that show something can also read a database that is in use. Commands that change something do so \
+      themselves if no other process has the database open for writing. Otherwise they put commands into the \
+      database's inbox, which the process that runs the tasks applies at once, or at its next start.
 
       Example: varve tasks queues /data/example.varve
       Example: varve tasks list /data/example.varve --state dead

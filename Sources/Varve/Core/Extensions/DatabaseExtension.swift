@@ -25,7 +25,7 @@ public protocol DatabaseExtension: Sendable {
   associatedtype Transaction: ExtensionTransaction where Transaction.Definition == Self
   /// The state in memory that all transactions share, for example sums for readers or the head of a queue.
   ///
-  /// It is as of the last acknowledged commit. The default, `Void`, shares nothing and costs nothing.
+  /// Its content is that of the last acknowledged commit. The default, `Void`, shares nothing and costs nothing.
   associatedtype Shared: Sendable = Void
   /// The effect of one commit on `Shared`. Default `Never`: there is none.
   associatedtype Delta: Sendable = Never

@@ -3,7 +3,7 @@ internal import CVarve
 /// A decoded block: rows of (user key, trailer, value) in internal-key order, stored by column.
 ///
 /// Data blocks, index partitions and the root index share this format. A block is a view of memory that is owned
-/// elsewhere (by a pin, or an iterator's buffer): 20 words that are copied freely.
+/// elsewhere (by a pin, or an iterator's buffer): 25 words that are copied freely.
 ///
 /// # Format (the content, before it is packed; all integers little-endian)
 ///

@@ -131,7 +131,7 @@ final class TableSalvage {
       let error = try error.requireDamage()
       add(
         handle.offset, handle.end ?? handle.offset,
-        "the range tombstones: \(error.message); what they deleted may be there again")
+        "the range tombstones: \(error.message); entries that they deleted may be visible again")
     }
   }
 
