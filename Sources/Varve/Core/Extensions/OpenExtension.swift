@@ -118,7 +118,7 @@ final class OpenExtension {
       throw DatabaseError(.readOnly, "extension \"\(name)\" writes in a read; a hook or a write may")
     }
     try writer.check()
-    try writer.requireNoQuestion()
+    try writer.requireHookMayWrite()
     if writer.isChecked { try writer.requireWriter(for: registered) }
     return writer
   }

@@ -126,7 +126,7 @@ extension WriteTransaction {
 
   /// Throws if a hook runs that must not write.
   @inline(__always)
-  func requireNoQuestion() throws {
+  func requireHookMayWrite() throws {
     if hooks.isAsking { throw Self.writesBefore }
   }
 
