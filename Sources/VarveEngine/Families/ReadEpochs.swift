@@ -64,7 +64,7 @@ final class ReadEpochs: @unchecked Sendable {
   private let slots: UnsafeMutableRawPointer
   private let clock: any EngineClock
   private let turns = Mutex(Turns())
-  private let whenKeptBack = Callback()
+  private let whenDeferred = Callback()
 
   /// The memory that a retired object retains while it waits.
   struct Weight: Sendable, Hashable {
@@ -219,12 +219,12 @@ final class ReadEpochs: @unchecked Sendable {
   /// the release. `weight` is the memory that only `object` retains.
   func retire(_ object: any (AnyObject & Sendable), weight: Weight = Weight()) {
     turns.withLock { $0.next.append(Retired(object: object, weight: weight)) }
-    if poll() { whenKeptBack() }
+    if poll() { whenDeferred() }
   }
 
   /// Sets a callback that runs after each `retire` after which objects still wait: `poll` should be called after a
   /// while.
-  func onKeptBack(_ body: @escaping @Sendable () -> Void) { whenKeptBack.set(body) }
+  func onDeferredRelease(_ body: @escaping @Sendable () -> Void) { whenDeferred.set(body) }
 
   /// Releases the objects that can be released. Returns whether any are left.
   @discardableResult
@@ -279,14 +279,14 @@ final class ReadEpochs: @unchecked Sendable {
   // MARK: - Retired objects
 
   /// Retired objects that wait for reads to end.
-  struct KeptBack: Sendable, Hashable {
+  struct DeferredReleases: Sendable, Hashable {
     /// The minimum time that the oldest of these reads has run.
     var ageNanoseconds: UInt64
     var weight: Weight
   }
 
   /// Retired objects that wait for reads to end, or `nil` if there are none.
-  var keptBack: KeptBack? {
+  var deferredReleases: DeferredReleases? {
     guard poll() else { return nil }
     let now = clock.now()
     return turns.withLock { turns in
@@ -296,7 +296,7 @@ final class ReadEpochs: @unchecked Sendable {
         weight.memTableCount += retired.weight.memTableCount
         weight.bytes += retired.weight.bytes
       }
-      return KeptBack(ageNanoseconds: now - min(turns.changedAt, now), weight: weight)
+      return DeferredReleases(ageNanoseconds: now - min(turns.changedAt, now), weight: weight)
     }
   }
 }
