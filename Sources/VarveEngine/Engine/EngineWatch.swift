@@ -60,15 +60,15 @@ final class EngineWatch: Sendable {
   }
 
   private func reportLongRead() {
-    guard let deferredReleases = background.epochs.deferredReleases, deferredReleases.ageNanoseconds >= Self.longReadNanoseconds else {
+    guard let deferred = background.epochs.deferredReleases, deferred.ageNanoseconds >= Self.longReadNanoseconds else {
       longReadAge.store(Self.longReadNanoseconds, ordering: .relaxed)
       return
     }
-    guard deferredReleases.ageNanoseconds >= longReadAge.load(ordering: .relaxed) else { return }
-    longReadAge.store(2 * deferredReleases.ageNanoseconds, ordering: .relaxed)
+    guard deferred.ageNanoseconds >= longReadAge.load(ordering: .relaxed) else { return }
+    longReadAge.store(2 * deferred.ageNanoseconds, ordering: .relaxed)
     background.metrics.events.emit(
       .longRead(
-        ageNanoseconds: deferredReleases.ageNanoseconds, memTableCount: deferredReleases.weight.memTableCount,
-        bytes: deferredReleases.weight.bytes, fileCount: background.obsolete.pinnedCount))
+        ageNanoseconds: deferred.ageNanoseconds, memTableCount: deferred.weight.memTableCount,
+        bytes: deferred.weight.bytes, fileCount: background.obsolete.pinnedCount))
   }
 }
