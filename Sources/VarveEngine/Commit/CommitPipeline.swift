@@ -127,7 +127,7 @@ final class CommitPipeline: @unchecked Sendable {
     let hasRoom = unsafe family.borrowedActive(lead).withGuaranteed {
       $0.hasRoom(keySize: key.count, valueSize: value.count)
     }
-    if !hasRoom { try makeRoom(in: family, for: MemTableNeed(byteCount: key.count + value.count), lead) }
+    if !hasRoom { try makeRoom(in: family, for: MemTableRequirement(byteCount: key.count + value.count), lead) }
     let sequence = SequenceNumber(nextSequence)
     var position = LogPosition.zero
     let isLogged = isLogged && !family.isVolatile
@@ -136,7 +136,7 @@ final class CommitPipeline: @unchecked Sendable {
       try scratch.reserveOrThrow(BatchFormat.entrySize(kind, family.id, keySize: key.count, valueSize: value.count))
       BatchFormat.append(kind, family.id, key, value, to: &scratch)
       if !log.current(lead).hasRoom(payloadSize: scratch.count) {
-        let need = MemTableNeed(byteCount: key.count + value.count)
+        let need = MemTableRequirement(byteCount: key.count + value.count)
         try makeRoomInLog(scratch.count, lead, alsoIn: family, for: need)
       }
       position = try log.append(sequence: sequence, payload: scratch.view, lead)
@@ -237,7 +237,7 @@ final class CommitPipeline: @unchecked Sendable {
   func hasRoom(
     for family: FamilyState, keySize: Int, valueSize: Int, _ payloadSize: Int, _ lead: borrowing CommitLead
   ) -> Bool {
-    let need = MemTableNeed(tombstoneCount: 1, tombstoneKeyBytes: keySize + valueSize)
+    let need = MemTableRequirement(tombstoneCount: 1, tombstoneKeyBytes: keySize + valueSize)
     return !isImpaired.load(ordering: .acquiring) && memory.hasRoomAtOnce(in: family, for: need, lead)
       && log.current(lead).hasRoom(payloadSize: payloadSize)
   }
@@ -320,7 +320,7 @@ final class CommitPipeline: @unchecked Sendable {
   /// Makes room in the log, and in the memtable of `family` if that was frozen to free a part of the log.
   @inline(never)
   private func makeRoomInLog(
-    _ payloadSize: Int, _ lead: borrowing CommitLead, alsoIn family: FamilyState, for need: MemTableNeed
+    _ payloadSize: Int, _ lead: borrowing CommitLead, alsoIn family: FamilyState, for need: MemTableRequirement
   ) throws(EngineError) {
     // Making room in a memtable may restart the log in a segment that is too small.
     while !log.current(lead).hasRoom(payloadSize: payloadSize) {
@@ -334,7 +334,7 @@ final class CommitPipeline: @unchecked Sendable {
   /// Continues in a new log segment if the flush that must come first waits for one.
   @inline(never)
   private func makeRoom(
-    in family: FamilyState, for need: MemTableNeed, _ lead: borrowing CommitLead
+    in family: FamilyState, for need: MemTableRequirement, _ lead: borrowing CommitLead
   ) throws(EngineError) {
     while try !memory.makeRoom(in: family, for: need, lead, unless: { [self] in needsRestart }) {
       restartIfBroken(lead)
