@@ -19,7 +19,7 @@ internal import Synchronization
 /// the batch. A commit of volatile entries only is not logged at all, and leaves a gap in the sequences.
 ///
 /// # Concurrency
-/// `nextSequence`, `scratch`, `touched` and `turn` are accessed only by functions that take a `CommitLead`.
+/// `nextSequence`, `scratch`, `touched` and `logCycle` are accessed only by functions that take a `CommitLead`.
 final class CommitPipeline: @unchecked Sendable {
   // Sendable: see Concurrency above.
   let queue = CommitQueue()
@@ -50,7 +50,7 @@ final class CommitPipeline: @unchecked Sendable {
   /// The capacity up to which `scratch` is kept, so that one large batch does not keep its memory.
   private static let keptScratchSize = 1 << 20
   private var touched = TouchedFamilies()
-  var turn = LogCycle()
+  var logCycle = LogCycle()
 
   init(
     log: LogWriter, memory: MemTableManager, families: FamilyRegistry, lastSequence: SequenceNumber,
