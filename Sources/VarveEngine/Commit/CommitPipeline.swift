@@ -148,7 +148,7 @@ final class CommitPipeline: @unchecked Sendable {
     if scratch.capacity > Self.keptScratchSize { scratch = ByteWriter(capacity: 4096) }
     nextSequence &+= 1
     publish(sequence, position, isLogged: isLogged, waitsForSync: waitsForSync, lead)
-    if log.takeHasSwitched(lead) { enforceLogBound(lead) }
+    if log.takeSwitch(lead) { enforceLogBound(lead) }
     return Receipt(sequence: sequence, position: position)
   }
 
@@ -304,7 +304,7 @@ final class CommitPipeline: @unchecked Sendable {
     }
     nextSequence += count
     publish(last, position, isLogged: isLogged, waitsForSync: terms.waitsForSync, lead)
-    if log.takeHasSwitched(lead) { enforceLogBound(lead) }
+    if log.takeSwitch(lead) { enforceLogBound(lead) }
     return Receipt(sequence: last, position: position)
   }
 
