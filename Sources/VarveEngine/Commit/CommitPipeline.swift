@@ -33,7 +33,7 @@ final class CommitPipeline: @unchecked Sendable {
   let commitEdit: @Sendable (VersionEdit) throws(EngineError) -> Void
   private let visibleWord: Atomic<UInt64>
   /// Makes sure that a failed edit does not count after a crash either.
-  private let settleEdits: @Sendable () throws(EngineError) -> Void
+  let settleEdits: @Sendable () throws(EngineError) -> Void
   private let refusalWord = Mutex<Refusal?>(nil)
   /// Tells the leader to check the state before it commits: the log is broken, or writes are refused.
   private let isImpaired = Atomic<Bool>(false)
@@ -489,8 +489,6 @@ final class CommitPipeline: @unchecked Sendable {
     get { refusalWord.withLock { $0 } }
     set { refusalWord.withLock { $0 = newValue } }
   }
-
-  func settle() throws(EngineError) { try settleEdits() }
 
   @inline(__always)
   private func checkWritable(_ lead: borrowing CommitLead) throws(EngineError) {
