@@ -20,7 +20,7 @@ extension WriteTransaction {
   }
 
   /// Whether an extension other than the database's own receives the changes of a collection.
-  func isRead(_ info: CollectionInfo) -> Bool { hooks.hasSlots && plan(for: info).isRead }
+  func hasExternalListeners(_ info: CollectionInfo) -> Bool { hooks.hasSlots && plan(for: info).hasExternalListeners }
 
   /// Returns the parts of an extension for which a row counts, or `nil` if the extension does not receive the row's
   /// changes because its build has not reached the row.
