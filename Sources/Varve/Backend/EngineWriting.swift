@@ -73,7 +73,9 @@ final class EngineWriting: StorageWriting {
 
   /// The puts of a family get an index, because it is looked at, or written to in another way.
   @inline(__always)
-  private func index(_ family: StorageFamily) throws { if unindexedFamily?.number == family.number { try indexAll() } }
+  private func ensureIndexed(_ family: StorageFamily) throws {
+    if unindexedFamily?.number == family.number { try indexAll() }
+  }
 
   @inline(never)
   private func indexAll() throws {
@@ -96,7 +98,7 @@ final class EngineWriting: StorageWriting {
   // MARK: - Writing
 
   func put(_ key: RawSpan, _ value: RawSpan, in family: StorageFamily) throws {
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     try mapped { () throws(EngineError) in
       try change { (batch) throws(EngineError) in try batch.put(key, value, in: family) }
@@ -104,7 +106,7 @@ final class EngineWriting: StorageWriting {
   }
 
   func delete(_ key: [UInt8], in family: StorageFamily) throws {
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     try mapped { () throws(EngineError) in
       try change { (batch) throws(EngineError) in try batch.delete(key, in: family) }
@@ -112,7 +114,7 @@ final class EngineWriting: StorageWriting {
   }
 
   func singleDelete(_ key: [UInt8], in family: StorageFamily) throws {
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     try mapped { () throws(EngineError) in
       try change { (batch) throws(EngineError) in try batch.singleDelete(key, in: family) }
@@ -120,7 +122,7 @@ final class EngineWriting: StorageWriting {
   }
 
   func add(_ number: Int64, by rule: CounterRule, to key: [UInt8], in family: StorageFamily) throws {
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     guard rule == .sum else {
       return try mapped { () throws(EngineError) in
@@ -153,7 +155,7 @@ final class EngineWriting: StorageWriting {
   }
 
   func leaveOut(_ family: StorageFamily) throws {
-    try index(family)
+    try ensureIndexed(family)
     let column = try snapshot.family(family)
     try mapped { () throws(EngineError) in try change { (batch) throws(EngineError) in try batch.leaveOut(column) } }
     if !leftOut.contains(family.number) { leftOut.append(family.number) }
@@ -163,7 +165,7 @@ final class EngineWriting: StorageWriting {
 
   func deleteRange(_ range: StorageRange, in family: StorageFamily) throws {
     guard !range.isEmpty else { return }
-    try index(family)
+    try ensureIndexed(family)
     let column = try snapshot.family(family)
     if let upper = range.upper {
       return try mapped { () throws(EngineError) in
@@ -250,7 +252,7 @@ final class EngineWriting: StorageWriting {
   // MARK: - Reading
 
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     do {
       let _: Void? = unsafe try batch.withValue(forKey: key.span.bytes, in: family, body)
@@ -263,7 +265,7 @@ final class EngineWriting: StorageWriting {
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws {
     guard !range.isEmpty else { return }
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     do {
       if let upper = range.upper {
@@ -280,7 +282,7 @@ final class EngineWriting: StorageWriting {
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
   ) throws {
     guard !range.isEmpty else { return }
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     do {
       if let upper = range.upper {
@@ -294,14 +296,14 @@ final class EngineWriting: StorageWriting {
   }
 
   func decides(_ key: [UInt8], in family: StorageFamily) -> Bool {
-    guard (try? index(family)) != nil, let family = try? snapshot.family(family) else { return false }
+    guard (try? ensureIndexed(family)) != nil, let family = try? snapshot.family(family) else { return false }
     return batch.decides(key, in: family)
   }
 
   func view(of family: StorageFamily) -> any StorageReading {
     guard let column = try? snapshot.family(family) else { return snapshot }
     do {
-      try index(family)
+      try ensureIndexed(family)
       return EngineView(try mapped { () throws(EngineError) in try batch.view(of: column) })
     } catch {
       return RefusedView(error)
