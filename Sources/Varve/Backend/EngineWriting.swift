@@ -26,7 +26,7 @@ final class EngineWriting: StorageWriting {
   private var appendedMarks: [WriteBatch.Mark] = []
   /// The families of `appended`, each with the number of entries that it had before the family's first entry.
   private var appendedFamilies: [(number: UInt32, start: Int)] = []
-  private var leftOut: [UInt32] = []
+  private var scratchFamilies: [UInt32] = []
   private let backend: EngineBackend
   private let snapshot: EngineBackendSnapshot
 
@@ -140,7 +140,7 @@ final class EngineWriting: StorageWriting {
 
   func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) throws {
     let column = try snapshot.family(family)
-    if !indexesAtOnce, unindexedFamily.map({ $0.number == family.number }) ?? !leavesOut(family) {
+    if !indexesAtOnce, unindexedFamily.map({ $0.number == family.number }) ?? !isScratch(family) {
       try mapped { () throws(EngineError) in
         try unindexed.putStamped(key, value, at: position.ofEngine, in: column)
       }
@@ -154,14 +154,16 @@ final class EngineWriting: StorageWriting {
     }
   }
 
-  func leaveOut(_ family: StorageFamily) throws {
+  func markAsScratch(_ family: StorageFamily) throws {
     try ensureIndexed(family)
     let column = try snapshot.family(family)
-    try mapped { () throws(EngineError) in try change { (batch) throws(EngineError) in try batch.leaveOut(column) } }
-    if !leftOut.contains(family.number) { leftOut.append(family.number) }
+    try mapped { () throws(EngineError) in
+      try change { (batch) throws(EngineError) in try batch.markAsScratch(column) }
+    }
+    if !scratchFamilies.contains(family.number) { scratchFamilies.append(family.number) }
   }
 
-  func leavesOut(_ family: StorageFamily) -> Bool { leftOut.contains(family.number) }
+  func isScratch(_ family: StorageFamily) -> Bool { scratchFamilies.contains(family.number) }
 
   func deleteRange(_ range: StorageRange, in family: StorageFamily) throws {
     guard !range.isEmpty else { return }
