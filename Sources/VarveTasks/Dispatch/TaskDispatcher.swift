@@ -188,7 +188,7 @@ public final class TaskDispatcher: Sendable {
         state.enqueue(line)
       }
       state.isDiscovered = true
-      return state.pumping()
+      return state.beginPumping()
     }
     host?.wake()
   }
@@ -270,7 +270,7 @@ public final class TaskDispatcher: Sendable {
   }
 
   /// Notes that work may be due. Returns the host if it is to be woken.
-  func timerFired() -> Host? { state.withLock { $0.pumping() } }
+  func timerFired() -> Host? { state.withLock { $0.beginPumping() } }
 
   /// The number of attempts that have or wait for a worker, and whether there is work to do now.
   var load: (running: Int, hasWork: Bool) {
@@ -372,7 +372,7 @@ public final class TaskDispatcher: Sendable {
         state.heldPending = []
         isDue = true
       }
-      return isDue ? state.pumping() : state.wakingHost()
+      return isDue ? state.beginPumping() : state.wakingHost()
     }
     host?.wake()
   }
@@ -552,7 +552,7 @@ extension TaskDispatcher.State {
   }
 
   /// Returns the host if no caller takes work, whether or not there is any. The caller must wake it.
-  mutating func pumping() -> TaskDispatcher.Host? {
+  mutating func beginPumping() -> TaskDispatcher.Host? {
     guard let host, isDiscovered, !isPumping else { return nil }
     isPumping = true
     return host
