@@ -292,7 +292,7 @@ extension TaskDispatcher {
     }
   }
 
-  func load(_ id: LineID, _ key: [UInt8], _ value: [UInt8]?) {
+  func loadFirst(_ id: LineID, _ key: [UInt8], _ value: [UInt8]?) {
     state.withLock { state in
       guard let line = state.lines[id] else { return }
       line.loadFirst(key, value)
