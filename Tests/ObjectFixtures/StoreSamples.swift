@@ -120,7 +120,7 @@ struct Photo: Persistable, Hashable {
   static let collection = "photos"
   var id: Int
   var name: String
-  @KeptApart var metadata: Size? = nil
+  @StoredSeparately var metadata: Size? = nil
 }
 
 struct StoreStop: Error {}

@@ -32,7 +32,7 @@ struct ReadEpochTests {
 
   @Test func `without reads a retired object is released at once`() {
     for _ in 0..<10 { #expect(retire().gone) }
-    #expect(epochs.keptBack == nil)
+    #expect(epochs.deferredReleases == nil)
   }
 
   @Test func `an object waits for the reads that began before it was retired, and for no other`() {
@@ -90,7 +90,7 @@ struct ReadEpochTests {
 
   @Test func `a caller is notified of objects that reads keep, with their age and their weight`() {
     let notified = Atomic<Int>(0)
-    epochs.onKeptBack { notified.add(1, ordering: .relaxed) }
+    epochs.onDeferredRelease { notified.add(1, ordering: .relaxed) }
     _ = retire()
     #expect(notified.load(ordering: .relaxed) == 0)
     let mark = epochs.enter()
@@ -98,11 +98,11 @@ struct ReadEpochTests {
     clock.advance(5_000)
     epochs.retire(Token(Flag()), weight: ReadEpochs.Weight(memTableCount: 1, bytes: 4))
     #expect(notified.load(ordering: .relaxed) == 2)
-    let keptBack = epochs.keptBack
-    #expect(keptBack?.ageNanoseconds == 5_000)
-    #expect(keptBack?.weight == ReadEpochs.Weight(memTableCount: 3, bytes: 304))
+    let deferredReleases = epochs.deferredReleases
+    #expect(deferredReleases?.ageNanoseconds == 5_000)
+    #expect(deferredReleases?.weight == ReadEpochs.Weight(memTableCount: 3, bytes: 304))
     epochs.leave(mark)
-    #expect(epochs.keptBack == nil)
+    #expect(epochs.deferredReleases == nil)
   }
 
   @Test func `reads are counted in both parities`() {

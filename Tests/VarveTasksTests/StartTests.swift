@@ -56,7 +56,7 @@ struct StartTests {
       let start = try Start(rules: [.named("q"): rules])
       for text in ["a", "b"] { try start.fixture.enqueue(text) { $0.queue = "q" } }
       let bucket = TokenBucket(tokens: tokens, time: WallTime.milliseconds(start.fixture.clock.wallNow))
-      start.dispatcher.load([try start.queueNumber("q"): bucket])
+      start.dispatcher.loadTokens([try start.queueNumber("q"): bucket])
       start.dispatcher.discover([])
       #expect(try (start.takeWork()?.claims.count ?? 0) == claims)
     }
@@ -67,7 +67,7 @@ struct StartTests {
     var delta = TaskDelta()
     delta.pending = [TaskID(rawValue: 5), TaskID(rawValue: 6)]
     start.dispatcher.acknowledge(delta, .zero)
-    start.dispatcher.load(parents: [], areAll: true, pending: [6, 7].map { TaskID(rawValue: $0) })
+    start.dispatcher.loadParents([], areAll: true, pending: [6, 7].map { TaskID(rawValue: $0) })
     start.dispatcher.discover([])
     #expect(start.dispatcher.takeWork(1)?.pending.map(\.rawValue) == [5, 6, 7])
   }

@@ -73,7 +73,7 @@ struct Photo: Persistable, Hashable {
   static let collection = "photos"
   var id: Int
   var name: String
-  @KeptApart var metadata: Size? = nil
+  @StoredSeparately var metadata: Size? = nil
 }
 
 /// Returns the error that a body throws, if it is a `DatabaseError`.

@@ -39,7 +39,7 @@ struct DebianPackage: Codable, Hashable, Identifiable, Sendable {
   var dependencies: [String] = []
   /// The lines of all other fields, unchanged.
   var otherFields = ""
-  @KeptApart var metadata: Metadata?
+  @StoredSeparately var metadata: Metadata?
 }
 
 /// The format that packages are stored in, with their indexes.

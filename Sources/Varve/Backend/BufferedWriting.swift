@@ -11,14 +11,14 @@ public final class BufferedWriting: StorageWriting {
   private var content = BufferedContent()
   private var savepoints: [BufferedContent] = []
   /// The numbers of the families that are excluded from the commit.
-  private var leftOut: Set<UInt32> = []
+  private var scratchFamilies: Set<UInt32> = []
 
   /// Creates an empty set of writes over a snapshot.
   public init(_ snapshot: any StorageSnapshot) { self.snapshot = snapshot }
 
   /// Whether the commit would write nothing.
   public var isEmpty: Bool {
-    content.appended.isEmpty && content.families.allSatisfy { $0.value.isEmpty || leftOut.contains($0.key) }
+    content.appended.isEmpty && content.families.allSatisfy { $0.value.isEmpty || scratchFamilies.contains($0.key) }
   }
   /// The approximate number of bytes of the batch, including the bytes written to families that are left out.
   public var byteCount: Int { content.byteCount + content.appended.byteCount }
@@ -26,7 +26,7 @@ public final class BufferedWriting: StorageWriting {
   /// Returns the batch that the commit writes, followed by the changes of `last`.
   public func batch(then last: StorageBatch = StorageBatch()) -> StorageBatch {
     var batch = StorageBatch(capacity: byteCount + last.byteCount)
-    let families = content.families.values.filter { !leftOut.contains($0.family.number) }
+    let families = content.families.values.filter { !scratchFamilies.contains($0.family.number) }
       .sorted { $0.family.number < $1.family.number }
     for written in families { for range in written.cleared.ranges { batch.deleteRange(range, in: written.family) } }
     for written in families { written.addEntries(to: &batch) }
@@ -100,10 +100,10 @@ public final class BufferedWriting: StorageWriting {
   public func hasAppended(to family: StorageFamily) -> Bool { content.appendedFamilies.contains(family.number) }
 
   /// Leaves a family out of the batch.
-  public func leaveOut(_ family: StorageFamily) { leftOut.insert(family.number) }
+  public func markAsScratch(_ family: StorageFamily) { scratchFamilies.insert(family.number) }
 
   /// Returns whether a family is left out of the batch.
-  public func leavesOut(_ family: StorageFamily) -> Bool { leftOut.contains(family.number) }
+  public func isScratch(_ family: StorageFamily) -> Bool { scratchFamilies.contains(family.number) }
 
   /// Removes the keys of a range.
   public func deleteRange(_ range: StorageRange, in family: StorageFamily) {

@@ -11,22 +11,22 @@ internal import VarveEngine
 /// that only adds to a queue never pays for an index.
 final class EngineWriting: StorageWriting {
   private var batch: IndexedWriteBatch
-  private var log = WriteBatch(capacity: 0)
+  private var appended = WriteBatch(capacity: 0)
   /// Stamped puts that have no index yet.
   private var unindexed = WriteBatch(capacity: 0)
   /// The family of `unindexed`, or nil if it is empty.
   private var unindexedFamily: StorageFamily?
   /// Whether stamped puts get their index at once.
   private var indexesAtOnce = false
-  /// The size of `batch`, and that of `log` and `unindexed`, which are read at each write. They are atomics because
-  /// fields would be checked for exclusive access.
+  /// The size of `batch`, and that of `appended` and `unindexed`, which are read at each write. They are atomics
+  /// because fields would be checked for exclusive access.
   private let batchSize = Atomic<Int>(0)
-  private let logSize = Atomic<Int>(0)
-  /// The positions in `log` at which savepoints were set.
-  private var logMarks: [WriteBatch.Mark] = []
-  /// The families of `log`, each with the number of entries that the log had before the family's first entry.
-  private var logFamilies: [(number: UInt32, start: Int)] = []
-  private var leftOut: [UInt32] = []
+  private let sizeWithoutIndex = Atomic<Int>(0)
+  /// The positions in `appended` at which savepoints were set.
+  private var appendedMarks: [WriteBatch.Mark] = []
+  /// The families of `appended`, each with the number of entries that it had before the family's first entry.
+  private var appendedFamilies: [(number: UInt32, start: Int)] = []
+  private var scratchFamilies: [UInt32] = []
   private let backend: EngineBackend
   private let snapshot: EngineBackendSnapshot
 
@@ -36,8 +36,8 @@ final class EngineWriting: StorageWriting {
     self.snapshot = snapshot
   }
 
-  var isEmpty: Bool { batch.isEmpty && log.isEmpty && unindexed.isEmpty }
-  var byteCount: Int { batchSize.load(ordering: .relaxed) &+ logSize.load(ordering: .relaxed) }
+  var isEmpty: Bool { batch.isEmpty && appended.isEmpty && unindexed.isEmpty }
+  var byteCount: Int { batchSize.load(ordering: .relaxed) &+ sizeWithoutIndex.load(ordering: .relaxed) }
 
   /// Changes the batch and updates its size.
   @inline(__always)
@@ -62,10 +62,10 @@ final class EngineWriting: StorageWriting {
 
   /// Returns the batch that the commit writes, with room for `room` more bytes.
   func packed(room: Int) throws(EngineError) -> WriteBatch {
-    var packed = try batch.packed(room: room + unindexed.byteCount + log.byteCount)
+    var packed = try batch.packed(room: room + unindexed.byteCount + appended.byteCount)
     // Later entries of the family would have given these an index, so all that are in `batch` are earlier.
     if !unindexed.isEmpty { try packed.append(unindexed) }
-    if !log.isEmpty { try packed.append(log) }
+    if !appended.isEmpty { try packed.append(appended) }
     return packed
   }
 
@@ -73,7 +73,9 @@ final class EngineWriting: StorageWriting {
 
   /// The puts of a family get an index, because it is looked at, or written to in another way.
   @inline(__always)
-  private func index(_ family: StorageFamily) throws { if unindexedFamily?.number == family.number { try indexAll() } }
+  private func ensureIndexed(_ family: StorageFamily) throws {
+    if unindexedFamily?.number == family.number { try indexAll() }
+  }
 
   @inline(never)
   private func indexAll() throws {
@@ -85,16 +87,18 @@ final class EngineWriting: StorageWriting {
     }
     unindexedFamily = nil
     unindexed = WriteBatch(capacity: 0)
-    noteLogSize()
+    noteSizeWithoutIndex()
   }
 
   @inline(__always)
-  private func noteLogSize() { logSize.store(log.byteCount &+ unindexed.byteCount, ordering: .relaxed) }
+  private func noteSizeWithoutIndex() {
+    sizeWithoutIndex.store(appended.byteCount &+ unindexed.byteCount, ordering: .relaxed)
+  }
 
   // MARK: - Writing
 
   func put(_ key: RawSpan, _ value: RawSpan, in family: StorageFamily) throws {
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     try mapped { () throws(EngineError) in
       try change { (batch) throws(EngineError) in try batch.put(key, value, in: family) }
@@ -102,7 +106,7 @@ final class EngineWriting: StorageWriting {
   }
 
   func delete(_ key: [UInt8], in family: StorageFamily) throws {
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     try mapped { () throws(EngineError) in
       try change { (batch) throws(EngineError) in try batch.delete(key, in: family) }
@@ -110,7 +114,7 @@ final class EngineWriting: StorageWriting {
   }
 
   func singleDelete(_ key: [UInt8], in family: StorageFamily) throws {
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     try mapped { () throws(EngineError) in
       try change { (batch) throws(EngineError) in try batch.singleDelete(key, in: family) }
@@ -118,7 +122,7 @@ final class EngineWriting: StorageWriting {
   }
 
   func add(_ number: Int64, by rule: CounterRule, to key: [UInt8], in family: StorageFamily) throws {
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     guard rule == .sum else {
       return try mapped { () throws(EngineError) in
@@ -136,12 +140,12 @@ final class EngineWriting: StorageWriting {
 
   func putStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) throws {
     let column = try snapshot.family(family)
-    if !indexesAtOnce, unindexedFamily.map({ $0.number == family.number }) ?? !leavesOut(family) {
+    if !indexesAtOnce, unindexedFamily.map({ $0.number == family.number }) ?? !isScratch(family) {
       try mapped { () throws(EngineError) in
         try unindexed.putStamped(key, value, at: position.ofEngine, in: column)
       }
       if unindexedFamily == nil { unindexedFamily = family }
-      return noteLogSize()
+      return noteSizeWithoutIndex()
     }
     try mapped { () throws(EngineError) in
       try change { (batch) throws(EngineError) in
@@ -150,18 +154,20 @@ final class EngineWriting: StorageWriting {
     }
   }
 
-  func leaveOut(_ family: StorageFamily) throws {
-    try index(family)
+  func markAsScratch(_ family: StorageFamily) throws {
+    try ensureIndexed(family)
     let column = try snapshot.family(family)
-    try mapped { () throws(EngineError) in try change { (batch) throws(EngineError) in try batch.leaveOut(column) } }
-    if !leftOut.contains(family.number) { leftOut.append(family.number) }
+    try mapped { () throws(EngineError) in
+      try change { (batch) throws(EngineError) in try batch.markAsScratch(column) }
+    }
+    if !scratchFamilies.contains(family.number) { scratchFamilies.append(family.number) }
   }
 
-  func leavesOut(_ family: StorageFamily) -> Bool { leftOut.contains(family.number) }
+  func isScratch(_ family: StorageFamily) -> Bool { scratchFamilies.contains(family.number) }
 
   func deleteRange(_ range: StorageRange, in family: StorageFamily) throws {
     guard !range.isEmpty else { return }
-    try index(family)
+    try ensureIndexed(family)
     let column = try snapshot.family(family)
     if let upper = range.upper {
       return try mapped { () throws(EngineError) in
@@ -195,13 +201,14 @@ final class EngineWriting: StorageWriting {
     _ operation: StorageBatch.Operation, _ key: RawSpan, _ value: RawSpan, in family: StorageFamily
   ) throws {
     let column = try snapshot.family(family)
-    let count = log.count
+    let count = appended.count
     switch operation {
-    case .put: try mapped { () throws(EngineError) in try log.put(key, value, in: column) }
-    case .delete: try mapped { () throws(EngineError) in try log.delete(key, in: column) }
-    case .deleteRange: try mapped { () throws(EngineError) in try log.deleteRange(from: key, to: value, in: column) }
+    case .put: try mapped { () throws(EngineError) in try appended.put(key, value, in: column) }
+    case .delete: try mapped { () throws(EngineError) in try appended.delete(key, in: column) }
+    case .deleteRange:
+      try mapped { () throws(EngineError) in try appended.deleteRange(from: key, to: value, in: column) }
     case .deleteToEnd: try appendDelete(from: key.copied, family, column)
-    case .singleDelete: try mapped { () throws(EngineError) in try log.singleDelete(key, in: column) }
+    case .singleDelete: try mapped { () throws(EngineError) in try appended.singleDelete(key, in: column) }
     case .add, .putStamped:
       throw DatabaseError(.invalidArgument, "an operation of the kind \(operation) is not appended")
     }
@@ -210,19 +217,19 @@ final class EngineWriting: StorageWriting {
 
   func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) throws {
     let column = try snapshot.family(family)
-    let count = log.count
-    try mapped { () throws(EngineError) in try log.putStamped(key, value, at: position.ofEngine, in: column) }
+    let count = appended.count
+    try mapped { () throws(EngineError) in try appended.putStamped(key, value, at: position.ofEngine, in: column) }
     noteAppended(family, after: count)
   }
 
-  func hasAppended(to family: StorageFamily) -> Bool { logFamilies.contains { $0.number == family.number } }
+  func hasAppended(to family: StorageFamily) -> Bool { appendedFamilies.contains { $0.number == family.number } }
 
   @inline(__always)
   private func noteAppended(_ family: StorageFamily, after count: Int) {
-    noteLogSize()
+    noteSizeWithoutIndex()
     // Most transactions append to one family.
-    if logFamilies.first?.number == family.number || hasAppended(to: family) || log.count == count { return }
-    logFamilies.append((family.number, count))
+    if appendedFamilies.first?.number == family.number || hasAppended(to: family) || appended.count == count { return }
+    appendedFamilies.append((family.number, count))
   }
 
   /// Appends a delete from a key to the end of a family. The engine's range deletes need an upper bound, so the range
@@ -231,23 +238,23 @@ final class EngineWriting: StorageWriting {
     let page = try view(of: family).page(
       StorageRange(lower: lower), in: family, isReverse: true, keysOnly: true, byteLimit: 1, rowLimit: 1)
     let committed = page.count > 0 ? page.key(0) : nil
-    let appended = log.lastKey(in: column).flatMap { ByteOrder.precedes($0, lower) ? nil : $0 }
-    let keys = [committed, appended].compactMap(\.self)
+    let lastAppended = appended.lastKey(in: column).flatMap { ByteOrder.precedes($0, lower) ? nil : $0 }
+    let keys = [committed, lastAppended].compactMap(\.self)
     guard let last = keys.max(by: ByteOrder.precedes) else { return }
     try mapped { () throws(EngineError) in
       guard last.count == backend.limits.keySize else {
-        return try log.deleteRange(from: lower, to: last + [0], in: column)
+        return try appended.deleteRange(from: lower, to: last + [0], in: column)
       }
       // A key of the maximum size is deleted by itself, because an upper bound after it would be too long.
-      try log.deleteRange(from: lower, to: last, in: column)
-      try log.delete(last, in: column)
+      try appended.deleteRange(from: lower, to: last, in: column)
+      try appended.delete(last, in: column)
     }
   }
 
   // MARK: - Reading
 
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws {
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     do {
       let _: Void? = unsafe try batch.withValue(forKey: key.span.bytes, in: family, body)
@@ -260,7 +267,7 @@ final class EngineWriting: StorageWriting {
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Void
   ) throws {
     guard !range.isEmpty else { return }
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     do {
       if let upper = range.upper {
@@ -277,7 +284,7 @@ final class EngineWriting: StorageWriting {
     of range: StorageRange, in family: StorageFamily, _ body: (_ key: RawSpan, _ value: RawSpan) throws -> Bool
   ) throws {
     guard !range.isEmpty else { return }
-    try index(family)
+    try ensureIndexed(family)
     let family = try snapshot.family(family)
     do {
       if let upper = range.upper {
@@ -291,14 +298,14 @@ final class EngineWriting: StorageWriting {
   }
 
   func decides(_ key: [UInt8], in family: StorageFamily) -> Bool {
-    guard (try? index(family)) != nil, let family = try? snapshot.family(family) else { return false }
+    guard (try? ensureIndexed(family)) != nil, let family = try? snapshot.family(family) else { return false }
     return batch.decides(key, in: family)
   }
 
   func view(of family: StorageFamily) -> any StorageReading {
     guard let column = try? snapshot.family(family) else { return snapshot }
     do {
-      try index(family)
+      try ensureIndexed(family)
       return EngineView(try mapped { () throws(EngineError) in try batch.view(of: column) })
     } catch {
       return RefusedView(error)
@@ -310,23 +317,23 @@ final class EngineWriting: StorageWriting {
   func setSavepoint() throws {
     try indexAll()
     batch.setSavepoint()
-    logMarks.append(log.mark)
+    appendedMarks.append(appended.mark)
   }
 
   // Ending a savepoint fails only if none was set, and each savepoint is ended exactly once.
   func releaseSavepoint() {
     try? batch.releaseSavepoint()
-    logMarks.removeLast()
+    appendedMarks.removeLast()
   }
 
   func rollBack() {
     try? batch.rollbackToSavepoint()
     noteSize(of: batch)
-    let mark = logMarks.removeLast()
-    if mark.count == log.count { return }
-    log.cut(to: mark)
-    noteLogSize()
-    logFamilies.removeAll { $0.start >= mark.count }
+    let mark = appendedMarks.removeLast()
+    if mark.count == appended.count { return }
+    appended.cut(to: mark)
+    noteSizeWithoutIndex()
+    appendedFamilies.removeAll { $0.start >= mark.count }
   }
 }
 

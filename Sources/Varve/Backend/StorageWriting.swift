@@ -47,9 +47,9 @@ public protocol StorageWriting: AnyObject {
   func hasAppended(to family: StorageFamily) -> Bool
   /// Leaves a family, to which nothing was written yet, out of the commit, also after savepoints are rolled back. The
   /// writes to it are visible through this instance only.
-  func leaveOut(_ family: StorageFamily) throws
+  func markAsScratch(_ family: StorageFamily) throws
   /// Returns whether a family is left out of the commit.
-  func leavesOut(_ family: StorageFamily) -> Bool
+  func isScratch(_ family: StorageFamily) -> Bool
 
   /// Calls `body` once with the value of a key, which it may not keep, or not at all if the key has no value.
   func visit(_ key: [UInt8], in family: StorageFamily, _ body: (RawSpan) throws -> Void) throws

@@ -41,13 +41,13 @@ struct PredicateLowering<Root> {
   // MARK: - Terms
 
   private func term<Value>(
-    _ path: KeyPath<Root, Value>, _ question: ConditionTerm<Root>.Question, _ keys: KeySet?,
+    _ path: KeyPath<Root, Value>, _ comparison: ConditionTerm<Root>.Comparison, _ keys: KeySet?,
     _ test: @escaping (Value) -> Bool
   ) -> Condition<Root> {
     let parts = Parts(path: path, test: test)
     return Condition(
       ConditionTerm(
-        path: FieldPath(path: path), question: question, keys: keys, test: { parts.test($0[keyPath: parts.path]) },
+        path: FieldPath(path: path), comparison: comparison, keys: keys, test: { parts.test($0[keyPath: parts.path]) },
         key: { FieldKeys.key($0[keyPath: parts.path]) }))
   }
 
@@ -75,9 +75,9 @@ struct PredicateLowering<Root> {
       throw unsupported(expression)
     }
     let keys = isBelow ? FieldKeys.below(value, orEqual: orEqual) : FieldKeys.above(value, orEqual: orEqual)
-    let question: ConditionTerm<Root>.Question =
+    let comparison: ConditionTerm<Root>.Comparison =
       isBelow ? .below(operand, orEqual: orEqual) : .above(operand, orEqual: orEqual)
-    return term(path, question, keys) { field in
+    return term(path, comparison, keys) { field in
       if let keys, Value.self == String.self { return FieldKeys.has(keys, field) }
       if field == value { return orEqual }
       return isBelow ? field < value : field > value

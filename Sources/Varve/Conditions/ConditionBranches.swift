@@ -52,7 +52,7 @@ struct ConditionBranches<Root>: Sendable {
 
   private static func branches(_ term: ConditionTerm<Root>, _ isNegated: Bool) -> [Branch] {
     // A field with several values may have values inside and outside of a set.
-    if let keys = term.keys, !term.question.isOfElements {
+    if let keys = term.keys, !term.comparison.isOfElements {
       let set = isNegated ? keys.complement : keys
       return set.isEmpty ? [] : [Branch(sets: [(term.path, set)])]
     }

@@ -1,7 +1,7 @@
 /// A comparison of a single field.
 struct ConditionTerm<Root>: Sendable {
-  /// The kind of a comparison with its operands. Two terms are equal if their paths and questions are.
-  enum Question: Sendable, Hashable {
+  /// The operator of a comparison with its operands. Two terms are equal if their paths and comparisons are.
+  enum Comparison: Sendable, Hashable {
     case equal(Operand)
     case isIn(Set<Operand>)
     case below(Operand, orEqual: Bool)
@@ -20,7 +20,7 @@ struct ConditionTerm<Root>: Sendable {
   }
 
   let path: FieldPath
-  let question: Question
+  let comparison: Comparison
   /// The keys of the field's values that fulfil the term, or nil if the field's type has no keys or the values cannot
   /// be described by ranges.
   let keys: KeySet?
@@ -31,11 +31,11 @@ struct ConditionTerm<Root>: Sendable {
 }
 
 extension ConditionTerm: Hashable {
-  static func == (left: Self, right: Self) -> Bool { left.path == right.path && left.question == right.question }
+  static func == (left: Self, right: Self) -> Bool { left.path == right.path && left.comparison == right.comparison }
 
   func hash(into hasher: inout Hasher) {
     hasher.combine(path)
-    hasher.combine(question)
+    hasher.combine(comparison)
   }
 }
 

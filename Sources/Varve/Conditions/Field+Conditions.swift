@@ -172,29 +172,29 @@ extension Field where Value: Collection & SendableMetatype, Value.Element: Stora
 
 extension Field {
   private func condition(
-    _ question: ConditionTerm<Root>.Question, _ keys: KeySet?, _ test: @escaping @Sendable (Value) -> Bool
+    _ comparison: ConditionTerm<Root>.Comparison, _ keys: KeySet?, _ test: @escaping @Sendable (Value) -> Bool
   ) -> Condition<Root> {
     let field = SendablePath(path: path)
     return Condition(
       ConditionTerm(
-        path: fieldPath, question: question, keys: keys, test: { test($0[keyPath: field.path]) },
+        path: fieldPath, comparison: comparison, keys: keys, test: { test($0[keyPath: field.path]) },
         key: { FieldKeys.key($0[keyPath: field.path]) }))
   }
 
   private func comparison(
-    _ question: ConditionTerm<Root>.Question, _ keys: KeySet?, _ test: @escaping @Sendable (Value) -> Bool
+    _ comparison: ConditionTerm<Root>.Comparison, _ keys: KeySet?, _ test: @escaping @Sendable (Value) -> Bool
   ) -> Condition<Root> where Value: Storable {
     // For strings that are not in normal form, the operator and the keys have different results, so the keys are used.
-    if let keys, Value.self == String.self { return condition(question, keys) { FieldKeys.has(keys, $0) } }
-    return condition(question, keys, test)
+    if let keys, Value.self == String.self { return condition(comparison, keys) { FieldKeys.has(keys, $0) } }
+    return condition(comparison, keys, test)
   }
 
   private func comparison<Wrapped: Storable>(
-    _ question: ConditionTerm<Root>.Question, _ keys: KeySet?, _ test: @escaping @Sendable (Wrapped) -> Bool
+    _ comparison: ConditionTerm<Root>.Comparison, _ keys: KeySet?, _ test: @escaping @Sendable (Wrapped) -> Bool
   ) -> Condition<Root> where Value == Wrapped? {
     let keys = keys.map(FieldKeys.wrapped)
-    if let keys, Wrapped.self == String.self { return condition(question, keys) { FieldKeys.has(keys, $0) } }
-    return condition(question, keys) { $0.map(test) ?? false }
+    if let keys, Wrapped.self == String.self { return condition(comparison, keys) { FieldKeys.has(keys, $0) } }
+    return condition(comparison, keys) { $0.map(test) ?? false }
   }
 }
 

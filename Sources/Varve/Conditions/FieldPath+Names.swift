@@ -63,7 +63,7 @@ extension ConditionTerm {
   fileprivate var definition: String? {
     guard case .stored(let name) = path.name else { return nil }
     let text =
-      switch question {
+      switch comparison {
       case .equal(let value): "== \(value.text)"
       case .isIn(let values): "in [\(values.map(\.text).sorted().joined(separator: ", "))]"
       case .below(let value, let orEqual): "\(orEqual ? "<=" : "<") \(value.text)"

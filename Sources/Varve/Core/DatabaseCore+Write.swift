@@ -66,7 +66,7 @@ extension DatabaseCore {
       transaction.end()
       return AppliedCommit(number: read?.number, ticket: read?.ticket, completions: completions)
     }
-    let commit = try commitLock.withLock { _ in try give(transaction, terms) }
+    let commit = try commitLock.withLock { _ in try submit(transaction, terms) }
     transaction.end()
     return commit
   }
@@ -81,8 +81,9 @@ extension DatabaseCore {
     return commitLock.withLock { _ in publication.inFlight(upTo: version) }
   }
 
-  /// Gives the changes to the storage. The writer and the commit lock are held, so commits are submitted one at a time.
-  private func give(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
+  /// Submits the changes to the storage. The writer and the commit lock are held, so commits are submitted one at a
+  /// time.
+  private func submit(_ transaction: WriteTransaction, _ terms: WriteTerms) throws -> AppliedCommit {
     // The snapshot before the commit is the transaction's own only if nothing was committed since.
     let (number, before) = try publication.begin(unlessChanged: transaction.snapshot)
     let announced: PendingChangeSet

@@ -15,21 +15,21 @@
 ///
 /// A value. Safe from any thread.
 public struct QueryCursor<Format: StoreFormat>: Hashable, Sendable {
-  private let question: UInt64
+  private let queryHash: UInt64
   private let types: UInt64
   let anchor: QueryPosition.Anchor
 
   private static var version: UInt8 { 1 }
 
   init(_ query: StoreQuery<Format>, _ anchor: QueryPosition.Anchor) {
-    question = query.questionHash
+    queryHash = query.queryHash
     types = query.typesHash
     self.anchor = anchor
   }
 
   /// The cursor as bytes.
   public var bytes: [UInt8] {
-    var bytes = [Self.version] + BigEndian.bytes(question) + BigEndian.bytes(types)
+    var bytes = [Self.version] + BigEndian.bytes(queryHash) + BigEndian.bytes(types)
     Varint.append(UInt64(anchor.fields.count), to: &bytes)
     for field in anchor.fields {
       for part in [field.ascending, field.descending] {
@@ -42,10 +42,10 @@ public struct QueryCursor<Format: StoreFormat>: Hashable, Sendable {
 
   /// Creates a cursor from its bytes. Throws `.invalidArgument` if they are not the bytes of a cursor.
   public init(bytes: [UInt8]) throws {
-    guard bytes.first == Self.version, let question = BigEndian.number(bytes, at: 1, as: UInt64.self),
+    guard bytes.first == Self.version, let queryHash = BigEndian.number(bytes, at: 1, as: UInt64.self),
       let types = BigEndian.number(bytes, at: 9, as: UInt64.self)
     else { throw Self.damaged }
-    self.question = question
+    self.queryHash = queryHash
     self.types = types
     var offset = 17
     func size() throws -> Int {
@@ -71,7 +71,7 @@ public struct QueryCursor<Format: StoreFormat>: Hashable, Sendable {
 
   /// Throws if the cursor belongs to another query.
   func check(_ query: StoreQuery<Format>) throws {
-    guard question == query.questionHash else {
+    guard queryHash == query.queryHash else {
       throw DatabaseError(
         .invalidArgument, "the cursor belongs to a query with another condition or order",
         collection: query.store.collection)
@@ -86,7 +86,7 @@ public struct QueryCursor<Format: StoreFormat>: Hashable, Sendable {
 
 extension StoreQuery {
   /// A hash that is the same for equal queries in each start of a program, provided that fields have names.
-  fileprivate var questionHash: UInt64 {
+  fileprivate var queryHash: UInt64 {
     let order = order.map { "\($0.path.text) \($0.isDescending)" }
     let text = [store.collection, condition.map { $0.definition ?? "computed" } ?? ""] + order
     return FNV1a.hash(text.joined(separator: "\n"))

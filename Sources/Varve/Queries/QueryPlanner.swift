@@ -259,7 +259,7 @@ struct QueryPlanner<Format: StoreFormat> {
   ) -> [Access] {
     let path = declaration.fields[0].path
     return branch.others.enumerated().compactMap { index, other in
-      guard !other.isNegated, other.term.path == path, case .element = other.term.question, let set = other.term.keys
+      guard !other.isNegated, other.term.path == path, case .element = other.term.comparison, let set = other.term.keys
       else { return nil }
       return Access(
         source: .index(slot), ranges: set.ranges, boundCount: 1, pointCount: 1,

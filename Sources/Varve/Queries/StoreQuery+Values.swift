@@ -149,7 +149,7 @@ extension Condition {
     let keys = KeySet(from: [KeyTag.null + 1])
     return Condition(
       ConditionTerm(
-        path: FieldPath(path: path), question: .keyed, keys: keys, test: { $0[keyPath: path].fieldKey != nil },
+        path: FieldPath(path: path), comparison: .keyed, keys: keys, test: { $0[keyPath: path].fieldKey != nil },
         key: { try? $0[keyPath: path].encoded() }))
   }
 }

@@ -28,7 +28,7 @@ final class FieldProbe: Encoder {
       throw DatabaseError(
         .invalidDefinition,
         "\(Object.self) encodes its metadata with the object, so that it is stored twice; write "
-          + "\"@KeptApart var metadata\", or leave it out of the coding keys", collection: collection)
+          + "\"@StoredSeparately var metadata\", or leave it out of the coding keys", collection: collection)
     }
     checked.withLock { _ = $0.insert(id) }
   }

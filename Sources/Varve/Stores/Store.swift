@@ -87,7 +87,7 @@ public struct Store<Format: RowFormat>: Sendable {
 
   /// Returns the instance with an identifier, or nil if there is none.
   public func load(_ id: Identifier) async throws -> Instance? {
-    try await database.look(in: access.name) { tx in try access.load(id, tx) }
+    try await database.readMemoryFirst(in: access.name) { tx in try access.load(id, tx) }
   }
 
   /// Returns the instances with several identifiers, in their order, with nil for missing ones.
@@ -97,12 +97,12 @@ public struct Store<Format: RowFormat>: Sendable {
 
   /// Returns whether there is an instance with an identifier. Nothing is decoded.
   public func contains(_ id: Identifier) async throws -> Bool {
-    try await database.look(in: access.name) { tx in try access.contains(id, tx) }
+    try await database.readMemoryFirst(in: access.name) { tx in try access.contains(id, tx) }
   }
 
   /// Returns the metadata of an instance, or nil if it has none or does not exist.
   public func metadata(of id: Identifier) async throws -> Metadata? {
-    try await database.look(in: access.name) { tx in try access.metadata(of: id, tx) }
+    try await database.readMemoryFirst(in: access.name) { tx in try access.metadata(of: id, tx) }
   }
 
   /// Returns the metadata of several instances, in the order of the identifiers, with nil for missing ones.
@@ -112,7 +112,7 @@ public struct Store<Format: RowFormat>: Sendable {
 
   /// Returns the number of instances. Complexity: one lookup.
   public var count: Int {
-    get async throws { try await database.look(in: access.name) { tx in try access.count(tx) } }
+    get async throws { try await database.readMemoryFirst(in: access.name) { tx in try access.count(tx) } }
   }
 
   /// Returns the number of instances whose identifiers are in a range. Complexity: O(n) in these; nothing is decoded.

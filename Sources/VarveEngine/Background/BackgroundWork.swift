@@ -87,7 +87,7 @@ final class BackgroundWork: TableMaker {
       ? nil : DeadRuns(runMinimum: options.deadRunMinimum, pipeline, tree)
     let picker = LeveledCompactionPicker(options: plan.pickerOptions(threadCount: executor.parallelism))
     scheduler.withLock { $0 = CompactionScheduler(self, picker: picker) }
-    epochs.onKeptBack { [weak self] in self?.pollReadsLater() }
+    epochs.onDeferredRelease { [weak self] in self?.pollReadsLater() }
     obsolete.onKept { [weak self] in self?.reclaimLater() }
   }
 

@@ -11,7 +11,7 @@
 @safe
 struct FlushOutput {
   private let family: FamilyState
-  private let background: any TableMaker
+  private let tableMaker: any TableMaker
   /// Keys before which the next piece begins, ascending, and the number of them already passed.
   private let cuts: [[UInt8]]
   private var nextCut = 0
@@ -28,14 +28,14 @@ struct FlushOutput {
   private let tables: FlushedTables
 
   init(
-    _ input: FlushJob.Input, _ background: any TableMaker, _ tombstones: CompactionTombstones,
+    _ input: FlushJob.Input, _ tableMaker: any TableMaker, _ tombstones: CompactionTombstones,
     into tables: FlushedTables
   ) {
     self.tables = tables
     self.tombstones = tombstones
     family = input.family.state
-    self.background = background
-    let picker = background.picker
+    self.tableMaker = tableMaker
+    let picker = tableMaker.picker
     let version = family.version
     let base = picker.targets(.init(family: family.id, version: version)).baseLevel
     pieceSize = picker.options.targetFileSize
@@ -67,7 +67,7 @@ struct FlushOutput {
   }
 
   private mutating func begin() throws(EngineError) -> Unmanaged<TableBuilder> {
-    let output = try TableOutput(background, family, level: 0, origin: .flush)
+    let output = try TableOutput(tableMaker, family, level: 0, origin: .flush)
     tables.begin(output.number)
     output.updateCharge(expecting: filterCharge)
     current = output
@@ -84,7 +84,7 @@ struct FlushOutput {
     unsafe builder = nil
     let table = try output.write()
     current = nil
-    background.metrics.counters.addFlushed(table.metadata.fileSize)
+    tableMaker.metrics.counters.addFlushed(table.metadata.fileSize)
     try tables.add(table, family: family.id)
   }
 

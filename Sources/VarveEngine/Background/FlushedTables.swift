@@ -10,7 +10,7 @@
 ///
 /// Used by one job.
 final class FlushedTables {
-  private let background: any TableMaker
+  private let tableMaker: any TableMaker
   private let groupMaximum: Int
   private var waiting: [(family: FamilyID, table: WrittenTable)] = []
   /// The edit that adds the synced tables.
@@ -18,9 +18,9 @@ final class FlushedTables {
   /// The numbers of all files so far, complete or not.
   private(set) var files: [FileNumber] = []
 
-  init(_ background: any TableMaker) {
-    self.background = background
-    groupMaximum = min(max(background.plan.openTableCount / 4, 1), Self.groupMaximum)
+  init(_ tableMaker: any TableMaker) {
+    self.tableMaker = tableMaker
+    groupMaximum = min(max(tableMaker.plan.openTableCount / 4, 1), Self.groupMaximum)
   }
 
   /// The maximum number of files in a group; more at once are not faster.
@@ -38,7 +38,7 @@ final class FlushedTables {
   /// Syncs tables that are written and not synced yet.
   func sync() throws(EngineError) {
     guard !waiting.isEmpty else { return }
-    try WrittenTable.sync(waiting.map(\.table), background)
+    try WrittenTable.sync(waiting.map(\.table), tableMaker)
     for (family, table) in waiting { edit.addTable(table.metadata, family: family, level: 0) }
     waiting = []
   }
@@ -47,6 +47,6 @@ final class FlushedTables {
   func discard() {
     for (_, table) in waiting { table.close() }
     waiting = []
-    background.tree.removeTables(files)
+    tableMaker.tree.removeTables(files)
   }
 }

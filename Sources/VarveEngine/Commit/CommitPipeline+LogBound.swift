@@ -20,15 +20,15 @@ extension CommitPipeline {
   }
 
   /// Bytes of memtables logged again since the engine opened. Exact between commits.
-  var bytesLoggedAgain: UInt64 { turn.totalBytes }
+  var bytesLoggedAgain: UInt64 { logCycle.totalBytes }
 
   /// Frees the oldest segment if the log exceeds its bound. Call between commits.
   @inline(never)
   func enforceLogBound(_ lead: borrowing CommitLead) {
     guard log.liveBytes > logBytesMaximum else { return }
     let oldest = log.oldestNumber
-    if log.appendedPosition - turn.start >= UInt64(logBytesMaximum) {
-      turn = LogCycle(start: log.appendedPosition, totalBytes: turn.totalBytes)
+    if log.appendedPosition - logCycle.start >= UInt64(logBytesMaximum) {
+      logCycle = LogCycle(start: log.appendedPosition, totalBytes: logCycle.totalBytes)
     }
     var hasMoved = false
     for family in families.all where family.state.activeSegment(lead) == oldest {
@@ -62,7 +62,7 @@ extension CommitPipeline {
   /// fails.
   private func logAgain(_ family: FamilyState, _ lead: borrowing CommitLead) -> Bool {
     let size = family.active(lead).usedBytes
-    guard !family.hasUnlogged(lead), turn.movedBytes + size <= logBytesMaximum / 8 else { return false }
+    guard !family.hasUnlogged(lead), logCycle.movedBytes + size <= logBytesMaximum / 8 else { return false }
     guard family.activeSegment(lead) != log.current(lead).number else { return false }
     var entries = LoggedEntries()
     entries.add(family.active(lead), of: family.id, above: .zero)
@@ -78,8 +78,8 @@ extension CommitPipeline {
       // The error is not reported: the commit that led here has succeeded, and a flush frees the segment as well.
       return false
     }
-    turn.movedBytes += size
-    turn.totalBytes += UInt64(size)
+    logCycle.movedBytes += size
+    logCycle.totalBytes += UInt64(size)
     return true
   }
 }

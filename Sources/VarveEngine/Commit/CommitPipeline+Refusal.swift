@@ -46,7 +46,7 @@ extension CommitPipeline {
     do throws(EngineError) {
       // The edits are settled first: whether the cut of a failed restart counts must be known before its segments are
       // removed.
-      try settle()
+      try settleEdits()
     } catch {
       refusal = Refusal(error: error, isFinal: false, lastAttempt: log.environment.clock.now())
       didRefuse()

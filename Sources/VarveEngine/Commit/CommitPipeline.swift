@@ -19,7 +19,7 @@ internal import Synchronization
 /// the batch. A commit of volatile entries only is not logged at all, and leaves a gap in the sequences.
 ///
 /// # Concurrency
-/// `nextSequence`, `scratch`, `touched` and `turn` are accessed only by functions that take a `CommitLead`.
+/// `nextSequence`, `scratch`, `touched` and `logCycle` are accessed only by functions that take a `CommitLead`.
 final class CommitPipeline: @unchecked Sendable {
   // Sendable: see Concurrency above.
   let queue = CommitQueue()
@@ -33,7 +33,7 @@ final class CommitPipeline: @unchecked Sendable {
   let commitEdit: @Sendable (VersionEdit) throws(EngineError) -> Void
   private let visibleWord: Atomic<UInt64>
   /// Makes sure that a failed edit does not count after a crash either.
-  private let settleEdits: @Sendable () throws(EngineError) -> Void
+  let settleEdits: @Sendable () throws(EngineError) -> Void
   private let refusalWord = Mutex<Refusal?>(nil)
   /// Tells the leader to check the state before it commits: the log is broken, or writes are refused.
   private let isImpaired = Atomic<Bool>(false)
@@ -50,7 +50,7 @@ final class CommitPipeline: @unchecked Sendable {
   /// The capacity up to which `scratch` is kept, so that one large batch does not keep its memory.
   private static let keptScratchSize = 1 << 20
   private var touched = TouchedFamilies()
-  var turn = LogCycle()
+  var logCycle = LogCycle()
 
   init(
     log: LogWriter, memory: MemTableManager, families: FamilyRegistry, lastSequence: SequenceNumber,
@@ -127,7 +127,7 @@ final class CommitPipeline: @unchecked Sendable {
     let hasRoom = unsafe family.borrowedActive(lead).withGuaranteed {
       $0.hasRoom(keySize: key.count, valueSize: value.count)
     }
-    if !hasRoom { try makeRoom(in: family, for: MemTableNeed(byteCount: key.count + value.count), lead) }
+    if !hasRoom { try makeRoom(in: family, for: MemTableRequirement(byteCount: key.count + value.count), lead) }
     let sequence = SequenceNumber(nextSequence)
     var position = LogPosition.zero
     let isLogged = isLogged && !family.isVolatile
@@ -136,7 +136,7 @@ final class CommitPipeline: @unchecked Sendable {
       try scratch.reserveOrThrow(BatchFormat.entrySize(kind, family.id, keySize: key.count, valueSize: value.count))
       BatchFormat.append(kind, family.id, key, value, to: &scratch)
       if !log.current(lead).hasRoom(payloadSize: scratch.count) {
-        let need = MemTableNeed(byteCount: key.count + value.count)
+        let need = MemTableRequirement(byteCount: key.count + value.count)
         try makeRoomInLog(scratch.count, lead, alsoIn: family, for: need)
       }
       position = try log.append(sequence: sequence, payload: scratch.view, lead)
@@ -148,7 +148,7 @@ final class CommitPipeline: @unchecked Sendable {
     if scratch.capacity > Self.keptScratchSize { scratch = ByteWriter(capacity: 4096) }
     nextSequence &+= 1
     publish(sequence, position, isLogged: isLogged, waitsForSync: waitsForSync, lead)
-    if log.takeHasSwitched(lead) { enforceLogBound(lead) }
+    if log.takeSwitch(lead) { enforceLogBound(lead) }
     return Receipt(sequence: sequence, position: position)
   }
 
@@ -237,7 +237,7 @@ final class CommitPipeline: @unchecked Sendable {
   func hasRoom(
     for family: FamilyState, keySize: Int, valueSize: Int, _ payloadSize: Int, _ lead: borrowing CommitLead
   ) -> Bool {
-    let need = MemTableNeed(tombstoneCount: 1, tombstoneKeyBytes: keySize + valueSize)
+    let need = MemTableRequirement(tombstoneCount: 1, tombstoneKeyBytes: keySize + valueSize)
     return !isImpaired.load(ordering: .acquiring) && memory.hasRoomAtOnce(in: family, for: need, lead)
       && log.current(lead).hasRoom(payloadSize: payloadSize)
   }
@@ -304,7 +304,7 @@ final class CommitPipeline: @unchecked Sendable {
     }
     nextSequence += count
     publish(last, position, isLogged: isLogged, waitsForSync: terms.waitsForSync, lead)
-    if log.takeHasSwitched(lead) { enforceLogBound(lead) }
+    if log.takeSwitch(lead) { enforceLogBound(lead) }
     return Receipt(sequence: last, position: position)
   }
 
@@ -320,7 +320,7 @@ final class CommitPipeline: @unchecked Sendable {
   /// Makes room in the log, and in the memtable of `family` if that was frozen to free a part of the log.
   @inline(never)
   private func makeRoomInLog(
-    _ payloadSize: Int, _ lead: borrowing CommitLead, alsoIn family: FamilyState, for need: MemTableNeed
+    _ payloadSize: Int, _ lead: borrowing CommitLead, alsoIn family: FamilyState, for need: MemTableRequirement
   ) throws(EngineError) {
     // Making room in a memtable may restart the log in a segment that is too small.
     while !log.current(lead).hasRoom(payloadSize: payloadSize) {
@@ -334,7 +334,7 @@ final class CommitPipeline: @unchecked Sendable {
   /// Continues in a new log segment if the flush that must come first waits for one.
   @inline(never)
   private func makeRoom(
-    in family: FamilyState, for need: MemTableNeed, _ lead: borrowing CommitLead
+    in family: FamilyState, for need: MemTableRequirement, _ lead: borrowing CommitLead
   ) throws(EngineError) {
     while try !memory.makeRoom(in: family, for: need, lead, unless: { [self] in needsRestart }) {
       restartIfBroken(lead)
@@ -489,8 +489,6 @@ final class CommitPipeline: @unchecked Sendable {
     get { refusalWord.withLock { $0 } }
     set { refusalWord.withLock { $0 = newValue } }
   }
-
-  func settle() throws(EngineError) { try settleEdits() }
 
   @inline(__always)
   private func checkWritable(_ lead: borrowing CommitLead) throws(EngineError) {

@@ -85,7 +85,7 @@ final class MemTableManager: Sendable {
   /// A batch that would take more than a quarter of a memtable gets one of its own size, so that a large batch neither
   /// fails nor exceeds the bounds of the others. `freed` bytes of active memtables are about to be frozen.
   private func makeMemTable(
-    for need: MemTableNeed, in family: FamilyState, freed: Int, _ plan: MemoryPlan
+    for need: MemTableRequirement, in family: FamilyState, freed: Int, _ plan: MemoryPlan
   ) throws(EngineError) -> MemTable {
     let bytes = need.byteCount + need.entryCount * Self.entryCharge
     let size = min(family.options.memtableSize ?? plan.memtableSize, plan.memtableSize)
@@ -99,7 +99,7 @@ final class MemTableManager: Sendable {
   ///
   /// Returns false, without any effect, if it has to wait for flushes and `isInterrupted` returns true.
   func makeRoom(
-    in family: FamilyState, for need: MemTableNeed, _ lead: borrowing CommitLead,
+    in family: FamilyState, for need: MemTableRequirement, _ lead: borrowing CommitLead,
     unless isInterrupted: @Sendable () -> Bool
   ) throws(EngineError) -> Bool {
     let plan = plan
@@ -123,7 +123,7 @@ final class MemTableManager: Sendable {
 
   /// Returns whether a batch's entries for a family fit into its memtable now, or after a growth step that freezes
   /// nothing.
-  func hasRoomAtOnce(in family: FamilyState, for need: MemTableNeed, _ lead: borrowing CommitLead) -> Bool {
+  func hasRoomAtOnce(in family: FamilyState, for need: MemTableRequirement, _ lead: borrowing CommitLead) -> Bool {
     let table = family.active(lead)
     if table.hasRoom(for: need) { return true }
     guard table !== empty, table.couldHaveRoom(for: need) else { return false }
@@ -136,7 +136,7 @@ final class MemTableManager: Sendable {
 
   /// Grows the family's memtable for a batch. If it can't grow enough, replaces it with `made` or a new one.
   private func grow(
-    _ family: FamilyState, for need: MemTableNeed, _ plan: MemoryPlan, _ lead: borrowing CommitLead,
+    _ family: FamilyState, for need: MemTableRequirement, _ plan: MemoryPlan, _ lead: borrowing CommitLead,
     next made: MemTable? = nil
   ) throws(EngineError) {
     if !family.active(lead).couldHaveRoom(for: need) {
@@ -231,7 +231,7 @@ final class MemTableManager: Sendable {
     in family: FamilyState, byteCount: Int, isBounded: Bool, _ lead: borrowing CommitLead
   ) throws(EngineError) {
     let plan = plan
-    let need = MemTableNeed(byteCount: byteCount)
+    let need = MemTableRequirement(byteCount: byteCount)
     if !family.active(lead).couldHaveRoom(for: need) {
       freezeAlone(family, lead)
     } else if isBounded {
@@ -278,7 +278,7 @@ final class MemTableManager: Sendable {
     frozenBytes.subtract(frozen.reduce(0) { $0 + $1.chargedBytes }, ordering: .relaxed)
     activeBytes.wrappingAdd(merged.countedBytes - family.active(lead).countedBytes, ordering: .relaxed)
     family.mergeReplayed(into: merged, lead)
-    let need = MemTableNeed(byteCount: byteCount)
+    let need = MemTableRequirement(byteCount: byteCount)
     precondition(merged.couldHaveRoom(for: need), "merged memtables are full: report this as a bug")
     if !merged.hasRoom(for: need) { try grow(family, for: need, plan, lead) }
   }
@@ -309,7 +309,7 @@ final class MemTableManager: Sendable {
     while iterator.isValid {
       if iterator.trailer.sequence > sequence {
         let entrySize = iterator.userKey.count + iterator.value.count
-        let need = MemTableNeed(byteCount: entrySize)
+        let need = MemTableRequirement(byteCount: entrySize)
         if !target.hasRoom(for: need) { _ = target.grow(for: need) }
         target.insert(iterator.userKey, iterator.trailer, iterator.value)
       }

@@ -9,7 +9,7 @@ struct TouchedFamilies {
     let family: FamilyState
     /// The number of entries, including range deletes.
     var entryCount = 0
-    var need = MemTableNeed()
+    var need = MemTableRequirement()
 
     func hasRoom(_ lead: borrowing CommitLead) -> Bool { family.active(lead).hasRoom(for: need) }
 

@@ -81,7 +81,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   private var made = MergeValue()
 
   private enum Location {
-    case nowhere, onEntry, onHeldTombstone, onMade, onOperand
+    case nowhere, onEntry, onDeferredTombstone, onMade, onOperand
   }
 
   /// The maximum bytes of operands that are folded at once. Operands beyond it stay separate entries.
@@ -132,7 +132,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     case .onEntry: return source.value
     case .onMade: return made.view
     case .onOperand: return operands.fromNewest(operand)
-    case .onHeldTombstone, .nowhere: return ByteView()
+    case .onDeferredTombstone, .nowhere: return ByteView()
     }
   }
 
@@ -222,7 +222,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
       switch entry.kind {
       case .put:
         if interval == shadow { break }
-        cast(interval, isDelete: false)
+        setShadow(interval, isDelete: false)
         trailer = zeroesSequences && interval == 0 ? Trailer(.zero, .put) : entry
         location = .onEntry
         return
@@ -277,7 +277,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
 
   /// Makes an entry shadow the older ones of its interval.
   @inline(__always)
-  private mutating func cast(_ interval: Int, isDelete: Bool) {
+  private mutating func setShadow(_ interval: Int, isDelete: Bool) {
     shadow = interval == snapshots.unsettled ? Self.none : interval
     shadowIsDelete = isDelete
   }
@@ -292,7 +292,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
 
   /// Applies rules 2 and 3 to a delete, and returns false if it is dropped; the merge is then past it.
   private mutating func keepsDelete(_ entry: Trailer, _ interval: Int) throws(EngineError) -> Bool {
-    cast(interval, isDelete: true)
+    setShadow(interval, isDelete: true)
     if deeper.mayHold(key.view) {
       trailer = entry
       location = .onEntry
@@ -317,7 +317,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
       case .rangeDelete, nil:
         break
       }
-      hold(entry)
+      standOnDeferredTombstone(entry)
       return true
     }
     return false
@@ -326,7 +326,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   /// Applies rule 4 to a single delete, and returns false if it is dropped; the merge is then past it, or past its put.
   private mutating func keepsSingleDelete(_ entry: Trailer, _ interval: Int) throws(EngineError) -> Bool {
     if interval == snapshots.unsettled {
-      cast(interval, isDelete: true)
+      setShadow(interval, isDelete: true)
       trailer = entry
       location = .onEntry
       return true
@@ -334,7 +334,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
     try drop()
     guard isAtOlderEntry else {
       if !deeper.mayHold(key.view) { return false }
-      hold(entry)
+      standOnDeferredTombstone(entry)
       return true
     }
     let older = source.trailer
@@ -348,7 +348,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
       }
       if older.kind == .delete || older.kind == .singleDelete { return false }
     }
-    hold(entry)
+    standOnDeferredTombstone(entry)
     return true
   }
 
@@ -376,7 +376,7 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
       try source.next()
     }
     if let base = operandBase(interval), function.merge(key.view, existing: base.value, &operands, into: &made) {
-      cast(interval, isDelete: false)
+      setShadow(interval, isDelete: false)
       let sequence = zeroesSequences && interval == 0 ? .zero : entry.sequence
       return standOnMade(Trailer(sequence, .put))
     }
@@ -414,10 +414,10 @@ struct CompactionIterator<Child: BlockSource & ~Copyable>: ~Copyable {
   }
 
   /// Stays at a tombstone that the merge has passed.
-  private mutating func hold(_ entry: Trailer) {
+  private mutating func standOnDeferredTombstone(_ entry: Trailer) {
     droppedCount &-= 1
     trailer = entry
-    location = .onHeldTombstone
+    location = .onDeferredTombstone
   }
 
   @inline(never)

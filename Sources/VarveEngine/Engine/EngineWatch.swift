@@ -60,15 +60,15 @@ final class EngineWatch: Sendable {
   }
 
   private func reportLongRead() {
-    guard let keptBack = background.epochs.keptBack, keptBack.ageNanoseconds >= Self.longReadNanoseconds else {
+    guard let deferred = background.epochs.deferredReleases, deferred.ageNanoseconds >= Self.longReadNanoseconds else {
       longReadAge.store(Self.longReadNanoseconds, ordering: .relaxed)
       return
     }
-    guard keptBack.ageNanoseconds >= longReadAge.load(ordering: .relaxed) else { return }
-    longReadAge.store(2 * keptBack.ageNanoseconds, ordering: .relaxed)
+    guard deferred.ageNanoseconds >= longReadAge.load(ordering: .relaxed) else { return }
+    longReadAge.store(2 * deferred.ageNanoseconds, ordering: .relaxed)
     background.metrics.events.emit(
       .longRead(
-        ageNanoseconds: keptBack.ageNanoseconds, memTableCount: keptBack.weight.memTableCount,
-        bytes: keptBack.weight.bytes, fileCount: background.obsolete.pinnedCount))
+        ageNanoseconds: deferred.ageNanoseconds, memTableCount: deferred.weight.memTableCount,
+        bytes: deferred.weight.bytes, fileCount: background.obsolete.pinnedCount))
   }
 }

@@ -22,28 +22,29 @@ internal import Synchronization
 /// ```
 ///
 /// A slot has two counters of marks, and the engine has a current parity: a read marks the counter of the parity that
-/// it loaded. Objects are released in turns, one turn at a time:
+/// it loaded. Objects are released in grace periods, one at a time:
 ///
 /// 1. Wait until each counter of the other parity has been seen at zero.
 /// 2. Make the other parity the current one.
 /// 3. Wait until each counter of the former parity has been seen at zero. Release the objects retired before step 1.
 ///
 /// # Why no object is released too early
-/// A read marks before it loads; the replacement stores before a turn loads the marks. All four are sequentially
-/// consistent, so a load that finds a counter at zero comes either before the mark (then the read's load comes after
-/// the store and sees the new pointer) or after the mark was cleared (then the read has ended). A turn finds each of
-/// the 128 counters at zero once after the replacement, so this holds for every read, whichever parity it marked. The
-/// parity itself is not part of the proof.
+/// A read marks before it loads; the replacement stores before a grace period loads the marks. All four are
+/// sequentially consistent, so a load that finds a counter at zero comes either before the mark (then the read's load
+/// comes after the store and sees the new pointer) or after the mark was cleared (then the read has ended). A grace
+/// period finds each of the 128 counters at zero once after the replacement, so this holds for every read, whichever
+/// parity it marked. The parity itself is not part of the proof.
 ///
 /// Step 1 is necessary. A read may be suspended between its load of the parity and its mark for any length of time. If
 /// another parity becomes current meanwhile, the read still marks the former one and then loads the pointer of that
-/// moment. A turn that began with step 2 would wait for the counters of the parity that this read did not mark, and
-/// release an object that the read uses. So a parity becomes current again only after its counters were seen at zero.
+/// moment. A grace period that began with step 2 would wait for the counters of the parity that this read did not mark,
+/// and release an object that the read uses. So a parity becomes current again only after its counters were seen at
+/// zero.
 ///
 /// # Why every object is released
 /// New reads mark only the current parity. A counter of the other parity is marked by reads that began before the
-/// parity changed, and by those that had already loaded it: each ends or marks once. So a turn takes at most twice as
-/// long as the longest read, however many overlap.
+/// parity changed, and by those that had already loaded it: each ends or marks once. So a grace period takes at most
+/// twice as long as the longest read, however many overlap.
 ///
 /// # Safety
 /// The object owns the slots' memory.
@@ -58,13 +59,13 @@ final class ReadEpochs: @unchecked Sendable {
   /// Offsets within a slot of the odd parity's counter and of the number of reads.
   private static let parityOffset = 8
   private static let countOffset = 16
-  /// One more cache line after the slots: the current parity, and the parity that a turn waits for. Every read loads
-  /// them; they change twice per turn.
+  /// One more cache line after the slots: the current parity, and the parity that a grace period waits for. Every read
+  /// loads them; they change twice per grace period.
   private static let memorySize = (slotCount + 1) * slotStride
   private let slots: UnsafeMutableRawPointer
   private let clock: any EngineClock
-  private let turns = Mutex(Turns())
-  private let whenKeptBack = Callback()
+  private let gracePeriod = Mutex(GracePeriod())
+  private let whenDeferred = Callback()
 
   /// The memory that a retired object retains while it waits.
   struct Weight: Sendable, Hashable {
@@ -77,12 +78,12 @@ final class ReadEpochs: @unchecked Sendable {
     let weight: Weight
   }
 
-  private struct Turns: Sendable {
-    /// Objects that this turn releases at its end; empty if no turn runs.
+  private struct GracePeriod: Sendable {
+    /// Objects that this grace period releases at its end; empty if no grace period runs.
     var leaving: [Retired] = []
-    /// Objects retired since the turn began, for the next turn.
+    /// Objects retired since the grace period began, for the next one.
     var next: [Retired] = []
-    /// A Boolean value that indicates whether the turn is at step 3 rather than step 1.
+    /// A Boolean value that indicates whether the grace period is at step 3 rather than step 1.
     var hasChangedParity = false
     /// One bit for each slot whose counter of the non-current parity was not yet seen at zero.
     var pending: UInt64 = 0
@@ -97,7 +98,7 @@ final class ReadEpochs: @unchecked Sendable {
       unsafe (memory + offset).bindMemory(to: Atomic<Int>.self, capacity: 1).initialize(to: Atomic(0))
     }
     unsafe slots = memory
-    turns.withLock { $0.changedAt = clock.now() }
+    gracePeriod.withLock { $0.changedAt = clock.now() }
   }
 
   deinit { unsafe slots.deallocate() }
@@ -112,7 +113,7 @@ final class ReadEpochs: @unchecked Sendable {
   struct Parity: Sendable, Hashable {
     fileprivate let offset: Int
     fileprivate var other: Parity { Parity(offset: ReadEpochs.parityOffset - offset) }
-    /// The word for the parity that a turn waits for; zero means none.
+    /// The word for the parity that a grace period waits for; zero means none.
     fileprivate var word: Int { offset + 1 }
   }
 
@@ -158,11 +159,11 @@ final class ReadEpochs: @unchecked Sendable {
     return unsafe Mark(counter: counter)
   }
 
-  /// Ends a read. The last read that a turn waits for in its slot advances the turn.
+  /// Ends a read. The last read that a grace period waits for in its slot advances it.
   @inline(__always)
   func leave(_ mark: Mark) {
     let marks = unsafe mark.counter.pointee.subtract(1, ordering: .releasing).oldValue
-    // A turn that this load misses is advanced by the engine's timer.
+    // A grace period that this load misses is advanced by the engine's timer.
     let awaited = unsafe awaitedWord.pointee.load(ordering: .relaxed)
     if awaited != 0, marks == 1 { leaveLast(mark, awaited) }
   }
@@ -213,90 +214,90 @@ final class ReadEpochs: @unchecked Sendable {
       .assumingMemoryBound(to: Atomic<Int>.self)
   }
 
-  // MARK: - Turns
+  // MARK: - Grace periods
 
   /// Releases `object` once no read that began before this call still runs. May be called inside an epoch, which delays
   /// the release. `weight` is the memory that only `object` retains.
   func retire(_ object: any (AnyObject & Sendable), weight: Weight = Weight()) {
-    turns.withLock { $0.next.append(Retired(object: object, weight: weight)) }
-    if poll() { whenKeptBack() }
+    gracePeriod.withLock { $0.next.append(Retired(object: object, weight: weight)) }
+    if poll() { whenDeferred() }
   }
 
   /// Sets a callback that runs after each `retire` after which objects still wait: `poll` should be called after a
   /// while.
-  func onKeptBack(_ body: @escaping @Sendable () -> Void) { whenKeptBack.set(body) }
+  func onDeferredRelease(_ body: @escaping @Sendable () -> Void) { whenDeferred.set(body) }
 
   /// Releases the objects that can be released. Returns whether any are left.
   @discardableResult
   func poll() -> Bool {
     // The objects are released outside the lock: their deinitializers may take long.
-    let (_, isLeft) = turns.withLock { turns in
+    let (_, isLeft) = gracePeriod.withLock { period in
       var gone: [[Retired]] = []
-      while takeFurther(&turns) {
-        gone.append(turns.leaving)
-        turns.leaving = []
+      while advance(&period) {
+        gone.append(period.leaving)
+        period.leaving = []
       }
-      return (gone, !turns.leaving.isEmpty)
+      return (gone, !period.leaving.isEmpty)
     }
     return isLeft
   }
 
-  /// Advances the turn as far as possible. Returns true if it has ended with objects to release.
-  private func takeFurther(_ turns: inout Turns) -> Bool {
-    if turns.leaving.isEmpty {
-      swap(&turns.leaving, &turns.next)
-      turns.hasChangedParity = false
-      turns.pending = ~0
+  /// Advances the grace period as far as possible. Returns true if it has ended with objects to release.
+  private func advance(_ period: inout GracePeriod) -> Bool {
+    if period.leaving.isEmpty {
+      swap(&period.leaving, &period.next)
+      period.hasChangedParity = false
+      period.pending = ~0
     }
-    guard !turns.leaving.isEmpty, areClear(&turns) else { return false }
-    if !turns.hasChangedParity {
+    guard !period.leaving.isEmpty, areClear(&period) else { return false }
+    if !period.hasChangedParity {
       unsafe parityWord.pointee.store(parity.other.offset, ordering: .sequentiallyConsistent)
-      turns.changedAt = clock.now()
-      turns.hasChangedParity = true
-      turns.pending = ~0
-      guard areClear(&turns) else { return false }
+      period.changedAt = clock.now()
+      period.hasChangedParity = true
+      period.pending = ~0
+      guard areClear(&period) else { return false }
     }
     return true
   }
 
   /// Returns whether all counters of the non-current parity were seen at zero since the step began.
-  private func areClear(_ turns: inout Turns) -> Bool {
+  private func areClear(_ period: inout GracePeriod) -> Bool {
     let awaited = parity.other
-    // The word is stored before the counters are loaded, so that a read that leaves afterwards sees that a turn waits
-    // for it.
+    // The word is stored before the counters are loaded, so that a read that leaves afterwards sees that a grace period
+    // waits for it.
     unsafe awaitedWord.pointee.store(awaited.word, ordering: .sequentiallyConsistent)
-    var rest = turns.pending
+    var rest = period.pending
     while rest != 0 {
       let index = rest.trailingZeroBitCount
       rest &= rest - 1
       let counter = unsafe word(at: index &* Self.slotStride &+ awaited.offset)
-      if unsafe counter.pointee.load(ordering: .sequentiallyConsistent) == 0 { turns.pending &= ~(1 << UInt64(index)) }
+      if unsafe counter.pointee.load(ordering: .sequentiallyConsistent) == 0 { period.pending &= ~(1 << UInt64(index)) }
     }
-    if turns.pending == 0 { unsafe awaitedWord.pointee.store(0, ordering: .relaxed) }
-    return turns.pending == 0
+    if period.pending == 0 { unsafe awaitedWord.pointee.store(0, ordering: .relaxed) }
+    return period.pending == 0
   }
 
   // MARK: - Retired objects
 
   /// Retired objects that wait for reads to end.
-  struct KeptBack: Sendable, Hashable {
+  struct DeferredReleases: Sendable, Hashable {
     /// The minimum time that the oldest of these reads has run.
     var ageNanoseconds: UInt64
     var weight: Weight
   }
 
   /// Retired objects that wait for reads to end, or `nil` if there are none.
-  var keptBack: KeptBack? {
+  var deferredReleases: DeferredReleases? {
     guard poll() else { return nil }
     let now = clock.now()
-    return turns.withLock { turns in
-      guard !turns.leaving.isEmpty else { return nil }
+    return gracePeriod.withLock { period in
+      guard !period.leaving.isEmpty else { return nil }
       var weight = Weight()
-      for retired in turns.leaving + turns.next {
+      for retired in period.leaving + period.next {
         weight.memTableCount += retired.weight.memTableCount
         weight.bytes += retired.weight.bytes
       }
-      return KeptBack(ageNanoseconds: now - min(turns.changedAt, now), weight: weight)
+      return DeferredReleases(ageNanoseconds: now - min(period.changedAt, now), weight: weight)
     }
   }
 }

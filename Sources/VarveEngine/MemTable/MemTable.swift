@@ -142,28 +142,28 @@ final class MemTable: @unchecked Sendable {
 
   /// Returns whether all entries of a batch for the family may be inserted.
   @inline(__always)
-  func hasRoom(for need: MemTableNeed) -> Bool {
+  func hasRoom(for need: MemTableRequirement) -> Bool {
     let size = MemTable.recordSize(need.entryCount, need.byteCount)
     guard arena.usedBytes &+ size <= allowance && fits(size, need.entryCount) else { return false }
     return need.tombstoneCount == 0 || (fitsTombstones(need) && tombstoneBytes + memoryNeeded(need) <= tombstoneCharge)
   }
 
   /// Returns whether there would be room if the memtable were allowed to grow.
-  func couldHaveRoom(for need: MemTableNeed) -> Bool {
+  func couldHaveRoom(for need: MemTableRequirement) -> Bool {
     guard fits(MemTable.recordSize(need.entryCount, need.byteCount), need.entryCount) else { return false }
     return need.tombstoneCount == 0 || fitsTombstones(need)
   }
 
   /// Returns whether range tombstones fit beside the existing ones. If they would take more than a quarter of a
   /// memtable, or if they are prepared and many, they need a memtable without range tombstones, whatever its size.
-  private func fitsTombstones(_ need: MemTableNeed) -> Bool {
+  private func fitsTombstones(_ need: MemTableRequirement) -> Bool {
     if rangeTombstones.isEmpty { return true }
     if let prepared = need.prepared, prepared.count >= PreparedTombstones.freezingCount { return false }
     return memoryNeeded(need) <= capacity / 4
   }
 
   /// Returns the memory that range tombstones will take, in bytes.
-  private func memoryNeeded(_ need: MemTableNeed) -> Int {
+  private func memoryNeeded(_ need: MemTableRequirement) -> Int {
     if let prepared = need.prepared, rangeTombstones.isEmpty { return prepared.memorySize }
     return rangeTombstones.memoryNeeded(tombstones: need.tombstoneCount, keyBytes: need.tombstoneKeyBytes)
   }
@@ -182,15 +182,15 @@ final class MemTable: @unchecked Sendable {
   // MARK: - Growth
 
   /// Returns what `chargedBytes` would be after `grow` with the same argument.
-  func chargeAfterGrowth(for need: MemTableNeed) -> Int { arenaCharge(for: need) + tombstoneCharge(for: need) }
+  func chargeAfterGrowth(for need: MemTableRequirement) -> Int { arenaCharge(for: need) + tombstoneCharge(for: need) }
 
-  private func arenaCharge(for need: MemTableNeed) -> Int {
+  private func arenaCharge(for need: MemTableRequirement) -> Int {
     let target = nextAllowance(need.entryCount, need.byteCount)
     return max(arenaCharge, arena.touchedBytes(withRecordsOf: min(target, capacity) - arena.usedBytes))
   }
 
   /// Returns the charge for range tombstones after growth. Large trees are allowed an eighth more than needed.
-  private func tombstoneCharge(for need: MemTableNeed) -> Int {
+  private func tombstoneCharge(for need: MemTableRequirement) -> Int {
     if need.tombstoneCount == 0 { return tombstoneCharge }
     let size = tombstoneBytes + memoryNeeded(need)
     if size <= tombstoneCharge { return tombstoneCharge }
@@ -202,7 +202,7 @@ final class MemTable: @unchecked Sendable {
 
   /// Raises the allowance to the next step, which is at least what is needed, and charges its memory. Returns the
   /// increase of `countedBytes`. Writer only.
-  func grow(for need: MemTableNeed) -> Int {
+  func grow(for need: MemTableRequirement) -> Int {
     let forTombstones = tombstoneCharge(for: need)
     let charge = arenaCharge(for: need) + forTombstones
     let target = nextAllowance(need.entryCount, need.byteCount)
@@ -304,7 +304,7 @@ final class MemTable: @unchecked Sendable {
 }
 
 /// The room that a batch needs in one family's memtable.
-struct MemTableNeed {
+struct MemTableRequirement {
   /// The number of entries of the tree, at least one, and the total bytes of their keys and values.
   var entryCount = 1
   var byteCount = 0

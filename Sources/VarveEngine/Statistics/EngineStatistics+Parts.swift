@@ -176,10 +176,10 @@ extension EngineStatistics {
 
     init(_ background: BackgroundWork) {
       let (held, now) = background.snapshots.summary
-      let keptBack = background.epochs.keptBack
-      oldestReadAgeNanoseconds = keptBack?.ageNanoseconds
-      keptMemTableCount = keptBack?.weight.memTableCount ?? 0
-      keptBytes = keptBack?.weight.bytes ?? 0
+      let deferredReleases = background.epochs.deferredReleases
+      oldestReadAgeNanoseconds = deferredReleases?.ageNanoseconds
+      keptMemTableCount = deferredReleases?.weight.memTableCount ?? 0
+      keptBytes = deferredReleases?.weight.bytes ?? 0
       keptFileCount = background.obsolete.pinnedCount
       keptFileBytes = background.obsolete.pinnedBytes
       snapshotCount = held.snapshotCount

@@ -52,7 +52,7 @@ public struct IndexedWriteBatch: ~Copyable {
   private var rangeDeleteCount = 0
   /// The size of the entries that count, and of the part of them that the commit omits.
   private var living = PendingSize()
-  private var leftOut = PendingSize()
+  private var scratchSize = PendingSize()
   /// The size of all entries of the trees or the list, including undone ones, and the sum of the families'
   /// `foldableCost`.
   private var stored = PendingSize()
@@ -70,7 +70,7 @@ public struct IndexedWriteBatch: ~Copyable {
     let number: UInt64
     let tick: UInt64
     var living: PendingSize
-    var leftOut: PendingSize
+    var scratchSize: PendingSize
     let rangeDeleteCount: Int
   }
 
@@ -84,13 +84,13 @@ public struct IndexedWriteBatch: ~Copyable {
 
   /// The number of entries that the commit writes. Operands of one key count individually until the batch has folded
   /// them.
-  public var count: Int { living.count - leftOut.count }
+  public var count: Int { living.count - scratchSize.count }
 
   /// A Boolean value that indicates whether the commit writes nothing.
   public var isEmpty: Bool { count == 0 }
 
   /// The bytes in the log of the entries of `count`.
-  public var byteCount: Int { living.byteCount - leftOut.byteCount }
+  public var byteCount: Int { living.byteCount - scratchSize.byteCount }
 
   /// The bytes that count for the limit of a batch: those of `byteCount`, and those of families that are left out.
   public var limitedByteCount: Int { living.byteCount }
@@ -101,7 +101,7 @@ public struct IndexedWriteBatch: ~Copyable {
   ///
   /// Reads and savepoints include them, and they count for the batch's limit. Throws `.invalidArgument` if the batch
   /// has entries of the family that were not undone, and `.noMemory`.
-  public mutating func leaveOut(_ family: ColumnFamily) throws(EngineError) {
+  public mutating func markAsScratch(_ family: ColumnFamily) throws(EngineError) {
     let state = engine.state(of: family)
     try buildTrees()
     let index = if let known = index(of: state.id) { known } else { try begin(state, keySize: 0, valueSize: 0) }
@@ -235,7 +235,7 @@ public struct IndexedWriteBatch: ~Copyable {
     let size = BatchFormat.entrySize(kind, families[index].id, keySize: key.count, valueSize: value.count)
     stored.add(size)
     living.add(size)
-    if families[index].isScratch { leftOut.add(size) }
+    if families[index].isScratch { scratchSize.add(size) }
   }
 
   /// Adds an entry to the list. Returns false if the entry needs a tree; the trees exist then.
@@ -270,7 +270,7 @@ public struct IndexedWriteBatch: ~Copyable {
     let after = families[index].living(key, at: .pending(nextNumber - 1), undone)
     bury(index, before)
     living += after
-    if families[index].isScratch { leftOut += after }
+    if families[index].isScratch { scratchSize += after }
   }
 
   /// Folds an operand over a small value of the batch at once; others are folded when the trees are rebuilt.
@@ -320,7 +320,7 @@ public struct IndexedWriteBatch: ~Copyable {
   /// Stops counting entries that a newer one hides.
   private mutating func bury(_ index: Int, _ size: PendingSize) {
     living -= size
-    if families[index].isScratch { leftOut -= size }
+    if families[index].isScratch { scratchSize -= size }
   }
 
   /// Adds an entry that counts.
@@ -328,7 +328,7 @@ public struct IndexedWriteBatch: ~Copyable {
   private mutating func insertLiving(_ index: Int, _ kind: EntryKind, _ key: ByteView, _ value: ByteView) {
     let size = insert(index, kind, key, value)
     living.add(size)
-    if families[index].isScratch { leftOut.add(size) }
+    if families[index].isScratch { scratchSize.add(size) }
   }
 
   /// Adds an entry and returns its size.
@@ -348,7 +348,7 @@ public struct IndexedWriteBatch: ~Copyable {
   public mutating func setSavepoint() {
     savepoints.append(
       Savepoint(
-        number: nextNumber, tick: marks?.beginSavepoint() ?? 0, living: living, leftOut: leftOut,
+        number: nextNumber, tick: marks?.beginSavepoint() ?? 0, living: living, scratchSize: scratchSize,
         rangeDeleteCount: rangeDeleteCount))
   }
 
@@ -370,7 +370,7 @@ public struct IndexedWriteBatch: ~Copyable {
     stamps.removeAll(from: savepoint.number)
     // Entries hidden by newer ones count again; the newer entries do not.
     living = savepoint.living
-    leftOut = savepoint.leftOut
+    scratchSize = savepoint.scratchSize
   }
 
   /// Removes the last savepoint and keeps later entries. Throws `.invalidArgument` if none is set.
@@ -534,8 +534,8 @@ public struct IndexedWriteBatch: ~Copyable {
     living += change
     for (index, change) in zip(savepoints.indices, rebuilt.changes) { savepoints[index].living += change }
     guard old.isScratch else { return }
-    leftOut += change
-    for (index, change) in zip(savepoints.indices, rebuilt.changes) { savepoints[index].leftOut += change }
+    scratchSize += change
+    for (index, change) in zip(savepoints.indices, rebuilt.changes) { savepoints[index].scratchSize += change }
   }
 
   /// Returns the entries that count now or at a savepoint.

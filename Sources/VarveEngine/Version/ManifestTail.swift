@@ -3,13 +3,13 @@
 ///
 /// An edit counts if a valid record follows it, which means that it was synced (`ManifestFormat`). The last edit of a
 /// file may still be in progress and does not count yet. It is known to be durable only if files that it removes are
-/// missing (`Trust.lastEdit`).
+/// missing (`AcceptedEdits.lastEdit`).
 ///
 /// Tables that were known before a new file was read keep their metadata, and with it their open readers. The value
 /// belongs to one thread at a time.
 struct ManifestTail {
-  /// Which edits count.
-  enum Trust {
+  /// The edits of a file that count.
+  enum AcceptedEdits {
     /// Edits that are followed by a mark or another record count.
     case marked
     /// The last edit counts as well.
@@ -48,7 +48,7 @@ struct ManifestTail {
   /// Reads new edits. Returns whether the state changed.
   ///
   /// Throws `.corruption` if durable bytes are damaged, and errors of the file system.
-  mutating func poll(_ trust: Trust = .marked) throws(EngineError) -> Bool {
+  mutating func poll(_ accepted: AcceptedEdits = .marked) throws(EngineError) -> Bool {
     let before = changeCount
     if try Manifest.currentNumber(directory: directory, fileSystem: fileSystem) != number {
       let loaded = try Self.load(directory, fileSystem, known: state)
@@ -63,7 +63,7 @@ struct ManifestTail {
       position = loaded.position
       changeCount += 1
     }
-    try readAppended(trust)
+    try readAppended(accepted)
     return changeCount != before
   }
 
@@ -120,12 +120,12 @@ struct ManifestTail {
 
   // MARK: - Appended edits
 
-  private mutating func readAppended(_ trust: Trust) throws(EngineError) {
+  private mutating func readAppended(_ accepted: AcceptedEdits) throws(EngineError) {
     for attempt in 1...3 {
       let appended = try Appended(file, from: position, fileID: fileID)
       var offset = position
       while let (edit, end) = try appended.edit(at: offset) {
-        guard trust == .lastEdit || appended.hasRecord(at: end) else { return }
+        guard accepted == .lastEdit || appended.hasRecord(at: end) else { return }
         try state.apply(edit)
         changeCount += 1
         position = end

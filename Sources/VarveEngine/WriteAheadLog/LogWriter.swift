@@ -233,7 +233,7 @@ final class LogWriter: @unchecked Sendable {
 
   /// Returns whether a segment was begun since the last call.
   @inline(__always)
-  func takeHasSwitched(_ lead: borrowing CommitLead) -> Bool {
+  func takeSwitch(_ lead: borrowing CommitLead) -> Bool {
     guard hasSwitched else { return false }
     hasSwitched = false
     return true

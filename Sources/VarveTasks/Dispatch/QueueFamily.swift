@@ -29,7 +29,7 @@ final class QueueFamily {
   }
 
   /// Replaces the tokens by those on disk. It is called before a task of the queue has begun.
-  func load(_ bucket: TokenBucket) { if rules.rate != nil { tokens = bucket } }
+  func loadTokens(_ bucket: TokenBucket) { if rules.rate != nil { tokens = bucket } }
 
   /// Returns whether the family has no state that must be remembered, at a time of the continuous clock in
   /// milliseconds.

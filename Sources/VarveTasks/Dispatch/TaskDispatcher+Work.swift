@@ -159,7 +159,7 @@ extension TaskDispatcher {
   func insert(_ timer: TaskTimers.Entry) { state.withLock { $0.timers.insert(timer) } }
 
   /// Takes back work that could not be written, so that it is done again.
-  func again(_ work: TaskWork) {
+  func requeue(_ work: TaskWork) {
     state.withLock { state in
       guard let host = state.host else { return }
       let now = host.clock.continuousNow
@@ -292,7 +292,7 @@ extension TaskDispatcher {
     }
   }
 
-  func load(_ id: LineID, _ key: [UInt8], _ value: [UInt8]?) {
+  func loadFirst(_ id: LineID, _ key: [UInt8], _ value: [UInt8]?) {
     state.withLock { state in
       guard let line = state.lines[id] else { return }
       line.loadFirst(key, value)

@@ -149,7 +149,7 @@ public final class TaskDispatcher: Sendable {
   /// Sets the clock by which tasks are enqueued from now on.
   func use(_ clock: any SchedulerClock) { self.clock.withLock { $0 = clock } }
 
-  func load(_ names: TaskNames, lastID: Int64, areHeld: Bool) {
+  func loadNames(_ names: TaskNames, lastID: Int64, areHeld: Bool) {
     state.withLock { state in
       state.areAllHeld = areHeld
       state.names = names.queues
@@ -188,7 +188,7 @@ public final class TaskDispatcher: Sendable {
         state.enqueue(line)
       }
       state.isDiscovered = true
-      return state.pumping()
+      return state.beginPumping()
     }
     host?.wake()
   }
@@ -196,7 +196,7 @@ public final class TaskDispatcher: Sendable {
   /// Adds the tasks that others depend on, as read from disk, and those whose children are left.
   ///
   /// `areAll` says whether `parents` has all tasks that others depend on.
-  func load(parents: [TaskID], areAll: Bool, pending: [TaskID]) {
+  func loadParents(_ parents: [TaskID], areAll: Bool, pending: [TaskID]) {
     state.withLock { state in
       if !areAll { state.parents.forget(upTo: state.nextID) }
       for id in parents { state.parents.insert(id) }
@@ -208,13 +208,13 @@ public final class TaskDispatcher: Sendable {
 
   /// Sets the tokens of queues, as read from disk, also of queues that commits have brought into memory since the start
   /// began.
-  func load(_ tokens: [UInt32: TokenBucket]) {
+  func loadTokens(_ tokens: [UInt32: TokenBucket]) {
     state.withLock { state in
       guard let clock = state.host?.clock else { return }
       let offset = clock.continuousNow.milliseconds - WallTime.milliseconds(clock.wallNow)
       state.storedTokens = tokens.mapValues { $0.shifted(by: offset) }
       for (number, family) in state.families {
-        if let bucket = state.storedTokens.removeValue(forKey: number) { family.load(bucket) }
+        if let bucket = state.storedTokens.removeValue(forKey: number) { family.loadTokens(bucket) }
       }
     }
   }
@@ -270,10 +270,10 @@ public final class TaskDispatcher: Sendable {
   }
 
   /// Notes that work may be due. Returns the host if it is to be woken.
-  func timerFired() -> Host? { state.withLock { $0.pumping() } }
+  func timerFired() -> Host? { state.withLock { $0.beginPumping() } }
 
   /// The number of attempts that have or wait for a worker, and whether there is work to do now.
-  var load: (running: Int, hasWork: Bool) {
+  var workload: (running: Int, hasWork: Bool) {
     state.withLock {
       ($0.busyCount, $0.isPumping || !$0.settlements.isEmpty || !$0.running.isEmpty || !$0.requests.isEmpty)
     }
@@ -372,7 +372,7 @@ public final class TaskDispatcher: Sendable {
         state.heldPending = []
         isDue = true
       }
-      return isDue ? state.pumping() : state.wakingHost()
+      return isDue ? state.beginPumping() : state.wakingHost()
     }
     host?.wake()
   }
@@ -552,7 +552,7 @@ extension TaskDispatcher.State {
   }
 
   /// Returns the host if no caller takes work, whether or not there is any. The caller must wake it.
-  mutating func pumping() -> TaskDispatcher.Host? {
+  mutating func beginPumping() -> TaskDispatcher.Host? {
     guard let host, isDiscovered, !isPumping else { return nil }
     isPumping = true
     return host

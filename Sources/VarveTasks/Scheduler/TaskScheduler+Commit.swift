@@ -132,7 +132,7 @@ extension TaskScheduler {
       return
     }
     dispatcher.undo(work.claims, settlements)
-    dispatcher.again(work)
+    dispatcher.requeue(work)
     // Transactions changed what the commit had read each time it was tried. This is not a fault: the next commit reads
     // their changes.
     if let error = error as? DatabaseError, error.code == .conflict { return await Task.yield() }

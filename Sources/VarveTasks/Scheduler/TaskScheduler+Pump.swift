@@ -58,7 +58,7 @@ extension TaskScheduler {
       try await readAcknowledged(database) { tx in
         let live = try tx.tasks.parts.live
         for (line, from) in work.refills { try refill(line, from, live) }
-        for (line, key) in work.loads { dispatcher.load(line, key, try live.get(key)) }
+        for (line, key) in work.loads { dispatcher.loadFirst(line, key, try live.get(key)) }
         if let from = work.timersFrom { try loadTimers(from, live) }
       }
     } catch {

@@ -54,7 +54,7 @@ extension TaskScheduler {
     }
   }
 
-  func load() async throws {
+  func loadState() async throws {
     let from = dispatcher.beginLoadingTimers()
     try await readAcknowledged(database) { tx in
       let parts = try tx.tasks.parts
@@ -83,7 +83,7 @@ extension TaskScheduler {
     var pending: [TaskID] = []
     var cursor = try parts.config.cursor(StorageRange(prefix: [ConfigKeys.pending]), keysOnly: true)
     while let (key, _) = try cursor.next() { pending.append(try TaskKeys.id(of: key, at: 1)) }
-    dispatcher.load(parents: found, areAll: found.count < Self.parentMaximum, pending: pending)
+    dispatcher.loadParents(found, areAll: found.count < Self.parentMaximum, pending: pending)
   }
 
   private func loadTokens(_ config: Part) throws {
@@ -93,7 +93,7 @@ extension TaskScheduler {
       var reader = ByteReader(key, at: 1)
       tokens[try reader.number()] = try TokenBucket(value)
     }
-    dispatcher.load(tokens)
+    dispatcher.loadTokens(tokens)
   }
 
   /// Returns the lines that have tasks.

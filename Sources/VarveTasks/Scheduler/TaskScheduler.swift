@@ -284,7 +284,7 @@ public final class TaskScheduler: Sendable {
       if let setBack { try await keep([setBack]) }
       try await recover()
       try await prune()
-      try await load()
+      try await loadState()
       if dispatcher.areAllHeld { TaskLog.held(logger, database.path) } else { try await startSchedules() }
       dispatcher.discover(try await readAcknowledged(database) { tx in try Self.lines(tx.tasks.parts.live) })
       try openInbox()
@@ -317,7 +317,7 @@ public final class TaskScheduler: Sendable {
       run.state.withLock { $0.task }?.cancel()
     }
     await waitForRuns(configuration.abandonAfter)
-    let left = dispatcher.load.running
+    let left = dispatcher.workload.running
     if left > 0 {
       TaskLog.left(logger, left)
       let runs = dispatcher.stop()
@@ -382,9 +382,9 @@ public final class TaskScheduler: Sendable {
 
   /// Resumes the callers that wait until no work is left, if none is.
   func noteIdle() {
-    let load = dispatcher.load
+    let workload = dispatcher.workload
     let leavesHandlers = state.withLock { $0.leavesHandlers }
-    if load.running == 0 || leavesHandlers, !load.hasWork { resumeIdle() }
+    if workload.running == 0 || leavesHandlers, !workload.hasWork { resumeIdle() }
   }
 
   private func resumeIdle() {

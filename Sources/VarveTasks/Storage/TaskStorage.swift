@@ -69,7 +69,7 @@ public struct TaskStorage: DatabaseExtension {
   /// Makes the dispatcher with the queues as of one commit. Tasks are read only when a scheduler runs them.
   public func makeShared(_ view: borrowing SharedView) throws -> TaskDispatcher {
     let dispatcher = TaskDispatcher(worker: view.worker, incarnation: view.incarnation)
-    try load(view, into: dispatcher)
+    try loadNames(view, into: dispatcher)
     return dispatcher
   }
 
@@ -80,12 +80,12 @@ public struct TaskStorage: DatabaseExtension {
 
   /// Loads the queues as of a commit for which there is no delta. A program that only reads holds no tasks in memory.
   public func didSkip(to view: borrowing SharedView, _ shared: TaskDispatcher) throws {
-    try load(view, into: shared)
+    try loadNames(view, into: shared)
   }
 
-  private func load(_ view: borrowing SharedView, into dispatcher: TaskDispatcher) throws {
+  private func loadNames(_ view: borrowing SharedView, into dispatcher: TaskDispatcher) throws {
     let config = try view.part("config")
-    dispatcher.load(
+    dispatcher.loadNames(
       try TaskNames(config), lastID: try view.part("numbers").counter(TaskNumbers.id),
       areHeld: try TaskStorageTransaction.areHeld(config, dispatcher.incarnation))
   }

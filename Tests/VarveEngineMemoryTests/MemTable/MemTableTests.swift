@@ -225,8 +225,8 @@ struct MemTableTests {
     #expect(memTable.usedBytes >= 200_000 && memTable.usedBytes < 250_000)
     // Whole batches of up to a quarter are guaranteed room as well.
     let second = MemTable(capacity: 200_000)
-    #expect(second.hasRoom(for: MemTableNeed(entryCount: 1_000, byteCount: 2_000)))
-    #expect(!second.hasRoom(for: MemTableNeed(entryCount: 4_000, byteCount: 8_000)))
+    #expect(second.hasRoom(for: MemTableRequirement(entryCount: 1_000, byteCount: 2_000)))
+    #expect(!second.hasRoom(for: MemTableRequirement(entryCount: 4_000, byteCount: 8_000)))
   }
 
   /// Runs that begin at any position of a full leaf must not leave nearly empty leaves.

@@ -324,7 +324,7 @@ struct PreparedTombstonesTests {
       let table = try MemTable(growingTo: 1 << 20, pool: pool, touchedMaximum: 0)
       var counted = table.countedBytes
       for sequence in 1...2_000 {
-        let need = MemTableNeed(tombstoneCount: 1, tombstoneKeyBytes: 16)
+        let need = MemTableRequirement(tombstoneCount: 1, tombstoneKeyBytes: 16)
         if !table.hasRoom(for: need) {
           #expect(table.couldHaveRoom(for: need))
           counted += table.grow(for: need)

@@ -60,7 +60,7 @@ struct FirstEntriesTests {
   }
 
   private enum Change: CaseIterable {
-    case ninth, large, range, operand, singleDelete, stamped, savepoint, leftOut, cursor, view, look
+    case ninth, large, range, operand, singleDelete, stamped, savepoint, scratch, cursor, view, look
   }
 
   @Test(arguments: Change.allCases)
@@ -105,7 +105,7 @@ struct FirstEntriesTests {
       try batch.put([4], [9])
       #expect(try batch.get([0]) == [9])
       try batch.rollbackToSavepoint()
-    case .leftOut: try batch.leaveOut(engine.createFamily("scratch"))
+    case .scratch: try batch.markAsScratch(engine.createFamily("scratch"))
     case .cursor:
       var cursor = try batch.cursor()
       try cursor.seekToLast()

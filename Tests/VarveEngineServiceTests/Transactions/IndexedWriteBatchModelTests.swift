@@ -312,7 +312,7 @@ struct IndexedWriteBatchModelTests {
       var run = try Run(seed: seed)
       try run.commitSome()
       let committed = run.model
-      try run.batch.leaveOut(run.column("scratch"))
+      try run.batch.markAsScratch(run.column("scratch"))
       let isLarge = seed % 4 == 0
       for _ in 0..<(40 + run.random.below(isLarge ? 600 : 300)) { try run.step(large: isLarge) }
       try run.finish(committed)

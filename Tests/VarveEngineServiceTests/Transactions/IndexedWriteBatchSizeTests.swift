@@ -228,7 +228,7 @@ struct IndexedWriteBatchSizeTests {
     let engine = try Self.makeEngine()
     let notes = try engine.createFamily("notes")
     var batch = IndexedWriteBatch(engine)
-    try batch.leaveOut(notes)
+    try batch.markAsScratch(notes)
     for index in 0..<1_000 { try batch.put(Self.key(index), [UInt8](repeating: 1, count: 100), in: notes) }
     #expect(batch.count == 0 && batch.byteCount == 0 && batch.isEmpty)
     try batch.put([1], [1])
@@ -250,13 +250,13 @@ struct IndexedWriteBatchSizeTests {
     try batch.deleteRange(from: [1], to: [2], in: families[2])
     try batch.rollbackToSavepoint()
     try batch.put([1], [1], in: families[1])
-    try batch.leaveOut(families[0])
-    try batch.leaveOut(families[2])
+    try batch.markAsScratch(families[0])
+    try batch.markAsScratch(families[2])
     // The second call must change nothing: the family is left out already.
     try batch.put([2], [2], in: families[0])
-    try batch.leaveOut(families[0])
+    try batch.markAsScratch(families[0])
     var code: EngineError.Code?
-    do throws(EngineError) { try batch.leaveOut(families[1]) } catch { code = error.code }
+    do throws(EngineError) { try batch.markAsScratch(families[1]) } catch { code = error.code }
     #expect(code == .invalidArgument)
     try engine.write(batch)
     #expect(try engine.get([2], in: families[0]) == nil && engine.get([1], in: families[1]) == [1])

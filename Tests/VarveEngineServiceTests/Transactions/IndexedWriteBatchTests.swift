@@ -160,7 +160,7 @@ struct IndexedWriteBatchTests {
     let engine = try Self.makeEngine()
     let notes = try engine.createFamily("notes")
     var batch = IndexedWriteBatch(engine)
-    try batch.leaveOut(notes)
+    try batch.markAsScratch(notes)
     try batch.put([1], [1], in: notes)
     batch.setSavepoint()
     try batch.put([2], [2], in: notes)
@@ -174,7 +174,7 @@ struct IndexedWriteBatchTests {
     #expect(try engine.get([1], in: notes) == nil)
     #expect(try engine.get([5]) == [5])
     var code: EngineError.Code?
-    do throws(EngineError) { try batch.leaveOut(engine.defaultFamily) } catch { code = error.code }
+    do throws(EngineError) { try batch.markAsScratch(engine.defaultFamily) } catch { code = error.code }
     #expect(code == .invalidArgument)
   }
 

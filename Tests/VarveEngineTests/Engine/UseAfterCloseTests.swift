@@ -98,7 +98,7 @@ struct UseAfterCloseTests {
     let error = #expect(throws: EngineError.self) {
       try engine.core.pipeline.lead { (lead) throws(EngineError) in
         _ = try engine.core.pipeline.memory.makeRoom(
-          in: state, for: MemTableNeed(entryCount: 72_000_000, byteCount: 576_000_000), lead, unless: { false })
+          in: state, for: MemTableRequirement(entryCount: 72_000_000, byteCount: 576_000_000), lead, unless: { false })
       }
     }
     #expect(error?.code == .limitExceeded)

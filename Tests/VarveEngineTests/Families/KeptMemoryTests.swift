@@ -142,7 +142,7 @@ struct KeptMemoryTests {
       let round = (250..<300).contains(index) ? 1 : 0
       #expect(values[index] == (index < 500 ? Array("value \(index) \(round)".utf8) : nil))
     }
-    #expect(engine.core.epochs.keptBack == nil)
+    #expect(engine.core.epochs.deferredReleases == nil)
     _ = try observed.close()
   }
 

@@ -161,7 +161,7 @@ struct SeedTests {
   struct MyCustomValue: Persistable, Hashable {
     static let collection = "MyCustomValues"
     let id: UUID
-    @KeptApart var metadata: MyCustomMetadata? = nil
+    @StoredSeparately var metadata: MyCustomMetadata? = nil
   }
 
   /// Calls this project's equivalents of `read.byKey`, `byKeys`, `all`, `filterExisting`, `atIndex`, `write` and

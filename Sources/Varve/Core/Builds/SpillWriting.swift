@@ -125,8 +125,8 @@ final class SpillWriting: StorageWriting {
   func appendStamped(_ key: [UInt8], _ value: [UInt8], at position: StampPosition, in family: StorageFamily) throws {
     throw spill.refuse("puts a stamp")
   }
-  func leaveOut(_ family: StorageFamily) throws { throw spill.refuse("uses a scratch part") }
-  func leavesOut(_ family: StorageFamily) -> Bool { false }
+  func markAsScratch(_ family: StorageFamily) throws { throw spill.refuse("uses a scratch part") }
+  func isScratch(_ family: StorageFamily) -> Bool { false }
 
   /// Entries can't be undone once they are collected, so a savepoint is refused and everything collected is discarded.
   func setSavepoint() { _ = spill.refuse("sets a savepoint") }

@@ -31,7 +31,7 @@ public protocol RowFormat<Instance, Identifier>: Sendable {
   /// have a default implementation.
   static func decodeMetadata(_ stored: StoredValue, version: Version) throws -> Metadata
   /// The property in which instances contain their metadata themselves: it is set when they are read, and written with
-  /// them. Such a property must not be encoded with its instance: ``KeptApart``. Default: none.
+  /// them. Such a property must not be encoded with its instance: ``StoredSeparately``. Default: none.
   static var metadataPath: (any WritableKeyPath<Instance, Metadata?> & Sendable)? { get }
 }
 

@@ -167,7 +167,7 @@ struct ExtensionList: Sendable {
   func plan(_ info: CollectionInfo) -> HookPlan { plans.plan(info, ordered) }
 
   /// Returns whether an extension other than the database's own receives the changes of a collection.
-  func isRead(_ collection: String) -> Bool {
+  func hasExternalListeners(_ collection: String) -> Bool {
     ordered.contains { !RowIDMap.isMap($0.name) && $0.traits.scope.contains(collection) }
   }
 

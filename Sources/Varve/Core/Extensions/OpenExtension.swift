@@ -28,7 +28,7 @@ final class OpenExtension {
   /// Atomic for the same reason as `HookQueue.flags`.
   private let active = Atomic<UInt64>(PartSet.all.rawValue)
   /// The scratch parts that were written to, which this transaction's commit leaves out.
-  private var leftOut: PartSet = []
+  private var scratchParts: PartSet = []
   /// Whether the extension has received a change since its last flush.
   private let needsFlush = Atomic<Bool>(false)
 
@@ -118,7 +118,7 @@ final class OpenExtension {
       throw DatabaseError(.readOnly, "extension \"\(name)\" writes in a read; a hook or a write may")
     }
     try writer.check()
-    try writer.requireNoQuestion()
+    try writer.requireHookMayWrite()
     if writer.isChecked { try writer.requireWriter(for: registered) }
     return writer
   }
@@ -164,15 +164,15 @@ final class OpenExtension {
     _ = try writing()
     guard let pending else { return nil }
     let family = try families[part] ?? makeFamily(part)
-    if !leftOut.contains(PartSet(part: part)) {
-      try pending.leaveOut(family)
-      leftOut.insert(PartSet(part: part))
+    if !scratchParts.contains(PartSet(part: part)) {
+      try pending.markAsScratch(family)
+      scratchParts.insert(PartSet(part: part))
     }
     return (family, pending)
   }
 
   /// Returns whether this transaction has written to a scratch part.
-  func hasScratch(_ part: Int) -> Bool { leftOut.contains(PartSet(part: part)) }
+  func hasScratch(_ part: Int) -> Bool { scratchParts.contains(PartSet(part: part)) }
 
   /// Returns whether this transaction has appended to a part.
   func hasAppended(to family: StorageFamily) -> Bool { pending?.hasAppended(to: family) ?? false }

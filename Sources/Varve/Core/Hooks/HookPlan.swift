@@ -23,7 +23,7 @@ final class HookPlan: Sendable {
   /// The events for which at least one of the extensions needs the old row.
   let oldEvents: RowEvents
   /// Whether an extension other than the database's own receives changes.
-  let isRead: Bool
+  let hasExternalListeners: Bool
 
   /// The indexes in the list of the extensions that receive removals, in ascending order.
   var removalListeners: [Int] { (immediate + later).filter { $0.events.contains(.removals) }.map(\.slot).sorted() }
@@ -38,7 +38,7 @@ final class HookPlan: Sendable {
     asked = plan.asked.filter(isMeant)
     events = (immediate + later).reduce(into: []) { $0.formUnion($1.events) }
     oldEvents = plan.oldEvents
-    isRead = plan.isRead
+    hasExternalListeners = plan.hasExternalListeners
   }
 
   init(_ info: CollectionInfo, _ list: [RegisteredExtension]) {
@@ -47,21 +47,21 @@ final class HookPlan: Sendable {
     var later: [Listener] = []
     var events: RowEvents = []
     var oldEvents: RowEvents = []
-    var isRead = false
+    var hasExternalListeners = false
     for (slot, registered) in list.enumerated() where registered.traits.scope.contains(info.name) {
       let configuration = registered.traits.configuration
       let listener = Listener(slot: slot, events: configuration.events, needs: configuration.needs)
       if registered.traits.isImmediate { immediate.append(listener) } else { later.append(listener) }
       events.formUnion(listener.events)
       if listener.needs.contains(.oldRows) { oldEvents.formUnion(listener.events) }
-      if !RowIDMap.isMap(registered.name) { isRead = true }
+      if !RowIDMap.isMap(registered.name) { hasExternalListeners = true }
     }
     self.immediate = immediate
     self.later = later
     asked = (immediate + later).filter { $0.needs.contains(.before) }.sorted { $0.slot < $1.slot }
     self.events = events
     self.oldEvents = oldEvents
-    self.isRead = isRead
+    self.hasExternalListeners = hasExternalListeners
   }
 }
 

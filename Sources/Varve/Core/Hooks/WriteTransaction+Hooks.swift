@@ -20,7 +20,7 @@ extension WriteTransaction {
   }
 
   /// Whether an extension other than the database's own receives the changes of a collection.
-  func isRead(_ info: CollectionInfo) -> Bool { hooks.hasSlots && plan(for: info).isRead }
+  func hasExternalListeners(_ info: CollectionInfo) -> Bool { hooks.hasSlots && plan(for: info).hasExternalListeners }
 
   /// Returns the parts of an extension for which a row counts, or `nil` if the extension does not receive the row's
   /// changes because its build has not reached the row.
@@ -126,7 +126,7 @@ extension WriteTransaction {
 
   /// Throws if a hook runs that must not write.
   @inline(__always)
-  func requireNoQuestion() throws {
+  func requireHookMayWrite() throws {
     if hooks.isAsking { throw Self.writesBefore }
   }
 
@@ -206,11 +206,11 @@ extension WriteTransaction {
       hooks.events.append(.change(facts, plan))
       return try noteQueued()
     }
-    try running { try deliver(facts, to: plan.later) }
+    try deliverThenDrain { try deliver(facts, to: plan.later) }
   }
 
   /// Runs a delivery to extensions, and then delivers the changes that they have made meanwhile.
-  func running(_ body: () throws -> Void) throws {
+  func deliverThenDrain(_ body: () throws -> Void) throws {
     hooks.isRunning = true
     defer { hooks.isRunning = false }
     do {
@@ -281,7 +281,7 @@ extension WriteTransaction {
     var change = RowChange(facts, in: self)
     change.parts = parts
     change.canReadOld = registered.traits.configuration.needs.contains(.oldRows)
-    try running {
+    try deliverThenDrain {
       try open.activate(parts.union(reviewed))
       guard open.registered.traits.isImmediate else { return try open.listener?.didChange(change) ?? () }
       try banningRows { try open.listener?.didChange(change) }
@@ -323,7 +323,7 @@ extension WriteTransaction {
     if later.isEmpty { return }
     for open in later { hooks.events.append(.dependency(open, name: changed.name, change)) }
     if hooks.isRunning { return }
-    try running {}
+    try deliverThenDrain {}
   }
 
   /// Notifies one dependent extension, and returns when it has received the notification. Must not be called while
@@ -334,7 +334,7 @@ extension WriteTransaction {
     if open.registered.traits.isImmediate {
       try dooming { try banningRows { try deliver(change, of: name, to: open) } }
     } else {
-      try running { try deliver(change, of: name, to: open) }
+      try deliverThenDrain { try deliver(change, of: name, to: open) }
     }
   }
 

@@ -35,7 +35,7 @@ extension WriteTransaction {
     header.id = try old?.header.id ?? database.catalog.nextRowID()
     let bytes = unsafe header.row(object.bytes.span.bytes)
     // Extensions receive the object, so bytes that the definition can't read are refused instead of stored.
-    let isDelivered = isRead(info) && info.definition != nil
+    let isDelivered = hasExternalListeners(info) && info.definition != nil
     let known: (any Codable)? = isDelivered ? try database.coding.definedObject(try stored(key, bytes, info)) : nil
     let metadata = metadata.map { EncodedMetadata(bytes: $0.metadataRow) }
     try put(bytes, id: header.id, of: known, metadata, key, info, over: old)

@@ -114,11 +114,11 @@ public class ReadTransaction {
   /// Notes a read of a key for the check at the commit, unless the transaction itself has written the key: only other
   /// values may be changed by other transactions.
   private final func noteRead(of key: [UInt8], in family: StorageFamily, _ writing: any StorageWriting) {
-    if !writing.leavesOut(family), !writing.decides(key, in: family) { reads?.keys.append((family, key)) }
+    if !writing.isScratch(family), !writing.decides(key, in: family) { reads?.keys.append((family, key)) }
   }
 
   private final func noteRead(of range: StorageRange, in family: StorageFamily) {
-    if reads == nil || writing?.leavesOut(family) == true { return }
+    if reads == nil || writing?.isScratch(family) == true { return }
     reads?.ranges.append((family, range))
   }
 

@@ -25,7 +25,7 @@ extension WriteTransaction {
     let row = unsafe header.row(object.span.bytes)
     let stored = try self.stored(key, row, info)
     let known: (any Codable)? =
-      isRead(info) && info.definition != nil ? try database.coding.definedObject(stored) : nil
+      hasExternalListeners(info) && info.definition != nil ? try database.coding.definedObject(stored) : nil
     let metadataRow = metadata.map { RowHeader.metadataRow(coder: info.coderMark, version: header.version, $0) }
     try put(row, id: header.id, of: known, metadataRow.map { EncodedMetadata(bytes: $0) }, key, info, over: old)
   }

@@ -105,7 +105,7 @@ extension WriteTransaction {
       for (open, parts) in whole { hooks.events.append(.all(open, parts, collection)) }
       return
     }
-    try running { for (open, parts) in whole { try removedAll(open, parts, collection) } }
+    try deliverThenDrain { for (open, parts) in whole { try removedAll(open, parts, collection) } }
   }
 
   /// Removes the rows of a range one by one, so that they can be counted and received by extensions.

@@ -65,7 +65,7 @@ final class RowFilter<Format: StoreFormat>: Sendable {
     guard let stored else { return try body(StoredRows(filter: self, stored: nil, reader: nil)) }
     let held =
       readers.withLock { $0.popLast() }
-      ?? Held(StoredReader(stored.questions.fields.map(\.names), access.core.coding.binaryCoder))
+      ?? Held(StoredReader(stored.predicate.fields.map(\.names), access.core.coding.binaryCoder))
     defer { readers.withLock { $0.append(held) } }
     return try body(StoredRows(filter: self, stored: stored, reader: held.reader))
   }
@@ -107,7 +107,7 @@ final class RowFilter<Format: StoreFormat>: Sendable {
             return .unknown
           }
         }
-        if try stored.questions.holds(reader, source) { return .fulfils }
+        if try stored.predicate.holds(reader, source) { return .fulfils }
         reader.leftOut &+= 1
         guard reader.leftOut & Self.comparedMask == 0 else { return .fails }
         guard try StoredFieldProof.compare(stored, filter.row(row, try key()), filter.access, reader, source) else {

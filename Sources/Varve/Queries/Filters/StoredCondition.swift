@@ -3,8 +3,8 @@
 /// It only reads fields whose stored values are self-contained: fields of known kinds, at paths of stored properties
 /// that are named like their coding keys. `StoredFieldProof` checks that decoding preserves these values.
 struct StoredCondition<Format: StoreFormat>: Sendable {
-  private(set) var questions = StoredQuestions()
-  /// The terms of the condition, one for each of the questions' terms.
+  private(set) var predicate = StoredPredicate()
+  /// The terms of the condition, one for each of the predicate's terms.
   private(set) var terms: [ConditionTerm<Format.Instance>] = []
 
   /// Creates a stored condition, or returns nil if a term cannot be evaluated on stored rows.
@@ -16,7 +16,7 @@ struct StoredCondition<Format: StoreFormat>: Sendable {
     switch node {
     case .term(let term): return add(term)
     case .not(let inner):
-      questions.nodes.append(.not)
+      predicate.nodes.append(.not)
       return add(inner)
     case .all(let list): return add(list) { .all(size: $0) }
     case .any(let list): return add(list) { .any(size: $0) }
@@ -25,12 +25,12 @@ struct StoredCondition<Format: StoreFormat>: Sendable {
   }
 
   private mutating func add(
-    _ list: [Condition<Format.Instance>.Node], _ make: (Int) -> StoredQuestions.Node
+    _ list: [Condition<Format.Instance>.Node], _ make: (Int) -> StoredPredicate.Node
   ) -> Bool {
-    let start = questions.nodes.count
-    questions.nodes.append(make(0))
+    let start = predicate.nodes.count
+    predicate.nodes.append(make(0))
     for node in list where !add(node) { return false }
-    questions.nodes[start] = make(questions.nodes.count - start - 1)
+    predicate.nodes[start] = make(predicate.nodes.count - start - 1)
     return true
   }
 
@@ -38,25 +38,25 @@ struct StoredCondition<Format: StoreFormat>: Sendable {
     guard case .stored(let name) = term.path.name, let kind = StoredKind.of(type(of: term.path.path).valueType) else {
       return false
     }
-    let question: StoredQuestions.Question
-    switch term.question {
+    let comparison: StoredPredicate.Comparison
+    switch term.comparison {
     case .element:
       guard kind.isList, let keys = term.keys else { return false }
-      question = .elements(keys)
+      comparison = .elements(keys)
     case .substring(let text):
       guard !kind.isList else { return false }
-      question = .substring(text)
+      comparison = .substring(text)
     default:
       guard !kind.isList, let keys = term.keys else { return false }
-      question = .keys(keys)
+      comparison = .keys(keys)
     }
-    let field = questions.fields.firstIndex { $0.path == term.path } ?? questions.fields.count
-    if field == questions.fields.count {
+    let field = predicate.fields.firstIndex { $0.path == term.path } ?? predicate.fields.count
+    if field == predicate.fields.count {
       let names = name.split(separator: ".").map(String.init)
-      questions.fields.append(StoredQuestions.Field(names: names, kind: kind, path: term.path))
+      predicate.fields.append(StoredPredicate.Field(names: names, kind: kind, path: term.path))
     }
-    questions.nodes.append(.term(terms.count))
-    questions.terms.append(StoredQuestions.Term(field: field, question: question))
+    predicate.nodes.append(.term(terms.count))
+    predicate.terms.append(StoredPredicate.Term(field: field, comparison: comparison))
     terms.append(term)
     return true
   }
@@ -64,7 +64,7 @@ struct StoredCondition<Format: StoreFormat>: Sendable {
 
 /// The tests of a condition on stored values. The type is independent of the instances' type, so that the compiler can
 /// specialize it fully, and testing a row does not look up that type.
-struct StoredQuestions: Sendable {
+struct StoredPredicate: Sendable {
   struct Field: Sendable {
     let names: [String]
     let kind: StoredKind
@@ -73,10 +73,10 @@ struct StoredQuestions: Sendable {
 
   struct Term: Sendable {
     let field: Int
-    let question: Question
+    let comparison: Comparison
   }
 
-  enum Question: Sendable {
+  enum Comparison: Sendable {
     case keys(KeySet)
     case elements(KeySet)
     case substring(String)
@@ -127,7 +127,7 @@ struct StoredQuestions: Sendable {
   private func holds(_ number: Int, _ reader: StoredReader, _ source: ByteSource) throws -> Bool {
     let term = terms[number]
     let kind = fields[term.field].kind
-    switch term.question {
+    switch term.comparison {
     case .keys(let keys):
       do { return try reader.withKey(term.field, kind, source) { keys.contains($0) } } catch let error as DatabaseError
         where error.code == .invalidKey

@@ -21,7 +21,7 @@ enum StoredFieldProof {
   /// Returns the number of rows that have agreed in all fields of a condition, or a negative number if one did not.
   static func agreements<Format>(_ condition: StoredCondition<Format>) -> Int {
     known.withLock { known in
-      condition.questions.fields.map { known[key($0.path, Format.self)] ?? 0 }.min() ?? 0
+      condition.predicate.fields.map { known[key($0.path, Format.self)] ?? 0 }.min() ?? 0
     }
   }
 
@@ -32,10 +32,10 @@ enum StoredFieldProof {
   ) throws -> Bool {
     let instance = try access.decode(row)
     var agree = true
-    for (question, term) in zip(condition.questions.terms, condition.terms) {
-      let field = condition.questions.fields[question.field]
+    for (storedTerm, term) in zip(condition.predicate.terms, condition.terms) {
+      let field = condition.predicate.fields[storedTerm.field]
       // A field that cannot be read proves nothing; its row is decoded in any case.
-      guard let agrees = try? compare(question, term, field.kind, instance, reader, source) else { continue }
+      guard let agrees = try? compare(storedTerm, term, field.kind, instance, reader, source) else { continue }
       agree = agree && agrees
       known.withLock { known in
         let key = key(field.path, Format.self)
@@ -47,13 +47,13 @@ enum StoredFieldProof {
   }
 
   private static func compare<Instance>(
-    _ question: StoredQuestions.Term, _ term: ConditionTerm<Instance>, _ kind: StoredKind, _ instance: Instance,
+    _ storedTerm: StoredPredicate.Term, _ term: ConditionTerm<Instance>, _ kind: StoredKind, _ instance: Instance,
     _ reader: StoredReader, _ source: ByteSource
   ) throws -> Bool {
-    if case .elements(let keys) = question.question {
-      return try reader.hasElement(question.field, kind, source) { keys.contains($0) } == term.test(instance)
+    if case .elements(let keys) = storedTerm.comparison {
+      return try reader.hasElement(storedTerm.field, kind, source) { keys.contains($0) } == term.test(instance)
     }
-    return try reader.withKey(question.field, kind, source) { $0 == term.key(instance) }
+    return try reader.withKey(storedTerm.field, kind, source) { $0 == term.key(instance) }
   }
 
   private static func key<Format>(_ path: FieldPath, _ format: Format.Type) -> Key {

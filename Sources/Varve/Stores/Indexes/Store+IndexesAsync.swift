@@ -18,7 +18,7 @@ extension Store where Format: StoreFormat {
     _ value: Index.Value, from index: KeyPath<Format, Index>
   ) async throws -> Instance? {
     let selection = IndexSelection(value: value, index)
-    return try await database.look(in: access.name) { tx in try access.first(selection, tx) }
+    return try await database.readMemoryFirst(in: access.name) { tx in try access.first(selection, tx) }
   }
 
   /// Returns the instance with a value of a unique index of one field, or nil if there is none.
@@ -26,7 +26,7 @@ extension Store where Format: StoreFormat {
     _ value: Value, from index: KeyPath<Format, Index>
   ) async throws -> Instance? where Index.Value == Compound<Value> {
     let selection = IndexSelection(value: value, index)
-    return try await database.look(in: access.name) { tx in try access.first(selection, tx) }
+    return try await database.readMemoryFirst(in: access.name) { tx in try access.first(selection, tx) }
   }
 
   /// Returns the instances with a value.

@@ -50,7 +50,7 @@ extension Store where Format: StoreFormat {
     _ value: Wrapped, from index: KeyPath<Format, Index>
   ) async throws -> Instance? where Index.Value == Compound<Wrapped?> {
     let selection = IndexSelection(value: Wrapped?.some(value), index)
-    return try await database.look(in: access.name) { tx in try access.first(selection, tx) }
+    return try await database.readMemoryFirst(in: access.name) { tx in try access.first(selection, tx) }
   }
 
   /// Returns the instances with a value of an index of one optional field.

@@ -23,11 +23,11 @@
 /// # Metadata
 /// If the type has a `Metadata` type, the property `metadata` contains the metadata of an item, which is stored
 /// separately from the object. Reading an item sets the property. Writing an item writes the property, too: if it is
-/// nil, the item has no metadata in the database afterward. ``KeptApart`` excludes the property from the object's own
-/// encoding:
+/// nil, the item has no metadata in the database afterward. ``StoredSeparately`` excludes the property from the
+/// object's own encoding:
 ///
 /// ```swift
-/// @KeptApart var metadata: Size? = nil
+/// @StoredSeparately var metadata: Size? = nil
 /// ```
 /// Without the wrapper it would be stored twice; debug builds check for that, and throw `.invalidDefinition`.
 public protocol Persistable: Codable, Identifiable, Sendable where ID: KeyCodable {

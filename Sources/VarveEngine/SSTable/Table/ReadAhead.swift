@@ -62,7 +62,7 @@ final class ReadAhead {
       content = stored.slice(0, size)
     } else {
       try reserve(size)
-      unsafe try table.open(stored, handle, into: UnsafeMutableRawBufferPointer(start: unpacked.base, count: size))
+      unsafe try table.decode(stored, handle, into: UnsafeMutableRawBufferPointer(start: unpacked.base, count: size))
       content = unsafe ByteView(base: UnsafeRawPointer(unpacked.base), count: size)
     }
     try table.validate(content, handle, .data)

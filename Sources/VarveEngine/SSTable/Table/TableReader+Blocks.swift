@@ -73,11 +73,11 @@ extension TableReader {
     if handle.storedSize == handle.contentSize {
       unsafe try readStored(
         handle, into: UnsafeMutableRawBufferPointer(start: memory.base, count: handle.fileSize))
-      unsafe try open(memory.view.slice(0, handle.fileSize), handle, into: content)
+      unsafe try decode(memory.view.slice(0, handle.fileSize), handle, into: content)
     } else {
       let packed = try BlockMemory.allocate(handle.fileSize)
       unsafe try readStored(handle, into: packed.buffer)
-      unsafe try open(packed.view, handle, into: content)
+      unsafe try decode(packed.view, handle, into: content)
     }
     try validate(memory.view.slice(0, size), handle, role)
     return memory
@@ -107,7 +107,7 @@ extension TableReader {
   }
 
   /// Verifies a stored block and decompresses it. An uncompressed content that is already in `buffer` is not copied.
-  func open(
+  func decode(
     _ stored: ByteView, _ handle: BlockHandle, into buffer: UnsafeMutableRawBufferPointer
   ) throws(EngineError) {
     try verify(stored, handle)

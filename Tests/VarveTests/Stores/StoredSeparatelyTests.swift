@@ -5,7 +5,7 @@ import Varve
 @testable import ObjectFixtures
 
 /// Tests of metadata that is excluded from the encoding of its object.
-struct KeptApartTests {
+struct StoredSeparatelyTests {
   private static let photo = Photo(id: 1, name: "one", metadata: Photo.Size(width: 7))
 
   @Test func `an excluded property is not a field, and nil when it is decoded`() throws {

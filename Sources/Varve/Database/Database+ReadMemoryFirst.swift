@@ -3,7 +3,7 @@ extension Database {
   /// and otherwise like any other read. A hop to another thread and back takes ten times as long as the read itself.
   ///
   /// `body` may run twice, which is why closures of the program are not read this way.
-  func look<Result: Sendable>(
+  func readMemoryFirst<Result: Sendable>(
     in collection: String, _ body: @Sendable (ReadTransaction) throws -> Result
   ) async throws -> Result {
     if let result = try core.readAtOnce(collection, body) { return result }

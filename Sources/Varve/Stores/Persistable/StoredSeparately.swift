@@ -6,14 +6,14 @@
 ///   static let collection = "photos"
 ///   var id: UUID
 ///   var name: String
-///   @KeptApart var metadata: Size? = nil
+///   @StoredSeparately var metadata: Size? = nil
 /// }
 /// ```
 ///
 /// It works with the `Codable` conformance that the compiler synthesizes; a type that implements its own omits the
 /// property itself.
 @propertyWrapper
-public struct KeptApart<Value: Codable & Sendable>: Codable, Sendable {
+public struct StoredSeparately<Value: Codable & Sendable>: Codable, Sendable {
   /// The value of the property.
   public var wrappedValue: Value?
 
@@ -27,20 +27,20 @@ public struct KeptApart<Value: Codable & Sendable>: Codable, Sendable {
   public func encode(to encoder: any Encoder) throws {}
 }
 
-extension KeptApart: Equatable where Value: Equatable {}
-extension KeptApart: Hashable where Value: Hashable {}
+extension StoredSeparately: Equatable where Value: Equatable {}
+extension StoredSeparately: Hashable where Value: Hashable {}
 
 // The compiler's `Codable` implementation selects these two methods by the property's type, so that no field is encoded
 // at all.
 
 extension KeyedEncodingContainer {
   /// Encodes nothing.
-  public mutating func encode<Value>(_ value: KeptApart<Value>, forKey key: Key) throws {}
+  public mutating func encode<Value>(_ value: StoredSeparately<Value>, forKey key: Key) throws {}
 }
 
 extension KeyedDecodingContainer {
   /// Returns a property without a value, whatever is encoded.
-  public func decode<Value>(_ type: KeptApart<Value>.Type, forKey key: Key) throws -> KeptApart<Value> {
-    KeptApart(wrappedValue: nil)
+  public func decode<Value>(_ type: StoredSeparately<Value>.Type, forKey key: Key) throws -> StoredSeparately<Value> {
+    StoredSeparately(wrappedValue: nil)
   }
 }
