@@ -357,6 +357,8 @@ public final class TaskScheduler: Sendable {
 
   /// Returns when no handler runs and no work is left until a later time or another task, or when the caller's Swift
   /// task is cancelled.
+  ///
+  /// A handler must not call it: the call would wait for the handler itself, until the handler is cancelled.
   public func waitUntilIdle() async {
     if let host = dispatcher.timerFired() { host.wake() }
     let id = state.withLock { state in
