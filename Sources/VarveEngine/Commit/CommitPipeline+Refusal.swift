@@ -2,9 +2,9 @@ internal import Synchronization
 
 /// The conditions under which the pipeline refuses commits, and its recovery from them.
 ///
-/// Two operations can't be left half-done while commits continue: the restart of a log whose sync failed, and a
-/// MANIFEST edit that drops a family and whose outcome is unknown. If one of them fails, commits are refused.
-/// `resumeCommits` completes it; when it succeeds, the engine need not be reopened.
+/// Three operations can't be left half-done while commits continue: the restart of a log whose sync failed, and a
+/// MANIFEST edit whose outcome is unknown, if it drops a family or ingests tables. If one of them fails, commits are
+/// refused. `resumeCommits` completes it; when it succeeds, the engine need not be reopened.
 ///
 /// # Retries
 /// - A full disk and a process without free descriptors recover by themselves: a timer retries, and so does a writer if

@@ -57,7 +57,11 @@ struct ManifestReader {
       try finish(after: position + ManifestFormat.recordHeaderSize, .marked(at: UInt64(position)))
       return nil
     case .valid(let kind, let payload):
-      guard (kind == .snapshot) == isFirst else { throw corruption("a snapshot, and an edit, only in their locations") }
+      guard (kind == .snapshot) == isFirst else {
+        throw corruption(
+          "the record is \(kind == .snapshot ? "a snapshot" : "an edit"); the first record is a snapshot, and all others are edits"
+        )
+      }
       let offset = position
       let edit = try VersionEdit(
         decoding: payload, file: file, fileOffset: UInt64(offset + ManifestFormat.recordHeaderSize))

@@ -28,8 +28,8 @@
 //     16  | log segment pooled: number; reserved
 //     17  | incarnation: 8 bytes
 //
-// The engine does not write the reserved tags 15 and 16. A reader checks that their segments are before the oldest live
-// one, and ignores them otherwise.
+// The engine does not write the reserved tags 15 and 16, and they change nothing. A reader only checks that their
+// segments are before the oldest live one.
 //
 // On disk: never change a tag or its content; an addition to a content gets its own tag.
 //

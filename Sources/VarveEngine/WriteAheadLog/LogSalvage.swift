@@ -1,8 +1,8 @@
 /// Reads every readable record of a log segment, including those past damage.
 ///
 /// Records are at multiples of 8, and their checksum is seeded with the segment's life id and the offset: past a
-/// damaged record every multiple of 8 is tried. A record with single wrong bytes is corrected (`LogCorrection`). If the header block is lost, the life id comes from the successor's
-/// header or the MANIFEST.
+/// damaged record every multiple of 8 is tried. A record with single wrong bytes is corrected (`LogCorrection`). If the
+/// header block is lost, the life id comes from the successor's header or the MANIFEST.
 ///
 /// # What counts as lost
 /// Bytes are lost if they are without a record and precede a readable one, or lie before a known end: a durable mark,

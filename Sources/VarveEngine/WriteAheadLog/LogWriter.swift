@@ -242,7 +242,7 @@ final class LogWriter: @unchecked Sendable {
   private var hasSwitched = false
   /// Called with each new segment, before the first record in it. Belongs to the leader.
   var onSwitch: (@Sendable (FileNumber) -> Void)?
-  /// Called when there is no space for the next segment, while the current one still has room.
+  /// Called when there is no space for the next segment.
   let didRunOutOfSpace = Callback()
   let reserveQuery = Mutex<ReserveQuery?>(nil)
 
