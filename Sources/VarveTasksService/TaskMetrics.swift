@@ -11,6 +11,7 @@
   /// | `tasks_enqueued_total` | counter | kind, queue |
   /// | `tasks_settled_total` | counter | kind, queue, outcome |
   /// | `tasks_crashed_total`, `tasks_abandoned_total`, `cron_missed_total` | counters | kind, queue |
+  /// | `tasks_unhandled_total`: kinds that were due and had no handler | counter | kind, queue |
   /// | `tasks_clock_set_back_total` | counter | |
   /// | `task_run_seconds` | timer | kind, queue |
   /// | `task_wait_seconds`, from the enqueueing to the first attempt | timer | kind, queue |
@@ -61,6 +62,7 @@
         case .crashed: counter("tasks_crashed_total", dimensions).increment()
         case .abandoned: counter("tasks_abandoned_total", dimensions).increment()
         case .slotMissed: counter("cron_missed_total", dimensions).increment()
+        case .unhandled: counter("tasks_unhandled_total", dimensions).increment()
         case .clockSetBack: Counter(label: "tasks_clock_set_back_total", factory: factory).increment()
         case .started, .timedOut, .interrupted: break
         }

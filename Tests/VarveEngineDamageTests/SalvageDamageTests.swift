@@ -152,7 +152,8 @@ struct SalvageDamageTests {
     #expect(failures.isEmpty, "seed \(Self.seed), \(failures.count) of \(count): \(failures.prefix(8))")
   }
 
-  @Test func `a repair keeps every field of the MANIFEST that is not about the damaged part`() throws {
+  @Test(arguments: [false, true])
+  func `a repair keeps every field of the MANIFEST that is not about the damaged part`(damagesManifest: Bool) throws {
     let fileSystem = MemoryFileSystem()
     let environment = DirectoryImage.environment(fileSystem, seed: 21)
     let source = try Engine.open(at: "/source", options: DamageFixture.options(), environment: environment)
@@ -166,17 +167,19 @@ struct SalvageDamageTests {
     // The copy has an incarnation, a field that the source does not have.
     _ = try source.checkpoint(to: "/db")
     try source.close()
+    if damagesManifest { try Self.appendEdit(fileSystem) }
     let before = try Self.manifestState(fileSystem)
-    #expect(before.incarnation != nil)
+    #expect(before.incarnation != before.databaseID)
     let table = try #require(before.families.values.flatMap { $0.version.tables(level: 0) }.first)
     let file = try fileSystem.openFile("/db/" + FileName.table(table.number).name, writable: true)
     try [UInt8](repeating: 0xee, count: 8).withByteView { (view) throws(EngineError) in
       try unsafe file.write(view.buffer, at: table.fileSize - 8)
     }
     file.close()
+    if damagesManifest { try Self.damageLastEdit(fileSystem) }
     #expect(try Engine.repair(at: "/db", options: DamageFixture.options(), environment: environment).isChanged)
     let after = try Self.manifestState(fileSystem)
-    // The fields about tables and the log are new; the number of the next file grows.
+    // The fields about tables and the log may be new, and the number of the next file grows.
     var (old, new) = (before.snapshotEdit(), after.snapshotEdit())
     for path: WritableKeyPath<VersionEdit, FileNumber?> in [\.nextFileNumber, \.oldestLog] {
       #expect(try #require(new[keyPath: path]) >= #require(old[keyPath: path]))
@@ -185,6 +188,31 @@ struct SalvageDamageTests {
     (old.addedTables, new.addedTables) = ([], [])
     (old.logCuts, new.logCuts) = ([], [])
     #expect(new == old)
+  }
+
+  /// Appends an edit to the MANIFEST of the database at "/db": the end of a flush.
+  private static func appendEdit(_ fileSystem: MemoryFileSystem) throws {
+    let engine = try Engine.open(
+      at: "/db", options: DamageFixture.options(), environment: DirectoryImage.environment(fileSystem, seed: 22))
+    try engine.put(DamageFixture.key(51), [51], in: engine.family(named: "kept"))
+    try engine.flush()
+    try engine.close()
+  }
+
+  /// Overwrites twelve bytes of the last edit in the MANIFEST of the database at "/db", which no repair can correct.
+  private static func damageLastEdit(_ fileSystem: MemoryFileSystem) throws {
+    let number = try Manifest.currentNumber(directory: "/db", fileSystem: fileSystem)
+    let file = try fileSystem.openFile("/db/" + FileName.manifest(number).name, writable: true)
+    defer { file.close() }
+    let bytes = try Manifest.readAll(file)
+    var reader = try ManifestReader(bytes.view, number: number, file: "MANIFEST")
+    var last: ManifestReader.Record?
+    while let record = try reader.next() { last = record }
+    let edit = try #require(last)
+    #expect(edit.kind == .edit)
+    try [UInt8](repeating: 0xee, count: 12).withByteView { (view) throws(EngineError) in
+      try unsafe file.write(view.buffer, at: edit.offset + UInt64(ManifestFormat.recordHeaderSize))
+    }
   }
 
   /// Returns the state that the MANIFEST of the database at "/db" has.

@@ -42,6 +42,28 @@ struct EventTests {
     #expect(try fixture.read { tx in try tx.taskEvents(after: kept[0].number) }.map(\.number) == [kept[1].number])
   }
 
+  @Test func `a kind without a handler is reported once for each start and registration`() async throws {
+    struct Other: TaskPayload { static let kind = "other" }
+    let fixture = try TaskFixture(kept: [.unhandled])
+    try fixture.handle()
+    func reported() throws -> [TaskEvent] {
+      try fixture.read { tx in try tx.taskEvents() }.map(\.event)
+    }
+    try await fixture.scheduler.start()
+    let ids = try fixture.write { tx in try (0..<3).map { _ in try tx.enqueue(Other()).id } }
+    await fixture.scheduler.runUntilIdle()
+    #expect(try reported().map(\.kind) == [.unhandled])
+    #expect(try reported()[0].id == ids[0] && reported()[0].payloadKind == "other")
+    await fixture.scheduler.stop()
+    try await fixture.scheduler.start()
+    await fixture.scheduler.runUntilIdle()
+    #expect(try reported().map(\.id) == [ids[0], ids[0]])
+    try fixture.scheduler.register(Other.self) { _, _ in .done }
+    await fixture.scheduler.runUntilIdle()
+    #expect(try reported().count == 2 && fixture.read { tx in try tx.tasks(.all) }.isEmpty)
+    await fixture.scheduler.stop()
+  }
+
   @Test func `every kind of event is stored if the configuration keeps it`() async throws {
     let all = Set(TaskEvent.Kind.allCases)
     let fixture = try TaskFixture(workers: 4, kept: all)
@@ -183,6 +205,9 @@ struct EventTests {
     let id = try fixture.enqueue("note")
     #expect(try fixture.read { tx in try tx.task(id)?.tags } == ["a", "b"])
     #expect(throws: TaskError.invalidValue("refused")) { try fixture.enqueue("x") { $0.queue = "refused" } }
+    let group = try fixture.write { tx in try tx.enqueueGroup(Note("group")) { _ in } }
+    #expect(try fixture.read { tx in try tx.task(group)?.tags } == ["a", "b"])
+    #expect(try fixture.write { tx in try tx.delete(.id(group)) } == 1)
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
     #expect(fixture.lines.take() == ["a begins", "b begins", "note", "b ends", "a ends"])

@@ -153,11 +153,13 @@ struct SchedulerTests {
     await fixture.scheduler.runUntilIdle()
     #expect(fixture.lines.take() == ["fails"])
     #expect(
-      fixture.scheduler.blockedQueues == [TaskScheduler.BlockedQueue(queue: "default", task: id, state: .dead)])
+      fixture.scheduler.blockedQueues == [BlockedTaskQueue(queue: "default", task: id, state: .dead)])
+    #expect(try fixture.read { tx in try tx.blockedTaskQueues() } == fixture.scheduler.blockedQueues)
     isMended.set()
     #expect(try fixture.write { tx in try tx.revive(.dead("default")) } == 1)
     await fixture.scheduler.runUntilIdle()
     #expect(fixture.lines.take() == ["fails", "other"])
+    #expect(try fixture.read { tx in try tx.blockedTaskQueues() } == [])
     await fixture.scheduler.stop()
   }
 

@@ -100,6 +100,34 @@ struct TasksCommandTests {
     #expect(try Tool.run(["verify", database]).status == 0)
   }
 
+  @Test func `every change of tasks and queues reaches the process that has the database open`() async throws {
+    let open = try await Database.open(at: database) { TaskStorage.handle }
+    let scheduler = try TaskScheduler(open)
+    try await scheduler.start()
+    func state(_ id: TaskID) async throws -> TaskState? {
+      try await open.read { tx in try tx.task(id)?.progress.state }
+    }
+    func queue(_ name: QueueName) async throws -> (isPaused: Bool, isDraining: Bool) {
+      try await open.read { tx in try tx.taskQueueState(name) }
+    }
+    let sent = "{\"sent\":true}"
+    #expect(try lines("pause", database, "out", "--json") == [sent])
+    while try await !queue("out").isPaused { await Task.yield() }
+    #expect(try lines("drain", database, "in", "--json") == [sent])
+    while try await !queue("in").isDraining { await Task.yield() }
+    #expect(try lines("resume", database, "out", "--json") == [sent])
+    while try await queue("out").isPaused { await Task.yield() }
+    #expect(try lines("cancel", database, "--tag", "x", "--json") == [sent])
+    while try await state(ids[0]) != nil { await Task.yield() }
+    #expect(try lines("purge", database, "--id", "\(ids[1])", "--json") == [sent])
+    while try await state(ids[1]) != nil { await Task.yield() }
+    #expect(try await state(ids[2]) == .parked)
+    let rows = try Tool.objects(["tasks", "list", database, "--json"])
+    #expect(rows.count == 1 && rows[0]["state"] as? String == "parked" && rows[0]["queue"] as? String == "in")
+    await scheduler.stop()
+    try await open.close()
+  }
+
   @Test func `release reports whether the tasks of the database were held`() throws {
     #expect(try lines("release", database) == ["not released: the tasks of this database are not held"])
     #expect(try lines("release", database, "--json") == ["{\"released\":false}"])
@@ -116,6 +144,21 @@ struct TasksCommandTests {
     _ = try TaskScheduler(repaired)
     #expect(try repaired.read { tx in try tx.tasks(.all).count } == 3)
     try repaired.close()
+  }
+
+  @Test func `a serial queue whose first task is dead is listed as blocked by it`() async throws {
+    let open = try Database.open(at: database) { TaskStorage.handle }
+    var configuration = TaskScheduler.Configuration()
+    configuration.queues = [.all: QueueRules(order: .serial())]
+    let scheduler = try TaskScheduler(open, configuration: configuration)
+    try scheduler.register(Mail.self) { mail, _ in .discard("no such address: \(mail.to)") }
+    try await scheduler.start()
+    await scheduler.waitUntilIdle()
+    await scheduler.stop()
+    try open.close()
+    let rows = try Tool.objects(["tasks", "queues", database, "--json"])
+    #expect(rows[1]["blockedBy"] as? [UInt64] == [ids[0].rawValue])
+    #expect(try lines("queues", database).contains { $0.contains("blocked by task \(ids[0])") })
   }
 
   @Test func `listing the queues of a database without tasks is an error`() throws {

@@ -4,7 +4,8 @@ internal import Synchronization
 ///
 /// Three operations can't be left half-done while commits continue: the restart of a log whose sync failed, and a
 /// MANIFEST edit whose outcome is unknown, if it drops a family or ingests tables. If one of them fails, commits are
-/// refused. `resumeCommits` completes it; when it succeeds, the engine need not be reopened.
+/// refused. `resumeCommits` completes the restart, and makes the edit have no effect; when it succeeds, the engine need
+/// not be reopened.
 ///
 /// # Retries
 /// - A full disk and a process without free descriptors recover by themselves: a timer retries, and so does a writer if

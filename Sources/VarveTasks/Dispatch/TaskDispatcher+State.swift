@@ -126,17 +126,34 @@ extension TaskDispatcher.State {
     let maximum = claimMaximum(host)
     while !hasSuspect, busyCount < maximum, let line = nextLine() {
       if line.family.isPaused { continue }
-      let mayGoOn = take(from: line, &work, host)
-      if mayGoOn { enqueue(line) } else { wakeFamily(of: line) }
+      switch take(from: line, &work, host) {
+      case .over: enqueue(line)
+      case .interrupted: enqueueFirst(line)
+      case .idle: wakeFamily(of: line)
+      }
       if line.isIdle { remove(line) }
       // A task that may have caused the death of a process waits until no other task runs.
       if isSuspectNext { return }
     }
   }
 
-  /// Takes tasks of one line, as many as it may start in its turn. Returns whether the line may start more.
-  private mutating func take(from line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host) -> Bool {
-    var count = 0
+  /// How a turn of a line has ended.
+  private enum TurnEnd {
+    /// The line has started as many tasks as it may in one turn, and may start more in its next.
+    case over
+    /// No worker is free. The line may continue its turn.
+    case interrupted
+    /// The line may start no task now.
+    case idle
+  }
+
+  /// Takes tasks of one line, as many as it may start in its turn.
+  private mutating func take(
+    from line: TaskLine, _ work: inout TaskWork, _ host: TaskDispatcher.Host
+  ) -> TurnEnd {
+    // Workers often become free one at a time, so a turn of several tasks may have begun before.
+    var count = line.turnCount
+    line.turnCount = 0
     let rules = line.rules
     isSuspectNext = false
     let maximum = claimMaximum(host)
@@ -147,19 +164,23 @@ extension TaskDispatcher.State {
     let weight = max(1, rules.weight) * (ringCount > 0 ? 1 : 1 + claimsAhead)
     while line.runningCount < ownMaximum {
       if line.needsRefill, let from = line.beginRefill() { work.refills.append((line.id, from)) }
-      guard let entry = line.first else { return false }
+      guard let entry = line.first else { return .idle }
       if line.family.lineCount > 1, line.family.runningCount >= familyMaximum {
         if !line.waitsForFamily { line.family.waiting.append(line.id) }
         line.waitsForFamily = true
-        return false
+        return .idle
       }
-      if busyCount >= maximum || count >= weight || hasSuspect { return true }
-      if rules.isSerial, entry.state != .ready { return false }
+      if count >= weight || hasSuspect { return .over }
+      if busyCount >= maximum {
+        line.turnCount = count
+        return .interrupted
+      }
+      if rules.isSerial, entry.state != .ready { return .idle }
       if held[entry.id] != nil {
         // No task may overtake the head of a serial queue. In a standard queue, other tasks overtake a held one.
         if rules.isSerial {
           heldLines[entry.id] = line.id
-          return false
+          return .idle
         }
         _ = line.popFirst()
         aside[entry.id] = (line.id, entry)
@@ -167,7 +188,7 @@ extension TaskDispatcher.State {
       }
       guard let value = entry.value else {
         work.loads.append((line.id, entry.key))
-        return false
+        return .idle
       }
       let stored: TaskRecord
       do { stored = try TaskRecord(value, stamp: entry.stamp) } catch {
@@ -176,16 +197,16 @@ extension TaskDispatcher.State {
         continue
       }
       guard let handler = handlers.find(stored.kind, line.name) else {
-        unhandled.insert(stored.kind)
-        if rules.isSerial { return false }
+        if unhandled.insert(stored.kind).inserted { work.unhandled.append((stored, line.name)) }
+        if rules.isSerial { return .idle }
         line.skipFirst()
         continue
       }
       if entry.crashes > 0, busyCount > 0 {
         isSuspectNext = true
-        return true
+        return .over
       }
-      if rules.rate != nil || rules.ratePerKey != nil, mustWait(line, host) { return false }
+      if rules.rate != nil || rules.ratePerKey != nil, mustWait(line, host) { return .idle }
       guard let run = begin(stored, line, handler, host) else {
         _ = line.popFirst()
         continue
@@ -195,7 +216,7 @@ extension TaskDispatcher.State {
       count += 1
       if entry.crashes > 0 { hasSuspect = true }
     }
-    return false
+    return .idle
   }
 
   private mutating func begin(

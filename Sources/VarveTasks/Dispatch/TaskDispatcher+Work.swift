@@ -32,12 +32,14 @@ struct TaskWork {
   var timersFrom: [UInt8]?
   /// The errors for rows of lines that can't be read.
   var damaged: [DamagedTask] = []
+  /// The first tasks of kinds that have no handler, with the names of their queues.
+  var unhandled: [(record: TaskRecord, queue: QueueName)] = []
 
   var isEmpty: Bool {
     settlements.isEmpty && due.isEmpty && timeouts.isEmpty && claims.isEmpty && refills.isEmpty && loads.isEmpty
       && pending.isEmpty && abandoned.isEmpty
       && schedules.isEmpty && ageing.isEmpty && requests.isEmpty
-      && timersFrom == nil && damaged.isEmpty
+      && timersFrom == nil && damaged.isEmpty && unhandled.isEmpty
   }
 
   /// The maximum number of tasks that are settled in one commit, and of those that become ready in it.

@@ -519,6 +519,18 @@ extension TaskDispatcher.State {
     ring.append(line.id)
   }
 
+  /// Lets a line continue its turn.
+  mutating func enqueueFirst(_ line: TaskLine) {
+    if line.isQueued { return }
+    line.isQueued = true
+    if ringBegin > 0 {
+      ringBegin -= 1
+      ring[ringBegin] = line.id
+    } else {
+      ring.insert(line.id, at: 0)
+    }
+  }
+
   mutating func nextLine() -> TaskLine? {
     while ringBegin < ring.count {
       let id = ring[ringBegin]

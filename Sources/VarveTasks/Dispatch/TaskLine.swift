@@ -37,6 +37,8 @@ final class TaskLine {
   var waitsForFamily = false
   /// Whether the line is in the ring of those that may start a task.
   var isQueued = false
+  /// The number of tasks that the line has started in a turn that was interrupted.
+  var turnCount = 0
   /// The first key of a task that was skipped because it has no handler, or `nil` if none was.
   private(set) var skipped: [UInt8]?
 

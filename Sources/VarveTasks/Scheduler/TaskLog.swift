@@ -14,6 +14,16 @@ enum TaskLog {
     logger.error("a task is dead", metadata: metadata(run).merging(["error": "\(error ?? "none")"]) { $1 })
   }
 
+  /// Logs that a task is dead because the process died too often while it ran.
+  static func dead(_ logger: Logger, _ record: TaskRecord, _ queue: QueueName) {
+    logger.error(
+      "a task is dead",
+      metadata: [
+        "task.id": "\(record.id)", "task.kind": "\(record.kind)", "task.queue": "\(queue)",
+        "task.attempt": "\(record.progress.attempt)", "error": "\(record.errors.last ?? "none")",
+      ])
+  }
+
   static func orphans(_ logger: Logger, _ count: Int) {
     logger.notice("tasks were running when the process ended", metadata: ["count": "\(count)"])
   }
@@ -24,6 +34,12 @@ enum TaskLog {
 
   static func damaged(_ logger: Logger, _ error: any Error) {
     logger.error("a task can't be read, and is left out", metadata: ["error": "\(error)"])
+  }
+
+  static func unhandled(_ logger: Logger, _ record: TaskRecord) {
+    logger.warning(
+      "no handler is registered for a kind of tasks, which wait for one",
+      metadata: ["task.kind": "\(record.kind)", "task.id": "\(record.id)"])
   }
 
   static func slot(_ logger: Logger, _ slot: TaskSlot, _ error: any Error) {

@@ -15,7 +15,8 @@ public struct TaskNext: Sendable {
   public func callAsFunction() async throws -> TaskOutcome { try await body() }
 }
 
-/// Code that runs around every handler of a scheduler, and is called for every task that is enqueued in its process.
+/// Code that runs around every handler of a scheduler, and is called for every task that a transaction of its process
+/// enqueues. The scheduler itself makes the tasks of schedules, without a call.
 ///
 /// ```swift
 /// struct Timing: TaskMiddleware {

@@ -101,6 +101,24 @@ extension TaskScheduler {
     do { try await keep(events) } catch { TaskLog.failed(logger, error) }
   }
 
+  /// Reports kinds of tasks that have no handler.
+  func reportUnhandled(_ tasks: [(record: TaskRecord, queue: QueueName)]) async {
+    let now = WallTime.milliseconds(clock.wallNow)
+    for (record, _) in tasks { TaskLog.unhandled(logger, record) }
+    let events = tasks.map { record, queue in
+      TaskEvent(.unhandled, record.id, record.kind, queue, attempt: Int(record.progress.attempt), now)
+    }
+    hub.send(events)
+    guard configuration.keptEvents.contains(.unhandled) else { return }
+    let first = takeEventNumbers(events.count)
+    do {
+      try await database.commitAside(label: "tasks: events") { parts in
+        let part = try TaskParts(parts).events
+        for (offset, event) in events.enumerated() { try TaskEventRecord.put(event, first + UInt64(offset), to: part) }
+      }
+    } catch { TaskLog.failed(logger, error) }
+  }
+
   /// Stores the event that a task is done in the transaction of the handler that completes it, if such events are kept.
   func keepDone(_ run: TaskRun, _ now: Int64, in tx: WriteTransaction) throws {
     guard configuration.keptEvents.contains(.done) else { return }

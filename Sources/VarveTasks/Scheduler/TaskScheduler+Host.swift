@@ -110,9 +110,10 @@ extension TaskScheduler: CompletingHost {
     await reach("complete", isAfter: false, run)
     do {
       let (database, now) = (database, WallTime.milliseconds(clock.wallNow))
+      let durability: StorageDurability? = run.rules.strictDurableOrder ? .power : nil
       let result = try await Self.shielded {
         try await Self.retryingConflicts(attempts: Self.completeAttempts) {
-          try await database.write { tx in
+          try await database.write(durability: durability) { tx in
             let result = try body(tx)
             let plan = try TaskPlan(TaskSettlement(run: run, end: .outcome(.done)), run.rules, now: now, chance: 0)
             guard try tx.tasks.write(plan.edit) else { throw TaskError.leaseLost(run.id) }

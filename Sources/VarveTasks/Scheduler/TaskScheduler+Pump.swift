@@ -31,6 +31,7 @@ extension TaskScheduler {
     while let work = dispatcher.takeWork(start) {
       if dispatcher.worker.isStopping { return resumeAll() }
       for error in work.damaged { TaskLog.damaged(logger, error) }
+      if !work.unhandled.isEmpty { await reportUnhandled(work.unhandled) }
       await read(work, database)
       let count = dispatcher.endCount.load(ordering: .acquiring)
       await commit(work, database)

@@ -197,6 +197,7 @@ extension TaskScheduler {
     var events: [TaskEvent] = []
     for record in records {
       let queue = dispatcher.name(record.position.queue) ?? ""
+      if record.progress.state == .dead { TaskLog.dead(logger, record, queue) }
       for (kind, isSo) in [(TaskEvent.Kind.crashed, true), (.dead, record.progress.state == .dead)] where isSo {
         events.append(
           TaskEvent(

@@ -205,18 +205,8 @@ public final class TaskScheduler: Sendable {
   public var unhandledKinds: [String] { dispatcher.unhandledKinds }
 
   /// The serial queues that wait because their first task is dead or parked.
-  public var blockedQueues: [BlockedQueue] {
-    dispatcher.blockedHeads.map { BlockedQueue(queue: $0.queue, task: $0.id, state: $0.state) }
-  }
-
-  /// A serial queue whose first task waits for a call or a signal.
-  public struct BlockedQueue: Hashable, Sendable {
-    /// The name of the queue.
-    public let queue: QueueName
-    /// The first task of the queue.
-    public let task: TaskID
-    /// The state of the first task: `dead` or `parked`.
-    public let state: TaskState
+  public var blockedQueues: [BlockedTaskQueue] {
+    dispatcher.blockedHeads.map { BlockedTaskQueue(queue: $0.queue, task: $0.id, state: $0.state) }
   }
 
   /// Returns the progress that the handler of a task has reported, or `nil` if the task does not run or its handler has

@@ -181,6 +181,24 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     return try config.get(TaskNames.key(name)).map { try TaskNames.queue($0) }
   }
 
+  /// Returns the queues whose first task is dead or parked: see `ReadTransaction.blockedTaskQueues()`.
+  func blockedQueues() throws -> [BlockedTaskQueue] {
+    var blocked: [BlockedTaskQueue] = []
+    for (name, queue) in try TaskNames(config).queues.sorted(by: { $0.key < $1.key }) {
+      var range = StorageRange(prefix: TaskKeys.lines(queue.number))
+      // Each step reads the first task of a line, and continues after the line.
+      while let (key, value) = try parts.live.first(in: range) {
+        let entry = try LineEntry(key: key, value: value)
+        if entry.state == .dead || entry.state == .parked {
+          blocked.append(BlockedTaskQueue(queue: name, task: entry.id, state: entry.state))
+        }
+        guard let next = StorageRange(prefix: try LineID(of: key).begin).upper else { break }
+        range.lower = next
+      }
+    }
+    return blocked
+  }
+
   private func make(_ name: QueueName) throws -> TaskNames.Queue {
     let size = name.text.utf8.count
     guard 1...QueueName.sizeMaximum ~= size else {

@@ -70,7 +70,11 @@ extension WriteTransaction {
   ) throws -> TaskID {
     let tasks = try tasks
     let bytes = try Array(last.encoded())
-    return try savepoint { try tasks.enqueueGroup(Payload.kind, version: Payload.version, bytes, options, members) }
+    return try savepoint {
+      var options = options
+      try tasks.dispatcher.middleware?.enqueuing(Payload.kind, &options, in: self)
+      return try tasks.enqueueGroup(Payload.kind, version: Payload.version, bytes, options, members)
+    }
   }
 
   /// Replaces the payload of a task that waits by another one of the same kind.
@@ -203,6 +207,14 @@ extension ReadTransaction {
 
   /// Returns the progress of a group of tasks, or `nil` if the group no longer exists.
   public func taskGroup(_ id: TaskID) throws -> TaskGroupInfo? { try tasks.group(id) }
+
+  /// The serial queues that wait because their first task is dead or parked, by name. A queue with limit keys is in the
+  /// list once for each key that waits.
+  ///
+  /// It is the same list as that of `TaskScheduler.blockedQueues`, also for a program that runs no tasks.
+  ///
+  /// Complexity: one lookup for each queue, and for each limit key of its waiting tasks.
+  public func blockedTaskQueues() throws -> [BlockedTaskQueue] { try tasks.blockedQueues() }
 
   /// Returns whether a queue is paused, and whether it is being drained.
   public func taskQueueState(_ queue: QueueName) throws -> (isPaused: Bool, isDraining: Bool) {

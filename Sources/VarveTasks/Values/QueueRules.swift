@@ -14,7 +14,7 @@ public struct QueueRules: Hashable, Sendable {
 
   /// The effect of a dead task on a serial queue.
   public enum OnDead: Hashable, Sendable {
-    /// The queue waits until the task is revived or deleted. `blockedQueues()` lists the queue.
+    /// The queue waits until the task is revived or deleted. `TaskScheduler.blockedQueues` lists the queue.
     case block
     /// The next task runs.
     case skip
@@ -67,6 +67,9 @@ public struct QueueRules: Hashable, Sendable {
   /// The number of tasks that the queue may start in its turn before the next queue has its turn. At least 1.
   public var weight = 1
   /// In a serial queue, whether the next task waits until the end of the previous one survives a power loss.
+  ///
+  /// If a handler calls `TaskContext.complete(_:)` within a transaction of its own, the durability of that transaction
+  /// counts.
   public var strictDurableOrder = false
   /// In a serial queue, whether a handler that does not end when it is cancelled may be left running while the next
   /// task starts. A standard queue always allows this.

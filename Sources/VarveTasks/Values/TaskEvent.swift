@@ -35,6 +35,9 @@ public struct TaskEvent: Hashable, Sendable {
     /// The clock was set back: at the start of the scheduler, the time of day was more than an hour before the latest
     /// time at which tasks have run. The id is 0.
     case clockSetBack = 13
+    /// A task could run, and no handler is registered for its kind. Sent for the first task of each kind, after a start
+    /// and after each call of `register`.
+    case unhandled = 14
   }
 
   /// The kind of the event.

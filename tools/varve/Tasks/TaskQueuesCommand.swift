@@ -11,6 +11,7 @@ struct QueuesCommand: ParsableCommand {
     discussion: """
       In a copy of a database, queues are held until varve tasks release releases them.
       Tasks that run are counted as what they were before, mostly ready; list --state running shows them.
+      A serial queue is blocked by its first task if that task is dead or parked: retry or purge that task.
 
       Example: varve tasks queues /data/example.varve --watch
       """)
@@ -39,12 +40,14 @@ struct QueuesCommand: ParsableCommand {
 
   private static func rows(_ tx: ReadTransaction) throws -> [QueueRow] {
     let isHeld = try tx.areTasksHeld
+    let blocked = Dictionary(grouping: try tx.blockedTaskQueues(), by: \.queue)
     return try tx.taskQueues().map { name in
       let (isPaused, isDraining) = try tx.taskQueueState(name)
       var counts: [String: Int] = [:]
       for state in TaskState.allCases where state != .running { counts["\(state)"] = try tx.taskCount(in: name, state) }
       return QueueRow(
-        queue: name.text, isHeld: isHeld, isPaused: isPaused, isDraining: isDraining, counts: counts)
+        queue: name.text, isHeld: isHeld, isPaused: isPaused, isDraining: isDraining,
+        blockedBy: (blocked[name] ?? []).map(\.task.rawValue), counts: counts)
     }
   }
 }
@@ -54,10 +57,15 @@ private struct QueueRow: Encodable {
   let isHeld: Bool
   let isPaused: Bool
   let isDraining: Bool
+  /// The dead or parked tasks for which the queue, or the tasks of a limit key, wait.
+  let blockedBy: [UInt64]
   let counts: [String: Int]
 
   var mode: String {
-    let words = [(isHeld, "held"), (isPaused, "paused"), (isDraining, "draining")].filter(\.0).map(\.1)
+    var words = [(isHeld, "held"), (isPaused, "paused"), (isDraining, "draining")].filter(\.0).map(\.1)
+    if let first = blockedBy.first {
+      words.append("blocked by task \(first)" + (blockedBy.count > 1 ? " and \(blockedBy.count - 1) more" : ""))
+    }
     return words.isEmpty ? "-" : words.joined(separator: ", ")
   }
 }
