@@ -16,10 +16,13 @@ struct GuideTests {
     func letters(_ text: some StringProtocol) -> String {
       text.replacingOccurrences(of: "static ", with: "").filter { !$0.isWhitespace }
     }
-    let files = ["GuideExamples.swift"]
+    let files = ["GuideExamples.swift", "OperationExamples.swift"]
     let texts = try files.map { try String(contentsOf: folder.appending(path: $0), encoding: .utf8) }
     let examples = letters(texts.joined())
-    let counts = [("Tasks", 3), ("TaskFeatures", 12), ("TestingTasks", 3)]
+    let counts = [
+      ("Tasks", 3), ("TaskFeatures", 12), ("TestingTasks", 3), ("OrderingTasks", 6), ("FailingTasks", 5),
+      ("OperatingTasks", 4),
+    ]
     for (guide, count) in counts {
       let path = root.appending(path: "Sources/VarveTasks/VarveTasks.docc/Guides/\(guide).md")
       let parts = try String(contentsOf: path, encoding: .utf8).components(separatedBy: "```swift\n").dropFirst()
