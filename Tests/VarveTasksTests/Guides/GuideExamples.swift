@@ -283,6 +283,44 @@ enum TestingTasks1 {
 
 /// Block 2 of TestingTasks.md.
 enum TestingTasks2 {
+  struct Greet: TaskPayload {
+    static let kind = "greet"
+    var name: String
+  }
+
+  struct Greeter: TaskHandler {
+    func run(_ greet: Greet, _ context: TaskContext) async throws -> TaskOutcome {
+      guard let phrase = try context.restored(String.self) else {
+        try await context.checkpoint("Hello, ")
+        return .retry()
+      }
+      try context.result(phrase + greet.name)
+      return .done
+    }
+  }
+
+  struct TestFailed: Error {}
+
+  static func greets() async throws {
+    let database = try await Database.inMemory { TaskStorage.handle }
+    let outcome = try await database.perform(Greet(name: "Ada")) { greet, context in
+      try await context.complete { tx in try tx.set(true, key: greet.name, in: "greeted") }
+      return .done
+    }
+    let isGreeted = try await database.read { tx in try tx.object(Bool.self, key: "Ada", in: "greeted") }
+    guard outcome == .done, isGreeted == true else { throw TestFailed() }
+
+    let trial = TaskTrial(database)
+    let first = try await trial.perform(Greet(name: "Ada"), with: Greeter())
+    let second = try await trial.perform(Greet(name: "Ada"), attempt: 2, with: Greeter())
+    let result = try trial.result(as: String.self)
+    guard first == .retry(), second == .done, result == "Hello, Ada" else { throw TestFailed() }
+    try await database.close()
+  }
+}
+
+/// Block 3 of TestingTasks.md.
+enum TestingTasks3 {
   struct Charge: TaskPayload {
     static let kind = "charge"
     var account: String

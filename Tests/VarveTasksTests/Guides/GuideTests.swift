@@ -16,8 +16,14 @@ struct GuideTests {
     func letters(_ text: some StringProtocol) -> String {
       text.replacingOccurrences(of: "static ", with: "").filter { !$0.isWhitespace }
     }
-    let examples = letters(try String(contentsOf: folder.appending(path: "GuideExamples.swift"), encoding: .utf8))
-    for (guide, count) in [("Tasks", 3), ("TaskFeatures", 12), ("TestingTasks", 2)] {
+    let files = ["GuideExamples.swift", "OperationExamples.swift"]
+    let texts = try files.map { try String(contentsOf: folder.appending(path: $0), encoding: .utf8) }
+    let examples = letters(texts.joined())
+    let counts = [
+      ("Tasks", 3), ("TaskFeatures", 12), ("TestingTasks", 3), ("OrderingTasks", 6), ("FailingTasks", 5),
+      ("OperatingTasks", 4),
+    ]
+    for (guide, count) in counts {
       let path = root.appending(path: "Sources/VarveTasks/VarveTasks.docc/Guides/\(guide).md")
       let parts = try String(contentsOf: path, encoding: .utf8).components(separatedBy: "```swift\n").dropFirst()
       #expect(parts.count == count, "\(guide).md")
@@ -265,8 +271,9 @@ struct GuideTests {
 
   // MARK: - TestingTasks
 
-  @Test func `TestingTasks 1 and 2: the tests of the guide pass`() async throws {
+  @Test func `TestingTasks 1 to 3: the tests of the guide pass`() async throws {
     try await TestingTasks1.remindsAfterAnHour()
-    try await TestingTasks2.chargesOnce()
+    try await TestingTasks2.greets()
+    try await TestingTasks3.chargesOnce()
   }
 }
