@@ -28,7 +28,7 @@ import VarveTesting
     let lines = fixture.lines
     try fixture.scheduler.register(Note.self, options: options) { note, context in
       lines.add(note.text)
-      if context.failures == 0 { throw failures[note.text] ?? .other }
+      if context.failures == 0 { throw failures[note.text] ?? Failure.other }
       return .done
     }
     let soon = try fixture.enqueue("soon")
