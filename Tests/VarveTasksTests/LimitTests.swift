@@ -57,6 +57,30 @@ struct LimitTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `no more handlers run at once than there are workers, over all queues, and as many do`() async throws {
+    let fixture = try TaskFixture(rules: [.prefix("serial"): QueueRules(order: .serial())], workers: 3)
+    let gauge = Gauge()
+    let areAllBusy = AsyncFlag()
+    try fixture.handle { _, _ in
+      gauge.add(1, "all")
+      // The first handlers wait for each other: one worker could otherwise run all tasks.
+      if gauge.most("all") >= 3 { areAllBusy.set() }
+      await areAllBusy.wait()
+      for _ in 0..<20 { await Task.yield() }
+      gauge.add(-1, "all")
+      return .done
+    }
+    let queues: [QueueName] = ["a", "b", "c", "serial 1", "serial 2"]
+    try fixture.write { tx in
+      for number in 0..<500 { try tx.enqueue(Note("\(number)"), TaskOptions(queue: queues[number % queues.count])) }
+    }
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(gauge.most("all") == 3)
+    #expect(fixture.lines.take().count == 500)
+    await fixture.scheduler.stop()
+  }
+
   @Test func `a serial queue runs the tasks of each key in their order, and a head that fails blocks its key alone`()
     async throws
   {

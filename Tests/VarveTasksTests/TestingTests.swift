@@ -115,4 +115,34 @@ struct TestingTests {
     #expect(try await database.read { tx in try tx.object(Int.self, key: "a", in: "charges") } == 1)
     try await database.close()
   }
+
+  @Test func `perform runs a handler without a scheduler, and returns its outcome or throws its error`() async throws {
+    struct Broken: Error {}
+    let database = try await Self.database()
+    let done = try await database.perform(Charge(account: "a"), attempt: 3) { charge, context in
+      #expect(charge == Charge(account: "a") && context.kind == "charge" && context.attempt == 3)
+      try await context.complete { tx in try tx.set(7, key: charge.account, in: "charges") }
+      return .done
+    }
+    #expect(done == .done)
+    #expect(try await database.read { tx in try tx.object(Int.self, key: "a", in: "charges") } == 7)
+    let refused = try await database.perform(Charge(account: "b")) { charge, _ in .discard(charge.account) }
+    #expect(refused == .discard("b"))
+    await #expect(throws: Broken.self) {
+      _ = try await database.perform(Charge(account: "c")) { _, _ in throw Broken() }
+    }
+    // Nothing is committed by a closure of `complete` that throws.
+    await #expect(throws: Broken.self) {
+      _ = try await database.perform(Charge(account: "c")) { charge, context in
+        try await context.complete { tx in
+          try tx.set(1, key: charge.account, in: "charges")
+          throw Broken()
+        }
+        return .done
+      }
+    }
+    #expect(try await database.read { tx in try tx.keys(String.self, in: "charges") } == ["a"])
+    try await database.read { tx in try tx.assertNotEnqueued(Charge.self) }
+    try await database.close()
+  }
 }

@@ -186,6 +186,45 @@ struct UniqueTests {
     await fixture.scheduler.stop()
   }
 
+  @Test(arguments: [Uniqueness.OnConflict.replacePayload, .debounce(.seconds(10))])
+  func `replacePayload and debounce run one more task after a running one, and replace its payload while it waits`(
+    onConflict: Uniqueness.OnConflict
+  ) async throws {
+    let fixture = try TaskFixture(workers: 4)
+    let (began, mayEnd) = (AsyncFlag(), AsyncFlag())
+    try fixture.handle { note, _ in
+      if note.text == "1" {
+        began.set()
+        await mayEnd.wait()
+      }
+      return .done
+    }
+    try await fixture.scheduler.start()
+    let options = Self.options(onConflict)
+    let first = try fixture.write { tx in try tx.enqueue(Note("1"), options) }
+    await began.wait()
+    let second = try fixture.write { tx in try tx.enqueue(Note("2"), options) }
+    #expect(second.id != first.id && second == .inserted(second.id))
+    // A task that waits for another one is not postponed.
+    #expect(try fixture.write { tx in try tx.enqueue(Note("3"), options) } == .replaced(second.id))
+    #expect(try fixture.state(second.id) == .blocked)
+    try fixture.write { tx in try tx.pause("default") }
+    mayEnd.set()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["1"])
+    #expect(try fixture.state(second.id) == .ready)
+    #expect(try fixture.write { tx in try tx.enqueue(Note("4"), options) } == .replaced(second.id))
+    let isPostponed = onConflict != .replacePayload
+    #expect(try fixture.state(second.id) == (isPostponed ? .scheduled : .ready))
+    try fixture.write { tx in try tx.resume("default") }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == (isPostponed ? [] : ["4"]))
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
+    #expect(fixture.lines.take() == (isPostponed ? ["4"] : []))
+    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    await fixture.scheduler.stop()
+  }
+
   @Test func `bucket, sliding and permanent windows keep a unique key after its task has ended`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()

@@ -1,0 +1,60 @@
+import EngineTestSupport
+import Synchronization
+import Varve
+import VarveTestSupport
+
+/// A storage whose commits are applied, and then wait at a gate before they are acknowledged.
+final class HeldBackend: ForwardingBackend, @unchecked Sendable {
+  // Sendable: it has only state that is safe from any thread.
+
+  private let gate: Gate
+  /// The durability of the commits that wait at the gate, or `nil` if all of them do.
+  private let held: StorageDurability?
+  /// Whether commits that pass the gate can't be made durable.
+  let fails = Atomic(false)
+  private let committed = Mutex<[StorageDurability]>([])
+
+  init(_ base: EngineBackend, _ gate: Gate, holding held: StorageDurability?) {
+    self.gate = gate
+    self.held = held
+    super.init(base)
+  }
+
+  /// Returns the durabilities of the commits since the last call, in their order.
+  func takeCommits() -> [StorageDurability] {
+    committed.withLock { committed in
+      defer { committed = [] }
+      return committed
+    }
+  }
+
+  struct Ticket: StorageTicket {
+    let ticket: any StorageTicket
+    let gate: Gate?
+    let backend: HeldBackend
+    var version: CommitVersion { ticket.version }
+    var isDurable: Bool { gate == nil && ticket.isDurable }
+    func wait() throws {
+      gate?.pass()
+      try check()
+      try ticket.wait()
+    }
+    func waitSuspended() async throws {
+      await gate?.passSuspended()
+      try check()
+      try await ticket.waitSuspended()
+    }
+    private func check() throws {
+      if gate != nil, backend.fails.load(ordering: .acquiring) { throw DatabaseError(.outcomeUnknown, "a failed sync") }
+    }
+  }
+
+  override func commit(
+    _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
+  ) throws -> any StorageTicket {
+    let ticket = try super.commit(batch, check: check, durability: durability)
+    committed.withLock { $0.append(durability) }
+    let isHeld = held == nil || held == durability
+    return Ticket(ticket: ticket, gate: isHeld ? gate : nil, backend: self)
+  }
+}

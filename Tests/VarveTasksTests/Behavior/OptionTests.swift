@@ -1,0 +1,117 @@
+import Foundation
+import Testing
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Tests of options that can't be used, of values that are too large, and of times at the ends of the calendar.
+struct OptionTests {
+  private struct Unnamed: TaskPayload { static let kind = "" }
+  private struct LongName: TaskPayload {
+    static let kind = String(repeating: "k", count: TaskLimits.kindSize + 1)
+  }
+  private struct LongestName: TaskPayload {
+    static let kind = String(repeating: "k", count: TaskLimits.kindSize)
+  }
+
+  private static func text(_ count: Int) -> String { String(repeating: "x", count: count) }
+
+  @Test func `a value that is too large is refused by an error with its size and its limit`() throws {
+    let fixture = try TaskFixture()
+    let parent = try fixture.enqueue("parent")
+    func check(_ what: String, _ limit: Int, _ change: @escaping (inout TaskOptions, Int) -> Void) throws {
+      try fixture.enqueue("fits") { change(&$0, limit) }
+      #expect(throws: TaskError.tooLarge(what: what, size: limit + 1, limit: limit)) {
+        try fixture.enqueue("large") { change(&$0, limit + 1) }
+      }
+    }
+    try check("the name of a queue", 255) { $0.queue = QueueName(Self.text($1)) }
+    try check("a sort key", 255) { $0.sortKey = SortKey(Self.text($1)) }
+    try check("a limit key", 255) { $0.limitKey = Self.text($1) }
+    try check("the key of a unique task", 1_024) { $0.unique = Uniqueness(key: Self.text($1)) }
+    try check("a task's headers", 4_096) { $0.headers = ["name": Self.text($1 - 4)] }
+    try check("a task's list of tags", 16) { options, count in options.tags = (0..<count).map { "\($0)" } }
+    try check("a tag", 64) { $0.tags = [Self.text($1)] }
+    try check("a signal", 255) { $0.start = .parked(wakeOn: [WakeSignal(Self.text($1))]) }
+    try check("a task's list of tasks that it depends on", 1_000) {
+      $0.dependsOn = Array(repeating: parent, count: $1)
+    }
+    #expect(
+      TaskError.tooLarge(what: "a tag", size: 65, limit: 64).description == "a tag has 65, and may have 64 at most")
+    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 10)
+  }
+
+  @Test func `a kind or a payload that is too large is refused, and so is a kind without a name`() throws {
+    let fixture = try TaskFixture()
+    try fixture.write { tx in
+      try tx.enqueue(LongestName())
+      #expect(throws: TaskError.tooLarge(what: "the kind of a payload", size: 256, limit: 255)) {
+        try tx.enqueue(LongName())
+      }
+      #expect(throws: TaskError.invalidValue("the kind of a payload is empty")) { try tx.enqueue(Unnamed()) }
+    }
+    let limit = TaskLimits.payloadSize
+    let overhead = try Note("").encoded().count
+    let rest = limit - overhead
+    let id = try fixture.enqueue(Self.text(rest))
+    #expect(try fixture.read { tx in try tx.task(id) }?.payload.count == limit)
+    #expect(throws: TaskError.tooLarge(what: "a payload", size: limit + 1, limit: limit)) {
+      try fixture.enqueue(Self.text(rest + 1))
+    }
+  }
+
+  @Test func `negative times and numbers that can't be used are refused, and the error names the option`() throws {
+    let fixture = try TaskFixture()
+    let negative = Duration.seconds(-1)
+    func check(_ message: String, _ change: @escaping (inout TaskOptions) -> Void) {
+      #expect(throws: TaskError.invalidValue(message)) { try fixture.enqueue("refused", change) }
+    }
+    check("a start after \(negative) is negative") { $0.start = .after(negative) }
+    check("the time limit \(negative) is not positive") { $0.timeout = negative }
+    check("the time limit \(Duration.zero) is not positive") { $0.timeout = .zero }
+    check("a retention of \(negative) is negative") { $0.retention = .keep(negative) }
+    check("the retries of a task: a delay of \(negative) is negative") { $0.retry = .fixed(negative) }
+    check("the retries of a task: a delay of \(negative) is negative") { $0.retry = .steps([.seconds(1), negative]) }
+    check("a unique task: a delay of \(negative) is negative") {
+      $0.unique = Uniqueness(key: "k", onConflict: .debounce(negative))
+    }
+    check("a unique task: a window of \(negative) is not positive") {
+      $0.unique = Uniqueness(key: "k", window: .sliding(negative))
+    }
+    check("a task has 0 attempts at most; at least 1 is possible, or nil for no limit") { $0.maxAttempts = 0 }
+    check("0 tasks are to be kept; at least 1 is possible, or .deleteOnSuccess") { $0.retention = .keepCount(0) }
+    check("the name of a queue is empty") { $0.queue = "" }
+    #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+
+    let id = try fixture.enqueue("waits")
+    #expect(throws: TaskError.invalidValue("a start after \(negative) is negative")) {
+      try fixture.write { tx in try tx.edit(id, start: .after(negative)) }
+    }
+  }
+
+  @Test func `a start in the far future waits until then, or until the end of the year 9999, and the past means now`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    let latest = WallTime.latest
+    let date = try fixture.enqueue("date") { $0.start = .at(.distantFuture) }
+    let later = try fixture.enqueue("later") { $0.start = .at(Date(timeIntervalSince1970: 1e15)) }
+    let delay = try fixture.enqueue("delay") { $0.start = .after(.seconds(1 << 40)) }
+    try fixture.enqueue("past") { $0.start = .at(Date(timeIntervalSince1970: -1e15)) }
+    let due = try fixture.read { tx in try [date, later, delay].map { try tx.task($0)?.due } }
+    #expect(due == [WallTime.milliseconds(.distantFuture), latest, latest])
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["past"])
+    // A hundred years pass.
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(3_155_760_000))
+    #expect(fixture.lines.take() == [])
+    fixture.clock.setWall(.distantFuture)
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(60))
+    #expect(fixture.lines.take() == ["date"])
+    #expect(try fixture.state(later) == .scheduled && fixture.state(delay) == .scheduled)
+    await fixture.scheduler.stop()
+  }
+}

@@ -1,0 +1,55 @@
+import Synchronization
+import Testing
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Tests of the turns in which queues start their tasks.
+struct TurnTests {
+  /// Returns a scheduler that is attached to its database, and that takes work only when a test does so.
+  private static func fixture(_ rules: [QueueSelector: QueueRules], workers: Int) throws -> TaskFixture {
+    let fixture = try TaskFixture(rules: rules)
+    try fixture.handle()
+    let scheduler = fixture.scheduler
+    let host = TaskDispatcher.Host(
+      clock: fixture.clock, workers: workers, abandonAfter: .seconds(10), start: 1, rules: { scheduler.rules(of: $0) },
+      wake: {}, timersChanged: {}, released: {})
+    #expect(scheduler.dispatcher.attach(host, scheduler.state.withLock { $0.handlers }))
+    scheduler.dispatcher.discover([])
+    return fixture
+  }
+
+  private static func enqueue(_ count: Int, in queues: [QueueName], _ fixture: TaskFixture) throws {
+    try fixture.write { tx in
+      for queue in queues {
+        for number in 0..<count { try tx.enqueue(Note("\(number)"), TaskOptions(queue: queue)) }
+      }
+    }
+  }
+
+  @Test func `a queue with weight 3 starts three tasks in each turn, and one with weight 1 starts one`() throws {
+    var heavy = QueueRules()
+    heavy.weight = 3
+    let fixture = try Self.fixture([.named("heavy"): heavy], workers: 8)
+    try Self.enqueue(12, in: ["heavy", "light"], fixture)
+    let claims = fixture.scheduler.dispatcher.takeWork(1)?.claims ?? []
+    #expect(
+      claims.map(\.queue) == ["heavy", "heavy", "heavy", "light", "heavy", "heavy", "heavy", "light"])
+  }
+
+  @Test func `a weight that is less than 1 counts as 1`() throws {
+    var light = QueueRules()
+    light.weight = -2
+    let fixture = try Self.fixture([.named("a"): light], workers: 4)
+    try Self.enqueue(4, in: ["a", "b"], fixture)
+    let claims = fixture.scheduler.dispatcher.takeWork(1)?.claims ?? []
+    #expect(claims.map(\.queue) == ["a", "b", "a", "b"])
+  }
+
+  @Test func `a queue that no other queue competes with starts as many tasks as there are workers`() throws {
+    let fixture = try Self.fixture([:], workers: 4)
+    try Self.enqueue(12, in: ["only"], fixture)
+    #expect(fixture.scheduler.dispatcher.takeWork(1)?.claims.count == 4)
+  }
+}
