@@ -52,4 +52,22 @@ struct TurnTests {
     try Self.enqueue(12, in: ["only"], fixture)
     #expect(fixture.scheduler.dispatcher.takeWork(1)?.claims.count == 4)
   }
+
+  @Test func `a queue keeps its turn while its tasks wait for a worker`() throws {
+    var heavy = QueueRules()
+    heavy.weight = 3
+    let fixture = try Self.fixture([.named("heavy"): heavy], workers: 1)
+    try Self.enqueue(12, in: ["heavy", "light"], fixture)
+    let dispatcher = fixture.scheduler.dispatcher
+    var queues: [QueueName] = []
+    while queues.count < 8, let work = dispatcher.takeWork(1) {
+      for run in work.settlements.map(\.run) { dispatcher.didSettle(run, nil, [], isDone: true) }
+      for run in work.claims {
+        queues.append(run.queue)
+        // The handler takes a second, so no claims are made ahead.
+        _ = dispatcher.finish(run, .outcome(.done), after: 1e9)
+      }
+    }
+    #expect(queues == ["heavy", "heavy", "heavy", "light", "heavy", "heavy", "heavy", "light"])
+  }
 }
