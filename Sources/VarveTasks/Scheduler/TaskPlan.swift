@@ -9,7 +9,7 @@ struct TaskPlan {
   /// The state of the task from now on.
   let state: TaskState
   /// A cancelled task that is not to be kept, unless it keeps others blocked.
-  private var unkept: (stored: TaskRecord, record: TaskRecord)?
+  private var cancelled: (stored: TaskRecord, record: TaskRecord)?
   /// The text of the error, or `nil` if there is none.
   private(set) var error: String?
   private(set) var isTimeout = false
@@ -46,7 +46,7 @@ struct TaskPlan {
     if state.isSettled, !(state == .dead && rules.blocksOnDead) {
       var edit = TaskEdit.end(
         stored, counted: run.countedState, as: record, at: isKept ? .kept(now) : nil, claim: run.claimKey)
-      if !isKept, state == .cancelled { unkept = (stored, record) }
+      if state == .cancelled { cancelled = (stored, record) }
       if run.hasProgressRow { edit.removesProgress = run.id }
       (self.edit, next) = (edit, nil)
       return
@@ -59,7 +59,7 @@ struct TaskPlan {
 
   /// Returns the edit for a task that others may depend on. It keeps a cancelled task that keeps others blocked.
   func edit(_ run: TaskRun, _ parts: TaskParts) throws -> TaskEdit {
-    guard let (stored, record) = unkept, try TaskChildren.blocks(run.id, parts) else { return edit }
+    guard let (stored, record) = cancelled, try TaskChildren.blocks(run.id, parts) else { return edit }
     return TaskEdit.end(stored, counted: run.countedState, as: record, at: .needed, claim: run.claimKey)
   }
 

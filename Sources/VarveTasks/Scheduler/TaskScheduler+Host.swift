@@ -101,7 +101,7 @@ extension TaskScheduler: CompletingHost {
   ) async throws -> Result {
     let isMine = run.state.withLock { state in
       // An earlier call within a transaction of the handler may have been rolled back with it.
-      if state.isSettled || (state.isCompleting && !state.completesLater) { return false }
+      if state.isSettled || state.isCancelling || (state.isCompleting && !state.completesLater) { return false }
       state.isCompleting = true
       state.completesLater = false
       return true

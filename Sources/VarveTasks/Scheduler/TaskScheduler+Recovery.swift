@@ -180,8 +180,9 @@ extension TaskScheduler {
     if state == .dead { record.note("the process died \(record.progress.crashes) times while the task ran") }
     if state == .cancelled || (state == .dead && !rules.blocksOnDead) {
       let isKept = state == .dead || record.retention != .deleteOnSuccess
-      let isNeeded = try !isKept && TaskChildren.blocks(id, parts)
-      let ending: TaskEnding? = isKept ? .kept(now) : isNeeded ? .needed : nil
+      // A cancelled task that keeps others blocked stays until the last of them is gone, whatever its retention.
+      let isNeeded = try state == .cancelled && TaskChildren.blocks(id, parts)
+      let ending: TaskEnding? = isNeeded ? .needed : isKept ? .kept(now) : nil
       _ = try changes.write(TaskEdit.end(stored, counted: counted, as: record, at: ending, claim: key))
     } else {
       record.position.due = 0
