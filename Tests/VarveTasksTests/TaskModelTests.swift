@@ -9,31 +9,43 @@ import VarveTesting
 
 /// Tests of random tasks and changes of them, by a scheduler and by a model that follows the rules step by step.
 ///
-///     VARVE_TEST_SCALE=10 ./tools/test --filter TaskModelTests   # ten times as many runs
+///     VARVE_TEST_SCALE=10 ./tools/test --filter TaskModelTests   # a million operations
+///     VARVE_TEST_SEED=17 ./tools/test --filter TaskModelTests    # the run of one seed alone
 struct TaskModelTests {
   enum Step: Int, CaseIterable {
-    case enqueue, cancel, wake, revive, delete, signal, pause, resume, advance, restart, undone, child, unique, keyed
+    case enqueue, cancel, wake, revive, delete, signal, pause, resume, advance, restart, undone
+    case child, unique, keyed
+
+    /// Whether the step is an operation, and not a property of a task that is enqueued.
+    var isOperation: Bool { self != .child && self != .unique && self != .keyed }
   }
 
+  /// The seed from the environment, or `nil` if the test chooses the seeds.
+  private static let chosenSeed = ProcessInfo.processInfo.environment["VARVE_TEST_SEED"].flatMap { UInt64($0) }
+
   @Test func `tasks of a scheduler have the states and the order of the model`() async throws {
+    let wanted = TestScale.count(100_000)
     var counts: [Step: Int] = [:]
-    var (runs, steps) = (0, 0)
-    for seed in 1...UInt64(TestScale.count(144)) {
+    var (runs, operations) = (0, 0)
+    var seed = Self.chosenSeed ?? 1
+    repeat {
       let run = try TaskModelRun(seed: seed)
       do { try await run.run(250) } catch {
-        Issue.record(error, "seed \(seed), after \(run.trace.suffix(400).joined(separator: "\n"))")
+        Issue.record(
+          error, "VARVE_TEST_SEED=\(seed) shows it again, after \(run.trace.suffix(400).joined(separator: "\n"))")
         return
       }
       counts.merge(run.counts) { $0 + $1 }
       runs += run.model.runs
-      steps += run.counts.values.reduce(0, +)
-    }
-    print(
-      "tasks: \(steps) steps, \(runs) attempts; \(Step.allCases.map { "\($0) \(counts[$0] ?? 0)" }.joined(separator: ", "))"
-    )
-    guard TestScale.isWhole else { return }
-    for step in Step.allCases { #expect((counts[step] ?? 0) * 200 >= steps, "\(step)") }
-    #expect(runs * 4 > steps)
+      operations += run.operations
+      seed += 1
+    } while operations < wanted && Self.chosenSeed == nil
+    let mix = Step.allCases.map { "\($0) \(counts[$0] ?? 0)" }.joined(separator: ", ")
+    print("tasks: \(operations) operations, \(runs) attempts, up to seed \(seed - 1); \(mix)")
+    guard TestScale.isWhole, Self.chosenSeed == nil else { return }
+    #expect(operations >= wanted)
+    for step in Step.allCases { #expect((counts[step] ?? 0) * 200 >= operations, "\(step)") }
+    #expect(runs * 4 > operations)
   }
 }
 
@@ -43,6 +55,9 @@ final class TaskModelRun {
   private var fixture: TaskFixture
   private(set) var model = TaskModel()
   private(set) var counts: [TaskModelTests.Step: Int] = [:]
+  /// The number of operations, where a transaction that is rolled back counts as one.
+  private(set) var operations = 0
+  private var isUndoing = false
   private(set) var trace: [String] = []
   private var ids: [Int: TaskID] = [:]
   private var number = 0
@@ -97,6 +112,7 @@ final class TaskModelRun {
 
   private func note(_ step: TaskModelTests.Step, _ text: String) {
     counts[step, default: 0] += 1
+    if step.isOperation, !isUndoing { operations += 1 }
     trace.append(text)
   }
 
@@ -117,10 +133,14 @@ final class TaskModelRun {
     case 3:
       note(.undone, "undone")
       let before = model
-      try? fixture.write { tx in
-        for _ in 0...random.below(3) { try change(tx) }
-        throw Undo()
-      }
+      isUndoing = true
+      defer { isUndoing = false }
+      do {
+        try fixture.write { tx in
+          for _ in 0...random.below(3) { try change(tx) }
+          throw Undo()
+        }
+      } catch is Undo {}
       model = before
     default:
       try fixture.write { tx in
@@ -196,6 +216,8 @@ final class TaskModelRun {
     } else if random.oneIn(4) {
       addParents(&task, &options)
     }
+    note(
+      .enqueue, "enqueue \(number) in \(task.queue), priority \(task.priority), \(task.state), after \(task.parents)")
     if random.oneIn(5) { task.key = "u\(random.below(3))" }
     if let key = task.key {
       let replaces = random.oneIn(2)
@@ -210,8 +232,6 @@ final class TaskModelRun {
         return
       }
     }
-    note(
-      .enqueue, "enqueue \(number) in \(task.queue), priority \(task.priority), \(task.state), after \(task.parents)")
     let result = try tx.enqueue(Note("\(number)"), options)
     try require(result == .inserted(result.id), "task \(number) is new: \(result)")
     ids[number] = result.id
