@@ -36,7 +36,7 @@ final class TaskFixture: Sendable {
   init(
     _ database: Database? = nil, rules: [QueueSelector: QueueRules] = [:], workers: Int = 1,
     clock: ManualSchedulerClock = ManualSchedulerClock(), lines: Lines = Lines(), maxCrashes: Int = 3,
-    kept: Set<TaskEvent.Kind>? = nil
+    kept: Set<TaskEvent.Kind>? = nil, drainTimeout: Duration = .seconds(30)
   ) throws {
     self.database = try database ?? Database.inMemory(definition: DatabaseDefinition {})
     self.clock = clock
@@ -45,6 +45,7 @@ final class TaskFixture: Sendable {
     configuration.workers = workers
     configuration.queues = rules
     configuration.maxCrashes = maxCrashes
+    configuration.drainTimeout = drainTimeout
     if let kept { configuration.keptEvents = kept }
     // Tests in which tasks die would fill the log.
     var logger = Logger(label: "varve.tasks")

@@ -10,10 +10,13 @@ struct TaskModel {
     /// The queue, and the limit key after a "#".
     let queue: String
     let priority: Int
-    let sequence: Int
+    var sequence: Int
     var state: TaskState
+    /// The state before the attempt, in which a running task is counted.
+    var stateBefore = TaskState.ready
     var attempt = 0
     var failures = 0
+    var crashes = 0
     var snoozes = 0
     /// The time at which the task is due, in milliseconds.
     var due = 0
@@ -27,6 +30,9 @@ struct TaskModel {
     var parents: Set<Int> = []
     var rule = ParentFailure.stayBlocked
     var key: String?
+
+    /// The state in which the queue counts the task.
+    var countedState: TaskState { state == .running ? stateBefore : state }
   }
 
   /// The way in which a task ends in an attempt: the same in the model and in the handler.
@@ -39,6 +45,8 @@ struct TaskModel {
   }
 
   static let delay = 10_000
+  /// The number of deaths of the process that make a task dead.
+  static let maxCrashes = 3
 
   private(set) var tasks: [Int: Task] = [:]
   var paused: Set<String> = []
@@ -56,6 +64,9 @@ struct TaskModel {
 
   mutating func add(_ task: Task) { tasks[task.number] = task }
 
+  /// The tasks that run, because their handlers wait.
+  var running: [Int] { tasks.values.filter { $0.state == .running }.map(\.number).sorted() }
+
   /// Cancels a task. One that its own transaction cancels is removed.
   mutating func cancel(_ number: Int) -> Int {
     guard let task = tasks[number], task.state.isWaiting else { return 0 }
@@ -64,6 +75,8 @@ struct TaskModel {
       settle(number, .cancelled)
     } else {
       end(task, .cancelled)
+      // The task has no commit of its own, and would be before those that have one.
+      if number > committed { tasks[number]?.sequence -= 1_000_000_000 }
     }
     forgetUnneeded()
     return 1
@@ -82,6 +95,7 @@ struct TaskModel {
     // Only a dead head that blocks its queue is still at its head.
     if task.state == .cancelled || !Self.blocksOnDead(task.queue) { task.isFront = false }
     task.state = .ready
+    task.crashes = 0
     task.isNeeded = false
     if task.maxAttempts > 0 { task.maxAttempts = max(task.maxAttempts, task.attempt + 1) }
     tasks[number] = task
@@ -141,7 +155,7 @@ struct TaskModel {
   }
 
   /// Handles parents that had failed before their children were enqueued.
-  private mutating func settleEarlier() {
+  mutating func settleEarlier() {
     for task in tasks.values.sorted(by: { $0.number < $1.number }) where task.state == .blocked {
       for parent in task.parents.sorted() {
         guard let state = tasks[parent]?.state, state == .dead || state == .cancelled else { continue }
@@ -180,7 +194,26 @@ struct TaskModel {
     }
   }
 
+  /// Whether a task may begin.
+  var hasNext: Bool {
+    Set(tasks.values.map(\.queue)).contains { !paused.contains(Self.base($0)) && next($0) != nil }
+  }
+
+  /// Returns whether a task may begin now. In a standard queue this is any task that is ready.
+  func mayBegin(_ number: Int) -> Bool {
+    guard let task = tasks[number], !paused.contains(Self.base(task.queue)) else { return false }
+    return Self.isSerial(task.queue) ? next(task.queue)?.number == number : task.state == .ready
+  }
+
+  /// Returns the ready tasks of a queue or limit key in the order in which they run.
+  func order(_ queue: String) -> [Int] {
+    tasks.values.filter { $0.queue == queue && $0.state == .ready }.sorted { left, right in
+      (left.isFront ? 0 : 1, left.priority, left.sequence) < (right.isFront ? 0 : 1, right.priority, right.sequence)
+    }.map(\.number)
+  }
+
   private func next(_ queue: String) -> Task? {
+    if Self.isSerial(queue), tasks.values.contains(where: { $0.queue == queue && $0.state == .running }) { return nil }
     func isInLine(_ task: Task) -> Bool {
       if task.state == .ready { return true }
       return task.isFront && (task.state == .parked || task.state == .retryWait || task.state == .dead)
@@ -193,13 +226,42 @@ struct TaskModel {
   }
 
   private mutating func run(_ task: Task) {
-    var task = task
+    begin(task.number)
+    finish(task.number)
+  }
+
+  /// Begins an attempt.
+  mutating func begin(_ number: Int) {
+    guard var task = tasks[number] else { return }
     runs += 1
+    task.stateBefore = task.state
+    task.state = .running
     task.attempt += 1
+    task.isFront = Self.isSerial(task.queue)
     log[task.queue, default: []].append(task.text)
-    let isSerial = Self.isSerial(task.queue)
+    tasks[number] = task
+  }
+
+  /// Ends all attempts as the process dies: each task is ready again, unless the process has died too often.
+  mutating func crash() {
+    for number in running {
+      guard var task = tasks[number] else { continue }
+      task.crashes += 1
+      if task.crashes >= Self.maxCrashes {
+        end(task, .dead)
+        continue
+      }
+      (task.state, task.due) = (.ready, 0)
+      tasks[number] = task
+    }
+  }
+
+  /// Ends all attempts as their handlers do.
+  mutating func finishRunning() { for number in running { finish(number) } }
+
+  private mutating func finish(_ number: Int) {
+    guard var task = tasks[number] else { return }
     let isLast = task.maxAttempts > 0 && task.attempt >= task.maxAttempts
-    task.isFront = isSerial
     switch Self.end(task.text, attempt: task.attempt, failures: task.failures, snoozes: task.snoozes) {
     case .done: return end(task, .done)
     case .fail, .again:

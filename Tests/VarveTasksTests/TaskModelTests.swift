@@ -2,6 +2,7 @@ import EngineTestSupport
 import Foundation
 import Testing
 import Varve
+import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
@@ -13,11 +14,11 @@ import VarveTesting
 ///     VARVE_TEST_SEED=17 ./tools/test --filter TaskModelTests    # the run of one seed alone
 struct TaskModelTests {
   enum Step: Int, CaseIterable {
-    case enqueue, cancel, wake, revive, delete, signal, pause, resume, advance, restart, undone
+    case enqueue, cancel, wake, revive, delete, signal, pause, resume, advance, restart, undone, hold, crash
     case child, unique, keyed
 
-    /// Whether the step is an operation, and not a property of a task that is enqueued.
-    var isOperation: Bool { self != .child && self != .unique && self != .keyed }
+    /// Whether the step is an operation, and not a property of a task that is enqueued, or a frame of others.
+    var isOperation: Bool { self != .child && self != .unique && self != .keyed && self != .hold }
   }
 
   /// The seed from the environment, or `nil` if the test chooses the seeds.
@@ -44,23 +45,27 @@ struct TaskModelTests {
     print("tasks: \(operations) operations, \(runs) attempts, up to seed \(seed - 1); \(mix)")
     guard TestScale.isWhole, Self.chosenSeed == nil else { return }
     #expect(operations >= wanted)
-    for step in Step.allCases { #expect((counts[step] ?? 0) * 200 >= operations, "\(step)") }
+    for step in Step.allCases { #expect((counts[step] ?? 0) * 500 >= operations, "\(step)") }
     #expect(runs * 4 > operations)
   }
 }
 
 /// A run of the model and a scheduler.
+///
+/// Between two steps no task runs. In a step of `TaskModelRun+Running.swift`, handlers wait until the step ends them.
 final class TaskModelRun {
-  private var random: SeededRandom
-  private var fixture: TaskFixture
-  private(set) var model = TaskModel()
+  var random: SeededRandom
+  var disk: CrashFileSystem
+  var gate: HandlerGate
+  var fixture: TaskFixture
+  var model = TaskModel()
   private(set) var counts: [TaskModelTests.Step: Int] = [:]
   /// The number of operations, where a transaction that is rolled back counts as one.
   private(set) var operations = 0
   private var isUndoing = false
-  private(set) var trace: [String] = []
-  private var ids: [Int: TaskID] = [:]
-  private var number = 0
+  var trace: [String] = []
+  var ids: [Int: TaskID] = [:]
+  var number = 0
   private static let queues = ["s-block-1", "s-skip-1", "p-1", "p-2"]
   private static let rules: [QueueSelector: QueueRules] = [
     .prefix("s-block"): QueueRules(order: .serial(onDead: .block), concurrency: 3),
@@ -72,15 +77,26 @@ final class TaskModelRun {
 
   init(seed: UInt64) throws {
     random = SeededRandom(seed: seed)
-    fixture = try Self.fixture(nil)
+    let (disk, gate) = (CrashFileSystem(seed: seed), HandlerGate())
+    self.disk = disk
+    self.gate = gate
+    fixture = try Self.fixture(try Self.open(disk), gate, ManualSchedulerClock())
   }
 
-  private static func fixture(_ old: TaskFixture?) throws -> TaskFixture {
+  static func open(_ disk: CrashFileSystem) throws -> Database {
+    var environment = EngineEnvironment.system
+    environment.fileSystem = disk
+    let engine = try Engine.open(at: "/db", options: StorageSite.options, environment: environment)
+    return try Database.open(
+      try EngineBackend(engine), path: "/db", definition: DatabaseDefinition { TaskStorage.handle })
+  }
+
+  static func fixture(_ database: Database, _ gate: HandlerGate, _ clock: ManualSchedulerClock) throws -> TaskFixture {
     let fixture = try TaskFixture(
-      old?.database, rules: rules, workers: 2, clock: old?.clock ?? ManualSchedulerClock(), lines: old?.lines ?? .init()
-    )
+      database, rules: rules, workers: 2, clock: clock, maxCrashes: TaskModel.maxCrashes, drainTimeout: .zero)
     struct Broken: Error {}
     try fixture.handle { note, context in
+      guard await gate.pass(context.id) else { throw CancellationError() }
       let number = Int(note.text) ?? 0
       let (failures, snoozes) = (context.failures, Int(context.run.record.progress.snoozes))
       switch TaskModel.end(number, attempt: context.attempt, failures: failures, snoozes: snoozes) {
@@ -108,9 +124,10 @@ final class TaskModelRun {
       if isReopened || number % 8 == 7 || number == count - 1 { try compareStates() }
     }
     await fixture.scheduler.stop()
+    try await fixture.database.close()
   }
 
-  private func note(_ step: TaskModelTests.Step, _ text: String) {
+  func note(_ step: TaskModelTests.Step, _ text: String) {
     counts[step, default: 0] += 1
     if step.isOperation, !isUndoing { operations += 1 }
     trace.append(text)
@@ -118,19 +135,18 @@ final class TaskModelRun {
 
   /// Makes one step. Returns whether a scheduler was started on the state that another one has left.
   private func step() async throws -> Bool {
-    switch random.below(20) {
-    case 0..<2:
+    switch random.below(40) {
+    case 0..<4:
       let seconds = [1, 5, 10, 30][random.below(4)]
       note(.advance, "advance \(seconds)")
       fixture.clock.advance(by: .seconds(seconds))
       model.advance(by: seconds * 1_000)
-    case 2:
+    case 4..<6:
       note(.restart, "restart")
       await fixture.scheduler.stop()
-      fixture = try Self.fixture(fixture)
-      try await fixture.scheduler.start()
+      try await startAgain(fixture.database)
       return true
-    case 3:
+    case 6..<8:
       note(.undone, "undone")
       let before = model
       isUndoing = true
@@ -142,6 +158,7 @@ final class TaskModelRun {
         }
       } catch is Undo {}
       model = before
+    case 8..<14: return try await hold()
     default:
       try fixture.write { tx in
         for _ in 0...random.below(4) { try change(tx) }
@@ -150,7 +167,7 @@ final class TaskModelRun {
     return false
   }
 
-  private func change(_ tx: WriteTransaction) throws {
+  func change(_ tx: WriteTransaction) throws {
     let known = model.tasks.keys.sorted()
     guard random.below(10) < 4, let chosen = known.randomElement(using: &random), let id = ids[chosen] else {
       return random.oneIn(12) ? try pause(tx) : try enqueue(tx)
@@ -265,7 +282,7 @@ final class TaskModelRun {
     return found
   }
 
-  private func require(_ isSo: Bool, _ what: String) throws {
+  func require(_ isSo: Bool, _ what: String) throws {
     if !isSo { throw Difference(description: what) }
   }
 
@@ -287,7 +304,7 @@ final class TaskModelRun {
     }
   }
 
-  private func compareStates() throws {
+  func compareStates() throws {
     try fixture.read { tx in
       for (number, id) in ids {
         let task = try tx.task(id)
@@ -301,18 +318,32 @@ final class TaskModelRun {
         // The head of a serial queue whose time has come is taken in its present state.
         try require(
           progress.state == expected.state && Int(progress.attempt) == expected.attempt
-            && Int(progress.failures) == expected.failures && Int(progress.snoozes) == expected.snoozes,
+            && Int(progress.failures) == expected.failures && Int(progress.snoozes) == expected.snoozes
+            && Int(progress.crashes) == expected.crashes,
           "task \(number) is \(progress), expected \(expected); parents left \(try parents(of: id, tx))")
       }
       for queue in Self.queues {
         for state in TaskState.allCases {
-          let expected = model.tasks.values.count { TaskModel.base($0.queue) == queue && $0.state == state }
+          let expected = model.tasks.values.count { TaskModel.base($0.queue) == queue && $0.countedState == state }
           let found = try tx.taskCount(in: QueueName(queue), state)
           try require(found == expected, "\(queue) counts \(found) tasks that are \(state), expected \(expected)")
         }
+        try compareOrder(queue, tx)
       }
     }
     // Tasks that the model has removed are not checked again.
     for number in ids.keys where model.tasks[number] == nil { ids[number] = nil }
+  }
+
+  /// Compares the order of the ready tasks of a queue, and of each of its limit keys.
+  private func compareOrder(_ queue: String, _ tx: ReadTransaction) throws {
+    var found: [String: [TaskID]] = [:]
+    for task in try tx.tasks(.queue(QueueName(queue)).and(.state(.ready))) {
+      found[task.limitKey.map { queue + "#" + $0 } ?? queue, default: []].append(task.id)
+    }
+    for line in [queue, queue + "#a", queue + "#b"] {
+      let (own, expected) = (found[line] ?? [], model.order(line))
+      try require(own == expected.compactMap { ids[$0] }, "\(line) has \(own) in line, expected \(expected)")
+    }
   }
 }
