@@ -4,9 +4,19 @@ import Synchronization
 
 /// A gate at which handlers wait while it is closed.
 final class HandlerGate: Sendable {
+  /// The reason why a handler waits no longer.
+  enum Passage: Sendable {
+    /// The gate is open.
+    case open
+    /// The Swift task of the handler was cancelled.
+    case cancelled
+    /// The process has died, as far as the test is concerned.
+    case died
+  }
+
   private struct Waiter {
     let task: TaskID
-    let continuation: CheckedContinuation<Bool, Never>
+    let continuation: CheckedContinuation<Passage, Never>
   }
 
   private struct State {
@@ -33,29 +43,29 @@ final class HandlerGate: Sendable {
     }
   }
 
-  /// Lets no handler wait any more. `pass` returns `isPassed` to those that wait.
-  func open(passing isPassed: Bool = true) {
+  /// Lets no handler wait any more. `pass` returns `passage` to those that wait.
+  func open(_ passage: Passage = .open) {
     let waiters = state.withLock { state in
       state.isClosed = false
       defer { state.waiters = [:] }
       return Array(state.waiters.values)
     }
-    for waiter in waiters { waiter.continuation.resume(returning: isPassed) }
+    for waiter in waiters { waiter.continuation.resume(returning: passage) }
   }
 
-  /// Waits while the gate is closed. Returns false if the handler was cancelled meanwhile.
-  func pass(_ task: TaskID) async -> Bool {
+  /// Waits while the gate is closed.
+  func pass(_ task: TaskID) async -> Passage {
     let own: Int? = state.withLock { state in
       if !state.isClosed { return nil }
       state.number += 1
       return state.number
     }
-    guard let number = own else { return true }
+    guard let number = own else { return .open }
     return await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
-        let result: Bool? = state.withLock { state in
-          if state.cancelled.remove(number) != nil { return false }
-          if !state.isClosed { return true }
+        let result: Passage? = state.withLock { state in
+          if state.cancelled.remove(number) != nil { return .cancelled }
+          if !state.isClosed { return .open }
           state.waiters[number] = Waiter(task: task, continuation: continuation)
           return nil
         }
@@ -68,7 +78,7 @@ final class HandlerGate: Sendable {
         state.cancelled.insert(number)
         return nil
       }
-      waiter?.continuation.resume(returning: false)
+      waiter?.continuation.resume(returning: .cancelled)
     }
   }
 }

@@ -55,12 +55,14 @@ final class TaskFixture: Sendable {
 
   /// Registers a handler that runs notes: each adds its text to the record, and ends with the result of `outcome`.
   func handle(
+    on queues: QueueSelector = .all, lease: Duration? = nil,
     _ outcome: @escaping @Sendable (Note, TaskContext) async throws -> TaskOutcome = { _, _ in .done }
   ) throws {
     let lines = lines
     var options = HandlerOptions()
     options.retry = .fixed(.seconds(10))
-    try scheduler.register(Note.self, options: options) { note, context in
+    options.lease = lease
+    try scheduler.register(Note.self, on: queues, options: options) { note, context in
       lines.add(note.text)
       return try await outcome(note, context)
     }

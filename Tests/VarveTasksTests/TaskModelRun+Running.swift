@@ -19,8 +19,13 @@ extension TaskModelRun {
     }
     model.committed = number
     try await observe()
+    for _ in 0..<random.below(4) { try await changeRunning(isCrash: isCrash) }
     if isCrash {
       try await crash()
+      return true
+    }
+    if random.oneIn(3) {
+      try await interrupt()
       return true
     }
     model.finishRunning()
@@ -51,7 +56,61 @@ extension TaskModelRun {
       try require(model.mayBegin(number), "task \(number) runs, and should not: \(task)")
       model.begin(number)
     }
+    for id in gate.waiting { if let number = numbers[id] { model.noteHandler(number) } }
     trace.append("running \(found.sorted())")
+  }
+
+  /// Changes a task that runs, or lets its time pass.
+  ///
+  /// If the process is to die, handlers ignore that they are cancelled.
+  private func changeRunning(isCrash: Bool) async throws {
+    guard let chosen = model.running.randomElement(using: &random), let id = ids[chosen] else { return }
+    switch random.below(5) {
+    case 0, 1: try await cancelRunning(chosen, id, isCrash: isCrash)
+    case 2:
+      note(.changeRunning, "refuse to delete and edit \(chosen)")
+      try fixture.write { tx in
+        try require((try? tx.delete(.id(id))) == nil, "delete \(chosen), which runs")
+        try require((try? tx.edit(id, priority: 0)) == nil, "edit \(chosen), which runs")
+      }
+    case 3:
+      note(.changeRunning, "wake and revive \(chosen)")
+      try fixture.write { tx in
+        try require(try tx.retryNow(.id(id)) == 0, "wake \(chosen), which runs")
+        try require(try tx.revive(.id(id)) == 0, "revive \(chosen), which runs")
+      }
+    default:
+      if isCrash { return }
+      let seconds = [1, 5, 30][random.below(3)]
+      note(.advance, "advance \(seconds) while tasks run")
+      fixture.clock.advance(by: .seconds(seconds))
+      model.advance(by: seconds * 1_000)
+      model.expire()
+      try await observe()
+    }
+  }
+
+  private func cancelRunning(_ chosen: Int, _ id: TaskID, isCrash: Bool) async throws {
+    guard let task = model.tasks[chosen], !task.isCancelling else { return }
+    let end = TaskModel.end(task.text, failures: task.failures, snoozes: task.snoozes)
+    // A handler that has not begun is not called any more.
+    if !isCrash, task.began == nil || end == .complete { return }
+    note(.cancelRunning, "cancel \(chosen), which runs")
+    let count = try fixture.write { tx in try tx.cancel(.id(id)) }
+    try require(count == 1, "cancel \(chosen), which runs, changed \(count)")
+    if isCrash { return model.requestCancel(chosen) }
+    model.cancelRunning(chosen)
+    try await observe()
+  }
+
+  /// Stops the scheduler, which interrupts the handlers, and starts another one.
+  private func interrupt() async throws {
+    note(.interrupt, "interrupt")
+    await fixture.scheduler.stop()
+    _ = model.takeLog()
+    model.interrupt()
+    try compareStates()
+    try await startAgain(fixture.database)
   }
 
   /// Lets the process die while handlers run, and opens an image of its files.
@@ -60,7 +119,7 @@ extension TaskModelRun {
     let image = disk.crashImage(seed: random.next(), policy: .processKill)
     let (old, clock) = (fixture, fixture.clock)
     old.scheduler.die()
-    gate.open(passing: false)
+    gate.open(.died)
     try await old.database.close()
     disk = image
     gate = HandlerGate()

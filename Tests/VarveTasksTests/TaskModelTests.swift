@@ -10,11 +10,15 @@ import VarveTesting
 
 /// Tests of random tasks and changes of them, by a scheduler and by a model that follows the rules step by step.
 ///
+/// Every transition of a task is among the steps. The process dies at random while handlers run: then an image of the
+/// database's files is opened, and the states of all tasks, their order in line and the counts are those of the model.
+///
 ///     VARVE_TEST_SCALE=10 ./tools/test --filter TaskModelTests   # a million operations
 ///     VARVE_TEST_SEED=17 ./tools/test --filter TaskModelTests    # the run of one seed alone
 struct TaskModelTests {
   enum Step: Int, CaseIterable {
-    case enqueue, cancel, wake, revive, delete, signal, pause, resume, advance, restart, undone, hold, crash
+    case enqueue, cancel, wake, revive, delete, edit, signal, pause, resume, advance, prune, restart, undone
+    case hold, crash, interrupt, cancelRunning, changeRunning
     case child, unique, keyed
 
     /// Whether the step is an operation, and not a property of a task that is enqueued, or a frame of others.
@@ -27,6 +31,7 @@ struct TaskModelTests {
   @Test func `tasks of a scheduler have the states and the order of the model`() async throws {
     let wanted = TestScale.count(100_000)
     var counts: [Step: Int] = [:]
+    var transitions: [Int: Int] = [:]
     var (runs, operations) = (0, 0)
     var seed = Self.chosenSeed ?? 1
     repeat {
@@ -37,15 +42,18 @@ struct TaskModelTests {
         return
       }
       counts.merge(run.counts) { $0 + $1 }
+      transitions.merge(run.model.transitions) { $0 + $1 }
       runs += run.model.runs
       operations += run.operations
       seed += 1
     } while operations < wanted && Self.chosenSeed == nil
     let mix = Step.allCases.map { "\($0) \(counts[$0] ?? 0)" }.joined(separator: ", ")
-    print("tasks: \(operations) operations, \(runs) attempts, up to seed \(seed - 1); \(mix)")
+    let made = (1...26).map { "\($0): \(transitions[$0] ?? 0)" }.joined(separator: ", ")
+    print("tasks: \(operations) operations, \(runs) attempts, up to seed \(seed - 1); \(mix); transitions \(made)")
     guard TestScale.isWhole, Self.chosenSeed == nil else { return }
     #expect(operations >= wanted)
     for step in Step.allCases { #expect((counts[step] ?? 0) * 500 >= operations, "\(step)") }
+    for number in 1...26 { #expect((transitions[number] ?? 0) > 0, "transition \(number)") }
     #expect(runs * 4 > operations)
   }
 }
@@ -88,27 +96,58 @@ final class TaskModelRun {
     environment.fileSystem = disk
     let engine = try Engine.open(at: "/db", options: StorageSite.options, environment: environment)
     return try Database.open(
-      try EngineBackend(engine), path: "/db", definition: DatabaseDefinition { TaskStorage.handle })
+      try EngineBackend(engine), path: "/db",
+      definition: DatabaseDefinition {
+        CollectionDefinition("effects", Int.self, key: String.self)
+        TaskStorage.handle
+      })
   }
 
   static func fixture(_ database: Database, _ gate: HandlerGate, _ clock: ManualSchedulerClock) throws -> TaskFixture {
     let fixture = try TaskFixture(
       database, rules: rules, workers: 2, clock: clock, maxCrashes: TaskModel.maxCrashes, drainTimeout: .zero)
-    struct Broken: Error {}
-    try fixture.handle { note, context in
-      guard await gate.pass(context.id) else { throw CancellationError() }
-      let number = Int(note.text) ?? 0
-      let (failures, snoozes) = (context.failures, Int(context.run.record.progress.snoozes))
-      switch TaskModel.end(number, attempt: context.attempt, failures: failures, snoozes: snoozes) {
-      case .done: return .done
-      case .fail: throw Broken()
-      case .again: return .retry(after: .zero)
-      case .park: return .park(wakeOn: ["signal"])
-      case .snooze: return .snooze(for: .milliseconds(TaskModel.delay))
-      case .discard: return .discard("discarded")
+    for queue in queues {
+      let lease: Duration? = queue == TaskModel.leased ? .milliseconds(TaskModel.lease) : nil
+      try fixture.handle(on: .named(QueueName(queue)), lease: lease) { note, context in
+        try await TaskModelRun.runHandler(note, context, gate)
       }
     }
     return fixture
+  }
+
+  private static func runHandler(_ note: Note, _ context: TaskContext, _ gate: HandlerGate) async throws -> TaskOutcome
+  {
+    struct Broken: Error {}
+    let passage = await gate.pass(context.id)
+    // A handler whose task is cancelled ends as it would have done.
+    if passage == .died || passage == .cancelled && !context.isCancelled { throw CancellationError() }
+    let number = Int(note.text) ?? 0
+    let (failures, snoozes) = (context.failures, Int(context.run.record.progress.snoozes))
+    switch TaskModel.end(number, failures: failures, snoozes: snoozes) {
+    case .done: return .done
+    case .fail: throw Broken()
+    case .again: return .retry(after: .zero)
+    case .park: return .park(wakeOn: ["signal"])
+    case .snooze: return .snooze(for: .milliseconds(TaskModel.delay))
+    case .discard: return .discard("discarded")
+    case .complete:
+      try await complete(note, context)
+      // The task is done, whatever the handler does now.
+      throw Broken()
+    }
+  }
+
+  /// Completes a task in a transaction, which is tried again as long as it conflicts with commits of the scheduler.
+  private static func complete(_ note: Note, _ context: TaskContext) async throws {
+    while true {
+      do {
+        try await context.complete { tx in
+          let before = try tx.object(Int.self, key: note.text, in: "effects") ?? 0
+          try tx.set(before + 1, key: note.text, in: "effects")
+        }
+        return
+      } catch let error as DatabaseError where error.code == .conflict {}
+    }
   }
 
   func run(_ count: Int) async throws {
@@ -158,7 +197,13 @@ final class TaskModelRun {
         }
       } catch is Undo {}
       model = before
-    case 8..<14: return try await hold()
+    case 8:
+      note(.prune, "advance past the retention")
+      let milliseconds = TaskModel.retention + 100_000
+      fixture.clock.advance(by: .milliseconds(milliseconds))
+      model.advance(by: milliseconds)
+      model.prune()
+    case 9..<15: return try await hold()
     default:
       try fixture.write { tx in
         for _ in 0...random.below(4) { try change(tx) }
@@ -172,7 +217,7 @@ final class TaskModelRun {
     guard random.below(10) < 4, let chosen = known.randomElement(using: &random), let id = ids[chosen] else {
       return random.oneIn(12) ? try pause(tx) : try enqueue(tx)
     }
-    switch random.below(5) {
+    switch random.below(6) {
     case 0:
       note(.cancel, "cancel \(chosen)")
       try require(try tx.cancel(.id(id)) == model.cancel(chosen), "cancel \(chosen)")
@@ -189,12 +234,35 @@ final class TaskModelRun {
         return try require(refused, "revive \(chosen) gives a key to two")
       }
       try require(try tx.revive(.id(id)) == model.revive(chosen), "revive \(chosen)")
+    case 4: try edit(chosen, id, tx)
     default:
       note(.signal, "signal")
       let woken = try tx.signal("signal")
       let parked = model.tasks.values.filter { $0.state == .parked }.map(\.number)
       try require(woken == parked.reduce(0) { $0 + model.wake($1) }, "signal woke \(woken) of \(parked)")
     }
+  }
+
+  private func edit(_ chosen: Int, _ id: TaskID, _ tx: WriteTransaction) throws {
+    let isEdited: Bool
+    let isExpected: Bool
+    switch random.below(3) {
+    case 0:
+      number += 1
+      let text = number
+      isEdited = (try? tx.edit(id, payload: Note("\(text)"))) != nil
+      isExpected = model.edit(chosen) { $0.text = text }
+    case 1:
+      let priority = random.below(3)
+      isEdited = (try? tx.edit(id, priority: UInt8(priority))) != nil
+      isExpected = model.edit(chosen) { $0.priority = priority }
+    default:
+      let delay = random.oneIn(2) ? 7_000 : 0
+      isEdited = (try? tx.edit(id, start: delay > 0 ? .after(.milliseconds(delay)) : .now)) != nil
+      isExpected = model.edit(chosen, start: delay)
+    }
+    note(.edit, "edit \(chosen): \(isExpected)")
+    try require(isEdited == isExpected, "edit \(chosen)")
   }
 
   private func pause(_ tx: WriteTransaction) throws {
@@ -216,12 +284,17 @@ final class TaskModelRun {
     var options = TaskOptions(queue: QueueName(queue))
     options.priority = UInt8(random.below(3))
     options.maxAttempts = random.oneIn(3) ? 1 + random.below(3) : nil
-    if random.oneIn(4) { options.retention = .keep(.seconds(1_000_000)) }
+    let isPruned = random.oneIn(2)
+    let retention = isPruned ? TaskModel.retention : 10_000_000_000
+    if random.oneIn(4) { options.retention = .keep(.milliseconds(retention)) }
+    if random.oneIn(4) { options.timeout = .seconds(3) }
     if random.oneIn(4) { options.limitKey = ["a", "b"][random.below(2)] }
     var task = TaskModel.Task(
       number: number, text: number, queue: options.limitKey.map { queue + "#" + $0 } ?? queue,
       priority: Int(options.priority), sequence: number, state: .ready, maxAttempts: options.maxAttempts ?? 0)
     task.isKept = options.retention != .deleteOnSuccess
+    task.isPruned = task.isKept && isPruned
+    task.timeout = options.timeout == nil ? 0 : 3_000
     if options.limitKey != nil { note(.keyed, "with key") }
     if random.oneIn(5) {
       options.start = .after(.seconds(7))
@@ -258,10 +331,12 @@ final class TaskModelRun {
   /// Adds parents. In a serial queue, they are of the same line, whose order is known.
   ///
   /// That a parent failed before its child was enqueued is detected a moment after the commit, when another task may
-  /// have begun; so this is done only if the order does not matter.
+  /// have begun; so this is done only if the order does not matter. A task that is pruned has no children, which would
+  /// wait for it in vain if it was cancelled.
   private func addParents(_ task: inout TaskModel.Task, _ options: inout TaskOptions) {
     let known = model.tasks.values.filter {
-      !TaskModel.isSerial(task.queue) || $0.queue == task.queue && $0.state != .dead && $0.state != .cancelled
+      let isInLine = $0.queue == task.queue && $0.state != .dead && $0.state != .cancelled
+      return !$0.isPruned && (!TaskModel.isSerial(task.queue) || isInLine)
     }
     let chosen = known.map(\.number).sorted().shuffled(using: &random).prefix(1 + random.below(2))
     note(.child, "after \(chosen)")
@@ -329,6 +404,12 @@ final class TaskModelRun {
           try require(found == expected, "\(queue) counts \(found) tasks that are \(state), expected \(expected)")
         }
         try compareOrder(queue, tx)
+      }
+      let effects = try tx.keys(String.self, in: "effects")
+      try require(Set(effects) == Set(model.effects.map { "\($0)" }), "\(effects) were completed")
+      for key in effects {
+        let count = try tx.object(Int.self, key: key, in: "effects")
+        try require(count == 1, "\(key) was completed \(count ?? 0) times")
       }
     }
     // Tasks that the model has removed are not checked again.
