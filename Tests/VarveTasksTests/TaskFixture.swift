@@ -36,7 +36,7 @@ final class TaskFixture: Sendable {
   init(
     _ database: Database? = nil, rules: [QueueSelector: QueueRules] = [:], workers: Int = 1,
     clock: ManualSchedulerClock = ManualSchedulerClock(), lines: Lines = Lines(), maxCrashes: Int = 3,
-    kept: Set<TaskEvent.Kind>? = nil
+    kept: Set<TaskEvent.Kind>? = nil, drainTimeout: Duration = .seconds(30)
   ) throws {
     self.database = try database ?? Database.inMemory(definition: DatabaseDefinition {})
     self.clock = clock
@@ -45,6 +45,7 @@ final class TaskFixture: Sendable {
     configuration.workers = workers
     configuration.queues = rules
     configuration.maxCrashes = maxCrashes
+    configuration.drainTimeout = drainTimeout
     if let kept { configuration.keptEvents = kept }
     // Tests in which tasks die would fill the log.
     var logger = Logger(label: "varve.tasks")
@@ -54,12 +55,14 @@ final class TaskFixture: Sendable {
 
   /// Registers a handler that runs notes: each adds its text to the record, and ends with the result of `outcome`.
   func handle(
+    on queues: QueueSelector = .all, lease: Duration? = nil,
     _ outcome: @escaping @Sendable (Note, TaskContext) async throws -> TaskOutcome = { _, _ in .done }
   ) throws {
     let lines = lines
     var options = HandlerOptions()
     options.retry = .fixed(.seconds(10))
-    try scheduler.register(Note.self, options: options) { note, context in
+    options.lease = lease
+    try scheduler.register(Note.self, on: queues, options: options) { note, context in
       lines.add(note.text)
       return try await outcome(note, context)
     }

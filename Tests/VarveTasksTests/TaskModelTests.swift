@@ -2,6 +2,7 @@ import EngineTestSupport
 import Foundation
 import Testing
 import Varve
+import VarveEngine
 import VarveTestSupport
 import VarveTesting
 
@@ -9,43 +10,70 @@ import VarveTesting
 
 /// Tests of random tasks and changes of them, by a scheduler and by a model that follows the rules step by step.
 ///
-///     VARVE_TEST_SCALE=10 ./tools/test --filter TaskModelTests   # ten times as many runs
+/// Every transition of a task is among the steps. The process dies at random while handlers run: then an image of the
+/// database's files is opened, and the states of all tasks, their order in line and the counts are those of the model.
+///
+///     VARVE_TEST_SCALE=10 ./tools/test --filter TaskModelTests   # a million operations
+///     VARVE_TEST_SEED=17 ./tools/test --filter TaskModelTests    # the run of one seed alone
 struct TaskModelTests {
   enum Step: Int, CaseIterable {
-    case enqueue, cancel, wake, revive, delete, signal, pause, resume, advance, restart, undone, child, unique, keyed
+    case enqueue, cancel, wake, revive, delete, edit, signal, pause, resume, advance, prune, restart, undone
+    case hold, crash, interrupt, cancelRunning, changeRunning
+    case child, unique, keyed
+
+    /// Whether the step is an operation, and not a property of a task that is enqueued, or a frame of others.
+    var isOperation: Bool { self != .child && self != .unique && self != .keyed && self != .hold }
   }
 
+  /// The seed from the environment, or `nil` if the test chooses the seeds.
+  private static let chosenSeed = ProcessInfo.processInfo.environment["VARVE_TEST_SEED"].flatMap { UInt64($0) }
+
   @Test func `tasks of a scheduler have the states and the order of the model`() async throws {
+    let wanted = TestScale.count(100_000)
     var counts: [Step: Int] = [:]
-    var (runs, steps) = (0, 0)
-    for seed in 1...UInt64(TestScale.count(144)) {
+    var transitions: [Int: Int] = [:]
+    var (runs, operations) = (0, 0)
+    var seed = Self.chosenSeed ?? 1
+    repeat {
       let run = try TaskModelRun(seed: seed)
       do { try await run.run(250) } catch {
-        Issue.record(error, "seed \(seed), after \(run.trace.suffix(400).joined(separator: "\n"))")
+        Issue.record(
+          error, "VARVE_TEST_SEED=\(seed) shows it again, after \(run.trace.suffix(400).joined(separator: "\n"))")
         return
       }
       counts.merge(run.counts) { $0 + $1 }
+      transitions.merge(run.model.transitions) { $0 + $1 }
       runs += run.model.runs
-      steps += run.counts.values.reduce(0, +)
-    }
-    print(
-      "tasks: \(steps) steps, \(runs) attempts; \(Step.allCases.map { "\($0) \(counts[$0] ?? 0)" }.joined(separator: ", "))"
-    )
-    guard TestScale.isWhole else { return }
-    for step in Step.allCases { #expect((counts[step] ?? 0) * 200 >= steps, "\(step)") }
-    #expect(runs * 4 > steps)
+      operations += run.operations
+      seed += 1
+    } while operations < wanted && Self.chosenSeed == nil
+    let mix = Step.allCases.map { "\($0) \(counts[$0] ?? 0)" }.joined(separator: ", ")
+    let made = (1...26).map { "\($0): \(transitions[$0] ?? 0)" }.joined(separator: ", ")
+    print("tasks: \(operations) operations, \(runs) attempts, up to seed \(seed - 1); \(mix); transitions \(made)")
+    guard TestScale.isWhole, Self.chosenSeed == nil else { return }
+    #expect(operations >= wanted)
+    for step in Step.allCases { #expect((counts[step] ?? 0) * 500 >= operations, "\(step)") }
+    for number in 1...26 { #expect((transitions[number] ?? 0) > 0, "transition \(number)") }
+    #expect(runs * 4 > operations)
   }
 }
 
 /// A run of the model and a scheduler.
+///
+/// Between two steps no task runs. In a step of `TaskModelRun+Running.swift`, handlers wait until the step ends them.
 final class TaskModelRun {
-  private var random: SeededRandom
-  private var fixture: TaskFixture
-  private(set) var model = TaskModel()
+  var random: SeededRandom
+  var disk: CrashFileSystem
+  var gate: HandlerGate
+  var fixture: TaskFixture
+  var model = TaskModel()
   private(set) var counts: [TaskModelTests.Step: Int] = [:]
-  private(set) var trace: [String] = []
-  private var ids: [Int: TaskID] = [:]
-  private var number = 0
+  /// The number of operations, where a transaction that is rolled back counts as one.
+  private(set) var operations = 0
+  private var isUndoing = false
+  var trace: [String] = []
+  var ids: [Int: TaskID] = [:]
+  var number = 0
   private static let queues = ["s-block-1", "s-skip-1", "p-1", "p-2"]
   private static let rules: [QueueSelector: QueueRules] = [
     .prefix("s-block"): QueueRules(order: .serial(onDead: .block), concurrency: 3),
@@ -57,27 +85,69 @@ final class TaskModelRun {
 
   init(seed: UInt64) throws {
     random = SeededRandom(seed: seed)
-    fixture = try Self.fixture(nil)
+    let (disk, gate) = (CrashFileSystem(seed: seed), HandlerGate())
+    self.disk = disk
+    self.gate = gate
+    fixture = try Self.fixture(try Self.open(disk), gate, ManualSchedulerClock())
   }
 
-  private static func fixture(_ old: TaskFixture?) throws -> TaskFixture {
+  static func open(_ disk: CrashFileSystem) throws -> Database {
+    var environment = EngineEnvironment.system
+    environment.fileSystem = disk
+    let engine = try Engine.open(at: "/db", options: StorageSite.options, environment: environment)
+    return try Database.open(
+      try EngineBackend(engine), path: "/db",
+      definition: DatabaseDefinition {
+        CollectionDefinition("effects", Int.self, key: String.self)
+        TaskStorage.handle
+      })
+  }
+
+  static func fixture(_ database: Database, _ gate: HandlerGate, _ clock: ManualSchedulerClock) throws -> TaskFixture {
     let fixture = try TaskFixture(
-      old?.database, rules: rules, workers: 2, clock: old?.clock ?? ManualSchedulerClock(), lines: old?.lines ?? .init()
-    )
-    struct Broken: Error {}
-    try fixture.handle { note, context in
-      let number = Int(note.text) ?? 0
-      let (failures, snoozes) = (context.failures, Int(context.run.record.progress.snoozes))
-      switch TaskModel.end(number, attempt: context.attempt, failures: failures, snoozes: snoozes) {
-      case .done: return .done
-      case .fail: throw Broken()
-      case .again: return .retry(after: .zero)
-      case .park: return .park(wakeOn: ["signal"])
-      case .snooze: return .snooze(for: .milliseconds(TaskModel.delay))
-      case .discard: return .discard("discarded")
+      database, rules: rules, workers: 2, clock: clock, maxCrashes: TaskModel.maxCrashes, drainTimeout: .zero)
+    for queue in queues {
+      let lease: Duration? = queue == TaskModel.leased ? .milliseconds(TaskModel.lease) : nil
+      try fixture.handle(on: .named(QueueName(queue)), lease: lease) { note, context in
+        try await TaskModelRun.runHandler(note, context, gate)
       }
     }
     return fixture
+  }
+
+  private static func runHandler(_ note: Note, _ context: TaskContext, _ gate: HandlerGate) async throws -> TaskOutcome
+  {
+    struct Broken: Error {}
+    let passage = await gate.pass(context.id)
+    // A handler whose task is cancelled ends as it would have done.
+    if passage == .died || passage == .cancelled && !context.isCancelled { throw CancellationError() }
+    let number = Int(note.text) ?? 0
+    let (failures, snoozes) = (context.failures, Int(context.run.record.progress.snoozes))
+    switch TaskModel.end(number, failures: failures, snoozes: snoozes) {
+    case .done: return .done
+    case .fail: throw Broken()
+    case .again: return .retry(after: .zero)
+    case .park: return .park(wakeOn: ["signal"])
+    case .snooze: return .snooze(for: .milliseconds(TaskModel.delay))
+    case .discard: return .discard("discarded")
+    case .complete:
+      try await complete(note, context)
+      // The task is done, whatever the handler does now.
+      throw Broken()
+    }
+  }
+
+  /// Completes a task in a transaction, which is tried again as long as it conflicts with commits of the scheduler.
+  private static func complete(_ note: Note, _ context: TaskContext) async throws {
+    while true {
+      do {
+        try await context.complete { tx in
+          let before = try tx.object(Int.self, key: note.text, in: "effects") ?? 0
+          try tx.set(before + 1, key: note.text, in: "effects")
+        }
+        return
+      } catch let error as DatabaseError where error.code == .conflict {}
+    }
   }
 
   func run(_ count: Int) async throws {
@@ -93,35 +163,47 @@ final class TaskModelRun {
       if isReopened || number % 8 == 7 || number == count - 1 { try compareStates() }
     }
     await fixture.scheduler.stop()
+    try await fixture.database.close()
   }
 
-  private func note(_ step: TaskModelTests.Step, _ text: String) {
+  func note(_ step: TaskModelTests.Step, _ text: String) {
     counts[step, default: 0] += 1
+    if step.isOperation, !isUndoing { operations += 1 }
     trace.append(text)
   }
 
   /// Makes one step. Returns whether a scheduler was started on the state that another one has left.
   private func step() async throws -> Bool {
-    switch random.below(20) {
-    case 0..<2:
+    switch random.below(40) {
+    case 0..<4:
       let seconds = [1, 5, 10, 30][random.below(4)]
       note(.advance, "advance \(seconds)")
       fixture.clock.advance(by: .seconds(seconds))
       model.advance(by: seconds * 1_000)
-    case 2:
+    case 4..<6:
       note(.restart, "restart")
       await fixture.scheduler.stop()
-      fixture = try Self.fixture(fixture)
-      try await fixture.scheduler.start()
+      try await startAgain(fixture.database)
       return true
-    case 3:
+    case 6..<8:
       note(.undone, "undone")
       let before = model
-      try? fixture.write { tx in
-        for _ in 0...random.below(3) { try change(tx) }
-        throw Undo()
-      }
+      isUndoing = true
+      defer { isUndoing = false }
+      do {
+        try fixture.write { tx in
+          for _ in 0...random.below(3) { try change(tx) }
+          throw Undo()
+        }
+      } catch is Undo {}
       model = before
+    case 8:
+      note(.prune, "advance past the retention")
+      let milliseconds = TaskModel.retention + 100_000
+      fixture.clock.advance(by: .milliseconds(milliseconds))
+      model.advance(by: milliseconds)
+      model.prune()
+    case 9..<15: return try await hold()
     default:
       try fixture.write { tx in
         for _ in 0...random.below(4) { try change(tx) }
@@ -130,12 +212,12 @@ final class TaskModelRun {
     return false
   }
 
-  private func change(_ tx: WriteTransaction) throws {
+  func change(_ tx: WriteTransaction) throws {
     let known = model.tasks.keys.sorted()
     guard random.below(10) < 4, let chosen = known.randomElement(using: &random), let id = ids[chosen] else {
       return random.oneIn(12) ? try pause(tx) : try enqueue(tx)
     }
-    switch random.below(5) {
+    switch random.below(6) {
     case 0:
       note(.cancel, "cancel \(chosen)")
       try require(try tx.cancel(.id(id)) == model.cancel(chosen), "cancel \(chosen)")
@@ -152,12 +234,35 @@ final class TaskModelRun {
         return try require(refused, "revive \(chosen) gives a key to two")
       }
       try require(try tx.revive(.id(id)) == model.revive(chosen), "revive \(chosen)")
+    case 4: try edit(chosen, id, tx)
     default:
       note(.signal, "signal")
       let woken = try tx.signal("signal")
       let parked = model.tasks.values.filter { $0.state == .parked }.map(\.number)
       try require(woken == parked.reduce(0) { $0 + model.wake($1) }, "signal woke \(woken) of \(parked)")
     }
+  }
+
+  private func edit(_ chosen: Int, _ id: TaskID, _ tx: WriteTransaction) throws {
+    let isEdited: Bool
+    let isExpected: Bool
+    switch random.below(3) {
+    case 0:
+      number += 1
+      let text = number
+      isEdited = (try? tx.edit(id, payload: Note("\(text)"))) != nil
+      isExpected = model.edit(chosen) { $0.text = text }
+    case 1:
+      let priority = random.below(3)
+      isEdited = (try? tx.edit(id, priority: UInt8(priority))) != nil
+      isExpected = model.edit(chosen) { $0.priority = priority }
+    default:
+      let delay = random.oneIn(2) ? 7_000 : 0
+      isEdited = (try? tx.edit(id, start: delay > 0 ? .after(.milliseconds(delay)) : .now)) != nil
+      isExpected = model.edit(chosen, start: delay)
+    }
+    note(.edit, "edit \(chosen): \(isExpected)")
+    try require(isEdited == isExpected, "edit \(chosen)")
   }
 
   private func pause(_ tx: WriteTransaction) throws {
@@ -179,12 +284,17 @@ final class TaskModelRun {
     var options = TaskOptions(queue: QueueName(queue))
     options.priority = UInt8(random.below(3))
     options.maxAttempts = random.oneIn(3) ? 1 + random.below(3) : nil
-    if random.oneIn(4) { options.retention = .keep(.seconds(1_000_000)) }
+    let isPruned = random.oneIn(2)
+    let retention = isPruned ? TaskModel.retention : 10_000_000_000
+    if random.oneIn(4) { options.retention = .keep(.milliseconds(retention)) }
+    if random.oneIn(4) { options.timeout = .seconds(3) }
     if random.oneIn(4) { options.limitKey = ["a", "b"][random.below(2)] }
     var task = TaskModel.Task(
       number: number, text: number, queue: options.limitKey.map { queue + "#" + $0 } ?? queue,
       priority: Int(options.priority), sequence: number, state: .ready, maxAttempts: options.maxAttempts ?? 0)
     task.isKept = options.retention != .deleteOnSuccess
+    task.isPruned = task.isKept && isPruned
+    task.timeout = options.timeout == nil ? 0 : 3_000
     if options.limitKey != nil { note(.keyed, "with key") }
     if random.oneIn(5) {
       options.start = .after(.seconds(7))
@@ -196,6 +306,8 @@ final class TaskModelRun {
     } else if random.oneIn(4) {
       addParents(&task, &options)
     }
+    note(
+      .enqueue, "enqueue \(number) in \(task.queue), priority \(task.priority), \(task.state), after \(task.parents)")
     if random.oneIn(5) { task.key = "u\(random.below(3))" }
     if let key = task.key {
       let replaces = random.oneIn(2)
@@ -210,8 +322,6 @@ final class TaskModelRun {
         return
       }
     }
-    note(
-      .enqueue, "enqueue \(number) in \(task.queue), priority \(task.priority), \(task.state), after \(task.parents)")
     let result = try tx.enqueue(Note("\(number)"), options)
     try require(result == .inserted(result.id), "task \(number) is new: \(result)")
     ids[number] = result.id
@@ -221,10 +331,12 @@ final class TaskModelRun {
   /// Adds parents. In a serial queue, they are of the same line, whose order is known.
   ///
   /// That a parent failed before its child was enqueued is detected a moment after the commit, when another task may
-  /// have begun; so this is done only if the order does not matter.
+  /// have begun; so this is done only if the order does not matter. A task that is pruned has no children, which would
+  /// wait for it in vain if it was cancelled.
   private func addParents(_ task: inout TaskModel.Task, _ options: inout TaskOptions) {
     let known = model.tasks.values.filter {
-      !TaskModel.isSerial(task.queue) || $0.queue == task.queue && $0.state != .dead && $0.state != .cancelled
+      let isInLine = $0.queue == task.queue && $0.state != .dead && $0.state != .cancelled
+      return !$0.isPruned && (!TaskModel.isSerial(task.queue) || isInLine)
     }
     let chosen = known.map(\.number).sorted().shuffled(using: &random).prefix(1 + random.below(2))
     note(.child, "after \(chosen)")
@@ -245,7 +357,7 @@ final class TaskModelRun {
     return found
   }
 
-  private func require(_ isSo: Bool, _ what: String) throws {
+  func require(_ isSo: Bool, _ what: String) throws {
     if !isSo { throw Difference(description: what) }
   }
 
@@ -267,7 +379,7 @@ final class TaskModelRun {
     }
   }
 
-  private func compareStates() throws {
+  func compareStates() throws {
     try fixture.read { tx in
       for (number, id) in ids {
         let task = try tx.task(id)
@@ -281,18 +393,38 @@ final class TaskModelRun {
         // The head of a serial queue whose time has come is taken in its present state.
         try require(
           progress.state == expected.state && Int(progress.attempt) == expected.attempt
-            && Int(progress.failures) == expected.failures && Int(progress.snoozes) == expected.snoozes,
+            && Int(progress.failures) == expected.failures && Int(progress.snoozes) == expected.snoozes
+            && Int(progress.crashes) == expected.crashes,
           "task \(number) is \(progress), expected \(expected); parents left \(try parents(of: id, tx))")
       }
       for queue in Self.queues {
         for state in TaskState.allCases {
-          let expected = model.tasks.values.count { TaskModel.base($0.queue) == queue && $0.state == state }
+          let expected = model.tasks.values.count { TaskModel.base($0.queue) == queue && $0.countedState == state }
           let found = try tx.taskCount(in: QueueName(queue), state)
           try require(found == expected, "\(queue) counts \(found) tasks that are \(state), expected \(expected)")
         }
+        try compareOrder(queue, tx)
+      }
+      let effects = try tx.keys(String.self, in: "effects")
+      try require(Set(effects) == Set(model.effects.map { "\($0)" }), "\(effects) were completed")
+      for key in effects {
+        let count = try tx.object(Int.self, key: key, in: "effects")
+        try require(count == 1, "\(key) was completed \(count ?? 0) times")
       }
     }
     // Tasks that the model has removed are not checked again.
     for number in ids.keys where model.tasks[number] == nil { ids[number] = nil }
+  }
+
+  /// Compares the order of the ready tasks of a queue, and of each of its limit keys.
+  private func compareOrder(_ queue: String, _ tx: ReadTransaction) throws {
+    var found: [String: [TaskID]] = [:]
+    for task in try tx.tasks(.queue(QueueName(queue)).and(.state(.ready))) {
+      found[task.limitKey.map { queue + "#" + $0 } ?? queue, default: []].append(task.id)
+    }
+    for line in [queue, queue + "#a", queue + "#b"] {
+      let (own, expected) = (found[line] ?? [], model.order(line))
+      try require(own == expected.compactMap { ids[$0] }, "\(line) has \(own) in line, expected \(expected)")
+    }
   }
 }
