@@ -90,9 +90,8 @@ public struct TaskContext: Sendable {
   /// later is ignored. If the scheduler has changed a task that `body` read or changed, `body` runs again, up to eight
   /// times.
   ///
-  /// Throws `TaskError.leaseLost`, without writing, if the attempt has ended already or the task was cancelled, the
-  /// errors of `body`, after which
-  /// the task still runs, and the errors of `Database.write`.
+  /// Throws `TaskError.leaseLost`, without writing, if the attempt has ended already or the task was cancelled; the
+  /// errors of `body`, after which the task still runs; and the errors of `Database.write`.
   @discardableResult
   public func complete<Result: Sendable>(
     _ body: @escaping @Sendable (WriteTransaction) throws -> Result

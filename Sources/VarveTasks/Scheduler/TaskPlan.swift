@@ -8,7 +8,7 @@ struct TaskPlan {
   let next: TaskRecord?
   /// The state of the task from now on.
   let state: TaskState
-  /// A cancelled task that is not to be kept, unless it keeps others blocked.
+  /// A cancelled task, which is kept until the last task is gone that it keeps blocked.
   private var cancelled: (stored: TaskRecord, record: TaskRecord)?
   /// The text of the error, or `nil` if there is none.
   private(set) var error: String?
