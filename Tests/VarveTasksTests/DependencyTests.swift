@@ -382,6 +382,34 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `a task that is cancelled while it runs, and is to be kept for a time, is kept as long as it blocks others`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    let begun = AsyncFlag()
+    try fixture.handle { note, _ in
+      if note.text != "parent" { return .done }
+      begun.set()
+      while !Task.isCancelled { await Task.yield() }
+      throw CancellationError()
+    }
+    try await fixture.scheduler.start()
+    let parent = try fixture.enqueue("parent") { $0.retention = .keep(.seconds(100)) }
+    await begun.wait()
+    let child = try fixture.write { tx in try tx.enqueue(Note("child"), Self.after([parent])).id }
+    #expect(try fixture.write { tx in try tx.cancel(.id(parent)) } == 1)
+    await fixture.scheduler.waitUntilIdle()
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(300))
+    try fixture.enqueue("next")
+    await fixture.scheduler.waitUntilIdle()
+    #expect(try fixture.state(parent) == .cancelled && fixture.state(child) == .blocked)
+    #expect(try fixture.write { tx in try tx.delete(.id(parent)) } == 1)
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["parent", "next", "child"])
+    try Self.leavesNothing(fixture)
+    await fixture.scheduler.stop()
+  }
+
   @Test(arguments: [0, 1, 2])
   func `the open parents of a child are found in any order in which they end`(order: Int) async throws {
     let fixture = try await Self.fixture()

@@ -231,6 +231,27 @@ struct SchedulerTests {
     }
   }
 
+  @Test func `10 and 17 complete throws after the task was cancelled, and its effect is rolled back`() async throws {
+    let fixture = try TaskFixture()
+    let begun = AsyncFlag()
+    try fixture.handle { note, context in
+      begun.set()
+      await Self.waitForCancellation()
+      await #expect(throws: TaskError.leaseLost(context.id)) {
+        try await context.complete { tx in try tx.set(1, key: note.text, in: "effects") }
+      }
+      throw CancellationError()
+    }
+    try await fixture.scheduler.start()
+    let id = try fixture.enqueue("runs") { $0.retention = .keep(.seconds(100)) }
+    await begun.wait()
+    #expect(try fixture.write { tx in try tx.cancel(.id(id)) } == 1)
+    await fixture.scheduler.runUntilIdle()
+    #expect(try fixture.state(id) == .cancelled)
+    #expect(try fixture.read { tx in try tx.count(in: "effects") } == 0)
+    await fixture.scheduler.stop()
+  }
+
   @Test func `16 an attempt that exceeds its timeout fails, and its late return has no effect`() async throws {
     let fixture = try TaskFixture(workers: 2)
     let gate = AsyncFlag()

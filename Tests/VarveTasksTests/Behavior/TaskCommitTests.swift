@@ -62,19 +62,20 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test(arguments: [false, true])
+  @Test(arguments: [false, true], [false, true])
   func `the next task of a serial queue waits until the end of the previous one is durable, if the order is strict`(
-    isStrict: Bool
+    isStrict: Bool, completes: Bool
   ) async throws {
     var rules = QueueRules(order: .serial())
     rules.strictDurableOrder = isStrict
     let setup = try Setup(holding: .power, rules: [.all: rules])
     let fixture = setup.fixture
     let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
-    try fixture.handle { note, _ in
+    try fixture.handle { note, context in
       if note.text == "first" {
         begun.set()
         await mayEnd.wait()
+        if completes { try await context.complete { _ in } }
       }
       return .done
     }
