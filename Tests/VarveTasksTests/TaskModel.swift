@@ -32,7 +32,7 @@ struct TaskModel {
     var isKept = false
     /// Whether the task is kept only for `retention`.
     var isPruned = false
-    /// Whether a cancelled task is kept only because others stay blocked by it.
+    /// Whether a cancelled task is kept because others stay blocked by it.
     var isNeeded = false
     /// The tasks that this one waits for.
     var parents: Set<Int> = []
@@ -172,7 +172,8 @@ struct TaskModel {
 
   /// Removes the tasks that are kept for `retention`, after more than that time has passed.
   mutating func prune() {
-    for task in tasks.values where task.isPruned && (task.state == .done || task.state == .cancelled) {
+    for task in tasks.values
+    where task.isPruned && !task.isNeeded && (task.state == .done || task.state == .cancelled) {
       note(26)
       tasks[task.number] = nil
     }
@@ -183,9 +184,13 @@ struct TaskModel {
     tasks.values.contains { $0.state == .blocked && $0.parents.contains(number) && $0.rule == .stayBlocked }
   }
 
-  /// Forgets cancelled tasks that were kept for blocked tasks, if none is left.
+  /// Forgets cancelled tasks that were kept for blocked tasks, if none is left. Those that are kept anyway are from then
+  /// on kept for their own time.
   private mutating func forgetUnneeded() {
-    for task in tasks.values where task.isNeeded && !blocks(task.number) { tasks[task.number] = nil }
+    for task in tasks.values where task.isNeeded && !blocks(task.number) {
+      tasks[task.number]?.isNeeded = false
+      if !task.isKept { tasks[task.number] = nil }
+    }
   }
 
   /// Updates the tasks that depend on a task which has ended.
@@ -423,7 +428,7 @@ struct TaskModel {
       let isNeeded = state == .cancelled && blocks(task.number)
       // A task that its own transaction cancels was never committed in line. If it is revived, it is before the others.
       if task.number > committed { task.sequence -= 1_000_000_000 }
-      task.isNeeded = isNeeded && !task.isKept
+      task.isNeeded = isNeeded
       tasks[task.number] = task.isKept || isNeeded ? task : nil
     }
     settle(task.number, state)

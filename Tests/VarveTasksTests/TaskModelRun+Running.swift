@@ -100,6 +100,9 @@ extension TaskModelRun {
     try require(count == 1, "cancel \(chosen), which runs, changed \(count)")
     if isCrash { return model.requestCancel(chosen) }
     model.cancelRunning(chosen)
+    // The handler receives the cancellation a moment after the commit, and its attempt ends after that.
+    let dispatcher = fixture.scheduler.dispatcher
+    await fixture.poll { dispatcher.state.withLock { $0.running[id] == nil } }
     try await observe()
   }
 

@@ -331,12 +331,11 @@ final class TaskModelRun {
   /// Adds parents. In a serial queue, they are of the same line, whose order is known.
   ///
   /// That a parent failed before its child was enqueued is detected a moment after the commit, when another task may
-  /// have begun; so this is done only if the order does not matter. A task that is pruned has no children, which would
-  /// wait for it in vain if it was cancelled.
+  /// have begun; so this is done only if the order does not matter.
   private func addParents(_ task: inout TaskModel.Task, _ options: inout TaskOptions) {
     let known = model.tasks.values.filter {
       let isInLine = $0.queue == task.queue && $0.state != .dead && $0.state != .cancelled
-      return !$0.isPruned && (!TaskModel.isSerial(task.queue) || isInLine)
+      return !TaskModel.isSerial(task.queue) || isInLine
     }
     let chosen = known.map(\.number).sorted().shuffled(using: &random).prefix(1 + random.below(2))
     note(.child, "after \(chosen)")

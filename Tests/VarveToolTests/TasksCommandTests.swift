@@ -147,7 +147,7 @@ struct TasksCommandTests {
   }
 
   @Test func `a serial queue whose first task is dead is listed as blocked by it`() async throws {
-    let open = try Database.open(at: database) { TaskStorage.handle }
+    let open = try await Database.open(at: database) { TaskStorage.handle }
     var configuration = TaskScheduler.Configuration()
     configuration.queues = [.all: QueueRules(order: .serial())]
     let scheduler = try TaskScheduler(open, configuration: configuration)
@@ -155,7 +155,7 @@ struct TasksCommandTests {
     try await scheduler.start()
     await scheduler.waitUntilIdle()
     await scheduler.stop()
-    try open.close()
+    try await open.close()
     let rows = try Tool.objects(["tasks", "queues", database, "--json"])
     #expect(rows[1]["blockedBy"] as? [UInt64] == [ids[0].rawValue])
     #expect(try lines("queues", database).contains { $0.contains("blocked by task \(ids[0])") })
