@@ -382,7 +382,7 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `a task that is cancelled while it runs, and is to be kept for a time, is kept as long as it blocks others`()
+  @Test func `a task that is cancelled while it runs is kept as long as it blocks others, whatever its retention`()
     async throws
   {
     let fixture = try TaskFixture()
