@@ -19,7 +19,7 @@ import VarveTesting
 ///     VARVE_TEST_SCALE=5 ./tools/test --filter TaskCrashTests
 struct TaskCrashTests {
   private static let orderCount = 60
-  private static let pointLimit = TestScale.count(40)
+  private static let pointLimit = TestScale.count(55)
   private static let rules: [QueueSelector: QueueRules] = [.prefix("serial"): QueueRules(order: .serial())]
 
   private struct Point: Sendable {
@@ -193,6 +193,7 @@ struct TaskCrashTests {
       "crashes of tasks: \(points.count) images in \(CrashPolicy.allCases.count) ways, \(found.count) numbers of orders"
     )
     guard TestScale.isWhole else { return }
+    #expect(points.count * CrashPolicy.allCases.count >= TestScale.count(200))
     #expect(found.count > 15 && foundMinutes.count > 3)
   }
 

@@ -3,7 +3,8 @@ public import Varve
 
 /// A snapshot that counts the entries and rows that are read from it. Safe from any thread.
 public final class CountingSnapshot: StorageSnapshot {
-  private let snapshot: any StorageSnapshot
+  /// The wrapped snapshot.
+  public let snapshot: any StorageSnapshot
   private let counter = Mutex(0)
 
   /// Creates a snapshot that counts the reads of `snapshot`.

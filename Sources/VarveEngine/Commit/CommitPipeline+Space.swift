@@ -56,12 +56,13 @@ extension CommitPipeline {
     if try hasMadeRoomInLog(payloadSize, .none, lead) { return }
     log.didRunOutOfSpace()
     freezeLogged(lead)
-    try wait(for: .flushes, lead)
-    if try hasMadeRoomInLog(payloadSize, .withinReserve, lead) { return }
-    while isRunning(.compactions) {
+    memory.retryFailedFlush()
+    repeat {
+      try wait(for: .flushes, lead)
+      if try hasMadeRoomInLog(payloadSize, .withinReserve, lead) { return }
       try wait(for: .compactions, lead)
       if try hasMadeRoomInLog(payloadSize, .withinReserve, lead) { return }
-    }
+    } while isRunning(.flushes) || isRunning(.compactions)
     try log.makeRoom(payloadSize: payloadSize, .usingReserve, lead)
   }
 
@@ -76,14 +77,15 @@ extension CommitPipeline {
     return true
   }
 
-  /// Waits while work is running that frees space, at most until a compaction ends. Continues the log in a new segment
-  /// if the work waits for that.
+  /// Waits until all flushes have ended, or until one compaction has. Continues the log in a new segment if the work
+  /// waits for that.
   private func wait(for work: SpaceWork, _ lead: borrowing CommitLead) throws(EngineError) {
     let count = endedCompactionCount
-    while isRunning(work), endedCompactionCount == count {
-      memory.waitForSpace(while: { [self] in
-        isRunning(work) && endedCompactionCount == count && !needsRestart
-      })
+    let mustWait: @Sendable () -> Bool = { [self] in
+      isRunning(work) && (work == .flushes || endedCompactionCount == count)
+    }
+    while mustWait() {
+      memory.waitForSpace(while: { [self] in mustWait() && !needsRestart })
       guard needsRestart else { return }
       restartIfBroken(lead)
       if let refusal { throw refusedError(refusal.error) }

@@ -410,11 +410,13 @@ final class MemTableManager: Sendable {
     let hasExpired = Atomic<Bool>(false)
   }
 
-  /// Waits for work that frees space, as long as `isRunning` returns true.
-  ///
-  /// A flush that failed is retried first, unless it has just been tried.
-  func waitForSpace(while isRunning: @Sendable () -> Bool) {
+  /// Requests that a failed flush be retried, unless it has just been tried.
+  func retryFailedFlush() {
     if flushError.withLock({ $0 != nil }) { requestRetry() }
+  }
+
+  /// Waits for work that frees space, as long as `isRunning` returns true.
+  func waitForSpace(while isRunning: @Sendable () -> Bool) {
     stalls.measure { executor.wait(until: { !isRunning() }) }
   }
 

@@ -96,6 +96,10 @@ struct DamagedLogReader {
     }
     for part in outcome.parts + broken {
       var lost = DamagedPart(part, file: path)
+      guard part.holdsEntries else {
+        losses.append(lost)
+        continue
+      }
       let before = spans.last { $0.offset < part.start }?.last ?? lastBefore
       if let later = spans.first(where: { $0.offset >= part.end })?.first, later > before + 1 {
         lost.sequences = SequenceNumber(before + 1)...SequenceNumber(later - 1)

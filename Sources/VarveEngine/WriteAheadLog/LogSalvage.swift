@@ -63,20 +63,28 @@ enum LogSalvage {
     var durableMark: UInt64 = 0
     let size = content.view.count
     let limit = hints.isCut ? min(size, Int(clamping: hints.end ?? .max)) : size
+    // The offset of the first record after damage, once it is known, so that the scan need not find it again.
+    var next = 0
     while true {
       guard position + LogFormat.recordHeaderSize <= limit else {
         // Bytes before a known end were records.
         let known = min(Int(clamping: max(hints.end ?? 0, durableMark)), limit)
         guard correct(&content, good, known, lifeID, &outcome) else { break }
+        next = known
         position = good
         continue
       }
       guard let record = LogReader.record(in: content.view, at: position, lifeID: lifeID) else {
-        position += 8
+        if next > good, correct(&content, good, next, lifeID, &outcome) {
+          position = good
+        } else {
+          position = max(position + 8, next)
+        }
         continue
       }
       if position > good {
         if correct(&content, good, position, lifeID, &outcome) {
+          next = position
           position = good
           continue
         }

@@ -60,7 +60,9 @@ struct TaskPlan {
   /// Returns the edit for a task that others may depend on. It keeps a cancelled task that keeps others blocked.
   func edit(_ run: TaskRun, _ parts: TaskParts) throws -> TaskEdit {
     guard let (stored, record) = cancelled, try TaskChildren.blocks(run.id, parts) else { return edit }
-    return TaskEdit.end(stored, counted: run.countedState, as: record, at: .needed, claim: run.claimKey)
+    var edit = TaskEdit.end(stored, counted: run.countedState, as: record, at: .needed, claim: run.claimKey)
+    if run.hasProgressRow { edit.removesProgress = run.id }
+    return edit
   }
 
   /// A change of a task, with its delay, signals and error.

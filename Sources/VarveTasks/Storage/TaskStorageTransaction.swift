@@ -188,8 +188,8 @@ public final class TaskStorageTransaction: ExtensionTransaction {
       var range = StorageRange(prefix: TaskKeys.lines(queue.number))
       // Each step reads the first task of a line, and continues after the line.
       while let (key, value) = try parts.live.first(in: range) {
-        let entry = try LineEntry(key: key, value: value)
-        if entry.state == .dead || entry.state == .parked {
+        // A row that can't be read is left out, as the scheduler leaves it out.
+        if let entry = try? LineEntry(key: key, value: value), entry.state == .dead || entry.state == .parked {
           blocked.append(BlockedTaskQueue(queue: name, task: entry.id, state: entry.state))
         }
         guard let next = StorageRange(prefix: try LineID(of: key).begin).upper else { break }

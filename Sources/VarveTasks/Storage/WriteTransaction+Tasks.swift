@@ -211,7 +211,8 @@ extension ReadTransaction {
   /// The serial queues that wait because their first task is dead or parked, by name. A queue with limit keys is in the
   /// list once for each key that waits.
   ///
-  /// It is the same list as that of `TaskScheduler.blockedQueues`, also for a program that runs no tasks.
+  /// Unlike `TaskScheduler.blockedQueues`, it also works in a program that runs no tasks, and does not know which rules
+  /// the scheduler has: a queue that is not serial any more stays in the list.
   ///
   /// Complexity: one lookup for each queue, and for each limit key of its waiting tasks.
   public func blockedTaskQueues() throws -> [BlockedTaskQueue] { try tasks.blockedQueues() }
