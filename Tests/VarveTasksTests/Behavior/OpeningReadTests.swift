@@ -39,7 +39,7 @@ struct OpeningReadTests {
   /// in which `count` tasks wait in each of three lines, for a time, and for a signal.
   private static func readCount(waiting count: Int) async throws -> Int {
     let environment = EngineEnvironment.inMemory()
-    let first = try Database.open(
+    let first = try await Database.open(
       try EngineBackend(Engine.open(at: "/db", environment: environment)), path: "/db",
       definition: DatabaseDefinition { TaskStorage.handle })
     try await first.write { tx in
@@ -57,7 +57,7 @@ struct OpeningReadTests {
     }
     try await first.close()
     let backend = CountingBackend(try EngineBackend(Engine.open(at: "/db", environment: environment)))
-    let database = try Database.open(backend, path: "/db", definition: DatabaseDefinition { TaskStorage.handle })
+    let database = try await Database.open(backend, path: "/db", definition: DatabaseDefinition { TaskStorage.handle })
     let fixture = try TaskFixture(database, rules: [.named("serial"): QueueRules(order: .serial())])
     try fixture.handle()
     try await fixture.scheduler.start()
