@@ -21,7 +21,7 @@ struct TaskModel {
     /// The time at which the task is due, in milliseconds.
     var due = 0
     var maxAttempts: Int
-    /// The time limit of an attempt, in milliseconds, or 0 if there is none.
+    /// The time limit of an attempt, in milliseconds, or 0 for a task without a limit.
     var timeout = 0
     /// The time at which the handler of the attempt began, or `nil` if it has not begun.
     var began: Int?

@@ -33,7 +33,8 @@ struct ManifestCorrection {
     }
   }
 
-  /// Returns the size of the record at an offset, corrected if necessary, or `nil` if there is none.
+  /// Returns the size of the record at an offset, corrected if necessary, or `nil` if no record can
+  /// be read there.
   private mutating func correctRecord(at offset: Int, _ header: ManifestFormat.Header, _ file: String) -> Int? {
     if let size = recordSize(at: offset, header, file) { return size }
     let body = offset + ManifestFormat.recordHeaderSize

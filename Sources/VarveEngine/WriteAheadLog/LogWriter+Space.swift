@@ -31,7 +31,7 @@ extension LogWriter {
   func checkReserve(capacity: Int) throws(EngineError) {
     let room = state.withLock { $0.current.capacity - $0.current.published }
     let reserve = room + (reserveQuery.withLock { $0 }?.bytes() ?? 0)
-    // If the free space is not known, the file system reports an error when there is none left.
+    // If the free space is not known, the file system reports an error when the disk is full.
     guard let free = try? environment.fileSystem.freeSpace(directory) else { return }
     if free < UInt64(capacity) + UInt64(reserve) {
       throw EngineError(
