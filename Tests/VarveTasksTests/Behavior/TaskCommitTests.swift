@@ -99,13 +99,8 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `tasks that are due at one time become ready in several commits, and a transaction commits between them`()
-    async throws
-  {
-    let setup = try Setup(holding: nil)
-    let fixture = setup.fixture
-    try fixture.handle()
-    try await fixture.scheduler.start()
+  /// Enqueues more tasks than become ready in two commits, all for the same time, and returns their number.
+  private static func enqueueDelayed(_ fixture: TaskFixture) throws -> Int {
     try fixture.write { tx in try tx.pause("default") }
     let count = 2 * TaskWork.batchMaximum + 1
     try fixture.write { tx in
@@ -113,6 +108,17 @@ import VarveTesting
       options.start = .after(.seconds(5))
       for number in 0..<count { try tx.enqueue(Note("\(number)"), options) }
     }
+    return count
+  }
+
+  @Test func `tasks that are due at one time become ready in several commits, and a transaction commits between them`()
+    async throws
+  {
+    let setup = try Setup(holding: nil)
+    let fixture = setup.fixture
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    let count = try Self.enqueueDelayed(fixture)
     await fixture.scheduler.waitUntilIdle()
     _ = setup.backend.takeCommits()
     setup.gate.shut()
@@ -133,13 +139,7 @@ import VarveTesting
     let fixture = try TaskFixture()
     try fixture.handle()
     try await fixture.scheduler.start()
-    try fixture.write { tx in try tx.pause("default") }
-    let count = 2 * TaskWork.batchMaximum + 1
-    try fixture.write { tx in
-      var options = TaskOptions()
-      options.start = .after(.seconds(5))
-      for number in 0..<count { try tx.enqueue(Note("\(number)"), options) }
-    }
+    let count = try Self.enqueueDelayed(fixture)
     await fixture.scheduler.waitUntilIdle()
     let (held, gate) = (AsyncFlag(), DispatchSemaphore(value: 0))
     async let write: Void = fixture.writeOnThread { tx in

@@ -4,6 +4,7 @@ import Foundation
 import Synchronization
 import Testing
 import VarveEngine
+import VarveTestSupport
 
 @testable import ObjectFixtures
 @testable import Varve
@@ -261,7 +262,7 @@ import VarveEngine
   @Test func `REC 87: a commit that is not acknowledged is not reported`() async throws {
     let gate = Gate()
     let engine = try Engine.open(at: "/gated", environment: .inMemory())
-    let database = try await Database.open(GatedBackend(try EngineBackend(engine), gate), path: "/gated")
+    let database = try await Database.open(HeldBackend(try EngineBackend(engine), gate), path: "/gated")
     try database.put("a")
     let sequence = database.changes()
     gate.shut()

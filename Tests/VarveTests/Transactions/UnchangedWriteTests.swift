@@ -13,13 +13,13 @@ struct UnchangedWriteTests {
   enum Form: CaseIterable { case write, concurrent, suspended, perform, aside }
 
   private let gate = Gate()
-  private let backend: GatedBackend
+  private let backend: HeldBackend
   private let database: Database
   private let handle: ExtensionHandle<Scripted>
 
   init() throws {
     let engine = try Engine.open(at: "/unchanged", environment: .inMemory())
-    backend = GatedBackend(try EngineBackend(engine), gate)
+    backend = HeldBackend(try EngineBackend(engine), gate)
     database = try Database.open(backend, path: "/unchanged")
     var scripted = Scripted(events: [])
     var values = PartDefinition("values")

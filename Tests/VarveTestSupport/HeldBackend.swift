@@ -1,34 +1,33 @@
-import EngineTestSupport
-import Synchronization
-import Varve
-import VarveTestSupport
+public import EngineTestSupport
+public import Synchronization
+public import Varve
 
-/// A storage whose commits are applied, and then wait at a gate before they are acknowledged.
-final class HeldBackend: ForwardingBackend, @unchecked Sendable {
+/// A storage whose commits are applied, and then wait at a gate before they are acknowledged. Safe from any thread.
+public final class HeldBackend: ForwardingBackend, @unchecked Sendable {
   // Sendable: it has only state that is safe from any thread.
 
   private let gate: Gate
-  /// The durability of the commits that wait at the gate, or `nil` if all of them do.
   private let held: StorageDurability?
   /// Whether commits that pass the gate can't be made durable.
-  let fails = Atomic(false)
+  public let fails = Atomic(false)
   private let committed = Mutex<[StorageDurability]>([])
 
-  init(_ base: EngineBackend, _ gate: Gate, holding held: StorageDurability?) {
+  /// Creates a storage whose commits of the durability `held` wait at the gate; with `nil`, all commits wait.
+  public init(_ base: any StorageBackend, _ gate: Gate, holding held: StorageDurability? = .power) {
     self.gate = gate
     self.held = held
     super.init(base)
   }
 
   /// Returns the durabilities of the commits since the last call, in their order.
-  func takeCommits() -> [StorageDurability] {
+  public func takeCommits() -> [StorageDurability] {
     committed.withLock { committed in
       defer { committed = [] }
       return committed
     }
   }
 
-  struct Ticket: StorageTicket {
+  private struct Ticket: StorageTicket {
     let ticket: any StorageTicket
     let gate: Gate?
     let backend: HeldBackend
@@ -49,7 +48,8 @@ final class HeldBackend: ForwardingBackend, @unchecked Sendable {
     }
   }
 
-  override func commit(
+  /// Commits to the wrapped storage, and returns a ticket that waits at the gate.
+  public override func commit(
     _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
   ) throws -> any StorageTicket {
     let ticket = try super.commit(batch, check: check, durability: durability)
