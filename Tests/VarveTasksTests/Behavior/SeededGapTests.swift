@@ -172,12 +172,18 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
-  @Test func `16 a time limit does not expire while the machine sleeps`() async throws {
+  @Test func `16 a time limit does not expire while the machine sleeps, and when it expires, the handler is cancelled`()
+    async throws
+  {
     let fixture = try TaskFixture()
-    let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
+    let (begun, mayEnd, wasCancelled) = (AsyncFlag(), AsyncFlag(), Flag())
     try fixture.handle { _, _ in
       begun.set()
-      await mayEnd.wait()
+      await withTaskCancellationHandler {
+        await mayEnd.wait()
+      } onCancel: {
+        wasCancelled.set()
+      }
       return .done
     }
     try await fixture.scheduler.start()
@@ -188,9 +194,10 @@ import VarveTesting
     #expect(try fixture.state(id) == .running)
     fixture.clock.advance(by: .seconds(4))
     await Self.waitUntilDone(fixture)
-    #expect(try fixture.state(id) == .running)
+    #expect(try fixture.state(id) == .running && !wasCancelled.isSet)
     fixture.clock.advance(by: .seconds(1))
-    await fixture.poll { try fixture.state(id) == .retryWait }
+    await Self.waitUntilDone(fixture)
+    #expect(try fixture.state(id) == .retryWait && wasCancelled.isSet)
     #expect(try fixture.read { tx in try tx.task(id) }?.progress.failures == 1)
     mayEnd.set()
     await fixture.scheduler.waitUntilIdle()
