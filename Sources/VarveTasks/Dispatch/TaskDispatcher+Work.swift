@@ -73,9 +73,11 @@ extension TaskDispatcher {
         state.isPumping = false
         state.isCommitting = false
         state.removedMeanwhile = []
+        state.timersMeanwhile = []
         return nil
       }
       state.removedMeanwhile = []
+      state.timersMeanwhile = []
       state.isCommitting = true
       return work
     }
@@ -158,7 +160,12 @@ extension TaskDispatcher {
     }
   }
 
-  func insert(_ timer: TaskTimers.Entry) { state.withLock { $0.timers.insert(timer) } }
+  func insert(_ timer: TaskTimers.Entry) {
+    state.withLock { state in
+      state.timers.insert(timer)
+      state.dropEndedAttempts()
+    }
+  }
 
   /// Takes back work that could not be written, so that it is done again.
   func requeue(_ work: TaskWork) {
@@ -173,6 +180,13 @@ extension TaskDispatcher {
         + work.ageing.map { .ageing($0) }
       for action in actions {
         state.timers.insert(TaskTimers.Entry(deadline: now, wall: nil, suspending: nil, action: action))
+      }
+      // Their workers stay released. They are abandoned again so that this is stored as an event.
+      for run in work.abandoned {
+        state.abandonable[run.id] = run
+        state.timers.insert(
+          TaskTimers.Entry(
+            deadline: now, wall: nil, suspending: nil, action: .abandon(run.id, epoch: run.epoch)))
       }
     }
   }
@@ -197,6 +211,8 @@ extension TaskDispatcher {
       for (line, entry) in changes.entries where !state.removedMeanwhile.contains(entry.key) {
         state.insert(entry, line)
       }
+      // A transaction may have let a task wait for the same time again.
+      for key in changes.removedTimers where !state.timersMeanwhile.contains(key) { state.timers.removeTask(key) }
       for run in changes.cancelling { state.cancel(run) }
       guard let host = state.host else { return (nil, false) }
       for timer in changes.timers { state.insert(timer, host) }
@@ -316,6 +332,7 @@ extension TaskDispatcher {
       for timer in timers { state.add(timer, host.clock) }
       let known = Set(timers.map(\.key))
       for timer in missed where !known.contains(timer.key) { state.insert(timer, host) }
+      state.timers.trim()
     }
   }
 
@@ -330,6 +347,7 @@ extension TaskDispatcher {
   /// The time on the continuous clock at which the host is to look for due work, or `nil` if no timer is set.
   var nextDeadline: Duration? {
     state.withLock { state in
+      state.dropEndedAttempts()
       guard let host = state.host, let first = state.timers.first else { return nil }
       // The wall clock may be set, so it is checked at regular intervals.
       if state.timers.wallCount > 0 {

@@ -120,4 +120,12 @@ enum TaskEnd: Sendable {
 struct TaskSettlement: Sendable {
   let run: TaskRun
   let end: TaskEnd
+
+  /// Whether the attempt ends because its time has expired, and its handler may still run.
+  var isTimeout: Bool {
+    switch end {
+    case .timeout, .leaseOver: true
+    default: false
+    }
+  }
 }

@@ -64,7 +64,8 @@ extension TaskScheduler {
       endSlots(slots)
       endAgeing(work.ageing)
       report(plans, written, changed.cancelled, work, now)
-      cancel(timeouts.map(\.run))
+      // Also those of commits that failed.
+      cancel(settlements.lazy.filter(\.isTimeout).map(\.run))
       for run in dispatcher.start(work.claims) { begin(run) }
     } catch {
       await fail(work, settlements, error)
@@ -119,7 +120,7 @@ extension TaskScheduler {
     }
   }
 
-  private func cancel(_ runs: [TaskRun]) {
+  private func cancel(_ runs: some Sequence<TaskRun>) {
     for run in runs { run.state.withLock { $0.task }?.cancel() }
   }
 
