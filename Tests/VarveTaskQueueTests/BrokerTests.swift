@@ -103,7 +103,9 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `1 a retryTimeout of 0 runs the action again at once, and one above 0 after that time`() async throws {
+  @Test func `fault 1: a retryTimeout of 0 runs the action again at once, and one above 0 after that time`()
+    async throws
+  {
     let site = try Site()
     let count = Mutex(0)
     let handler = Handler { action in
@@ -127,7 +129,7 @@ struct BrokerTests {
   }
 
   @Test(arguments: [-1, .nan, .greatestFiniteMagnitude, .infinity])
-  func `5 an action that waits without end blocks its queue, and runs again after restartQueues or a restart`(
+  func `fault 5: an action that waits without end blocks its queue, and runs again after restartQueues or a restart`(
     timeout: Double
   ) async throws {
     let site = try Site()
@@ -150,7 +152,7 @@ struct BrokerTests {
     await again.scheduler.stop()
   }
 
-  @Test func `2 an action that sorts before the running one runs after it`() async throws {
+  @Test func `fault 2: an action that sorts before the running one runs after it`() async throws {
     let site = try Site()
     let (begun, gate) = (AsyncStream.makeStream(of: Void.self), AsyncStream.makeStream(of: Void.self))
     let running = Mutex((now: 0, most: 0))
@@ -178,7 +180,8 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `3 removing a waiting head lets the next action run, and an action that its handler removes is done`()
+  @Test
+  func `fault 3: removing a waiting head lets the next action run, and an action that its handler removes is done`()
     async throws
   {
     let site = try Site()
@@ -223,7 +226,8 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `7 the second call of a completion returns false, and a dropped completion parks its action`() async throws
+  @Test func `fault 7: the second call of a completion returns false, and a dropped completion parks its action`()
+    async throws
   {
     let site = try Site()
     let answers = Mutex<[Bool]>([])
@@ -242,7 +246,7 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `8 brokers whose queues overlap are refused`() throws {
+  @Test func `fault 8: brokers whose queues overlap are refused`() throws {
     let site = try Site()
     _ = try site.setup("handler1", Handler())
     _ = try site.setup("handler10", Handler())

@@ -172,7 +172,7 @@ struct TaskCrashTests {
     }
   }
 
-  @Test func `a to l after a crash each committed task has its effect once, and leaves no rows`() async throws {
+  @Test func `crash a to l: after a crash each committed task has its effect once, and leaves no rows`() async throws {
     let count = try await Self.record(everyNth: .max).operationCount
     let points = try await Self.record(everyNth: max(1, count / Self.pointLimit)).points
     var found: Set<Int> = []
