@@ -55,7 +55,10 @@ import VarveTesting
 
   /// Makes everything durable that was committed so far.
   private static func makeDurable(_ fixture: TaskFixture) throws {
-    try fixture.database.write(durability: .power) { tx in try tx.set(1, key: 1, in: "marks") }
+    try fixture.database.write(durability: .power) { tx in
+      let count = try tx.object(Int.self, key: 1, in: "marks") ?? 0
+      try tx.set(count + 1, key: 1, in: "marks")
+    }
   }
 
   /// Ends the process, as far as the disk that was copied before is concerned.
