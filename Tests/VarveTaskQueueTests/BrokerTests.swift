@@ -256,7 +256,7 @@ struct BrokerTests {
     }
     let broker = try site.setup("messages", handler)
     try await site.scheduler.start()
-    let others = TaskFailures()
+    let errors = WriterErrors()
     await withTaskGroup { group in
       for writer in 0..<6 {
         group.addTask {
@@ -264,19 +264,19 @@ struct BrokerTests {
             // Most actions are saved several times, also to another queue.
             let key = "\(writer) \(String(repeating: "x", count: round % 3))\(round % 4)"
             let queue = queues[(writer + round) % queues.count]
-            await others.retryConflicts {
+            await errors.retryConflicts {
               try await site.database.write { tx in try MessageSendAction(key, queue: queue).save(in: tx) }
             }
-            if round % 3 == 0 { await others.retryConflicts { try await broker.restartQueues(queues) } }
+            if round % 3 == 0 { await errors.retryConflicts { try await broker.restartQueues(queues) } }
             guard round % 5 == 0 else { continue }
-            await others.retryConflicts {
+            await errors.retryConflicts {
               try await site.database.write { tx in _ = try tx.remove(key: key, in: "message-actions") }
             }
           }
         }
       }
     }
-    #expect(others.take() == [])
+    #expect(errors.take() == [])
     while try !site.left().isEmpty, !Task.isCancelled {
       await site.scheduler.waitUntilIdle()
       try await broker.restartQueues(queues)
@@ -361,7 +361,7 @@ extension Database {
 }
 
 /// The errors of concurrent writers, except for conflicts.
-private final class TaskFailures: Sendable {
+private final class WriterErrors: Sendable {
   private let errors = Mutex<[String]>([])
 
   func take() -> [String] {
