@@ -1,4 +1,5 @@
 import EngineTestSupport
+import Foundation
 import FutexLocks
 import Synchronization
 import Testing
