@@ -341,7 +341,7 @@ struct RecoveryTests {
     }
   }
 
-  @Test func `more timers than are kept in memory fire when they are due`() async throws {
+  @Test func `layout 10: more timers than are kept in memory fire when they are due`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     let count = 6_000
@@ -384,7 +384,7 @@ struct RecoveryTests {
     await again.scheduler.stop()
   }
 
-  @Test func `each of n queues with one task starts it within n + 1 starts, despite a queue of many tasks`()
+  @Test func `layout 14: each of n queues with one task starts it within n + 1 starts, despite a queue of many tasks`()
     async throws
   {
     let (many, queues) = (TestScale.count(10_000), TestScale.count(1_000))

@@ -173,7 +173,7 @@ struct TaskCrashTests {
     }
   }
 
-  @Test func `a to l after a crash each committed task has its effect once, and leaves no rows`() async throws {
+  @Test func `crash a to l: after a crash each committed task has its effect once, and leaves no rows`() async throws {
     var found: Set<Int> = []
     var foundMinutes: Set<Int> = []
     var crashes = 0

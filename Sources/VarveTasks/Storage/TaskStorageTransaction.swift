@@ -343,7 +343,8 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   func cancel(_ run: TaskRun) throws {
     let key = TaskKeys.cancel(run.id)
     if delta.cancelled.contains(run.id) || run.state.withLock({ $0.isCancelling }) { return }
-    try parts.live.put(key, [])
+    // An earlier transaction may have requested it, in a commit that is not acknowledged yet.
+    if try parts.live.get(key) == nil { try parts.live.put(key, []) }
     delta.cancelled.append(run.id)
   }
 

@@ -69,7 +69,9 @@ struct OpeningReadTests {
     return read
   }
 
-  @Test func `a start reads the first tasks of each line and of the timers, however many tasks wait`() async throws {
+  @Test func `layout 3: a start reads the first tasks of each line and of the timers, however many tasks wait`()
+    async throws
+  {
     let (few, many) = (try await Self.readCount(waiting: 3_000), try await Self.readCount(waiting: 6_000))
     print("entries read by a start: \(few), and \(many) with twice as many tasks")
     #expect(few > 0)
