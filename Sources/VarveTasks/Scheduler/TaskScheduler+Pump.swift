@@ -177,8 +177,8 @@ extension TaskScheduler {
       let taken = (clock.continuousNow - begun).components
       let nanoseconds = Double(taken.seconds) * 1e9 + Double(taken.attoseconds) * 1e-9
       let (host, next, isRefused) = dispatcher.finish(run, end, after: nanoseconds)
-      host?.wake()
       if isRefused { recorder.noteRefusal(of: run) }
+      host?.wake()
       guard let next = next ?? dispatcher.waitForClaim() else { return }
       // A Swift task that was cancelled, or may still be, must not run another attempt.
       let task = run.state.withLock { state in
