@@ -1,4 +1,4 @@
-/// The first task in line of a queue: the one that begins next when the queue's rules and a worker allow it.
+/// The first task in line of a queue: the one that begins next when the queue's rules, a worker and a handler allow it.
 public struct TaskQueueHead: Hashable, Sendable {
   /// The name of the queue.
   public let queue: QueueName
@@ -15,7 +15,7 @@ public struct TaskQueueHead: Hashable, Sendable {
 struct LineHead: Sendable {
   let queue: QueueName
   let line: LineID
-  /// The first task, or `nil` if none has been read from disk yet.
+  /// The first task, or `nil` if it is not in memory.
   let entry: LineEntry?
   /// The key from which on the first task is to be read, if `entry` is `nil`.
   let from: [UInt8]
@@ -26,8 +26,12 @@ extension TaskDispatcher {
   var lineHeads: [LineHead] {
     state.withLock { state in
       state.lines.values.compactMap { line in
-        if let first = line.first { return LineHead(queue: line.name, line: line.id, entry: first, from: []) }
-        return line.end.map { LineHead(queue: line.name, line: line.id, entry: nil, from: $0) }
+        // A task without a handler is skipped, and waits on disk.
+        let unread = line.skipped ?? line.end
+        if let first = line.first, line.skipped.map({ LineEntry.precedes(first.key, $0) }) ?? true {
+          return LineHead(queue: line.name, line: line.id, entry: first, from: [])
+        }
+        return unread.map { LineHead(queue: line.name, line: line.id, entry: nil, from: $0) }
       }
     }
   }

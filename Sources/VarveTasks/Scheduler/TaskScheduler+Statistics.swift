@@ -14,8 +14,9 @@ extension TaskScheduler {
   ///
   /// Throws the errors of a read of the database.
   ///
-  /// Complexity: one step for each line of tasks, and a lookup for each line of which no task was read since the start,
-  /// because its queue is paused or no worker was free for it.
+  /// Complexity: one step for each line of tasks, and a lookup for each line whose first task is not in memory: no task
+  /// of the line was read since the start, because its queue is paused or no worker was free for it, or no handler is
+  /// registered for the first task.
   public func queueHeads() throws -> [TaskQueueHead] {
     let lines = dispatcher.lineHeads
     var oldest: [QueueName: LineEntry] = [:]

@@ -228,16 +228,17 @@ import VarveTesting
     let first = try fixture.enqueue("first") { ($0.queue, $0.limitKey) = ("keys", "b") }
     fixture.clock.advance(by: .seconds(1))
     try fixture.enqueue("second") { ($0.queue, $0.limitKey) = ("keys", "a") }
+    let unhandled = try fixture.write { tx in try tx.enqueue(Slow(), TaskOptions(queue: "unhandled")).id }
     try fixture.enqueue("later") { ($0.queue, $0.start) = ("timed", .after(.seconds(3_600))) }
     await fixture.scheduler.advance(fixture.clock, by: .seconds(29))
     let heads = try fixture.scheduler.queueHeads()
-    #expect(heads.map(\.queue) == ["keys", "paused", "serial"])
-    #expect(heads.map(\.task) == [first, old, parked])
-    #expect(heads.map(\.state) == [.ready, .ready, .parked])
-    #expect(heads.map(\.age) == [.seconds(30), .seconds(90), .seconds(30)])
+    #expect(heads.map(\.queue) == ["keys", "paused", "serial", "unhandled"])
+    #expect(heads.map(\.task) == [first, old, parked, unhandled])
+    #expect(heads.map(\.state) == [.ready, .ready, .parked, .ready])
+    #expect(heads.map(\.age) == [.seconds(30), .seconds(90), .seconds(30), .seconds(29)])
     try fixture.write { tx in try tx.resume("paused") }
     await fixture.scheduler.waitUntilIdle()
-    #expect(try fixture.scheduler.queueHeads().map(\.queue) == ["keys", "serial"])
+    #expect(try fixture.scheduler.queueHeads().map(\.queue) == ["keys", "serial", "unhandled"])
     #expect(fixture.lines.take() == ["parks", "old", "new"])
     await fixture.scheduler.stop()
     #expect(try fixture.scheduler.queueHeads() == [])
