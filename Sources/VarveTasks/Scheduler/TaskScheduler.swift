@@ -87,6 +87,8 @@ public final class TaskScheduler: Sendable {
     var schedules: [String: RegisteredSchedule] = [:]
     var accepted: [String: AcceptedType] = [:]
     var watch: DirectoryWatch?
+    /// The operations on the files of the inbox. Tests set others.
+    var inboxFiles: any InboxFiles = SystemInboxFiles()
     /// A closure that tests set, called at each point of an attempt.
     var atPoint: (@Sendable (TaskID, TaskPoint) async -> Void)?
     /// The number of requests to read the inbox since it was last read completely.
