@@ -156,7 +156,7 @@ import VarveTesting
   ) async throws -> (stages: Set<Stage>, count: Int) {
     let disk = point.crash.image(seed: seed, policy: policy)
     let fixture = try open(disk, seed: seed)
-    let stages = try stages(fixture, disk)
+    let stages = try Self.stages(fixture, disk)
     try await fixture.scheduler.start()
     await drain(fixture, disk)
     let count = try check(fixture, disk, sent: point.sent, of: total, isOwner: isOwner)
@@ -196,8 +196,8 @@ import VarveTesting
   /// Returns the numbers of files that may be applied after a crash at a point. The sender works on one file at a time.
   private static func expected(_ point: Point, _ policy: CrashPolicy) -> ClosedRange<Int> {
     switch point.crash.operation?.kind {
-    case .rename: point.sent...(point.sent + 1)
-    case .syncDirectory: (policy == .processKill ? point.sent + 1 : point.sent)...(point.sent + 1)
+    case .rename?: point.sent...(point.sent + 1)
+    case .syncDirectory?: (policy == .processKill ? point.sent + 1 : point.sent)...(point.sent + 1)
     default: point.sent...point.sent
     }
   }
@@ -230,7 +230,7 @@ import VarveTesting
         }
       }
     }
-    print("crashes of senders: \(points.count) images in \(trials) trials, \(found.map { "\($0) \($1)" }.sorted())")
+    print("crashes of senders: \(points.count) images in \(trials) trials, \(found.map { "\($0.key) \($0.value)" }.sorted())")
     let kinds = Set(points.compactMap { $0.crash.operation?.kind })
     #expect(kinds == [.createDirectory, .createFile, .write, .sync, .rename, .syncDirectory])
     guard TestScale.isWhole else { return }
@@ -296,7 +296,7 @@ import VarveTesting
         }
       }
     }
-    print("crashes of owners: \(points.count) images in 4 ways, \(found.map { "\($0) \($1)" }.sorted())")
+    print("crashes of owners: \(points.count) images in 4 ways, \(found.map { "\($0.key) \($0.value)" }.sorted())")
     let removals = points.count { $0.crash.operation?.kind == .remove }
     #expect(removals >= 4, "\(removals) removals of files")
     guard TestScale.isWhole else { return }

@@ -160,7 +160,8 @@ struct InboxTests {
     return (try TaskFixture(try Database.open(backend, path: path, definition: definition)), backend)
   }
 
-  @Test func `a file whose transaction conflicts with commits of the scheduler is applied again at once`() async throws {
+  @Test func `a file whose transaction conflicts with commits of the scheduler is applied again at once`() async throws
+  {
     let (fixture, backend) = try conflicting()
     try fixture.handle()
     try await fixture.scheduler.start()
