@@ -171,6 +171,10 @@ import VarveTesting
     return (stages, count)
   }
 
+  private static func text(_ found: [Stage: Int]) -> String {
+    Stage.allCases.map { "\($0) \(found[$0] ?? 0)" }.joined(separator: ", ")
+  }
+
   // MARK: - The sender
 
   private static let sendCount = 3
@@ -230,7 +234,7 @@ import VarveTesting
         }
       }
     }
-    print("crashes of senders: \(points.count) images in \(trials) trials, \(found.map { "\($0.key) \($0.value)" }.sorted())")
+    print("crashes of senders: \(points.count) images in \(trials) trials, \(Self.text(found))")
     let kinds = Set(points.compactMap { $0.crash.operation?.kind })
     #expect(kinds == [.createDirectory, .createFile, .write, .sync, .rename, .syncDirectory])
     guard TestScale.isWhole else { return }
@@ -296,7 +300,7 @@ import VarveTesting
         }
       }
     }
-    print("crashes of owners: \(points.count) images in 4 ways, \(found.map { "\($0.key) \($0.value)" }.sorted())")
+    print("crashes of owners: \(points.count) images in 4 ways, \(Self.text(found))")
     let removals = points.count { $0.crash.operation?.kind == .remove }
     #expect(removals >= 4, "\(removals) removals of files")
     guard TestScale.isWhole else { return }
