@@ -120,7 +120,8 @@ struct TasksCommandTests {
     try scheduler.register(Mail.self) { mail, _ in .discard("no such address: \(mail.to)") }
     try await scheduler.start()
     await scheduler.waitUntilIdle()
-    #expect(try await open.write { tx in try tx.retryNow(.id(ids[2])) } == 1)
+    let parked = ids[2]
+    #expect(try await open.write { tx in try tx.retryNow(.id(parked)) } == 1)
     await scheduler.waitUntilIdle()
     await scheduler.stop()
     try await open.close()
