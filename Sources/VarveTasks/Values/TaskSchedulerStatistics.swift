@@ -21,7 +21,8 @@ public struct TaskSchedulerStatistics: Hashable, Sendable {
   public internal(set) var claims = TaskDurations()
   /// The times by which timers have fired late: those of tasks, schedules, time limits, leases and rates.
   ///
-  /// A task whose time had come before the start of the scheduler is due at the start.
+  /// A task whose time had come before the start of the scheduler is due at the start. If the time of day is set
+  /// forward over a date, the timer of the date is late by the rest.
   public internal(set) var timers = TaskDurations()
 
   init() {}
