@@ -150,6 +150,25 @@ struct BrokerTests {
     await again.scheduler.stop()
   }
 
+  @Test func `restartQueues runs an action again that waits for a time, and none of a queue that is not named`()
+    async throws
+  {
+    let site = try Site()
+    let handler = Handler { _ in .failure(retryTimeout: 3_600) }
+    let broker = try site.setup("messages", handler)
+    try await site.scheduler.start()
+    try site.save("own")
+    try site.save("other", queue: "messages-buddy")
+    await site.scheduler.waitUntilIdle()
+    #expect(handler.take().sorted() == ["message other", "message own"])
+    try await broker.restartQueues(["messages"])
+    await site.scheduler.waitUntilIdle()
+    #expect(handler.take() == ["message own"])
+    await site.scheduler.advance(site.clock, by: .seconds(3_600))
+    #expect(handler.take().sorted() == ["message other", "message own"])
+    await site.scheduler.stop()
+  }
+
   @Test func `2 an action that sorts before the running one runs after it`() async throws {
     let site = try Site()
     let (begun, gate) = (AsyncStream.makeStream(of: Void.self), AsyncStream.makeStream(of: Void.self))
