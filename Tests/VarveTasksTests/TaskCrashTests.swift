@@ -38,15 +38,9 @@ struct TaskCrashTests {
   }
 
   private static func open(_ disk: any FileSystem, seed: UInt64) throws -> Database {
-    let executor = SteppedExecutor(seed: seed)
-    let numbers = Mutex(SeededRandom(seed: seed))
-    let environment = EngineEnvironment(
-      fileSystem: disk, clock: executor.clock, random: { numbers.withLock { $0.next() } },
-      makeExecutor: { _ in executor })
-    let engine = try Engine.open(at: "/db", options: StorageSite.options, environment: environment)
-    return try Database.open(
-      try EngineBackend(engine), path: "/db",
-      definition: DatabaseDefinition {
+    try TaskDisk.open(
+      disk, seed: seed,
+      DatabaseDefinition {
         CollectionDefinition("orders", Int.self, key: String.self)
         CollectionDefinition("effects", Int.self, key: String.self)
         CollectionDefinition("slots", Int.self, key: Int.self)

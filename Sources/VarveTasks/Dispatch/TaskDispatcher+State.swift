@@ -10,6 +10,7 @@ extension TaskDispatcher.State {
     let clock = host.clock
     let (now, wall) = (clock.continuousNow, WallTime.passed(clock.wallNow))
     followWall(wall, now)
+    var late: [Duration] = []
     while let first = timers.first, first.deadline <= now, work.due.count < TaskWork.batchMaximum {
       guard var entry = timers.popFirst() else { break }
       if let due = entry.wall, due > wall {
@@ -23,8 +24,10 @@ extension TaskDispatcher.State {
         timers.insert(entry)
         continue
       }
+      late.append(now - entry.deadline)
       fire(entry.action, &work)
     }
+    host.recorder.noteTimers(late)
     if timers.taskCount == 0, let end = timers.end, !isLoadingTimers, isDiscovered {
       isLoadingTimers = true
       work.timersFrom = end

@@ -100,16 +100,20 @@ extension TaskDispatcher {
 
   /// Ends an attempt as its handler says, which has taken some nanoseconds.
   ///
-  /// Returns the host if it is to be woken, and the attempt that the worker runs next.
-  func finish(_ run: TaskRun, _ end: TaskEnd, after nanoseconds: Double) -> (host: Host?, next: TaskRun?) {
+  /// Returns the host if it is to be woken, the attempt that the worker runs next, and whether the end was refused
+  /// because the attempt was ended otherwise.
+  func finish(
+    _ run: TaskRun, _ end: TaskEnd, after nanoseconds: Double
+  ) -> (host: Host?, next: TaskRun?, isRefused: Bool) {
     defer { endCount.add(1, ordering: .releasing) }
     return state.withLock { state in
       // The handler belongs to an earlier start, and was abandoned.
-      guard state.isOfHost(run) else { return (nil, nil) }
+      guard state.isOfHost(run) else { return (nil, nil, true) }
       state.averageRun += (max(1, nanoseconds) - state.averageRun) * (state.averageRun == 0 ? 1 : 0.1)
-      if run.settle() { state.settlements.append(TaskSettlement(run: run, end: end)) }
+      let isFirst = run.settle()
+      if isFirst { state.settlements.append(TaskSettlement(run: run, end: end)) }
       state.release(run)
-      return (state.wakingHost(), state.nextClaimed())
+      return (state.wakingHost(), state.nextClaimed(), !isFirst)
     }
   }
 
@@ -295,18 +299,22 @@ extension TaskDispatcher {
 
   /// Adds entries that were read from disk to a line. `entries` is `nil` if reading has failed.
   ///
-  /// `next` is the first key that was not read, or `nil` if there are no more.
-  func refill(_ id: LineID, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?) {
+  /// `next` is the first key that was not read, or `nil` if there are no more. Returns the number of entries that are
+  /// not in line.
+  @discardableResult
+  func refill(_ id: LineID, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?) -> Int {
     state.withLock { state in
-      guard let line = state.lines[id] else { return }
+      guard let line = state.lines[id] else { return entries?.count ?? 0 }
+      var skippedCount = 0
       if let entries {
         let running = state.running
-        line.endRefill(entries, from: from, next: next) { running[$0] != nil }
+        skippedCount = line.endRefill(entries, from: from, next: next) { running[$0] != nil }
       } else {
         line.failRefill()
       }
       state.enqueue(line)
       if let first = line.first { state.waitForHead(line, first) }
+      return skippedCount
     }
   }
 

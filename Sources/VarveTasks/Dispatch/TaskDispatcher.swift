@@ -111,6 +111,8 @@ public final class TaskDispatcher: Sendable {
     let timersChanged: @Sendable () -> Void
     /// Called without the lock when the tasks of a copy may run from now on.
     let released: @Sendable () -> Void
+    /// Counts what the scheduler does.
+    var recorder = TaskStatisticsRecorder()
   }
 
   let state: FutexLock<State>

@@ -32,6 +32,10 @@ final class TaskRun: Sendable {
     var isCompleting = false
     /// Whether `complete` has returned within a transaction of the handler that is not committed yet.
     var completesLater = false
+    /// Whether the attempt was ended by `complete`.
+    var isCompleted = false
+    /// Whether its handler has tried in vain to end the attempt, because it was settled otherwise.
+    var isRefused = false
     /// Whether the task was cancelled and its handler has not returned in time.
     var isOverdue = false
     /// Whether the attempt has released its worker, because its handler has returned or was abandoned.
@@ -86,6 +90,16 @@ final class TaskRun: Sendable {
     state.withLock { state in
       if state.isSettled || state.isCompleting { return false }
       state.isSettled = true
+      return true
+    }
+  }
+
+  /// Notes that the end of the attempt was refused. Returns true the first time, unless the handler has ended the
+  /// attempt itself, by `complete`, or is about to.
+  func noteRefusal() -> Bool {
+    state.withLock { state in
+      if state.isCompleted || state.isCompleting || state.isRefused { return false }
+      state.isRefused = true
       return true
     }
   }

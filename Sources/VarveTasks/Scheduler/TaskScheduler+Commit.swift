@@ -27,6 +27,7 @@ extension TaskScheduler {
     let isBlind =
       parents.isEmpty && work.pending.isEmpty && work.requests.isEmpty && slots.isEmpty && aged.isEmpty
     let isStrict = plans.contains { $0.run.rules.strictDurableOrder }
+    let begun = claims.isEmpty ? nil : clock.continuousNow
     do {
       let (written, answers, changed) = try await database.commitAside(
         label: "tasks", durability: isStrict ? .power : .process
@@ -51,6 +52,7 @@ extension TaskScheduler {
         for (queue, bucket) in work.tokens { try changes.parts.config.put(ConfigKeys.tokens(queue), bucket.bytes) }
         return (written, answers, try changes.finish())
       }
+      if let begun { recorder.noteClaims(clock.continuousNow - begun) }
       finish(plans, written)
       dispatcher.apply(changed)
       for (request, answer) in zip(work.requests, answers) {
@@ -90,6 +92,7 @@ extension TaskScheduler {
     for ((run, plan), isWritten) in zip(plans, written) {
       if !isWritten {
         dispatcher.didSettle(run, nil, [])
+        recorder.noteRefusal(of: run)
         continue
       }
       if plan.state == .dead { TaskLog.dead(logger, run, plan.error) }
