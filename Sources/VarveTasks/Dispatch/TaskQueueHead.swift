@@ -1,3 +1,5 @@
+internal import FutexLocks
+
 /// The first task in line of a queue: the one that begins next when the queue's rules, a worker and a handler allow it.
 public struct TaskQueueHead: Hashable, Sendable {
   /// The name of the queue.
