@@ -160,7 +160,7 @@ import VarveTesting
     #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
   }
 
-  @Test func `the outcomes of handlers that return after the deadline count, and one that does not return is interrupted`()
+  @Test func `the outcomes of handlers that return at the deadline count, and one that does not return is interrupted`()
     async throws
   {
     let fixture = try TaskFixture()
