@@ -29,8 +29,10 @@ public final class TaskQueueBroker: Sendable {
   /// and those whose names begin with that name and `-`.
   ///
   /// Throws `TaskError.overlappingHandlers` if another handler receives actions of one of its queues,
-  /// `TaskQueueError.overlappingBrokers` if a broker with a closure accepts one of them that is known so far, and errors
-  /// of the database.
+  /// `TaskQueueError.overlappingBrokers` if a broker with a closure accepts one of them (see the form with a closure),
+  /// and errors of the database.
+  ///
+  /// Complexity: O(actions that are saved).
   public static func setup(
     _ scheduler: TaskScheduler, _ actions: ExtensionHandle<TaskQueueActions>, name: String,
     handler: some TaskQueueActionHandler
@@ -74,6 +76,8 @@ public final class TaskQueueBroker: Sendable {
   ///     must not use the database.
   ///
   /// Throws `TaskQueueError.overlappingBrokers`, and errors of the database.
+  ///
+  /// Complexity: O(actions that are saved).
   public static func setup(
     _ scheduler: TaskScheduler, _ actions: ExtensionHandle<TaskQueueActions>, name: String,
     handler: some TaskQueueActionHandler, handles accepts: @escaping @Sendable (_ queueName: String) -> Bool

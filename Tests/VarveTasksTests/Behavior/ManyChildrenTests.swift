@@ -37,8 +37,8 @@ import VarveTesting
 
   /// The maximum number of entries of a commit that changes the maximum number of children.
   ///
-  /// A child that becomes ready has six: its row, its row by id, and the two rows of its dependency are deleted, and the
-  /// first two are put again. The others are counts, and rows of the parents.
+  /// A child that becomes ready has six: its row, its row by id and the two rows of its dependency are deleted, and the
+  /// first two are put again. The other entries are counts, and rows of the parents.
   private static let entryMaximum = 6 * TaskWork.batchMaximum + 100
 
   private static func open(_ backend: any StorageBackend) async throws -> Database {

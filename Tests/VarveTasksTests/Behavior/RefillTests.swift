@@ -143,8 +143,8 @@ import VarveTesting
       try await Self.refills(of: count, isSerial: isSerial), try await Self.refills(of: 2 * count, isSerial: isSerial)
     )
     print(
-      "\(few.count) reads have passed \(few.max() ?? 0) ended tasks at most, and \(many.count) with twice as many tasks "
-        + "\(many.max() ?? 0)")
+      "\(few.count) reads have passed \(few.max() ?? 0) ended tasks at most, "
+        + "and \(many.count) with twice as many tasks \(many.max() ?? 0)")
     // The first tasks of a commit are in memory, and the others are read in portions.
     let rest = max(0, count - TaskLine.entryMaximum)
     #expect(few.count >= 2 * rest / TaskLine.entryMaximum)
