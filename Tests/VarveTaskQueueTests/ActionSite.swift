@@ -18,9 +18,7 @@ final class RecordingHandler: TaskQueueActionHandler {
     return await body(action)
   }
 
-  /// The keys of the actions that were run since the last call of `take`.
-  var all: [String] { keys.withLock { $0 } }
-
+  /// Returns the keys of the actions that were run since the last call.
   func take() -> [String] {
     keys.withLock { keys in
       defer { keys = [] }
