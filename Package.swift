@@ -227,7 +227,7 @@ let package = Package(
     .executableTarget(
       name: "varve-service-target",
       dependencies: [
-        "Varve", "VarveTasks", "VarveTasksService",
+        "Varve", "VarveTasks", "VarveTasksService", "VarveTesting",
         .product(name: "Logging", package: "swift-log"),
         .product(
           name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: .when(traits: ["Service"])),

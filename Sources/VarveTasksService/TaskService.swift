@@ -24,9 +24,11 @@
     ///
     /// Throws the errors of `TaskScheduler.start`.
     public func run() async throws {
+      // The start itself sends events, such as those of tasks that have crashed.
+      let events = metrics.map { _ in scheduler.events }
       try await scheduler.start()
       await withTaskGroup { group in
-        if let metrics { group.addTask { [scheduler] in await metrics.count(scheduler.events) } }
+        if let metrics, let events { group.addTask { await metrics.count(events) } }
         try? await gracefulShutdown()
         await Task.detached { [scheduler] in await scheduler.stop() }.value
         group.cancelAll()

@@ -3,8 +3,10 @@ import Foundation
 import Synchronization
 import Testing
 import Varve
+import VarveEngine
 import VarveTaskQueue
 import VarveTasks
+import VarveTestSupport
 import VarveTesting
 
 /// The example of YapTaskQueue, in the spelling of this module.
@@ -55,16 +57,19 @@ struct BrokerTests {
     let clock: ManualSchedulerClock
     let scheduler: TaskScheduler
 
-    init(_ old: Site? = nil) throws {
+    /// Creates a site over the database of another one, or over a storage, or over a new database in memory.
+    init(_ old: Site? = nil, on backend: (any StorageBackend)? = nil) throws {
       let actions = actions
-      database =
-        try old?.database
-        ?? Database.inMemory(
-          definition: DatabaseDefinition {
-            MessageSendAction.collection
-            TaskStorage.handle
-            actions
-          })
+      let definition = DatabaseDefinition {
+        MessageSendAction.collection
+        TaskStorage.handle
+        actions
+      }
+      if let backend {
+        database = try Database.open(backend, path: "/actions", definition: definition)
+      } else {
+        database = try old?.database ?? Database.inMemory(definition: definition)
+      }
       clock = old?.clock ?? ManualSchedulerClock()
       var configuration = TaskScheduler.Configuration()
       configuration.workers = 4
@@ -103,7 +108,9 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `1 a retryTimeout of 0 runs the action again at once, and one above 0 after that time`() async throws {
+  @Test func `fault 1: a retryTimeout of 0 runs the action again at once, and one above 0 after that time`()
+    async throws
+  {
     let site = try Site()
     let count = Mutex(0)
     let handler = Handler { action in
@@ -127,7 +134,7 @@ struct BrokerTests {
   }
 
   @Test(arguments: [-1, .nan, .greatestFiniteMagnitude, .infinity])
-  func `5 an action that waits without end blocks its queue, and runs again after restartQueues or a restart`(
+  func `fault 5: an action that waits without end blocks its queue, and runs again after restartQueues or a restart`(
     timeout: Double
   ) async throws {
     let site = try Site()
@@ -150,7 +157,26 @@ struct BrokerTests {
     await again.scheduler.stop()
   }
 
-  @Test func `2 an action that sorts before the running one runs after it`() async throws {
+  @Test func `restartQueues runs an action again that waits for a time, and none of a queue that is not named`()
+    async throws
+  {
+    let site = try Site()
+    let handler = Handler { _ in .failure(retryTimeout: 3_600) }
+    let broker = try site.setup("messages", handler)
+    try await site.scheduler.start()
+    try site.save("own")
+    try site.save("other", queue: "messages-buddy")
+    await site.scheduler.waitUntilIdle()
+    #expect(handler.take().sorted() == ["message other", "message own"])
+    try await broker.restartQueues(["messages"])
+    await site.scheduler.waitUntilIdle()
+    #expect(handler.take() == ["message own"])
+    await site.scheduler.advance(site.clock, by: .seconds(3_600))
+    #expect(handler.take().sorted() == ["message other", "message own"])
+    await site.scheduler.stop()
+  }
+
+  @Test func `fault 2: an action that sorts before the running one runs after it`() async throws {
     let site = try Site()
     let (begun, gate) = (AsyncStream.makeStream(of: Void.self), AsyncStream.makeStream(of: Void.self))
     let running = Mutex((now: 0, most: 0))
@@ -178,7 +204,8 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `3 removing a waiting head lets the next action run, and an action that its handler removes is done`()
+  @Test
+  func `fault 3: removing a waiting head lets the next action run, and an action that its handler removes is done`()
     async throws
   {
     let site = try Site()
@@ -223,7 +250,103 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `7 the second call of a completion returns false, and a dropped completion parks its action`() async throws
+  @Test(.timeLimit(.minutes(5)))
+  func `fault 4: threads that save, remove and restart actions leave none, and no queue runs two at once`() async throws
+  {
+    let site = try Site()
+    let queues = ["messages-1", "messages-2", "messages-3"]
+    let state = Mutex((running: [String: Int](), overlaps: 0, attempts: [String: Int]()))
+    let handler = Handler { action in
+      let attempt = state.withLock { state in
+        let count = state.running[action.queue, default: 0] + 1
+        state.running[action.queue] = count
+        if count > 1 { state.overlaps += 1 }
+        state.attempts[action.key, default: 0] += 1
+        return state.attempts[action.key] ?? 0
+      }
+      for _ in 0..<3 { await Task.yield() }
+      state.withLock { $0.running[action.queue, default: 0] -= 1 }
+      // Some actions fail, and some wait for a call.
+      switch attempt == 1 ? action.key.count % 4 : 0 {
+      case 1: return .failure(retryTimeout: 0)
+      case 2: return .failure(retryTimeout: -1)
+      default: return .success
+      }
+    }
+    let broker = try site.setup("messages", handler)
+    try await site.scheduler.start()
+    let errors = WriterErrors()
+    await withTaskGroup { group in
+      for writer in 0..<6 {
+        group.addTask {
+          for round in 0..<40 {
+            // Most actions are saved several times, also to another queue.
+            let key = "\(writer) \(String(repeating: "x", count: round % 3))\(round % 4)"
+            let queue = queues[(writer + round) % queues.count]
+            await errors.retryConflicts {
+              try await site.database.write { tx in try MessageSendAction(key, queue: queue).save(in: tx) }
+            }
+            if round % 3 == 0 { await errors.retryConflicts { try await broker.restartQueues(queues) } }
+            guard round % 5 == 0 else { continue }
+            await errors.retryConflicts {
+              try await site.database.write { tx in _ = try tx.remove(key: key, in: "message-actions") }
+            }
+          }
+        }
+      }
+    }
+    #expect(errors.take() == [])
+    while try !site.left().isEmpty, !Task.isCancelled {
+      await site.scheduler.waitUntilIdle()
+      try await broker.restartQueues(queues)
+    }
+    await site.scheduler.waitUntilIdle()
+    let (running, overlaps, attempts) = state.withLock { $0 }
+    #expect(overlaps == 0 && running.values.allSatisfy { $0 == 0 })
+    #expect(attempts.count > 40)
+    #expect(site.scheduler.blockedQueues == [])
+    await site.scheduler.stop()
+  }
+
+  /// Returns the number of reads, of rows that they return, and of changes that it takes to save an action and to run
+  /// it, while the actions of `queueCount` other queues wait.
+  private static func cost(beside queueCount: Int) async throws -> [Int] {
+    let backend = RecordingBackend(try EngineBackend(Engine.open(at: "/actions", environment: .inMemory())))
+    let site = try Site(on: backend)
+    let handler = Handler { action in action.key.hasPrefix("waits") ? .failure(retryTimeout: -1) : .success }
+    _ = try site.setup("messages", handler)
+    try await site.scheduler.start()
+    try site.database.writeHere { tx in
+      for number in 0..<queueCount {
+        for key in ["waits \(number)", "next \(number)"] {
+          try MessageSendAction(key, queue: "messages-\(number)").save(in: tx)
+        }
+      }
+      try MessageSendAction("first", queue: "messages-free").save(in: tx)
+    }
+    await site.scheduler.waitUntilIdle()
+    #expect(site.scheduler.blockedQueues.count == queueCount)
+    _ = (backend.takeReads(), backend.takeCommits(), handler.take())
+    try site.save("one", queue: "messages-free")
+    await site.scheduler.waitUntilIdle()
+    #expect(handler.take() == ["message one"])
+    let (reads, commits) = (backend.takeReads(), backend.takeCommits())
+    await site.scheduler.stop()
+    return [reads.count, reads.reduce(0) { $0 + $1.rowCount }, commits.reduce(0) { $0 + $1.changes.count }]
+  }
+
+  @Test func `fault 6: what it costs to save and to run an action does not depend on the number of queues`()
+    async throws
+  {
+    let few = try await Self.cost(beside: 10)
+    let many = try await Self.cost(beside: 500)
+    print("reads, rows and changes of an action: \(few) beside 10 queues, and \(many) beside 500")
+    #expect(few.allSatisfy { $0 > 0 })
+    for (few, many) in zip(few, many) { #expect(many <= few + 20) }
+  }
+
+  @Test func `fault 7: the second call of a completion returns false, and a dropped completion parks its action`()
+    async throws
   {
     let site = try Site()
     let answers = Mutex<[Bool]>([])
@@ -242,7 +365,7 @@ struct BrokerTests {
     await site.scheduler.stop()
   }
 
-  @Test func `8 brokers whose queues overlap are refused`() throws {
+  @Test func `fault 8: brokers whose queues overlap are refused`() throws {
     let site = try Site()
     _ = try site.setup("handler1", Handler())
     _ = try site.setup("handler10", Handler())
@@ -254,4 +377,27 @@ struct BrokerTests {
 extension Database {
   /// Calls the blocking form of `write`, in contexts in which that name means the asynchronous form.
   fileprivate func writeHere(_ body: (WriteTransaction) throws -> Void) throws { try write(body) }
+}
+
+/// The errors of concurrent writers, except for conflicts.
+private final class WriterErrors: Sendable {
+  private let errors = Mutex<[String]>([])
+
+  func take() -> [String] {
+    errors.withLock { errors in
+      defer { errors = [] }
+      return errors
+    }
+  }
+
+  /// Runs a transaction until it does not conflict.
+  func retryConflicts(_ body: @Sendable () async throws -> Void) async {
+    while true {
+      do { return try await body() } catch let error as DatabaseError where error.code == .conflict {
+        await Task.yield()
+      } catch {
+        return errors.withLock { $0.append("\(error)") }
+      }
+    }
+  }
 }

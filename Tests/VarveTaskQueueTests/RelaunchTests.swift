@@ -46,7 +46,7 @@ import VarveTesting
   }
 
   @Test(arguments: End.allCases, [false, true])
-  func `5 actions that waited without end, waited for a time or ran when a program ended resume after its next launch`(
+  func `fault 5: actions that waited without end, waited for a time or ran at the end of a program resume at the next`(
     end: End, usesClosure: Bool
   ) async throws {
     for pause in [0, 3_600] {

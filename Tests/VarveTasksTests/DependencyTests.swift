@@ -174,7 +174,7 @@ struct DependencyTests {
     await fixture.scheduler.stop()
   }
 
-  @Test func `h thousands of children run after their parent, even if it ended while no scheduler was running`()
+  @Test func `crash h: thousands of children run after their parent, even if it ended while no scheduler was running`()
     async throws
   {
     let fixture = try await Self.fixture()

@@ -57,6 +57,7 @@ struct FormatTests {
       #expect(try TaskRecord(record.bytes, stamp: record.position.stamp) == record)
       #expect(try TaskPosition(record.position.bytes) == record.position)
       #expect(TaskRecord.crashes(in: record.bytes) == record.progress.crashes)
+      #expect(TaskRecord.enqueued(in: record.bytes) == record.enqueued)
       let key = record.position.key(of: record.id)
       if record.position.kind == .line {
         let entry = try LineEntry(key: key, value: record.bytes)

@@ -1,7 +1,10 @@
 import EngineTestSupport
 import Foundation
+import Synchronization
 import Testing
 import Varve
+import VarveEngine
+import VarveTestSupport
 import VarveTesting
 
 @testable import VarveTasks
@@ -130,6 +133,45 @@ struct InboxTests {
     }
     #expect(reasons.contains { $0.contains("\"unknown\"") })
     #expect(try fixture.read { tx in try tx.tasks(.all).count } == 0)
+    try await close(fixture)
+  }
+
+  /// A storage that refuses some of the commits that survive a power loss, as if something that they had read was
+  /// changed.
+  private final class ConflictingBackend: ForwardingBackend, @unchecked Sendable {
+    // Sendable: it has only state that is safe from any thread.
+    let conflicts = Atomic(0)
+
+    override func commit(
+      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
+    ) throws -> any StorageTicket {
+      if durability == .power, conflicts.load(ordering: .acquiring) > 0 {
+        conflicts.subtract(1, ordering: .acquiringAndReleasing)
+        throw DatabaseError(.conflict, "something was changed")
+      }
+      return try super.commit(batch, check: check, durability: durability)
+    }
+  }
+
+  private func conflicting() throws -> (fixture: TaskFixture, backend: ConflictingBackend) {
+    let engine = try Engine.open(at: path, options: StorageSite.options, environment: .system)
+    let backend = ConflictingBackend(try EngineBackend(engine))
+    let definition = DatabaseDefinition { TaskStorage.handle }
+    return (try TaskFixture(try Database.open(backend, path: path, definition: definition)), backend)
+  }
+
+  @Test func `a file whose transaction conflicts with commits of the scheduler is applied again at once`() async throws
+  {
+    let (fixture, backend) = try conflicting()
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    await fixture.scheduler.waitUntilIdle()
+    backend.conflicts.store(3, ordering: .releasing)
+    try inbox.send { try $0.enqueue(Note("sent")) }
+    await fixture.poll { files(inbox.directory).isEmpty }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["sent"])
+    #expect(backend.conflicts.load(ordering: .acquiring) == 0)
     try await close(fixture)
   }
 

@@ -50,6 +50,50 @@ struct RecoveryTests {
     await fixture.scheduler.stop()
   }
 
+  @Test func `20 no task begins before one that crashed and waits until the running ones have ended`() async throws {
+    let first = try TaskFixture(workers: 3)
+    let (begun, ended) = (AsyncFlag(), AsyncFlag())
+    try first.handle { _, _ in
+      begun.set()
+      await ended.wait()
+      return .done
+    }
+    try first.enqueue("suspect") { $0.queue = "a" }
+    try await first.scheduler.start()
+    await begun.wait()
+    Self.kill(first)
+    try first.write { tx in try tx.pause("a") }
+
+    let fixture = try TaskFixture(first.database, workers: 3, clock: first.clock)
+    let (isRunning, gate) = (AsyncFlag(), AsyncFlag())
+    try fixture.handle { note, _ in
+      if note.text == "running" {
+        isRunning.set()
+        await gate.wait()
+      }
+      return .done
+    }
+    try fixture.enqueue("running") { $0.queue = "b" }
+    try await fixture.scheduler.start()
+    await isRunning.wait()
+    try fixture.write { tx in try tx.resume("a") }
+    let dispatcher = fixture.scheduler.dispatcher
+    await fixture.poll { dispatcher.state.withLock { !$0.isPumping } }
+    // Each of these commits lets the scheduler look for tasks to begin, and two workers are free.
+    for number in 0..<10 {
+      try fixture.enqueue("later \(number)") { $0.queue = QueueName("c-\(number)") }
+      await fixture.poll { dispatcher.state.withLock { !$0.isPumping } }
+    }
+    #expect(fixture.lines.take() == ["running"])
+    gate.set()
+    await fixture.scheduler.waitUntilIdle()
+    let lines = fixture.lines.take()
+    #expect(lines.first == "suspect")
+    #expect(lines.count == 11)
+    ended.set()
+    await fixture.scheduler.stop()
+  }
+
   @Test func `19 stopping a scheduler interrupts its handlers, and their attempts do not count`() async throws {
     var configuration = TaskScheduler.Configuration()
     configuration.drainTimeout = .zero
@@ -154,8 +198,7 @@ struct RecoveryTests {
     let again = try TaskFixture(fixture.database, clock: fixture.clock, lines: fixture.lines)
     try again.handle { _, context in
       let step = try context.restored(Int.self)
-      #expect(step == 7)
-      return .done
+      return step == 7 ? .done : .discard("its checkpoint is \(step ?? 0)")
     }
     try await again.scheduler.start()
     await again.scheduler.waitUntilIdle()
@@ -298,7 +341,7 @@ struct RecoveryTests {
     }
   }
 
-  @Test func `more timers than are kept in memory fire when they are due`() async throws {
+  @Test func `layout 10: more timers than are kept in memory fire when they are due`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle()
     let count = 6_000
@@ -341,7 +384,7 @@ struct RecoveryTests {
     await again.scheduler.stop()
   }
 
-  @Test func `each of n queues with one task starts it within n + 1 starts, despite a queue of many tasks`()
+  @Test func `layout 14: each of n queues with one task starts it within n + 1 starts, despite a queue of many tasks`()
     async throws
   {
     let (many, queues) = (TestScale.count(10_000), TestScale.count(1_000))

@@ -165,7 +165,8 @@ struct RequestTests {
     return nil
   }
 
-  @Test func `8 writers that enqueue, cancel, wake, edit and delete concurrently with 8 workers leave no task or key`()
+  @Test
+  func `eight writers that enqueue, cancel, wake, edit and delete concurrently with 8 workers leave no task or key`()
     async throws
   {
     var rules = QueueRules(order: .standard, concurrency: 8)

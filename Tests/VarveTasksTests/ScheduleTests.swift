@@ -30,7 +30,7 @@ import VarveTesting
     return next
   }
 
-  @Test func `i each slot after the registration of a schedule enqueues one task`() async throws {
+  @Test func `crash i: each slot after the registration of a schedule enqueues one task`() async throws {
     let fixture = try TaskFixture()
     try fixture.handle { note, context in
       #expect(context.slot?.schedule == "ten")

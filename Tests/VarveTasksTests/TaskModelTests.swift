@@ -1,5 +1,6 @@
 import EngineTestSupport
 import Foundation
+import FutexLocks
 import Testing
 import Varve
 import VarveEngine
@@ -374,8 +375,24 @@ final class TaskModelRun {
     for queue in Set(log.keys).union(expected.keys) {
       let (found, wanted) = (log[queue] ?? [], expected[queue] ?? [])
       let isSame = TaskModel.isSerial(queue) ? found == wanted : found.sorted() == wanted.sorted()
-      try require(isSame, "\(queue) ran \(found), expected \(wanted)")
+      try require(isSame, "\(queue) ran \(found), expected \(wanted); \(try whatIsLeft(wanted))")
     }
+  }
+
+  /// Returns the states of some tasks, and what the scheduler is about to do.
+  private func whatIsLeft(_ numbers: [Int]) throws -> String {
+    let tasks = try fixture.read { tx in
+      try numbers.map { number in
+        "\(number): \(try ids[number].flatMap { try tx.task($0) }.map { "\($0.progress)" } ?? "gone")"
+      }
+    }
+    let state = fixture.scheduler.dispatcher.state.withLock { state in
+      "pumping \(state.isPumping), busy \(state.busyCount), started \(state.startedCount), running \(state.running.keys), "
+        + "ring \(state.ring[state.ringBegin...]), pending \(state.pending), \(state.heldPending), held \(state.held), "
+        + "suspect \(state.hasSuspect), settlements \(state.settlements.count), host \(state.host != nil), "
+        + "lines \(state.lines.values.map { "\($0.id) \($0.runningCount) \($0.startedCount) \(String(describing: $0.first?.state))" })"
+    }
+    return "\(tasks); \(state)"
   }
 
   func compareStates() throws {

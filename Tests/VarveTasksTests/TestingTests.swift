@@ -93,6 +93,31 @@ struct TestingTests {
     try await database.close()
   }
 
+  @Test func `assertEnqueued counts only tasks that have not ended, in all queues or in the one that is named`()
+    async throws
+  {
+    let database = try await Self.database()
+    let ids = try await database.write { tx in
+      var options = TaskOptions(queue: "east")
+      options.retention = .keep(.seconds(60))
+      return try tx.enqueue(contentsOf: ["a", "b"].map { Charge(account: $0) }, options).map(\.id)
+    }
+    try await database.write { tx in
+      try tx.enqueue(Charge(account: "c"))
+      try tx.cancel(.id(ids[0]))
+    }
+    #expect(try await database.read { tx in try tx.task(ids[0])?.progress.state } == .cancelled)
+    let east = try await database.read { tx in try tx.assertEnqueued(Charge.self, in: "east", count: 1) }
+    #expect(east == [Charge(account: "b")])
+    let all = try await database.read { tx in try tx.assertEnqueued(Charge.self, count: 2) }
+    #expect(Set(all.map(\.account)) == ["b", "c"])
+    try await database.read { tx in
+      try tx.assertNotEnqueued(Charge.self) { $0.account == "a" }
+      try tx.assertNotEnqueued(Charge.self, in: "west")
+    }
+    try await database.close()
+  }
+
   @Test func `a handler runs without a scheduler, and keeps its checkpoints for the next attempt`() async throws {
     let database = try await Self.database()
     let trial = TaskTrial(database)

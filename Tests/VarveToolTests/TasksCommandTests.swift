@@ -67,6 +67,90 @@ struct TasksCommandTests {
     #expect(try Tool.run(["tasks", "list", directory.path + "/none"]).status == 3)
   }
 
+  @Test func `a list of tasks is printed at each interval, with its limit and count`() throws {
+    let list = ["tasks", "list", database, "--queue", "out"]
+    let twice = list + ["--watch", "--interval", "0.1", "--outputs", "2"]
+    let once = try Tool.good(list)
+    // Where the output is not a terminal, each one ends with an empty line.
+    #expect(try Tool.good(twice) == once + "\n" + once + "\n")
+    let found = try Tool.objects(list + ["--json"]).compactMap { $0["id"] as? UInt64 }
+    #expect(found.sorted() == [ids[0].rawValue, ids[1].rawValue])
+    #expect(try Tool.objects(twice + ["--json"]).compactMap { $0["id"] as? UInt64 } == found + found)
+    #expect(try Tool.good(twice + ["--limit", "1", "--count"]) == "1\n\n1\n\n")
+    #expect(try Tool.good(twice + ["--count", "--json"]) == "{\"count\":2}\n{\"count\":2}\n")
+    for wrong in [["--interval", "0"], ["--interval", "x"], ["--outputs", "0"], ["--limit", "-1"]] {
+      #expect(try Tool.run(list + ["--watch"] + wrong).status == 2, "\(wrong)")
+    }
+  }
+
+  @Test func `each output of a list that is watched has the tasks that are there by then`() throws {
+    let process = Process()
+    process.executableURL = Tool.built("varve")
+    // If the change is never seen, the command ends by itself.
+    process.arguments = [
+      "tasks", "list", database, "--state", "ready", "--count", "--json", "--watch", "--interval", "0.1", "--outputs",
+      "300",
+    ]
+    let pipe = Pipe()
+    process.standardInput = FileHandle.nullDevice
+    process.standardOutput = pipe
+    try process.run()
+    defer {
+      process.terminate()
+      process.waitUntilExit()
+    }
+    var text = ""
+    func readUntil(_ line: String) -> Bool {
+      while !text.contains(line) {
+        let data = pipe.fileHandleForReading.availableData
+        if data.isEmpty { return false }
+        text += String(decoding: data, as: UTF8.self)
+      }
+      return true
+    }
+    #expect(readUntil("{\"count\":1}\n"))
+    #expect(!text.contains("{\"count\":0}"))
+    #expect(try lines("cancel", database, "--id", "\(ids[0])") == ["1 cancelled"])
+    #expect(readUntil("{\"count\":0}\n"))
+  }
+
+  @Test func `events are listed with all their fields, from a number on and up to a limit`() async throws {
+    let open = try await Database.open(at: database) { TaskStorage.handle }
+    let scheduler = try TaskScheduler(open)
+    try scheduler.register(Mail.self) { mail, _ in .discard("no such address: \(mail.to)") }
+    try await scheduler.start()
+    await scheduler.waitUntilIdle()
+    let parked = ids[2]
+    #expect(try await open.write { tx in try tx.retryNow(.id(parked)) } == 1)
+    await scheduler.waitUntilIdle()
+    await scheduler.stop()
+    try await open.close()
+    let rows = try Tool.objects(["tasks", "events", database, "--json"])
+    #expect(rows.map { $0["number"] as? Int } == [1, 2])
+    #expect(rows.map { $0["event"] as? String } == ["dead", "dead"])
+    #expect(rows.map { $0["task"] as? UInt64 } == [ids[0].rawValue, ids[2].rawValue])
+    #expect(rows.map { $0["kind"] as? String } == ["mail", "mail"])
+    #expect(rows.map { $0["queue"] as? String } == ["out", "in"])
+    #expect(rows.map { $0["attempt"] as? Int } == [1, 1])
+    #expect(rows.map { $0["detail"] as? String } == ["no such address: a", "no such address: c"])
+    let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+    for row in rows { #expect((row["date"] as? String).map { (try? Date($0, strategy: style)) != nil } == true) }
+    func numbers(_ arguments: String...) throws -> [Int] {
+      try Tool.objects(["tasks", "events", database, "--json"] + arguments).compactMap { $0["number"] as? Int }
+    }
+    #expect(try numbers("--after", "1") == [2])
+    #expect(try numbers("--after", "2") == [])
+    #expect(try numbers("--limit", "1") == [1])
+    #expect(try numbers("--limit", "1", "--after", "1") == [2])
+    #expect(try numbers("--limit", "0") == [])
+    #expect(try Tool.run(["tasks", "events", database, "--limit", "-1"]).status == 2)
+    let text = try lines("events", database)
+    #expect(text.count == 2 && text[0].hasPrefix("1\t") && text[0].hasSuffix("\t\"no such address: a\""))
+    // The events of one task are part of what is shown of it.
+    let shown = try #require(try Tool.objects(["tasks", "show", database, "\(ids[2])", "--json"]).first)
+    #expect((shown["events"] as? [[String: Any]])?.map { $0["number"] as? Int } == [2])
+  }
+
   @Test func `tasks are retried, cancelled and purged directly if no process has the database open`() throws {
     #expect(try Tool.run(["tasks", "retry", database]).status == 2)
     #expect(try lines("retry", database, "--state", "parked") == ["1 retried"])

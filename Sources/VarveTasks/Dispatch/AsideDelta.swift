@@ -3,6 +3,8 @@ struct AsideDelta: Sendable {
   var entries: [(line: LineID, entry: LineEntry)] = []
   var timers: [TaskDelta.Timer] = []
   var removed: [(line: LineID, id: TaskID, key: [UInt8])] = []
+  /// The rows of tasks that waited for a time, and do not wait for it any more.
+  var removedTimers: [[UInt8]] = []
   /// The tasks some of whose children are left because the commit has changed the maximum number.
   var pending: [TaskID] = []
   /// The tasks some of whose children are left because transactions are changing them, or because they also wait for
@@ -17,7 +19,8 @@ struct AsideDelta: Sendable {
   var cancelled: [TaskRecord] = []
 
   var isEmpty: Bool {
-    entries.isEmpty && timers.isEmpty && removed.isEmpty && pending.isEmpty && heldPending.isEmpty && parents.isEmpty
+    entries.isEmpty && timers.isEmpty && removed.isEmpty && removedTimers.isEmpty && pending.isEmpty
+      && heldPending.isEmpty && parents.isEmpty
       && names.isEmpty && cancelling.isEmpty
   }
 }

@@ -9,6 +9,8 @@ struct LineEntry: Sendable {
   var state: TaskState
   /// The number of times that the process has died while the task ran.
   let crashes: UInt32
+  /// The time at which the task was enqueued, in milliseconds since 1970.
+  let enqueued: Int64
   /// The value of the task's row, or `nil` if it is large and is read only when the task is taken.
   var value: [UInt8]?
 
@@ -30,6 +32,7 @@ struct LineEntry: Sendable {
     id = TaskID(rawValue: try reader.number())
     self.state = state
     crashes = TaskRecord.crashes(in: value)
+    enqueued = TaskRecord.enqueued(in: value)
     self.value = value.count <= Self.valueMaximum ? value : nil
   }
 
@@ -39,6 +42,7 @@ struct LineEntry: Sendable {
     id = record.id
     state = record.progress.state
     crashes = record.progress.crashes
+    enqueued = record.enqueued
     self.value = value.count <= Self.valueMaximum ? value : nil
   }
 

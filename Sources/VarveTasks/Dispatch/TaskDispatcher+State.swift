@@ -10,6 +10,7 @@ extension TaskDispatcher.State {
     let clock = host.clock
     let (now, wall) = (clock.continuousNow, WallTime.passed(clock.wallNow))
     followWall(wall, now)
+    var late: [Duration] = []
     while let first = timers.first, first.deadline <= now, work.due.count < TaskWork.batchMaximum {
       guard var entry = timers.popFirst() else { break }
       if let due = entry.wall, due > wall {
@@ -23,8 +24,10 @@ extension TaskDispatcher.State {
         timers.insert(entry)
         continue
       }
+      late.append(now - entry.deadline)
       fire(entry.action, &work)
     }
+    host.recorder.noteTimers(late)
     if timers.taskCount == 0, let end = timers.end, !isLoadingTimers, isDiscovered {
       isLoadingTimers = true
       work.timersFrom = end
@@ -128,11 +131,11 @@ extension TaskDispatcher.State {
       if line.family.isPaused { continue }
       switch take(from: line, &work, host) {
       case .over: enqueue(line)
-      case .interrupted: enqueueFirst(line)
+      case .interrupted, .suspect: enqueueFirst(line)
       case .idle: wakeFamily(of: line)
       }
       if line.isIdle { remove(line) }
-      // A task that may have caused the death of a process waits until no other task runs.
+      // No other task begins before the suspect. Otherwise it would wait for as long as others arrive.
       if isSuspectNext { return }
     }
   }
@@ -143,6 +146,8 @@ extension TaskDispatcher.State {
     case over
     /// No worker is free. The line may continue its turn.
     case interrupted
+    /// The next task may have caused the death of a process. It waits until no other task runs.
+    case suspect
     /// The line may start no task now.
     case idle
   }
@@ -204,7 +209,7 @@ extension TaskDispatcher.State {
       }
       if entry.crashes > 0, busyCount > 0 {
         isSuspectNext = true
-        return .over
+        return .suspect
       }
       if rules.rate != nil || rules.ratePerKey != nil, mustWait(line, host) { return .idle }
       guard let run = begin(stored, line, handler, host) else {

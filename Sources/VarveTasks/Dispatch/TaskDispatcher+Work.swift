@@ -73,9 +73,11 @@ extension TaskDispatcher {
         state.isPumping = false
         state.isCommitting = false
         state.removedMeanwhile = []
+        state.timersMeanwhile = []
         return nil
       }
       state.removedMeanwhile = []
+      state.timersMeanwhile = []
       state.isCommitting = true
       return work
     }
@@ -98,16 +100,20 @@ extension TaskDispatcher {
 
   /// Ends an attempt as its handler says, which has taken some nanoseconds.
   ///
-  /// Returns the host if it is to be woken, and the attempt that the worker runs next.
-  func finish(_ run: TaskRun, _ end: TaskEnd, after nanoseconds: Double) -> (host: Host?, next: TaskRun?) {
+  /// Returns the host if it is to be woken, the attempt that the worker runs next, and whether the end was refused
+  /// because the attempt was ended otherwise.
+  func finish(
+    _ run: TaskRun, _ end: TaskEnd, after nanoseconds: Double
+  ) -> (host: Host?, next: TaskRun?, isRefused: Bool) {
     defer { endCount.add(1, ordering: .releasing) }
     return state.withLock { state in
       // The handler belongs to an earlier start, and was abandoned.
-      guard state.isOfHost(run) else { return (nil, nil) }
+      guard state.isOfHost(run) else { return (nil, nil, true) }
       state.averageRun += (max(1, nanoseconds) - state.averageRun) * (state.averageRun == 0 ? 1 : 0.1)
-      if run.settle() { state.settlements.append(TaskSettlement(run: run, end: end)) }
+      let isFirst = run.settle()
+      if isFirst { state.settlements.append(TaskSettlement(run: run, end: end)) }
       state.release(run)
-      return (state.wakingHost(), state.nextClaimed())
+      return (state.wakingHost(), state.nextClaimed(), !isFirst)
     }
   }
 
@@ -158,7 +164,12 @@ extension TaskDispatcher {
     }
   }
 
-  func insert(_ timer: TaskTimers.Entry) { state.withLock { $0.timers.insert(timer) } }
+  func insert(_ timer: TaskTimers.Entry) {
+    state.withLock { state in
+      state.timers.insert(timer)
+      state.dropEndedAttempts()
+    }
+  }
 
   /// Takes back work that could not be written, so that it is done again.
   func requeue(_ work: TaskWork) {
@@ -173,6 +184,13 @@ extension TaskDispatcher {
         + work.ageing.map { .ageing($0) }
       for action in actions {
         state.timers.insert(TaskTimers.Entry(deadline: now, wall: nil, suspending: nil, action: action))
+      }
+      // Their workers stay released. They are abandoned again so that this is stored as an event.
+      for run in work.abandoned {
+        state.abandonable[run.id] = run
+        state.timers.insert(
+          TaskTimers.Entry(
+            deadline: now, wall: nil, suspending: nil, action: .abandon(run.id, epoch: run.epoch)))
       }
     }
   }
@@ -197,6 +215,8 @@ extension TaskDispatcher {
       for (line, entry) in changes.entries where !state.removedMeanwhile.contains(entry.key) {
         state.insert(entry, line)
       }
+      // A transaction may have let a task wait for the same time again.
+      for key in changes.removedTimers where !state.timersMeanwhile.contains(key) { state.timers.removeTask(key) }
       for run in changes.cancelling { state.cancel(run) }
       guard let host = state.host else { return (nil, false) }
       for timer in changes.timers { state.insert(timer, host) }
@@ -279,18 +299,22 @@ extension TaskDispatcher {
 
   /// Adds entries that were read from disk to a line. `entries` is `nil` if reading has failed.
   ///
-  /// `next` is the first key that was not read, or `nil` if there are no more.
-  func refill(_ id: LineID, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?) {
+  /// `next` is the first key that was not read, or `nil` if there are no more. Returns the number of entries that are
+  /// not in line.
+  @discardableResult
+  func refill(_ id: LineID, from: [UInt8], _ entries: [LineEntry]?, next: [UInt8]?) -> Int {
     state.withLock { state in
-      guard let line = state.lines[id] else { return }
+      guard let line = state.lines[id] else { return entries?.count ?? 0 }
+      var skippedCount = 0
       if let entries {
         let running = state.running
-        line.endRefill(entries, from: from, next: next) { running[$0] != nil }
+        skippedCount = line.endRefill(entries, from: from, next: next) { running[$0] != nil }
       } else {
         line.failRefill()
       }
       state.enqueue(line)
       if let first = line.first { state.waitForHead(line, first) }
+      return skippedCount
     }
   }
 
@@ -316,6 +340,7 @@ extension TaskDispatcher {
       for timer in timers { state.add(timer, host.clock) }
       let known = Set(timers.map(\.key))
       for timer in missed where !known.contains(timer.key) { state.insert(timer, host) }
+      state.timers.trim()
     }
   }
 
@@ -330,6 +355,7 @@ extension TaskDispatcher {
   /// The time on the continuous clock at which the host is to look for due work, or `nil` if no timer is set.
   var nextDeadline: Duration? {
     state.withLock { state in
+      state.dropEndedAttempts()
       guard let host = state.host, let first = state.timers.first else { return nil }
       // The wall clock may be set, so it is checked at regular intervals.
       if state.timers.wallCount > 0 {

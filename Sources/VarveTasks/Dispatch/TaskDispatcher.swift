@@ -60,6 +60,8 @@ public final class TaskDispatcher: Sendable {
     /// since.
     var isCommitting = false
     var removedMeanwhile: Set<[UInt8]> = []
+    /// The rows of timers that transactions have added since that commit began.
+    var timersMeanwhile: Set<[UInt8]> = []
     /// The attempts that have ended, and whose handlers have not returned.
     var abandonable: [TaskID: TaskRun] = [:]
     /// Whether the next task is one that may have caused the death of a process.
@@ -109,6 +111,8 @@ public final class TaskDispatcher: Sendable {
     let timersChanged: @Sendable () -> Void
     /// Called without the lock when the tasks of a copy may run from now on.
     let released: @Sendable () -> Void
+    /// Counts what the scheduler does.
+    var recorder = TaskStatisticsRecorder()
   }
 
   let state: FutexLock<State>
@@ -239,6 +243,7 @@ public final class TaskDispatcher: Sendable {
       state.host = nil
       state.isCommitting = false
       state.removedMeanwhile = []
+      state.timersMeanwhile = []
       state.handlers = TaskHandlers()
       state.unhandled = []
       state.lines = [:]
@@ -409,7 +414,11 @@ public final class TaskDispatcher: Sendable {
         state.enqueue(line)
       }
       let before = state.timers.first?.deadline
-      for timer in delta.timers { state.insert(timer, host) }
+      for (key, _) in delta.removedTimers { state.timers.removeTask(key) }
+      for timer in delta.timers {
+        if state.isCommitting { state.timersMeanwhile.insert(timer.key) }
+        state.insert(timer, host)
+      }
       if let key = delta.moreTimers { state.noteMoreTimers(from: key) }
       for id in delta.cancelled {
         guard let run = state.running[id] else {
@@ -580,6 +589,21 @@ extension TaskDispatcher.State {
       return
     }
     add(timer, host.clock)
+    // While rows are read, the end is the first one of these.
+    if !isLoadingTimers { timers.trim() }
+  }
+
+  /// Forgets the timers of attempts that have ended: those that are first, and all if they are the majority.
+  mutating func dropEndedAttempts() {
+    let (running, abandonable) = (running, abandonable)
+    timers.dropAttempts(beyond: 8 * (running.count + abandonable.count) + 256) { action in
+      switch action {
+      case .timeout(let id, let epoch), .lease(let id, let epoch), .cancelOver(let id, let epoch):
+        running[id]?.epoch != epoch
+      case .abandon(let id, let epoch): abandonable[id]?.epoch != epoch
+      case .task, .line, .tokens, .schedule, .ageing: false
+      }
+    }
   }
 
   /// Notes that from a key on there are rows of timers on disk that are not in memory.

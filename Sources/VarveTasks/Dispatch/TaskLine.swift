@@ -195,19 +195,24 @@ final class TaskLine {
   /// Adds the tasks that were read from disk, from the key `from` on.
   ///
   /// `next` is the first key that was not read, or `nil` if there are no more. `isRunning` returns whether a task has
-  /// an attempt: its row still exists.
-  func endRefill(_ found: [LineEntry], from: [UInt8], next: [UInt8]?, isRunning: (TaskID) -> Bool) {
+  /// an attempt: its row still exists. Returns the number of tasks that were read and are not in line.
+  func endRefill(_ found: [LineEntry], from: [UInt8], next: [UInt8]?, isRunning: (TaskID) -> Bool) -> Int {
     isRefilling = false
     defer {
       missed.removeAll()
       ended.removeAll()
     }
     // The next read must begin before what was read, for example because skipped tasks are taken into account again.
-    if let end, LineEntry.precedes(end, from) { return }
+    if let end, LineEntry.precedes(end, from) { return found.count }
     end = next
-    for entry in found where !isRunning(entry.id) && !ended.contains(entry.key) { add(entry) }
+    var addedCount = 0
+    for entry in found where !isRunning(entry.id) && !ended.contains(entry.key) {
+      add(entry)
+      addedCount += 1
+    }
     for entry in missed where !isRunning(entry.id) && !ended.contains(entry.key) { insert(entry) }
     if entryCount > Self.entryMaximum { cut() }
+    return found.count - addedCount
   }
 
   /// Notes that the disk could not be read.

@@ -32,6 +32,10 @@ final class TaskRun: Sendable {
     var isCompleting = false
     /// Whether `complete` has returned within a transaction of the handler that is not committed yet.
     var completesLater = false
+    /// Whether the attempt was ended by `complete`.
+    var isCompleted = false
+    /// Whether its handler has tried in vain to end the attempt, because it was settled otherwise.
+    var isRefused = false
     /// Whether the task was cancelled and its handler has not returned in time.
     var isOverdue = false
     /// Whether the attempt has released its worker, because its handler has returned or was abandoned.
@@ -90,6 +94,16 @@ final class TaskRun: Sendable {
     }
   }
 
+  /// Notes that the end of the attempt was refused. Returns true the first time, unless the handler has ended the
+  /// attempt itself, by `complete`, or is about to.
+  func noteRefusal() -> Bool {
+    state.withLock { state in
+      if state.isCompleted || state.isCompleting || state.isRefused { return false }
+      state.isRefused = true
+      return true
+    }
+  }
+
   /// The task as it is on disk now, and with this attempt, for the edit that ends the attempt.
   var settled: (stored: TaskRecord, record: TaskRecord) {
     var (stored, record) = (stored, record)
@@ -120,4 +134,12 @@ enum TaskEnd: Sendable {
 struct TaskSettlement: Sendable {
   let run: TaskRun
   let end: TaskEnd
+
+  /// Whether the attempt ends because its time has expired, and its handler may still run.
+  var isTimeout: Bool {
+    switch end {
+    case .timeout, .leaseOver: true
+    default: false
+    }
+  }
 }

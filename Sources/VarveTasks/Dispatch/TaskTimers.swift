@@ -1,4 +1,4 @@
-/// The timers: a heap of the next ones, and the key from which on others are on disk.
+/// The timers: heaps of the next ones, and the key from which on those of further tasks are only on disk.
 struct TaskTimers: ~Copyable {
   enum Action: Hashable, Sendable {
     /// A task that waits for a time is due. The values are its id and the key of its row.
@@ -29,69 +29,136 @@ struct TaskTimers: ~Copyable {
     /// The deadline on the clock that does not advance while the machine sleeps, or `nil` if it does not count.
     var suspending: Duration?
     let action: Action
+    /// The number of a task's timer, which `TaskTimers` assigns.
+    var number: UInt64 = 0
   }
 
-  private var heap: [Entry] = []
-  /// The key from which on rows on disk are not in the heap, or `nil` if all are.
-  var end: [UInt8]? = TaskKeys.timer(.min)
-  private(set) var wallCount = 0
-  private(set) var taskCount = 0
+  /// The timer of a task that counts. Another timer of the same row is obsolete.
+  private struct Current {
+    let number: UInt64
+    let isDate: Bool
+  }
 
+  /// The timers of tasks that wait for a time. Timers that are not in `current` are obsolete, because the task has been
+  /// moved or has ended; the first one is never obsolete.
+  private var tasks = TimerHeap()
+  /// The timers of tasks that count, by the keys of the tasks' rows.
+  private var current: [[UInt8]: Current] = [:]
+  private var taskDateCount = 0
+  private var lastNumber: UInt64 = 0
+  /// The timers of attempts. Those of attempts that have ended are obsolete.
+  private var attempts = TimerHeap()
+  private var others = TimerHeap()
+  /// The key from which on rows on disk are not in memory, or `nil` if all are.
+  var end: [UInt8]? = TaskKeys.timer(.min)
+
+  /// The number of tasks whose timers are read from disk at once, and to which the tasks in memory are reduced if there
+  /// are twice as many.
   static let taskMaximum = 4_096
 
   init() {}
 
-  var isEmpty: Bool { heap.isEmpty }
-  var first: Entry? { heap.first }
+  var isEmpty: Bool { count == 0 }
+  /// The number of timers in memory, including obsolete ones.
+  var count: Int { tasks.count + attempts.count + others.count }
+  /// The number of timers for dates.
+  var wallCount: Int { taskDateCount + others.wallCount }
+  /// The number of tasks that have a timer.
+  var taskCount: Int { current.count }
 
+  var first: Entry? { Self.earlier(Self.earlier(tasks.first, attempts.first), others.first) }
+
+  private static func earlier(_ left: Entry?, _ right: Entry?) -> Entry? {
+    guard let left else { return right }
+    guard let right else { return left }
+    return right.deadline < left.deadline ? right : left
+  }
+
+  /// Inserts a timer. That of a task replaces the timer of the same row.
   mutating func insert(_ entry: Entry) {
-    if entry.wall != nil { wallCount += 1 }
-    if case .task = entry.action { taskCount += 1 }
-    heap.append(entry)
-    var index = heap.count - 1
-    while index > 0 {
-      let parent = (index - 1) / 2
-      if heap[parent].deadline <= heap[index].deadline { break }
-      heap.swapAt(parent, index)
-      index = parent
+    switch entry.action {
+    case .task(_, let key):
+      forget(key)
+      lastNumber += 1
+      var entry = entry
+      entry.number = lastNumber
+      current[key] = Current(number: lastNumber, isDate: entry.wall != nil)
+      if entry.wall != nil { taskDateCount += 1 }
+      tasks.insert(entry)
+      dropObsoleteTasks()
+    case .timeout, .lease, .abandon, .cancelOver: attempts.insert(entry)
+    case .line, .tokens, .schedule, .ageing: others.insert(entry)
     }
   }
 
   mutating func popFirst() -> Entry? {
-    guard let first = heap.first else { return nil }
-    if first.wall != nil { wallCount -= 1 }
-    if case .task = first.action { taskCount -= 1 }
-    let last = heap.removeLast()
-    if heap.isEmpty { return first }
-    heap[0] = last
-    sink(0)
+    guard let first else { return nil }
+    switch first.action {
+    case .task(_, let key): removeTask(key)
+    case .timeout, .lease, .abandon, .cancelOver: attempts.popFirst()
+    case .line, .tokens, .schedule, .ageing: others.popFirst()
+    }
     return first
   }
 
-  private mutating func sink(_ start: Int) {
-    var index = start
-    while true {
-      var least = index
-      for child in [2 * index + 1, 2 * index + 2]
-      where child < heap.count && heap[child].deadline < heap[least].deadline {
-        least = child
-      }
-      if least == index { return }
-      heap.swapAt(least, index)
-      index = least
-    }
+  // MARK: - Timers that need not fire
+
+  /// Removes the timer of a row, if the row has one.
+  mutating func removeTask(_ key: [UInt8]) {
+    forget(key)
+    dropObsoleteTasks()
   }
+
+  private mutating func forget(_ key: [UInt8]) {
+    guard let timer = current.removeValue(forKey: key) else { return }
+    if timer.isDate { taskDateCount -= 1 }
+  }
+
+  private static func isObsolete(_ entry: Entry, _ current: [[UInt8]: Current]) -> Bool {
+    guard case .task(_, let key) = entry.action else { return false }
+    return current[key]?.number != entry.number
+  }
+
+  /// Removes the obsolete timers of tasks that are first, and all of them if they are the majority.
+  private mutating func dropObsoleteTasks() {
+    let current = current
+    if tasks.count > 2 * current.count + 64 { tasks.removeAll { Self.isObsolete($0, current) } }
+    while let first = tasks.first, Self.isObsolete(first, current) { tasks.popFirst() }
+  }
+
+  /// Removes the timers of attempts that have ended, as far as they are first, and all of them if there are more than
+  /// `maximum` timers of attempts.
+  mutating func dropAttempts(beyond maximum: Int, _ hasEnded: (Action) -> Bool) {
+    if attempts.count > maximum { attempts.removeAll { hasEnded($0.action) } }
+    while let first = attempts.first, hasEnded(first.action) { attempts.popFirst() }
+  }
+
+  /// Keeps the timers of the first `taskMaximum` rows if there are more than twice as many. The others are read from
+  /// disk later.
+  mutating func trim() {
+    if current.count <= 2 * Self.taskMaximum { return }
+    let keys = current.keys.sorted { LineEntry.precedes($0, $1) }
+    end = keys[Self.taskMaximum]
+    for key in keys[Self.taskMaximum...] { forget(key) }
+    let current = current
+    tasks.removeAll { Self.isObsolete($0, current) }
+  }
+
+  // MARK: -
 
   /// Subtracts `shift`, by which the wall clock was set forward, from the deadlines of dates.
   mutating func moveWall(by shift: Duration) {
-    for index in heap.indices where heap[index].wall != nil { heap[index].deadline -= shift }
-    for index in stride(from: heap.count / 2, through: 0, by: -1) where index < heap.count { sink(index) }
+    tasks.moveWall(by: shift)
+    others.moveWall(by: shift)
+    dropObsoleteTasks()
   }
 
   mutating func removeAll() {
-    heap.removeAll()
-    wallCount = 0
-    taskCount = 0
+    tasks = TimerHeap()
+    current = [:]
+    taskDateCount = 0
+    attempts = TimerHeap()
+    others = TimerHeap()
     end = TaskKeys.timer(.min)
   }
 }

@@ -54,11 +54,18 @@ struct TaskRecord: Hashable, Sendable {
   static let stampOffset = 39
   private static let form: UInt8 = 1
   private static let crashesOffset = 19
+  private static let enqueuedOffset = 31
 
   /// Returns the number of times that the process has died while the task ran, read from the bytes of its row.
   static func crashes(in bytes: [UInt8]) -> UInt32 {
     var reader = ByteReader(bytes, at: crashesOffset)
     return (try? reader.number()) ?? 0
+  }
+
+  /// Returns the time at which the task was enqueued, read from the bytes of its row.
+  static func enqueued(in bytes: [UInt8]) -> Int64 {
+    var reader = ByteReader(bytes, at: enqueuedOffset)
+    return (try? reader.time()) ?? 0
   }
 
   // MARK: - Bytes

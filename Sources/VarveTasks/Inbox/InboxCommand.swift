@@ -38,6 +38,8 @@ struct DamagedInbox: Error, CustomStringConvertible {
 struct InboxFile {
   static let magic = Array("VARVEIN1".utf8)
   static let suffix = ".commands"
+  /// What the name of a file ends in as long as it is not complete.
+  static let partSuffix = ".part"
   /// A larger file is refused.
   static let sizeMaximum = 64 << 20
 

@@ -21,11 +21,17 @@ public import Varve
 public struct TaskInbox: Sendable {
   /// The path of the database.
   public let databasePath: String
+  let files: any InboxFiles
   var directory: String { databasePath + "/inbox" }
   var refusedDirectory: String { directory + "/refused" }
 
   /// Creates the inbox of the database at a path.
-  public init(_ databasePath: String) { self.databasePath = databasePath }
+  public init(_ databasePath: String) { self.init(databasePath, SystemInboxFiles()) }
+
+  init(_ databasePath: String, _ files: any InboxFiles) {
+    self.databasePath = databasePath
+    self.files = files
+  }
 
   /// Sends the commands that `body` adds to a batch. Either all of them are applied, or none.
   ///
@@ -37,7 +43,7 @@ public struct TaskInbox: Sendable {
     var batch = Batch()
     try body(&batch)
     if batch.commands.isEmpty { return }
-    guard FileManager.default.fileExists(atPath: databasePath + "/CURRENT") else {
+    guard files.exists(databasePath + "/CURRENT") else {
       throw TaskError.invalidValue("no database exists at \"\(databasePath)\"")
     }
     var generator = SystemRandomNumberGenerator()
@@ -46,9 +52,8 @@ public struct TaskInbox: Sendable {
     if bytes.count > InboxFile.sizeMaximum {
       throw TaskError.tooLarge(what: "a batch of commands", size: bytes.count, limit: InboxFile.sizeMaximum)
     }
-    try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
-    let name = InboxFile.name(id)
-    try InboxDisk.write(bytes, directory + "/" + name)
+    try files.createDirectory(directory)
+    try files.writeWhole(bytes, directory + "/" + InboxFile.name(id))
   }
 
   /// Commands that are applied together, in their order.

@@ -28,10 +28,7 @@ struct TaskPlan {
     }
     let (stored, running) = run.settled
     var record = running
-    switch settlement.end {
-    case .timeout, .leaseOver: isTimeout = true
-    default: break
-    }
+    isTimeout = settlement.isTimeout
     if case .interrupted = settlement.end { isInterrupted = true }
     let verdict = Verdict(settlement.end, record, run.handler.options, chance: chance)
     record.delay = 0

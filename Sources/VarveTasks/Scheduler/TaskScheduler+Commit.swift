@@ -27,6 +27,7 @@ extension TaskScheduler {
     let isBlind =
       parents.isEmpty && work.pending.isEmpty && work.requests.isEmpty && slots.isEmpty && aged.isEmpty
     let isStrict = plans.contains { $0.run.rules.strictDurableOrder }
+    let begun = claims.isEmpty ? nil : clock.continuousNow
     do {
       let (written, answers, changed) = try await database.commitAside(
         label: "tasks", durability: isStrict ? .power : .process
@@ -51,6 +52,7 @@ extension TaskScheduler {
         for (queue, bucket) in work.tokens { try changes.parts.config.put(ConfigKeys.tokens(queue), bucket.bytes) }
         return (written, answers, try changes.finish())
       }
+      if let begun { recorder.noteClaims(clock.continuousNow - begun) }
       finish(plans, written)
       dispatcher.apply(changed)
       for (request, answer) in zip(work.requests, answers) {
@@ -64,7 +66,8 @@ extension TaskScheduler {
       endSlots(slots)
       endAgeing(work.ageing)
       report(plans, written, changed.cancelled, work, now)
-      cancel(timeouts.map(\.run))
+      // Also those of commits that failed.
+      cancel(settlements.lazy.filter(\.isTimeout).map(\.run))
       for run in dispatcher.start(work.claims) { begin(run) }
     } catch {
       await fail(work, settlements, error)
@@ -89,6 +92,7 @@ extension TaskScheduler {
     for ((run, plan), isWritten) in zip(plans, written) {
       if !isWritten {
         dispatcher.didSettle(run, nil, [])
+        recorder.noteRefusal(of: run)
         continue
       }
       if plan.state == .dead { TaskLog.dead(logger, run, plan.error) }
@@ -119,7 +123,7 @@ extension TaskScheduler {
     }
   }
 
-  private func cancel(_ runs: [TaskRun]) {
+  private func cancel(_ runs: some Sequence<TaskRun>) {
     for run in runs { run.state.withLock { $0.task }?.cancel() }
   }
 

@@ -106,7 +106,11 @@ extension TaskScheduler: CompletingHost {
       state.completesLater = false
       return true
     }
-    if !isMine { throw TaskError.leaseLost(run.id) }
+    if !isMine {
+      // A task that is being cancelled still belongs to the attempt.
+      if run.state.withLock({ $0.isSettled }) { recorder.noteRefusal(of: run) }
+      throw TaskError.leaseLost(run.id)
+    }
     await reach("complete", isAfter: false, run)
     do {
       let (database, now) = (database, WallTime.milliseconds(clock.wallNow))
@@ -132,6 +136,7 @@ extension TaskScheduler: CompletingHost {
       return result
     } catch {
       run.state.withLock { $0.isCompleting = false }
+      if (error as? TaskError) == .leaseLost(run.id) { recorder.noteRefusal(of: run) }
       throw error
     }
   }
@@ -139,6 +144,7 @@ extension TaskScheduler: CompletingHost {
   private func didComplete(_ run: TaskRun) {
     run.state.withLock { state in
       state.isSettled = true
+      state.isCompleted = true
       state.isCompleting = false
     }
     dispatcher.didSettle(run, nil, [], isDone: true)

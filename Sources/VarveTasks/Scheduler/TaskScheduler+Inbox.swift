@@ -19,12 +19,18 @@ extension TaskScheduler {
     state.withLock { $0.accepted[Object.collection] = accepted }
   }
 
-  private var inbox: TaskInbox { TaskInbox(database.path) }
+  private var inbox: TaskInbox { TaskInbox(database.path, state.withLock { $0.inboxFiles }) }
+
+  /// The age in seconds from which on an unfinished file is one whose sender has died.
+  private static let unfinishedMaximum: TimeInterval = 86_400
 
   /// Begins to apply the files of the inbox: those that exist now, and each file that arrives later.
   func openInbox() throws {
-    if !FileManager.default.fileExists(atPath: database.path) { return }
-    try FileManager.default.createDirectory(atPath: inbox.directory, withIntermediateDirectories: true)
+    let inbox = inbox
+    if !inbox.files.exists(database.path) { return }
+    try inbox.files.createDirectory(inbox.directory)
+    // Files have times of the system's clock.
+    inbox.files.removeUnfinished(inbox.directory, before: Date(timeIntervalSinceNow: -Self.unfinishedMaximum))
     let watch = DirectoryWatch(inbox.directory) { [weak self] in self?.wakeInbox() }
     if watch == nil { TaskLog.inbox(logger, inbox.directory) }
     state.withLock { $0.watch = watch }
@@ -37,7 +43,7 @@ extension TaskScheduler {
   }
 
   /// Requests that the files be applied. Only one caller at a time applies them, one after the other.
-  private func wakeInbox() {
+  func wakeInbox() {
     let isFirst = state.withLock { state in
       state.inboxRequests += 1
       return state.inboxRequests == 1
@@ -59,15 +65,18 @@ extension TaskScheduler {
   }
 
   private func applyFiles() async {
-    let names = InboxDisk.files(inbox.directory)
-    for name in names {
+    let inbox = inbox
+    for name in inbox.files.commandFiles(inbox.directory) {
       guard state.withLock({ $0.isRunning }) else { return }
       let path = inbox.directory + "/" + name
       do {
-        try await apply(path)
-        try FileManager.default.removeItem(atPath: path)
+        try await apply(path, inbox.files)
+        try inbox.files.remove(path)
       } catch let refusal as InboxRefusal {
-        refuse(path, name, refusal.cause)
+        refuse(path, name, refusal.cause, inbox)
+      } catch let error as DatabaseError where error.code == .conflict {
+        // The scheduler has changed tasks beside the transaction. The file is applied again when the others are.
+        wakeInbox()
       } catch {
         // The database can't be written, or the file can't be removed. The file stays, and is tried again with the next
         // one.
@@ -84,14 +93,14 @@ extension TaskScheduler {
   /// The error for a file that can't be applied.
   private struct InboxRefusal: Error { let cause: any Error }
 
-  private func apply(_ path: String) async throws {
+  private func apply(_ path: String, _ files: any InboxFiles) async throws {
     let file: InboxFile
     do {
-      let size = (try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int) ?? 0
+      let size = try files.size(path)
       if size > InboxFile.sizeMaximum {
         throw TaskError.tooLarge(what: "a file of the inbox", size: size, limit: InboxFile.sizeMaximum)
       }
-      file = try InboxFile([UInt8](Data(contentsOf: URL(fileURLWithPath: path))))
+      file = try InboxFile(try files.read(path))
       guard (path as NSString).lastPathComponent == InboxFile.name(file.id) else {
         throw DamagedInbox(what: "its id is not that of its name")
       }
@@ -141,12 +150,12 @@ extension TaskScheduler {
   }
 
   /// Moves a file to `refused`, beside a text with the reason.
-  private func refuse(_ path: String, _ name: String, _ error: any Error) {
+  private func refuse(_ path: String, _ name: String, _ error: any Error, _ inbox: TaskInbox) {
     TaskLog.refused(logger, name, error)
     do {
-      try FileManager.default.createDirectory(atPath: inbox.refusedDirectory, withIntermediateDirectories: true)
-      try Data("\(error)\n".utf8).write(to: URL(fileURLWithPath: inbox.refusedDirectory + "/" + name + ".txt"))
-      try FileManager.default.moveItem(atPath: path, toPath: inbox.refusedDirectory + "/" + name)
+      try inbox.files.createDirectory(inbox.refusedDirectory)
+      try inbox.files.write(Array("\(error)\n".utf8), inbox.refusedDirectory + "/" + name + ".txt")
+      try inbox.files.move(path, to: inbox.refusedDirectory + "/" + name)
     } catch { TaskLog.failed(logger, error) }
   }
 
@@ -159,8 +168,9 @@ extension TaskScheduler {
       return keys
     }
     if noted.isEmpty { return }
-    try InboxDisk.sync(inbox.directory)
-    let left = Set(InboxDisk.files(inbox.directory))
+    let inbox = inbox
+    try inbox.files.syncDirectory(inbox.directory)
+    let left = Set(inbox.files.commandFiles(inbox.directory))
     let gone = noted.filter { !left.contains(InboxFile.name(Array($0.dropFirst()))) }
     if gone.isEmpty { return }
     try await database.commitAside(label: "tasks: inbox") { parts in

@@ -90,6 +90,7 @@ extension TaskScheduler {
     range.lower = from
     var entries: [LineEntry] = []
     var next: [UInt8]?
+    var damagedCount = 0
     try live.forEach(in: range) { keyBytes, valueBytes in
       let key = Self.copied(keyBytes)
       if entries.count == TaskLine.refillCount {
@@ -98,10 +99,11 @@ extension TaskScheduler {
       }
       do { entries.append(try LineEntry(key: key, value: Self.copied(valueBytes))) } catch {
         TaskLog.damaged(logger, error)
+        damagedCount += 1
       }
       return true
     }
-    dispatcher.refill(line, from: from, entries, next: next)
+    recorder.noteSkipped(damagedCount + dispatcher.refill(line, from: from, entries, next: next))
   }
 
   func loadTimers(_ from: [UInt8], _ live: Part) throws {
@@ -174,7 +176,8 @@ extension TaskScheduler {
       let end = await execute(run)
       let taken = (clock.continuousNow - begun).components
       let nanoseconds = Double(taken.seconds) * 1e9 + Double(taken.attoseconds) * 1e-9
-      let (host, next) = dispatcher.finish(run, end, after: nanoseconds)
+      let (host, next, isRefused) = dispatcher.finish(run, end, after: nanoseconds)
+      if isRefused { recorder.noteRefusal(of: run) }
       host?.wake()
       guard let next = next ?? dispatcher.waitForClaim() else { return }
       // A Swift task that was cancelled, or may still be, must not run another attempt.

@@ -64,6 +64,7 @@ public final class TaskScheduler: Sendable {
   let dispatcher: TaskDispatcher
   let alarm: TaskAlarm
   let hub = TaskEventHub()
+  let recorder = TaskStatisticsRecorder()
   private let turns = TaskTurns()
   let hasMiddleware = Atomic(false)
   let hasPoints = Atomic(false)
@@ -86,6 +87,8 @@ public final class TaskScheduler: Sendable {
     var schedules: [String: RegisteredSchedule] = [:]
     var accepted: [String: AcceptedType] = [:]
     var watch: DirectoryWatch?
+    /// The operations on the files of the inbox. Tests set others.
+    var inboxFiles: any InboxFiles = SystemInboxFiles()
     /// A closure that tests set, called at each point of an attempt.
     var atPoint: (@Sendable (TaskID, TaskPoint) async -> Void)?
     /// The number of requests to read the inbox since it was last read completely.
@@ -273,7 +276,7 @@ public final class TaskScheduler: Sendable {
       clock: clock, workers: configuration.workerCount, abandonAfter: configuration.abandonAfter, start: number,
       rules: { [weak self] in self?.rules(of: $0) ?? QueueRules() },
       wake: { [weak self] in self?.beginPump() }, timersChanged: { [weak self] in self?.setAlarm() },
-      released: { [weak self] in self?.beginSchedules() })
+      released: { [weak self] in self?.beginSchedules() }, recorder: recorder)
     guard dispatcher.attach(host, state.withLock({ $0.handlers })) else {
       throw TaskError.alreadyRunning(path: database.path)
     }

@@ -51,6 +51,7 @@ final class AsideChanges: TaskChanging {
     if let old, old.position.kind == .line {
       result.removed.append((old.position.line, old.id, old.position.key(of: old.id)))
     }
+    if let old, old.position.kind == .timed { result.removedTimers.append(old.position.key(of: old.id)) }
     if let new { locate(new) }
   }
 

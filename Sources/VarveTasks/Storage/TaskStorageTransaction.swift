@@ -34,6 +34,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     let entries: Int
     let timers: Int
     let removed: Int
+    let removedTimers: Int
     let cancelled: Int
     let names: Int
     let counts: Int
@@ -83,9 +84,9 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     marks.append(
       Mark(
         entries: delta.entries.count, timers: delta.timers.count, removed: delta.removed.count,
-        cancelled: delta.cancelled.count, names: delta.names.count, counts: counts.count,
-        groupCounts: groupCounts.count, parents: delta.parents.count, pending: delta.pending.count,
-        releasesAll: delta.releasesAll))
+        removedTimers: delta.removedTimers.count, cancelled: delta.cancelled.count, names: delta.names.count,
+        counts: counts.count, groupCounts: groupCounts.count, parents: delta.parents.count,
+        pending: delta.pending.count, releasesAll: delta.releasesAll))
     return marks.count - 1
   }
 
@@ -96,6 +97,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     delta.entries.removeSubrange(position.entries...)
     delta.timers.removeSubrange(position.timers...)
     delta.removed.removeSubrange(position.removed...)
+    delta.removedTimers.removeSubrange(position.removedTimers...)
     delta.cancelled.removeSubrange(position.cancelled...)
     delta.names.removeSubrange(position.names...)
     counts.removeSubrange(position.counts...)
@@ -133,6 +135,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
       let gone = Set(delta.removed.map(\.key))
       delta.entries.removeAll { gone.contains($0.entry.key) }
     }
+    removeObsoleteTimers()
     let stamp = version.number
     for index in delta.entries.indices where delta.entries[index].entry.stamp == TaskPosition.pendingStamp {
       delta.entries[index].entry.set(stamp: stamp)
@@ -314,6 +317,19 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     delta.moreTimers = timer.key
   }
 
+  /// Removes the timers of rows that the transaction has added and removed again.
+  private func removeObsoleteTimers() {
+    if delta.removedTimers.isEmpty || delta.timers.isEmpty { return }
+    // A row may have been added once more after that.
+    var ends: [[UInt8]: Int] = [:]
+    for (key, end) in delta.removedTimers { ends[key] = end }
+    var index = 0
+    delta.timers.removeAll { timer in
+      defer { index += 1 }
+      return ends[timer.key].map { index < $0 } ?? false
+    }
+  }
+
   // MARK: - Existing tasks
 
   /// Keeps claims from taking a task until the transaction has ended. Returns the attempt if the task runs.
@@ -328,7 +344,8 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   func cancel(_ run: TaskRun) throws {
     let key = TaskKeys.cancel(run.id)
     if delta.cancelled.contains(run.id) || run.state.withLock({ $0.isCancelling }) { return }
-    try parts.live.put(key, [])
+    // An earlier transaction may have requested it, in a commit that is not acknowledged yet.
+    if try parts.live.get(key) == nil { try parts.live.put(key, []) }
     delta.cancelled.append(run.id)
   }
 
@@ -346,6 +363,9 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     _ = try write(edit)
     if let old, old.position.kind == .line {
       delta.removed.append((old.position.line, old.id, old.position.key(of: old.id)))
+    }
+    if let old, old.position.kind == .timed {
+      delta.removedTimers.append((old.position.key(of: old.id), delta.timers.count))
     }
     guard let new else { return }
     switch new.position.kind {

@@ -42,6 +42,8 @@ public final class ManualSchedulerClock: SchedulerClock {
 
   /// The number of calls of `sleep`. An idle scheduler never sleeps.
   public var sleepCount: Int { state.withLock { $0.sleepCount } }
+  /// The times until which callers of `sleep` wait now, in ascending order.
+  var deadlines: [Duration] { state.withLock { $0.sleepers.map(\.deadline).sorted() } }
 
   /// Advances the clock by a duration.
   public func advance(by duration: Duration) { pass(duration, isAwake: true) }

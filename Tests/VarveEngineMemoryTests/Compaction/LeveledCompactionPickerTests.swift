@@ -224,7 +224,9 @@ struct LeveledCompactionPickerTests {
         == "levelSize 5: 10, 6: 1 2 -> 6 bottommost")
   }
 
-  @Test func `tombstones make a table a better seed, and a table of tombstones is compacted by itself`() throws {
+  @Test func `layout 7: tombstones make a table a better seed, and a table of tombstones is compacted by itself`()
+    throws
+  {
     #expect(
       try Self.pick("5: 10[a,c] 11[d,f]t80\n6: 1[a,c]s1500 2[d,f]s1000") == "tombstones 5: 11, 6: 2 -> 6 bottommost")
     #expect(try Self.pick("6: 1[a,c] 2[d,f]t60") == "tombstones 6: 2 -> 6 bottommost")

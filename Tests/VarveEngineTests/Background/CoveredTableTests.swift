@@ -66,7 +66,9 @@ struct CoveredTableTests {
     try engine.close()
   }
 
-  @Test func `tables that a range delete covers completely are dropped unread, and partly covered ones are not`() throws
+  @Test
+  func `layout 7: tables that a range delete covers completely are dropped unread, and partly covered ones are not`()
+    throws
   {
     let disk = CountingFileSystem()
     var engine = try Self.engine(seed: 1, SteppedExecutor(seed: 1), on: disk)

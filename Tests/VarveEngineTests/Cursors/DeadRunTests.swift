@@ -39,7 +39,7 @@ struct DeadRunTests {
     return found
   }
 
-  @Test func `a long run of dead keys gets one range tombstone, which the next seek skips`() throws {
+  @Test func `layout 6: a long run of dead keys gets one range tombstone, which the next seek skips`() throws {
     let observed = try ObservedEngine(Self.options())
     let engine = observed.engine
     try observed.put(0..<1_000)

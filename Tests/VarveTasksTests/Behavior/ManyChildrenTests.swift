@@ -127,7 +127,7 @@ import VarveTesting
   }
 
   @Test(arguments: End.allCases)
-  func `7 and h very many children receive the end of their parent in bounded commits, also after a crash among them`(
+  func `crash h: very many children receive the end of their parent in bounded commits, also after a crash among these`(
     end: End
   ) async throws {
     let count = TestScale.count(20_000)
@@ -161,7 +161,7 @@ import VarveTesting
     withExtendedLifetime(site) {}
   }
 
-  @Test func `7 and h parents that end in one commit change together as many children as one commit changes`()
+  @Test func `6 parents that end in one commit change together as many children as one commit changes`()
     async throws
   {
     let (parents, children) = (8, 300)

@@ -87,7 +87,9 @@ struct OpeningReadTests {
     return read
   }
 
-  @Test func `a start reads the first tasks of each line and of the timers, however many tasks wait`() async throws {
+  @Test func `layout 3: a start reads the first tasks of each line and of the timers, however many tasks wait`()
+    async throws
+  {
     let few = try await Self.readCount(waiting: 3_000, isPaused: true)
     let many = try await Self.readCount(waiting: 6_000, isPaused: true)
     print("entries read by a start: \(few), and \(many) with twice as many tasks")
@@ -96,7 +98,7 @@ struct OpeningReadTests {
     #expect(many <= 3 * 512 + TaskTimers.taskMaximum + 200)
   }
 
-  @Test func `2 a start whose queues run reads one refill of each line in addition, however many tasks wait`()
+  @Test func `layout 2: a start whose queues run reads one refill of each line in addition, however many tasks wait`()
     async throws
   {
     let paused = try await Self.readCount(waiting: 3_000, isPaused: true)

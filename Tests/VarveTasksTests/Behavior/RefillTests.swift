@@ -135,7 +135,7 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true])
-  func `2, 3 and 8 a refill passes few tasks that have ended, however many have ended before, also after draining`(
+  func `layout 2, 3 and 8: a refill passes few tasks that have ended, however many have ended before, also after draining`(
     isSerial: Bool
   ) async throws {
     let count = TestScale.count(4_000)

@@ -53,7 +53,7 @@ import VarveTesting
     try fixture.read { tx in try tx.taskSchedules() }.first.map { ($0.zone, $0.lastSlot) }
   }
 
-  @Test func `i a schedule that is registered with another zone continues after its last slot`() async throws {
+  @Test func `2.7 a schedule that is registered with another zone continues after its last slot`() async throws {
     var fixture = try await Self.start("0 6 * * *", in: "GMT", at: "2026-01-10T00:00:00Z")
     #expect(
       try await Self.slots(until: "2026-01-11T12:00:00Z", fixture) == ["2026-01-10T06:00:00Z", "2026-01-11T06:00:00Z"])

@@ -111,7 +111,8 @@ import VarveTesting
     return count
   }
 
-  @Test func `tasks that are due at one time become ready in several commits, and a transaction commits between them`()
+  @Test
+  func `layout 10: tasks that are due at one time become ready in several commits, and other commits come between`()
     async throws
   {
     let setup = try Setup(holding: nil)

@@ -82,6 +82,10 @@ struct EventsCommand: ParsableCommand {
   @Option(help: "At most so many events.") var limit: Int?
   @OptionGroup var output: OutputOption
 
+  func validate() throws {
+    if let limit, limit < 0 { throw ValidationError("--limit is a count: \(limit) is below 0") }
+  }
+
   func run() throws {
     let sink = try ByteSink.standardOutput()
     let events = try TaskReading(path: database.path).reading { database in

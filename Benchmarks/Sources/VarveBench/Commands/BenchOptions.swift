@@ -30,7 +30,7 @@ struct BenchOptions: ParsableArguments {
   @Option(help: "Threads; the operations are shared out over them.")
   var threads = 1
 
-  @Option(help: "Tasks at once of objectinserttasks.")
+  @Option(help: "Swift tasks at once of objectinserttasks, taskenqueuetasks and taskgroup.")
   var tasks = 8
 
   @Option(help: "Puts a commit (default 1); rows a transaction of objectinsert (default 1000).")

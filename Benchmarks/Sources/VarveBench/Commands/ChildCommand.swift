@@ -31,10 +31,7 @@ enum ChildProcess {
     let report = NSTemporaryDirectory() + "varve-bench-\(getpid())-\(UInt64.random(in: 0 ... .max)).json"
     settings.reportPath = report
     defer { unlink(report) }
-    let process = Process()
-    process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
-    let encoded = try JSONEncoder().encode(settings)
-    process.arguments = ["child", String(decoding: encoded, as: UTF8.self)]
+    let process = try make(settings)
     try process.run()
     process.waitUntilExit()
     guard process.terminationStatus == 0 else {
@@ -43,5 +40,31 @@ enum ChildProcess {
     }
     let text = try String(contentsOfFile: report, encoding: .utf8)
     return try text.split(separator: "\n").map { try JSONDecoder().decode(Row.self, from: Data($0.utf8)) }
+  }
+
+  private static func make(_ settings: RunSettings) throws -> Process {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+    let encoded = try JSONEncoder().encode(settings)
+    process.arguments = ["child", String(decoding: encoded, as: UTF8.self)]
+    return process
+  }
+
+  /// Runs a child process with `settings` until it has written a byte to standard output, and kills it (SIGKILL).
+  ///
+  /// The standard input of the child ends when this process ends, so that the child need not outlive it.
+  static func runUntilReady(_ settings: RunSettings) throws {
+    let process = try make(settings)
+    let (input, output) = (Pipe(), Pipe())
+    process.standardInput = input
+    process.standardOutput = output
+    try process.run()
+    let report = try output.fileHandleForReading.read(upToCount: 1)
+    if report?.count == 1 { kill(process.processIdentifier, SIGKILL) }
+    process.waitUntilExit()
+    guard process.terminationReason == .uncaughtSignal else {
+      throw EngineFailure("\(settings.engine.rawValue) ended before it was killed, by \(process.terminationStatus)")
+    }
+    withExtendedLifetime(input) {}
   }
 }

@@ -114,13 +114,12 @@ func requireEngines(_ engines: [EngineKind], forObjects: Bool = false, forTasks:
     let remedy =
       switch engine {
       case .rocksdb where forObjects, .leveldb where forObjects, .lmdb where forObjects: "it has no objects"
-      case .sqlite where !forObjects, .grdb where !forObjects: "it is measured with rows of objects only"
+      case .sqlite where !forObjects, .grdb where !forObjects: "it is measured with rows of objects and tasks only"
       case .rocksdb: "build with --traits RocksDB (needs librocksdb-dev)"
       case .leveldb: "build with --traits LevelDB (needs libleveldb-dev)"
       case .lmdb: "build with --traits LMDB (needs liblmdb-dev)"
       case .postgres where !forTasks: "it is measured with rows of tasks only"
       case .postgres: "build with --traits PostgreSQL (needs libpq-dev and postgresql)"
-      case .grdb where forTasks: "it has no tasks"
       case .sqlite: "build with --traits SQLite (needs libsqlite3-dev)"
       case .grdb: "build with --traits GRDB (needs libsqlite3-dev)"
       case .varve, .varvePwrite: "it always is"

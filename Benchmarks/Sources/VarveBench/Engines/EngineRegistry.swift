@@ -36,6 +36,9 @@ enum EngineRegistry {
     #if SQLite
       kinds.append(.sqlite)
     #endif
+    #if GRDB
+      kinds.append(.grdb)
+    #endif
     #if PostgreSQL
       kinds.append(.postgres)
     #endif
@@ -133,6 +136,9 @@ enum EngineRegistry {
     case .varve, .varvePwrite: try run.executeTasks(VarveTaskEngine.self)
     #if SQLite
       case .sqlite: try run.executeTasks(SQLiteTaskEngine.self)
+    #endif
+    #if GRDB
+      case .grdb: try run.executeTasks(GRDBTaskEngine.self)
     #endif
     #if PostgreSQL
       case .postgres: try run.executeTasks(PostgresTaskEngine.self)

@@ -2,7 +2,7 @@ import ArgumentParser
 
 /// The stores that the harness can measure.
 ///
-/// `sqlite` and `grdb` are peers of the object database only, and `sqlite` and `postgres` of tasks.
+/// `sqlite` and `grdb` are peers of the object database and of tasks only, and `postgres` of tasks only.
 enum EngineKind: String, CaseIterable, Codable, ExpressibleByArgument {
   case varve, rocksdb, leveldb, lmdb, sqlite, grdb, postgres
   /// Varve on a file system that does not let it map its log, which shows the gain of the mapping.

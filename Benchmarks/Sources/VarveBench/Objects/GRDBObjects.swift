@@ -29,14 +29,19 @@
     static var version: String { "GRDB 7.10.0\(SQLiteSettings.note)" }
     static func fileUse(_ name: String) -> FileUse { SQLiteSettings.fileUse(name) }
 
-    init(path: String, settings: EngineSettings) throws {
+    /// Opens the database in a directory, with the settings of `SQLiteSettings`.
+    static func open(_ path: String, _ settings: EngineSettings) throws -> DatabaseQueue {
       var configuration = Configuration()
       configuration.journalMode = .wal
       configuration.prepareDatabase { database in
         for pragma in SQLiteSettings.pragmas(settings) { try database.execute(sql: pragma) }
       }
-      queue = try DatabaseQueue(
+      return try DatabaseQueue(
         path: SQLiteSettings.createDirectory(path, settings), configuration: configuration)
+    }
+
+    init(path: String, settings: EngineSettings) throws {
+      queue = try Self.open(path, settings)
       try queue.write { database in
         try database.execute(sql: SQLiteSettings.createTable)
         for sql in SQLiteSettings.createIndexes(settings.indexes ?? .none) { try database.execute(sql: sql) }

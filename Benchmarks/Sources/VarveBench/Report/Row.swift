@@ -9,7 +9,7 @@ struct Row: Codable {
   var version = ""
   var workload = ""
   var ops = 0
-  /// The number of threads that ran the operations, or of tasks for `objectinserttasks`.
+  /// The number of threads that ran the operations, or of Swift tasks for the workloads that have `--tasks`.
   var threads = 1
   var seconds = 0.0
   var opsPerSecond = 0.0
@@ -50,6 +50,13 @@ struct Row: Codable {
   /// For `memoryunderreaders`, the maximum number of bytes that the engine accounted for, and its budget.
   var peakAccountedBytes: UInt64?
   var budgetBytes: UInt64?
+  /// For `taskreopen`, the bytes of the log that the opening replays.
+  var replayedBytes: UInt64?
+  /// For `taskreopen` with Varve, the time that the goal allows for this log, and whether the row took no longer.
+  var allowedSeconds: Double?
+  var meetsGoal: Bool?
+  /// For `taskgroup`, the operations per second divided by those of a single Swift task.
+  var timesSingle: Double?
   var perSecond: [UInt64] = []
   var levels: [LevelUsage] = []
   /// (percentile, microseconds) pairs for the plot.
@@ -80,6 +87,10 @@ struct Row: Codable {
     case variant
     case peakAccountedBytes = "peak_accounted_bytes"
     case budgetBytes = "budget_bytes"
+    case replayedBytes = "replayed_bytes"
+    case allowedSeconds = "allowed_seconds"
+    case meetsGoal = "meets_goal"
+    case timesSingle = "times_single"
     case perSecond = "ops_by_second"
     case levels
     case percentiles
@@ -108,6 +119,11 @@ struct Row: Codable {
       opsPerSecond, seconds, ops)
     if let found { text += found > ops ? "  (\(found) found)" : "  (\(found) of \(ops) found)" }
     if let writerOps { text += String(format: "  (writer %.0f/sec)", Double(writerOps) / Swift.max(seconds, 1e-9)) }
+    if let replayedBytes { text += String(format: "  (log %.1f MB)", Double(replayedBytes) / 1e6) }
+    if let allowedSeconds, let meetsGoal {
+      text += String(format: "  (%.3f s allowed: ", allowedSeconds) + (meetsGoal ? "met)" : "not met)")
+    }
+    if let timesSingle { text += String(format: "  (%.2f times as many as one task)", timesSingle) }
     return text
   }
 
@@ -149,6 +165,10 @@ struct Row: Codable {
     if let variant { add(.variant, Self.quoted(variant)) }
     if let peakAccountedBytes { add(.peakAccountedBytes, "\(peakAccountedBytes)") }
     if let budgetBytes { add(.budgetBytes, "\(budgetBytes)") }
+    if let replayedBytes { add(.replayedBytes, "\(replayedBytes)") }
+    if let allowedSeconds { add(.allowedSeconds, number(allowedSeconds)) }
+    if let meetsGoal { add(.meetsGoal, "\(meetsGoal)") }
+    if let timesSingle { add(.timesSingle, number(timesSingle)) }
     add(.perSecond, "[" + perSecond.map { "\($0)" }.joined(separator: ",") + "]")
     add(
       .levels,

@@ -33,6 +33,11 @@
 
     func stop() throws { try run("pg_ctl", ["-D", directory, "-w", "-s", "-m", "fast", "stop"]) }
 
+    /// Ends the server of a directory at once, as a crash does: the next start replays its log.
+    static func kill(directory: String) throws {
+      try run(findPrograms(), "pg_ctl", ["-D", directory, "-w", "-s", "-m", "immediate", "stop"])
+    }
+
     private static func findPrograms() throws -> String {
       var directories = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
       let packages = (try? FileManager.default.contentsOfDirectory(atPath: "/usr/lib/postgresql")) ?? []
@@ -56,11 +61,13 @@
       }
     }
 
+    private func run(_ program: String, _ arguments: [String]) throws { try Self.run(programs, program, arguments) }
+
     /// Runs a program without Foundation's `Process`, whose wait would last until the server, which inherits its
     /// socket, has ended.
-    private func run(_ program: String, _ arguments: [String]) throws {
+    private static func run(_ programs: String, _ program: String, _ arguments: [String]) throws {
       var command = [programs + "/" + program] + arguments
-      if let user = Self.otherUser {
+      if let user = otherUser {
         command = ["/usr/bin/setpriv", "--reuid=\(user)", "--regid=\(user)", "--clear-groups"] + command
       }
       let texts = command.map { strdup($0) } + [nil]

@@ -80,6 +80,9 @@
       try connection.copy("COPY task (queue, payload) FROM STDIN", rows)
     }
 
+    /// The table has no time for a task.
+    func enqueueLater(_ count: Int, first: Int) throws {}
+
     private func check(_ result: PostgresResult, _ row: Int) throws {
       guard result.size(row, 1) == TaskText.size else { throw EngineFailure("a payload has another size") }
     }
@@ -123,12 +126,34 @@
       }
     }
 
-    func runFirst() throws -> UInt64 {
+    func startEndless(_ count: Int) throws {
+      try connection.execute(
+        """
+        UPDATE task SET state = 1 WHERE id IN (
+          SELECT id FROM task WHERE state = 0 ORDER BY queue, id LIMIT \(count)
+        )
+        """)
+    }
+
+    /// Makes the tasks that were running ready, and runs the first queue until one of them begins.
+    ///
+    /// That is only right while a single process runs tasks. Queues that are shared wait until a time limit has passed.
+    func runFirstOrphan() throws -> UInt64 {
+      let freed = try connection.execute("UPDATE task SET state = 0 WHERE state = 1 RETURNING id")
+      let orphans = Set((0..<freed.count).map { freed.text($0, 0) })
       let worker = try worker()
       defer { worker.close() }
-      guard try worker.run("next", ["0", "0"]).count == 1 else { throw EngineFailure("nothing waits") }
-      return Clock.now()
+      var last = "0"
+      while true {
+        let task = try worker.run("next", ["0", last])
+        let begun = Clock.now()
+        guard task.count == 1 else { throw EngineFailure("no task was running") }
+        last = task.text(0, 0)
+        if orphans.contains(last) { return begun }
+      }
     }
+
+    static func killRest(path: String) throws { try PostgresServer.kill(directory: path) }
 
     /// Measures start times with a worker that listens and is notified by the commit.
     func startTimes(_ count: Int) throws -> [UInt64] {

@@ -6,6 +6,8 @@ protocol TaskEngine: MeasuredEngine {
   ///
   /// With `sync` they survive a power loss.
   func enqueue(_ count: Int, queues: Int, first: Int, sync: Bool) throws
+  /// Enqueues tasks that are due in a day, in one transaction, if the engine has such tasks.
+  func enqueueLater(_ count: Int, first: Int) throws
   /// Runs all waiting tasks by `workers` workers, and returns when the end of each is written.
   ///
   /// With `isSerial`, the tasks of a queue run one after the other.
@@ -13,10 +15,26 @@ protocol TaskEngine: MeasuredEngine {
   /// Returns the nanoseconds from the commit of a task to the start of its handler on an idle engine, for `count`
   /// tasks.
   func startTimes(_ count: Int) throws -> [UInt64]
-  /// Starts to run tasks, and stops. Returns the time at which the first task began, by `Clock`.
-  func runFirst() throws -> UInt64
+  /// Starts `count` tasks whose handlers do not return. Returns when all of them run.
+  func startEndless(_ count: Int) throws
+  /// Starts to run tasks, and stops when one was started that an earlier process was running when it was killed.
+  /// Returns the time at which the handler of that task began, by `Clock`.
+  func runFirstOrphan() throws -> UInt64
   /// Returns the number of waiting tasks.
   func countWaiting() throws -> Int
+
+  /// Kills what a process that was killed has left running of its engine.
+  static func killRest(path: String) throws
+  /// Returns the bytes of the log that the next opening replays. By default, they are those of the log's files.
+  static func bytesToReplay(path: String) throws -> UInt64
+}
+
+extension TaskEngine {
+  static func killRest(path: String) throws {}
+
+  static func bytesToReplay(path: String) throws -> UInt64 {
+    DirectoryUsage(path: path, use: fileUse).logBytes
+  }
 }
 
 /// The payload of a task, 200 bytes.

@@ -29,6 +29,41 @@ extension VarveTaskEngine {
     }
   }
 
+  /// Enqueues tasks, one per durable commit, from `tasks` Swift tasks at once, in ten parts. After each part, a single
+  /// Swift task does the same for as long, so that both have the same database and the same state of the device.
+  ///
+  /// Returns the time of the former, and their tasks per second divided by those of the latter.
+  func enqueueInGroups(_ count: Int, tasks: Int) throws -> (seconds: Double, timesSingle: Double) {
+    // The first commit creates the queue.
+    try enqueueAtOnce(1, tasks: 1, sync: true)
+    let parts = min(10, count)
+    var (seconds, singleSeconds, singleCount) = (0.0, 0.0, 0)
+    for part in 0..<parts {
+      let begun = Clock.now()
+      try enqueueAtOnce(count * (part + 1) / parts - count * part / parts, tasks: tasks, sync: true)
+      let middle = Clock.now()
+      singleCount += try enqueueSingly(until: middle + (middle - begun))
+      seconds += Double(middle - begun) / 1e9
+      singleSeconds += Double(Clock.now() - middle) / 1e9
+    }
+    return (seconds, Double(count) / seconds * singleSeconds / Double(singleCount))
+  }
+
+  /// Enqueues tasks from one Swift task, one per durable commit and at least one, until a time. Returns their number.
+  private func enqueueSingly(until end: UInt64) throws -> Int {
+    let result = Mutex(0)
+    try wait { [self] in
+      var count = 0
+      repeat {
+        try await enqueueOne(count, sync: true)
+        count += 1
+      } while Clock.now() < end
+      let enqueued = count
+      result.withLock { $0 = enqueued }
+    }
+    return result.withLock { $0 }
+  }
+
   /// Enqueues `count` tasks of which `perSecond` are due each second, runs them, and returns how late their handlers
   /// began, in nanoseconds.
   func lateness(_ count: Int, perSecond: Int) throws -> [UInt64] {

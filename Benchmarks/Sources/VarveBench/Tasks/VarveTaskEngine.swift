@@ -50,6 +50,16 @@ final class VarveTaskEngine: TaskEngine {
     }
   }
 
+  func enqueueLater(_ count: Int, first: Int) throws {
+    try database.write { tx in
+      var options = TaskOptions(queue: Self.queue(0))
+      options.start = .at(Date().addingTimeInterval(86_400))
+      for number in first..<(first + count) {
+        try tx.enqueue(BenchTask(data: Data(TaskText.bytes(number))), options)
+      }
+    }
+  }
+
   func scheduler(workers: Int, isSerial: Bool) throws -> TaskScheduler {
     var configuration = TaskScheduler.Configuration()
     configuration.workers = workers
@@ -69,22 +79,55 @@ final class VarveTaskEngine: TaskEngine {
     }
   }
 
-  func runFirst() throws -> UInt64 {
-    let scheduler = try scheduler(workers: 1, isSerial: false)
-    let (stream, continuation) = AsyncStream.makeStream(of: UInt64.self)
+  func startEndless(_ count: Int) throws {
+    let scheduler = try scheduler(workers: count, isSerial: false)
+    let (stream, continuation) = AsyncStream.makeStream(of: Void.self)
     try scheduler.register(BenchTask.self) { _, _ in
-      continuation.yield(Clock.now())
+      continuation.yield()
+      while true { try await Task.sleep(for: .seconds(86_400)) }
+    }
+    try wait {
+      try await scheduler.start()
+      var starts = stream.makeAsyncIterator()
+      for _ in 0..<count { _ = await starts.next() }
+    }
+  }
+
+  func runFirstOrphan() throws -> UInt64 {
+    let scheduler = try scheduler(workers: 8, isSerial: false)
+    let (stream, continuation) = AsyncStream.makeStream(of: UInt64.self)
+    try scheduler.register(BenchTask.self) { _, context in
+      // The attempt that the process was killed in counts.
+      if context.attempt > 1 { continuation.yield(Clock.now()) }
       return .done
     }
     let time = Mutex<UInt64>(0)
     try wait {
       try await scheduler.start()
+      let end = Task {
+        await scheduler.waitUntilIdle()
+        continuation.finish()
+      }
       var starts = stream.makeAsyncIterator()
-      let first = await starts.next() ?? 0
-      time.withLock { $0 = first }
+      let first = await starts.next()
+      end.cancel()
       await scheduler.stop()
+      guard let first else { throw EngineFailure("no task ran that was running when the process was killed") }
+      time.withLock { $0 = first }
     }
     return time.withLock { $0 }
+  }
+
+  /// Returns the bytes of the log's records. The files are larger, because their space is allocated in advance.
+  static func bytesToReplay(path: String) throws -> UInt64 {
+    var bytes: UInt64 = 0
+    for name in try FileManager.default.contentsOfDirectory(atPath: path) where name.hasSuffix(".log") {
+      try EngineInspector.dumpLog(at: path + "/" + name, verify: false) { line in
+        // The last line of a segment with records.
+        if line.hasPrefix("ends at ") { bytes += UInt64(line.dropFirst(8)) ?? 0 }
+      }
+    }
+    return bytes
   }
 
   func startTimes(_ count: Int) throws -> [UInt64] {

@@ -23,6 +23,11 @@ extension EngineRun {
       case .taskenqueuetasks:
         row.threads = settings.tasks
         try engine.enqueueAtOnce(settings.num, tasks: settings.tasks, sync: settings.sync)
+      case .taskgroup:
+        row.threads = settings.tasks
+        let (time, ratio) = try engine.enqueueInGroups(settings.num, tasks: settings.tasks)
+        row.timesSingle = ratio
+        seconds = time
       case .tasktimers: for time in try engine.lateness(settings.num, perSecond: 10_000) { recorder.note(time) }
       case .taskwaiting: try engine.startPaused()
       case .taskdue:

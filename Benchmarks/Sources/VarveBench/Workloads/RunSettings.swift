@@ -6,16 +6,19 @@ struct Step: Codable {
   var writeRate: Int?
   /// For `memoryunderreaders`, the one case that a process measures.
   var readers: EngineRun.Readers?
+  /// For `taskreopen`, whether the process is the one that is killed.
+  var leavesOrphans: Bool
 
   init(
     _ workload: Workload, reads: Int? = nil, duration: Double? = nil, writeRate: Int? = nil,
-    readers: EngineRun.Readers? = nil
+    readers: EngineRun.Readers? = nil, leavesOrphans: Bool = false
   ) {
     self.workload = workload
     self.reads = reads
     self.duration = duration
     self.writeRate = writeRate
     self.readers = readers
+    self.leavesOrphans = leavesOrphans
   }
 }
 
@@ -41,7 +44,7 @@ struct RunSettings: Codable {
   var valueSize = 100
   var compressionRatio = 0.5
   var threads = 1
-  /// The number of tasks of `objectinserttasks`.
+  /// The number of Swift tasks of `objectinserttasks`, `taskenqueuetasks` and `taskgroup`.
   var tasks = 8
   var batchSize = 1
   /// The number of rows per transaction of `objectinsert`, and of reads per transaction of the reads of objects by id.

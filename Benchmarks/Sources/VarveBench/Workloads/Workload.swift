@@ -86,10 +86,13 @@ enum Workload: String, CaseIterable, Codable {
   case taskrun, taskserial
   /// The time from the commit of a task to the start of its handler.
   case taskstart
-  /// The time from the opening to the first start of a task, among those that wait.
+  /// The time from the opening to the start of the first of the tasks that were running when the process was killed,
+  /// among those that wait.
   case taskreopen
   /// Enqueueing of tasks, one per transaction, from `--tasks` Swift tasks at once.
   case taskenqueuetasks
+  /// Enqueueing of tasks, one per durable commit, from `--tasks` Swift tasks at once, and alternately from one.
+  case taskgroup
   /// The delay of handlers whose tasks are due at 10,000 per second.
   case tasktimers
   /// The memory of a scheduler that was opened on tasks that wait in a paused queue.
@@ -116,7 +119,7 @@ enum Workload: String, CaseIterable, Codable {
   /// Whether the workload is one of tasks for Varve only.
   var isOfVarvesTasks: Bool {
     switch self {
-    case .taskenqueuetasks, .tasktimers, .taskwaiting, .taskdue, .taskpinned, .taskuntil: true
+    case .taskenqueuetasks, .taskgroup, .tasktimers, .taskwaiting, .taskdue, .taskpinned, .taskuntil: true
     default: false
     }
   }

@@ -1,0 +1,67 @@
+/// A heap of timers, the earliest of which is first.
+struct TimerHeap {
+  private var entries: [TaskTimers.Entry] = []
+  /// The number of timers for dates.
+  private(set) var wallCount = 0
+
+  var count: Int { entries.count }
+  var first: TaskTimers.Entry? { entries.first }
+
+  /// Complexity: O(log *n*).
+  mutating func insert(_ entry: TaskTimers.Entry) {
+    if entry.wall != nil { wallCount += 1 }
+    entries.append(entry)
+    var index = entries.count - 1
+    while index > 0 {
+      let parent = (index - 1) / 2
+      if entries[parent].deadline <= entries[index].deadline { break }
+      entries.swapAt(parent, index)
+      index = parent
+    }
+  }
+
+  /// Complexity: O(log *n*).
+  @discardableResult
+  mutating func popFirst() -> TaskTimers.Entry? {
+    guard let first = entries.first else { return nil }
+    if first.wall != nil { wallCount -= 1 }
+    let last = entries.removeLast()
+    if entries.isEmpty { return first }
+    entries[0] = last
+    sink(0)
+    return first
+  }
+
+  private mutating func sink(_ start: Int) {
+    var index = start
+    while true {
+      var least = index
+      for child in [2 * index + 1, 2 * index + 2]
+      where child < entries.count && entries[child].deadline < entries[least].deadline {
+        least = child
+      }
+      if least == index { return }
+      entries.swapAt(least, index)
+      index = least
+    }
+  }
+
+  /// Removes the timers for which `isObsolete` returns true.
+  ///
+  /// Complexity: O(*n*).
+  mutating func removeAll(where isObsolete: (TaskTimers.Entry) -> Bool) {
+    entries.removeAll(where: isObsolete)
+    wallCount = entries.count { $0.wall != nil }
+    restore()
+  }
+
+  /// Subtracts `shift`, by which the wall clock was set forward, from the deadlines of dates.
+  mutating func moveWall(by shift: Duration) {
+    for index in entries.indices where entries[index].wall != nil { entries[index].deadline -= shift }
+    restore()
+  }
+
+  private mutating func restore() {
+    for index in stride(from: entries.count / 2, through: 0, by: -1) where index < entries.count { sink(index) }
+  }
+}

@@ -1,0 +1,50 @@
+internal import Varve
+
+extension TaskScheduler {
+  /// What the scheduler has done since it was created, over all its starts.
+  ///
+  /// Safe from any thread. The cost of a call does not depend on the number of tasks.
+  public var statistics: TaskSchedulerStatistics { recorder.statistics }
+
+  /// Returns the first task in line of each queue that has one, in the order of the queues' names.
+  ///
+  /// The age of a head shows whether tasks wait longer than they should. A running task is not in line any more, and a
+  /// task that waits for a time, a signal or other tasks is not in line yet, unless it is the head of a serial queue.
+  /// The result is empty if the scheduler does not run.
+  ///
+  /// Throws the errors of a read of the database.
+  ///
+  /// Complexity: one step for each line of tasks, and a lookup for each line whose first task is not in memory: no task
+  /// of the line was read since the start, because its queue is paused or no worker was free for it, or no handler is
+  /// registered for the first task.
+  public func queueHeads() throws -> [TaskQueueHead] {
+    let lines = dispatcher.lineHeads
+    var oldest: [QueueName: LineEntry] = [:]
+    func note(_ entry: LineEntry, _ queue: QueueName) {
+      if let other = oldest[queue], other.enqueued <= entry.enqueued { return }
+      oldest[queue] = entry
+    }
+    for line in lines {
+      if let entry = line.entry { note(entry, line.queue) }
+    }
+    let unread = lines.filter { $0.entry == nil }
+    if !unread.isEmpty {
+      try database.read { tx in
+        let live = try tx.tasks.parts.live
+        for line in unread {
+          var range = StorageRange(prefix: line.line.begin)
+          range.lower = line.from
+          guard let (key, value) = try live.first(in: range), let entry = try? LineEntry(key: key, value: value),
+            dispatcher.run(entry.id) == nil
+          else { continue }
+          note(entry, line.queue)
+        }
+      }
+    }
+    let now = WallTime.milliseconds(clock.wallNow)
+    return oldest.map { queue, entry in
+      TaskQueueHead(
+        queue: queue, task: entry.id, state: entry.state, age: .milliseconds(max(0, now - entry.enqueued)))
+    }.sorted { $0.queue < $1.queue }
+  }
+}

@@ -1,0 +1,67 @@
+/// What a scheduler has done since it was created.
+///
+/// ```swift
+/// let statistics = scheduler.statistics
+/// let mean = statistics.claims.count > 0 ? statistics.claims.sum / statistics.claims.count : .zero
+/// print(statistics.fencedCount, mean, statistics.timers.maximum)
+/// ```
+public struct TaskSchedulerStatistics: Hashable, Sendable {
+  /// The number of attempts whose end was refused, because they had lost their task.
+  ///
+  /// An attempt loses its task when its time limit or its lease expires, or when its handler does not return in time
+  /// after the task was cancelled or the scheduler was stopped. It counts once, when its handler returns or calls
+  /// `TaskContext.complete(_:)`.
+  public internal(set) var fencedCount = 0
+  /// The number of rows that were read to fill lines from disk, and that were not put in line: rows of tasks that run,
+  /// or that ended while they were read, and rows that can't be decoded.
+  ///
+  /// The entries of deleted rows, which the storage itself passes, are not counted.
+  public internal(set) var refillSkippedCount = 0
+  /// The durations of the commits in which attempts begin. Each commit counts once, however many attempts it begins.
+  public internal(set) var claims = TaskDurations()
+  /// The times by which timers have fired late: those of tasks, schedules, time limits, leases and rates.
+  ///
+  /// A task whose time had come before the start of the scheduler is due at the start. If the time of day is set
+  /// forward over a date, the timer of the date is late by the rest.
+  public internal(set) var timers = TaskDurations()
+
+  init() {}
+}
+
+/// A distribution of durations.
+public struct TaskDurations: Hashable, Sendable {
+  /// The durations of one range of a histogram.
+  public struct Bucket: Hashable, Sendable {
+    /// The number of durations.
+    public internal(set) var count = 0
+    /// The sum of the durations.
+    public internal(set) var sum = Duration.zero
+  }
+
+  /// The longest duration, or 0 if there was none.
+  public private(set) var maximum = Duration.zero
+  /// A histogram: the first bucket has the durations below 1 µs, each of the others those below twice the limit of the
+  /// bucket before it, and the last bucket also all that are longer.
+  public private(set) var buckets = [Bucket](repeating: Bucket(), count: TaskDurations.bucketCount)
+
+  /// The limit of the last bucket but one is 2^30 µs, which is about 18 minutes.
+  private static let bucketCount = 32
+
+  init() {}
+
+  /// The number of durations.
+  public var count: Int { buckets.reduce(0) { $0 + $1.count } }
+  /// The sum of the durations.
+  public var sum: Duration { buckets.reduce(.zero) { $0 + $1.sum } }
+
+  /// Adds a duration. A negative one counts as 0.
+  mutating func add(_ duration: Duration) {
+    let duration = max(duration, .zero)
+    let (seconds, attoseconds) = duration.components
+    let microseconds = min(seconds, 1 << 40) * 1_000_000 + attoseconds / 1_000_000_000_000
+    let index = min(Int64.bitWidth - microseconds.leadingZeroBitCount, Self.bucketCount - 1)
+    maximum = max(maximum, duration)
+    buckets[index].count += 1
+    buckets[index].sum += duration
+  }
+}
