@@ -135,11 +135,9 @@ import VarveTesting
   }
 
   @Test(arguments: [false, true])
-  func
-    `layout 2, 3 and 8: a refill passes few tasks that have ended, however many have ended before, also after draining`(
-      isSerial: Bool
-    ) async throws
-  {
+  func `layout 2, 3 and 8: a refill passes few tasks that have ended, however many there are, also after draining`(
+    isSerial: Bool
+  ) async throws {
     let count = TestScale.count(4_000)
     let (few, many) = (
       try await Self.refills(of: count, isSerial: isSerial), try await Self.refills(of: 2 * count, isSerial: isSerial)
