@@ -11,7 +11,8 @@ public protocol TaskQueueAction: Codable, Sendable {
   var actionKey: String { get }
   /// The name of the action's queue, which needs no declaration.
   ///
-  /// The name is that of a broker, or that of a broker followed by `-` and any suffix.
+  /// The name is that of a broker, that of a broker followed by `-` and any suffix, or one that the closure of a broker
+  /// accepts.
   var queueName: String { get }
   /// The position of the action in its queue: smaller keys run first, and actions with equal keys in the order of their
   /// commits.
@@ -20,6 +21,9 @@ public protocol TaskQueueAction: Codable, Sendable {
 
 extension TaskQueueAction {
   /// Saves the action under its key, which queues it.
+  ///
+  /// Throws `TaskQueueError.overlappingBrokers`, and the errors of `WriteTransaction.set` and
+  /// `WriteTransaction.enqueue`.
   public func save(in tx: WriteTransaction) throws { try tx.set(self, key: actionKey, in: Self.actionCollection) }
 
   /// The definition of the collection that contains actions of this type.

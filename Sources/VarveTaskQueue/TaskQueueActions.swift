@@ -16,6 +16,8 @@ public import VarveTasks
 public struct TaskQueueActions: DatabaseExtension {
   /// The type that handles changes in a transaction.
   public typealias Transaction = TaskQueueTransaction
+  /// The brokers that run the actions.
+  public typealias Shared = TaskQueueBrokers
   /// The kind of the extension, "varve.taskqueue".
   public static let kind = "varve.taskqueue"
 
@@ -39,6 +41,9 @@ public struct TaskQueueActions: DatabaseExtension {
   public func makeTransaction(_ context: ExtensionContext<TaskQueueActions>) throws -> TaskQueueTransaction {
     try TaskQueueTransaction(self, context)
   }
+
+  /// Creates the state that is shared by all transactions: no broker at first.
+  public func makeShared(_ view: borrowing SharedView) throws -> TaskQueueBrokers { TaskQueueBrokers() }
 }
 
 /// The payload of an action's task: the collection and the key of its row.
@@ -65,6 +70,22 @@ public final class TaskQueueTransaction: ExtensionTransaction {
     tasks = try context.part("tasks")
   }
 
+  /// The brokers that run the actions.
+  var brokers: TaskQueueBrokers { context.shared }
+
+  /// Returns the names of the queues that have actions.
+  ///
+  /// Complexity: O(actions).
+  func queues() throws -> Set<String> {
+    var queues: Set<String> = []
+    let transaction = try context.transaction
+    var cursor = try tasks.cursor()
+    while let (_, value) = try cursor.next() {
+      if let task = try transaction.task(Self.id(value)) { queues.insert(task.queue.text) }
+    }
+    return queues
+  }
+
   private static func entry(_ collection: UInt32, _ key: String) -> [UInt8] {
     stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: collection >> UInt32($0)) } + Array(key.utf8)
   }
@@ -75,9 +96,9 @@ public final class TaskQueueTransaction: ExtensionTransaction {
     return try task(Self.entry(number, key))
   }
 
-  private func task(_ entry: [UInt8]) throws -> TaskID? {
-    try tasks.get(entry).map { TaskID(rawValue: $0.reduce(0) { $0 << 8 | UInt64($1) }) }
-  }
+  private func task(_ entry: [UInt8]) throws -> TaskID? { try tasks.get(entry).map { Self.id($0) } }
+
+  private static func id(_ value: [UInt8]) -> TaskID { TaskID(rawValue: value.reduce(0) { $0 << 8 | UInt64($1) }) }
 
   /// Queues an action that is saved, and cancels the task of one that is removed or replaced.
   public func didChange(_ change: borrowing RowChange) throws {
@@ -107,6 +128,8 @@ public final class TaskQueueTransaction: ExtensionTransaction {
       throw DatabaseError(
         .decodingFailed, "the row is not a \(Action.self)", collection: payload.collection, key: payload.key)
     }
-    return try writer.enqueue(payload, options).id
+    let id = try writer.enqueue(payload, options).id
+    try brokers.meet(options.queue.text)
+    return id
   }
 }

@@ -1,8 +1,7 @@
 public import Varve
 public import VarveTasks
 
-/// Runs the actions of a set of queues: the queue that has the broker's name, and those whose names begin with that
-/// name and `-`.
+/// Runs the actions of a set of queues: those that its name implies, or those that a closure accepts.
 ///
 /// One action of a queue runs at a time, in the order of the queue. An action that fails blocks its queue until it has
 /// succeeded or is removed. Different queues run concurrently.
@@ -26,25 +25,87 @@ public final class TaskQueueBroker: Sendable {
     self.scheduler = scheduler
   }
 
-  /// Creates a broker and registers its handler with a scheduler.
+  /// Creates a broker and registers its handler with a scheduler. Its queues are the one that has the broker's name,
+  /// and those whose names begin with that name and `-`.
   ///
-  /// Throws `TaskError.overlappingHandlers` if another handler receives actions of one of its queues, and errors of the
-  /// database.
+  /// Throws `TaskError.overlappingHandlers` if another handler receives actions of one of its queues,
+  /// `TaskQueueError.overlappingBrokers` if a broker with a closure accepts one of them (see the form with a closure),
+  /// and errors of the database.
+  ///
+  /// Complexity: O(actions that are saved).
   public static func setup(
     _ scheduler: TaskScheduler, _ actions: ExtensionHandle<TaskQueueActions>, name: String,
     handler: some TaskQueueActionHandler
   ) throws -> TaskQueueBroker {
     let runner = ActionRunner(database: scheduler.database, actions: actions, handler: handler)
     let selectors: [QueueSelector] = [.named(QueueName(name)), .prefix(name + "-")]
-    for selector in selectors {
-      try scheduler.register(ActionPayload.self, on: selector) { payload, context in
-        try await runner.run(payload, context)
-      }
-      scheduler.use(QueueRules(order: .serial(onDead: .block)), for: selector)
+    let broker = Broker(name, scheduler, runner, hasClosure: false) { queue in
+      selectors.contains { $0.contains(QueueName(queue)) }
     }
-    let broker = TaskQueueBroker(name, scheduler)
-    try broker.restart { name in selectors.contains { $0.contains(name) } }
-    return broker
+    try add(broker, to: scheduler.database, actions) {
+      for selector in selectors { try runner.register(with: scheduler, on: selector) }
+    }
+    return TaskQueueBroker(name, scheduler)
+  }
+
+  /// Creates a broker whose queues are those that a closure accepts, and registers its handler with a scheduler.
+  ///
+  /// ```swift
+  /// let queues: Set = ["avatars", "attachments"]
+  /// let broker = try TaskQueueBroker.setup(scheduler, actions, name: "uploads", handler: UploadHandler()) { queue in
+  ///   queues.contains(queue)
+  /// }
+  /// ```
+  /// The broker's name has no effect on its queues. Call this before the scheduler starts: a queue that has received
+  /// tasks since the start is not serial before the next start.
+  ///
+  /// # Overlapping brokers
+  /// Each queue has one broker. Whether a closure and another broker accept the same queue is known only when its name
+  /// is met. For the queues that have actions, the queues that another broker was found to accept, and the names of
+  /// brokers, this is checked here. For all others it is checked when an action is saved: the call that saves the first
+  /// action in a queue that two brokers accept throws `TaskQueueError.overlappingBrokers`, the transaction can only be
+  /// rolled back, and neither broker runs anything in that queue.
+  ///
+  /// - Parameters:
+  ///   - scheduler: The scheduler that runs the actions.
+  ///   - actions: The extension of the database that queues actions.
+  ///   - name: The name of the broker, for messages and for `queueName(suffix:)`.
+  ///   - handler: The handler that runs the actions.
+  ///   - accepts: A closure that returns whether the broker runs the actions of the queue with a name. It must return
+  ///     the same for the same name each time. It is called in transactions that save actions, once for each queue, and
+  ///     must not use the database.
+  ///
+  /// Throws `TaskQueueError.overlappingBrokers`, and errors of the database.
+  ///
+  /// Complexity: O(actions that are saved).
+  public static func setup(
+    _ scheduler: TaskScheduler, _ actions: ExtensionHandle<TaskQueueActions>, name: String,
+    handler: some TaskQueueActionHandler, handles accepts: @escaping @Sendable (_ queueName: String) -> Bool
+  ) throws -> TaskQueueBroker {
+    let runner = ActionRunner(database: scheduler.database, actions: actions, handler: handler)
+    let broker = Broker(name, scheduler, runner, hasClosure: true, accepts: accepts)
+    try add(broker, to: scheduler.database, actions) {}
+    return TaskQueueBroker(name, scheduler)
+  }
+
+  /// Adds a broker to those of the database, and runs its actions again that wait for `restartQueues`.
+  ///
+  /// Everything happens in one transaction, so that no action is saved meanwhile.
+  private static func add(
+    _ broker: Broker, to database: Database, _ actions: ExtensionHandle<TaskQueueActions>,
+    _ register: () throws -> Void
+  ) throws {
+    // The actions of a database that did not have the extension are queued first.
+    try database.ready(actions)
+    try database.write { tx in
+      let transaction = try tx[actions]
+      let queues = try transaction.queues()
+      try transaction.brokers.add(broker, queues, register)
+      for queue in queues.sorted() where broker.accepts(queue) {
+        try transaction.brokers.meet(queue)
+        try tx.retryNow(.parked(QueueName(queue)).and(.kind(ActionPayload.kind)))
+      }
+    }
   }
 
   /// Returns the name of one of the broker's queues: its own name, `-`, and a suffix.
@@ -63,12 +124,6 @@ public final class TaskQueueBroker: Sendable {
       }
     }
   }
-
-  private func restart(_ isMeant: (QueueName) -> Bool) throws {
-    try scheduler.database.write { tx in
-      for name in try tx.taskQueues() where isMeant(name) { try tx.retryNow(.parked(name)) }
-    }
-  }
 }
 
 /// Runs the task of an action.
@@ -76,6 +131,12 @@ struct ActionRunner: Sendable {
   let database: Database
   let actions: ExtensionHandle<TaskQueueActions>
   let handler: any TaskQueueActionHandler
+
+  /// Runs the actions of some queues one after the other in each queue.
+  func register(with scheduler: TaskScheduler, on queues: QueueSelector) throws {
+    try scheduler.register(ActionPayload.self, on: queues) { payload, context in try await run(payload, context) }
+    scheduler.use(QueueRules(order: .serial(onDead: .block)), for: queues)
+  }
 
   func run(_ payload: ActionPayload, _ context: TaskContext) async throws -> TaskOutcome {
     guard let action = try await database.read({ tx in try find(payload, context.id, tx) }) else { return .done }

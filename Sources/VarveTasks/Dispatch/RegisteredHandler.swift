@@ -46,23 +46,42 @@ final class RegisteredHandler: Sendable {
 }
 
 /// The handlers of a scheduler.
+///
+/// Those of single queues are in a dictionary: a program may have one for each of many queues, and each claim looks up
+/// its handler.
 struct TaskHandlers: Sendable {
-  private var byKind: [String: [RegisteredHandler]] = [:]
+  /// The handlers of one kind.
+  private struct OfKind: Sendable {
+    var named: [QueueName: RegisteredHandler] = [:]
+    /// The handlers of prefixes, or of all queues.
+    var others: [RegisteredHandler] = []
+
+    /// Returns a handler that would receive some of the tasks of a handler with a selector, or `nil` if there is none.
+    func overlapping(_ selector: QueueSelector) -> RegisteredHandler? {
+      if case .named(let queue) = selector { return find(queue) }
+      return others.first { $0.selector.overlaps(selector) } ?? named.first { selector.contains($0.key) }?.value
+    }
+
+    func find(_ queue: QueueName) -> RegisteredHandler? {
+      named[queue] ?? others.first { $0.selector.contains(queue) }
+    }
+  }
+
+  private var byKind: [String: OfKind] = [:]
 
   /// Adds a handler. Throws `TaskError.overlappingHandlers` if another handler would receive some of its tasks.
   mutating func add(_ handler: RegisteredHandler) throws(TaskError) {
-    for other in byKind[handler.kind] ?? [] where isBoth(other.selector, handler.selector) {
+    if let other = byKind[handler.kind]?.overlapping(handler.selector) {
       throw .overlappingHandlers(kind: handler.kind, other.selector, handler.selector)
     }
-    byKind[handler.kind, default: []].append(handler)
+    if case .named(let queue) = handler.selector {
+      byKind[handler.kind, default: OfKind()].named[queue] = handler
+    } else {
+      byKind[handler.kind, default: OfKind()].others.append(handler)
+    }
   }
 
-  /// Returns whether a queue may exist that both selectors contain.
-  private func isBoth(_ left: QueueSelector, _ right: QueueSelector) -> Bool { left.overlaps(right) }
-
-  func find(_ kind: String, _ queue: QueueName) -> RegisteredHandler? {
-    byKind[kind]?.first { $0.selector.contains(queue) }
-  }
+  func find(_ kind: String, _ queue: QueueName) -> RegisteredHandler? { byKind[kind]?.find(queue) }
 
   var kinds: [String] { byKind.keys.sorted() }
 }

@@ -285,9 +285,11 @@ public final class TaskDispatcher: Sendable {
   }
 
   /// Sets the handlers of the host. Tasks that waited for a handler are taken into account again.
-  func use(_ handlers: TaskHandlers) {
+  ///
+  /// `handlers` is called with the lock held, so that of several calls at once the last one sets the newest handlers.
+  func use(_ handlers: () -> TaskHandlers) {
     let host = state.withLock { state in
-      state.handlers = handlers
+      state.handlers = handlers()
       state.unhandled = []
       for line in state.lines.values {
         line.lookAgain()

@@ -20,7 +20,8 @@ enum TaskLog {
       "a task is dead",
       metadata: [
         "task.id": "\(record.id)", "task.kind": "\(record.kind)", "task.queue": "\(queue)",
-        "task.attempt": "\(record.progress.attempt)", "error": "\(record.errors.last ?? "none")",
+        "task.attempt": "\(record.progress.attempt)", "task.epoch": "\(record.progress.epoch)",
+        "error": "\(record.errors.last ?? "none")",
       ])
   }
 

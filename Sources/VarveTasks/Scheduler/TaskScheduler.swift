@@ -93,6 +93,8 @@ public final class TaskScheduler: Sendable {
     var atPoint: (@Sendable (TaskID, TaskPoint) async -> Void)?
     /// The number of requests to read the inbox since it was last read completely.
     var inboxRequests = 0
+    /// The objects that live as long as the scheduler.
+    var kept: [any AnyObject & Sendable] = []
   }
 
   let state: Mutex<State>
@@ -151,9 +153,15 @@ public final class TaskScheduler: Sendable {
     dispatcher.use(EnqueueHooks(hooks: all))
   }
 
+  /// Keeps an object alive as long as the scheduler.
+  @_spi(TaskQueue)
+  public func keep(alive object: any AnyObject & Sendable) { state.withLock { $0.kept.append(object) } }
+
   /// Returns the rules of a queue.
   func rules(of queue: QueueName) -> QueueRules {
     let queues = state.withLock { $0.queues }
+    // A program may have rules for each of many queues.
+    if let own = queues[.named(queue)] { return own }
     return queues.filter { $0.key.contains(queue) }.max { $0.key.rank < $1.key.rank }?.value ?? QueueRules()
   }
 
@@ -180,12 +188,15 @@ public final class TaskScheduler: Sendable {
   }
 
   private func add(_ handler: RegisteredHandler) throws {
-    let (handlers, isRunning) = try state.withLock { state throws(TaskError) in
+    let isRunning = try state.withLock { state throws(TaskError) in
       try state.handlers.add(handler)
-      return (state.handlers, state.isRunning)
+      return state.isRunning
     }
-    if isRunning { dispatcher.use(handlers) }
+    if isRunning { useHandlers() }
   }
+
+  /// Passes all handlers to the dispatcher. Of several calls at once, the last one passes the handlers of all.
+  private func useHandlers() { dispatcher.use { [self] in state.withLock { $0.handlers } } }
 
   /// Registers a handler for the tasks with its type of payload, in all queues or in some: see the form with a closure.
   public func register<Handler: TaskHandler>(
@@ -273,6 +284,8 @@ public final class TaskScheduler: Sendable {
       state.isRunning = true
       state.start = number
     }
+    // A handler may have been registered since the scheduler was attached.
+    useHandlers()
     do {
       if let setBack { try await keep([setBack]) }
       try await recover()

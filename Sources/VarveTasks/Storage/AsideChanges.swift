@@ -11,6 +11,8 @@ final class AsideChanges: TaskChanging {
   var counts = TaskCounts()
   /// The effects on lines and timers, which apply when the commit has been made.
   private(set) var result = AsideDelta()
+  /// The number of children that the commit may still change, of all tasks that end in it.
+  private var childBudget = TaskWork.batchMaximum
 
   init(_ parts: TaskParts, now: Int64, continuous: Duration, _ dispatcher: TaskDispatcher) {
     self.parts = parts
@@ -89,21 +91,28 @@ final class AsideChanges: TaskChanging {
   func settle(_ id: TaskID, as state: TaskState) throws {
     var children = makeChildren()
     try children.settle(id, as: state)
-    result.pending += children.pending
-    result.heldPending += children.heldPending
+    note(children)
   }
 
   /// Continues to apply the end of a task to its children, where an earlier commit stopped.
   func resume(_ id: TaskID) throws {
+    // The task keeps its `pending` row for the next commit.
+    if childBudget == 0 { return result.pending.append(id) }
     var children = makeChildren()
     try children.resume(id)
+    note(children)
+  }
+
+  private func note(_ children: TaskChildren) {
+    childBudget = children.budget
     result.pending += children.pending
     result.heldPending += children.heldPending
   }
 
   private func makeChildren() -> TaskChildren {
     TaskChildren(
-      parts, dispatcher.openParents, leavesShared: false, isHeld: { [dispatcher] in dispatcher.isHeld($0) },
+      parts, dispatcher.openParents, budget: childBudget, leavesShared: false,
+      isHeld: { [dispatcher] in dispatcher.isHeld($0) },
       run: { [self] old in
         var new = try old.unblocked(now)
         try rewrite(old, &new)

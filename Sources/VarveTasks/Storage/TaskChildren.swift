@@ -3,8 +3,9 @@ internal import Varve
 /// Applies the end of a task to the tasks that depend on it, its children.
 ///
 /// A child waits while it has rows of parents. A parent that ends removes its row of each child, and a child whose last
-/// row is removed runs. One commit changes at most 512 children, and none that a transaction is changing. If some are
-/// left, the same commit leaves a row `pending` in `config`, and the scheduler continues with it.
+/// row is removed runs. One commit of the scheduler changes at most 512 children, however many parents end in it, and
+/// none that a transaction is changing. If some are left, the same commit leaves a row `pending` in `config`, and the
+/// scheduler continues with it. A transaction changes at most 512 children of each parent that it ends.
 ///
 /// A transaction that commits while a scheduler runs also leaves to the scheduler those children that wait for other
 /// tasks, too: those tasks may end beside the transaction, and each of the two commits would have to see the changes of
@@ -21,7 +22,7 @@ struct TaskChildren {
   /// Whether children that also wait for other tasks are left to the scheduler.
   let leavesShared: Bool
   /// The number of children that may still be changed.
-  private var budget = TaskWork.batchMaximum
+  private(set) var budget: Int
   /// The tasks some of whose children are left because the commit has changed the maximum number.
   private(set) var pending: [TaskID] = []
   /// The tasks some of whose children are left because a transaction is changing them, or because they also wait for
@@ -33,10 +34,12 @@ struct TaskChildren {
   static let unknown: UInt8 = 255
 
   init(
-    _ parts: TaskParts, _ openParents: OpenParents, leavesShared: Bool, isHeld: @escaping (TaskID) -> Bool,
-    run: @escaping (TaskRecord) throws -> Void, cancel: @escaping (TaskRecord) throws -> Void
+    _ parts: TaskParts, _ openParents: OpenParents, budget: Int = TaskWork.batchMaximum, leavesShared: Bool,
+    isHeld: @escaping (TaskID) -> Bool, run: @escaping (TaskRecord) throws -> Void,
+    cancel: @escaping (TaskRecord) throws -> Void
   ) {
     self.parts = parts
+    self.budget = budget
     self.openParents = openParents
     self.leavesShared = leavesShared
     self.isHeld = isHeld

@@ -268,8 +268,9 @@ public final class TaskStorageTransaction: ExtensionTransaction {
   /// Notes that other tasks depend on a task.
   func note(parent: TaskID) { delta.parents.append(parent) }
 
-  /// Notes that the children of a task are to be examined after the commit.
-  func note(pending: TaskID) { delta.pending.append(pending) }
+  /// Notes that the children of a task are to be examined after the commit, once for all children that the transaction
+  /// enqueues one after the other.
+  func note(pending: TaskID) { if delta.pending.last != pending { delta.pending.append(pending) } }
 
   /// Counts a task that was enqueued as a member of a group.
   func countMember(of group: TaskID) { groupCounts.append((group, .ready)) }

@@ -1,4 +1,5 @@
 import EngineTestSupport
+import FutexLocks
 import Synchronization
 import Testing
 import Varve
@@ -37,13 +38,15 @@ struct OpeningReadTests {
 
   /// Returns the number of entries that are read until a scheduler has started on a database that was opened again, and
   /// in which `count` tasks wait in each of three lines, for a time, and for a signal.
-  private static func readCount(waiting count: Int) async throws -> Int {
+  ///
+  /// If the queues are not paused, the start ends when one task of each line runs.
+  private static func readCount(waiting count: Int, isPaused: Bool) async throws -> Int {
     let environment = EngineEnvironment.inMemory()
     let first = try await Database.open(
       try EngineBackend(Engine.open(at: "/db", environment: environment)), path: "/db",
       definition: DatabaseDefinition { TaskStorage.handle })
     try await first.write { tx in
-      for queue in Self.queues { try tx.pause(queue) }
+      if isPaused { for queue in Self.queues { try tx.pause(queue) } }
       for number in 0..<count {
         for queue in Self.queues {
           try tx.enqueue(Note("\(number)"), TaskOptions(queue: queue))
@@ -58,13 +61,28 @@ struct OpeningReadTests {
     try await first.close()
     let backend = CountingBackend(try EngineBackend(Engine.open(at: "/db", environment: environment)))
     let database = try await Database.open(backend, path: "/db", definition: DatabaseDefinition { TaskStorage.handle })
-    let fixture = try TaskFixture(database, rules: [.named("serial"): QueueRules(order: .serial())])
-    try fixture.handle()
+    let rules: [QueueSelector: QueueRules] = [.named("serial"): QueueRules(order: .serial())]
+    let fixture = try TaskFixture(database, rules: rules, workers: Self.queues.count)
+    let mayEnd = AsyncFlag()
+    try fixture.handle { _, _ in
+      await mayEnd.wait()
+      return .done
+    }
+    let dispatcher = fixture.scheduler.dispatcher
     try await fixture.scheduler.start()
-    await fixture.scheduler.waitUntilIdle()
+    if isPaused {
+      await fixture.scheduler.waitUntilIdle()
+    } else {
+      await fixture.poll { fixture.lines.count == Self.queues.count && !dispatcher.state.withLock { $0.isPumping } }
+      #expect(fixture.lines.take() == Self.queues.map { _ in "0" })
+    }
     let read = backend.count
     #expect(try fixture.read { tx in try tx.taskCount(in: "line", .ready) } == count)
-    await fixture.scheduler.stop()
+    async let isStopped: Void = fixture.scheduler.stop()
+    // No other task begins.
+    await fixture.poll { dispatcher.state.withLock { $0.isStopping || $0.host == nil } }
+    mayEnd.set()
+    await isStopped
     try await database.close()
     return read
   }
@@ -72,10 +90,23 @@ struct OpeningReadTests {
   @Test func `layout 3: a start reads the first tasks of each line and of the timers, however many tasks wait`()
     async throws
   {
-    let (few, many) = (try await Self.readCount(waiting: 3_000), try await Self.readCount(waiting: 6_000))
+    let few = try await Self.readCount(waiting: 3_000, isPaused: true)
+    let many = try await Self.readCount(waiting: 6_000, isPaused: true)
     print("entries read by a start: \(few), and \(many) with twice as many tasks")
     #expect(few > 0)
     #expect(many <= few + 10)
     #expect(many <= 3 * 512 + TaskTimers.taskMaximum + 200)
+  }
+
+  @Test func `layout 2: a start whose queues run reads one refill of each line in addition, however many tasks wait`()
+    async throws
+  {
+    let paused = try await Self.readCount(waiting: 3_000, isPaused: true)
+    let few = try await Self.readCount(waiting: 3_000, isPaused: false)
+    let many = try await Self.readCount(waiting: 6_000, isPaused: false)
+    print("entries read by a start: \(few - paused) for three lines, and \(many - paused) with twice as many tasks")
+    #expect(few - paused >= 3 * TaskLine.refillCount)
+    #expect(few - paused <= 3 * TaskLine.entryMaximum + 50)
+    #expect(many <= few + 10)
   }
 }

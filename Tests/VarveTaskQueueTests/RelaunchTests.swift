@@ -1,0 +1,100 @@
+import EngineTestSupport
+import Foundation
+import Testing
+import Varve
+import VarveTaskQueue
+import VarveTasks
+import VarveTestSupport
+import VarveTesting
+
+/// Tests of actions whose program is ended and launched again: on files, with a new database object, a new scheduler
+/// and a new broker. No call is necessary for the actions to continue.
+@Suite(.timeLimit(.minutes(5))) struct RelaunchTests {
+  /// The way in which a program ends.
+  enum End: String, CaseIterable, Sendable { case closed, crashed }
+
+  /// Runs a program until one action waits without end, one for a time and one runs, each the first of its queue. The
+  /// last one ends with `mayEnd`.
+  private static func runFirst(_ site: StorageSite, _ mayEnd: Latch, usesClosure: Bool) async throws -> ActionSite {
+    let program = try await ActionSite(try site.open())
+    let begun = Latch()
+    let handler = RecordingHandler { action in
+      switch action.key {
+      case "endless": return .failure(retryTimeout: -1)
+      case "timed": return .failure(retryTimeout: 60)
+      case "running":
+        begun.set()
+        await mayEnd.wait()
+        return .success
+      default: return .success
+      }
+    }
+    _ = try broker(program, handler, usesClosure: usesClosure)
+    for key in ["endless", "timed", "running"] { try program.save(key, "after \(key)", queue: "messages-\(key)") }
+    try await program.scheduler.start()
+    await begun.wait()
+    await program.poll { try program.count(.parked) == 1 && program.count(.retryWait) == 1 }
+    #expect(handler.take().sorted() == ["endless", "running", "timed"])
+    return program
+  }
+
+  private static func broker(
+    _ program: ActionSite, _ handler: RecordingHandler, usesClosure: Bool
+  ) throws -> TaskQueueBroker {
+    if usesClosure { return try program.setup("any", handler) { $0.hasPrefix("messages-") } }
+    return try program.setup("messages", handler)
+  }
+
+  @Test(arguments: End.allCases, [false, true])
+  func `fault 5: actions that waited without end, waited for a time or ran at the end of a program resume at the next`(
+    end: End, usesClosure: Bool
+  ) async throws {
+    for pause in [0, 3_600] {
+      let (site, mayEnd) = (try StorageSite(.disk), Latch())
+      let first = try await Self.runFirst(site, mayEnd, usesClosure: usesClosure)
+      first.clock.advance(by: .seconds(30))
+      switch end {
+      case .closed:
+        await first.scheduler.stop()
+        try await first.database.close()
+      case .crashed: try site.abandon()
+      }
+      // The time of day continues while no program runs.
+      let wall = first.clock.wallNow.addingTimeInterval(Double(pause))
+      let second = try await ActionSite(try site.open(), clock: ManualSchedulerClock(wall: wall))
+      #expect(try second.left().count == 6)
+      let handler = RecordingHandler()
+      _ = try Self.broker(second, handler, usesClosure: usesClosure)
+      try await second.scheduler.start()
+      await second.scheduler.waitUntilIdle()
+      // Half of the minute had passed before the end of the first program.
+      let isOver = pause > 30
+      var expected: Set = ["endless", "running"]
+      if isOver { expected.insert("timed") }
+      Self.check(handler.take(), expected)
+      #expect(try second.left().sorted() == (isOver ? [] : ["after timed", "timed"]))
+      await second.scheduler.advance(second.clock, by: .seconds(29))
+      #expect(handler.take() == [])
+      await second.scheduler.advance(second.clock, by: .seconds(1))
+      Self.check(handler.take(), isOver ? [] : ["timed"])
+      #expect(try second.left() == [])
+      #expect(try await second.database.read { tx in try tx.tasks(.all).count } == 0)
+      await second.scheduler.stop()
+      try await second.database.close()
+      mayEnd.set()
+      if end == .crashed {
+        await first.scheduler.stop()
+        try await first.database.close()
+      }
+      withExtendedLifetime(site) {}
+    }
+  }
+
+  /// Checks that the first action of each of some queues has run, and then the one after it.
+  private static func check(_ keys: [String], _ firsts: Set<String>) {
+    #expect(keys.count == 2 * firsts.count, "\(keys)")
+    for first in firsts {
+      #expect(keys.filter { $0.hasSuffix(first) } == [first, "after \(first)"], "\(keys)")
+    }
+  }
+}

@@ -1,0 +1,195 @@
+import EngineTestSupport
+import Foundation
+import Synchronization
+import Testing
+import Varve
+import VarveTestSupport
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Tests of tasks whose transactions commit in another order than the one in which they enqueued them. The order of
+/// tasks is that of the stamps, which tasks receive at their commits.
+///
+///     VARVE_TEST_SCALE=20 ./tools/test --filter CommitOrderTests
+@Suite(.timeLimit(.minutes(5))) struct CommitOrderTests {
+  private static func fixture(isSerial: Bool) throws -> TaskFixture {
+    try TaskFixture(rules: isSerial ? [.all: QueueRules(order: .serial())] : [:])
+  }
+
+  /// Runs a concurrent transaction on a thread of its own, where it may wait.
+  private static func writeConcurrently(
+    _ fixture: TaskFixture, _ body: @escaping @Sendable (WriteTransaction) throws -> Void
+  ) async throws {
+    try await Threads.alone { try fixture.database.writeConcurrently(body) }
+  }
+
+  /// A gate for a transaction, which passes at once when its closure runs again.
+  private final class Turnstile: Sendable {
+    private let semaphore = DispatchSemaphore(value: 0)
+
+    func open() { semaphore.signal() }
+    func pass() {
+      semaphore.wait()
+      semaphore.signal()
+    }
+  }
+
+  /// Returns the stamps of some tasks that wait in line.
+  private static func stamps(_ ids: [TaskID], _ fixture: TaskFixture) throws -> [UInt64] {
+    try fixture.read { tx in
+      try ids.map { id in try #require(try tx.tasks.parts.position(of: id)).position.stamp }
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `2.6 a task that was enqueued first still runs if it is committed after a later one has run`(
+    isSerial: Bool
+  ) async throws {
+    let fixture = try Self.fixture(isSerial: isSerial)
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    // The queue exists from now on, so neither transaction reads anything that the other one changes.
+    try fixture.enqueue("known")
+    await fixture.scheduler.waitUntilIdle()
+    let (enqueued, mayCommit) = (AsyncFlag(), Turnstile())
+    let ids = Mutex<[TaskID]>([])
+    async let write: Void = Self.writeConcurrently(fixture) { tx in
+      let id = try tx.enqueue(Note("first")).id
+      ids.withLock { $0.append(id) }
+      enqueued.set()
+      mayCommit.pass()
+    }
+    await enqueued.wait()
+    let second = try fixture.enqueue("second")
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["known", "second"])
+    mayCommit.open()
+    try await write
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["first"])
+    // The transaction has run once, so the task that ran last has the smaller id.
+    let first = ids.withLock { $0 }
+    #expect(first.count == 1 && first.allSatisfy { $0 < second })
+    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    await fixture.scheduler.stop()
+  }
+
+  /// Enqueues tasks in several transactions that are all open before the first of them commits, and lets them commit in
+  /// a given order. Returns the ids of the tasks by transaction.
+  private static func enqueueInterleaved(_ order: [Int], _ fixture: TaskFixture) async throws -> [[TaskID]] {
+    let ids = Mutex<[Int: [TaskID]]>([:])
+    let turnstiles = order.map { _ in Turnstile() }
+    var writes: [Int: Task<Void, any Error>] = [:]
+    for number in order.indices {
+      let enqueued = AsyncFlag()
+      let turnstile = turnstiles[number]
+      writes[number] = Task {
+        try await writeConcurrently(fixture) { tx in
+          let own = try (0..<3).map { try tx.enqueue(Note("\(number) \($0)")).id }
+          ids.withLock { $0[number] = own }
+          enqueued.set()
+          turnstile.pass()
+        }
+      }
+      await enqueued.wait()
+    }
+    for number in order {
+      turnstiles[number].open()
+      try await writes[number]?.value
+    }
+    return ids.withLock { ids in order.indices.map { ids[$0] ?? [] } }
+  }
+
+  @Test(arguments: [false, true], [false, true])
+  func `2.6 the tasks of interleaved transactions run in the order of their stamps, and each runs once`(
+    isSerial: Bool, isStartedLater: Bool
+  ) async throws {
+    let order = [4, 1, 5, 0, 3, 2]
+    let fixture = try Self.fixture(isSerial: isSerial)
+    try fixture.handle()
+    try fixture.write { tx in try tx.pause("default") }
+    if !isStartedLater { try await fixture.scheduler.start() }
+    let ids = try await Self.enqueueInterleaved(order, fixture)
+    // The transactions have enqueued in the order of their numbers, and have committed in another one.
+    #expect(ids.flatMap { $0 } == ids.flatMap { $0 }.sorted() && ids.allSatisfy { $0.count == 3 })
+    let stamps = try ids.map { own in try Self.stamps(own, fixture) }
+    #expect(stamps.allSatisfy { Set($0).count == 1 })
+    let heads = stamps.map { $0[0] }
+    #expect(order == heads.indices.sorted { heads[$0] < heads[$1] })
+    if isStartedLater { try await fixture.scheduler.start() }
+    try fixture.write { tx in try tx.resume("default") }
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == order.flatMap { number in (0..<3).map { "\(number) \($0)" } })
+    #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0)
+    await fixture.scheduler.stop()
+  }
+
+  @Test(arguments: [false, true])
+  func `2.6 tasks that commit while another one runs come after it, in the order of their stamps`(
+    isSerial: Bool
+  ) async throws {
+    let order = [2, 0, 1]
+    let fixture = try Self.fixture(isSerial: isSerial)
+    let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
+    try fixture.handle { note, _ in
+      if note.text == "runs" {
+        begun.set()
+        await mayEnd.wait()
+      }
+      return .done
+    }
+    try await fixture.scheduler.start()
+    try fixture.enqueue("runs")
+    await begun.wait()
+    _ = try await Self.enqueueInterleaved(order, fixture)
+    mayEnd.set()
+    await fixture.scheduler.waitUntilIdle()
+    #expect(fixture.lines.take() == ["runs"] + order.flatMap { number in (0..<3).map { "\(number) \($0)" } })
+    await fixture.scheduler.stop()
+  }
+
+  @Test(arguments: [false, true])
+  func `2.6 tasks of many concurrent writers run in the order of their stamps while the writers continue`(
+    isSerial: Bool
+  ) async throws {
+    for seed in 0..<UInt64(TestScale.count(3)) {
+      let fixture = try Self.fixture(isSerial: isSerial)
+      let ran = Mutex<[(stamp: UInt64, ordinal: UInt32)]>([])
+      try fixture.handle { _, context in
+        let position = context.run.record.position
+        ran.withLock { $0.append((position.stamp, position.ordinal)) }
+        return .done
+      }
+      try await fixture.scheduler.start()
+      let writers = 4
+      let counts = (0..<writers).map { writer in
+        var random = SeededRandom(seed: seed << 8 | UInt64(writer))
+        return (0..<40).map { _ in 1 + random.below(4) }
+      }
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for own in counts {
+          group.addTask {
+            for count in own {
+              try await fixture.database.writeConcurrently { tx in
+                for number in 0..<count {
+                  try tx.enqueue(Note("\(number)"))
+                  // Other transactions enqueue and commit meanwhile.
+                  sched_yield()
+                }
+              }
+            }
+          }
+        }
+        try await group.waitForAll()
+      }
+      await fixture.scheduler.waitUntilIdle()
+      let found = ran.withLock { $0 }
+      #expect(found.count == counts.joined().reduce(0, +), "seed \(seed)")
+      let isOrdered = zip(found, found.dropFirst()).allSatisfy { $0 < $1 }
+      #expect(isOrdered, "seed \(seed)")
+      #expect(try fixture.read { tx in try tx.tasks.parts.live.count() } == 0, "seed \(seed)")
+      await fixture.scheduler.stop()
+    }
+  }
+}

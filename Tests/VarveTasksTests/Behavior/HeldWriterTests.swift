@@ -1,0 +1,171 @@
+import Foundation
+import Synchronization
+import Testing
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Tests of what handlers do, and how their attempts end, while a transaction of the program holds the writer.
+@Suite(.timeLimit(.minutes(5))) struct HeldWriterTests {
+  /// Runs `body` while a transaction that has written a row holds the writer.
+  private static func whileHeld(_ fixture: TaskFixture, _ body: () async throws -> Void) async throws {
+    let (held, mayCommit) = (AsyncFlag(), DispatchSemaphore(value: 0))
+    let isCommitted = Flag()
+    async let write: Void = fixture.writeOnThread { tx in
+      try tx.set(1, key: 1, in: "rows")
+      tx.onCommit { isCommitted.set() }
+      held.set()
+      mayCommit.wait()
+    }
+    await held.wait()
+    do {
+      try await body()
+      #expect(!isCommitted.isSet)
+      #expect(try fixture.read { tx in try tx.count(in: "rows") } == 0)
+    } catch {
+      mayCommit.signal()
+      throw error
+    }
+    mayCommit.signal()
+    try await write
+    #expect(isCommitted.isSet)
+    #expect(try fixture.read { tx in try tx.count(in: "rows") } == 1)
+  }
+
+  /// Returns the last checkpoint of a task on disk, and its progress as it is stored for other processes.
+  private static func stored(
+    _ id: TaskID, _ fixture: TaskFixture
+  ) throws -> (checkpoint: [UInt8]?, progress: HandlerProgress?) {
+    try fixture.read { tx in
+      let steps = StorageRange(prefix: TaskKeys.step(id))
+      let progress = try tx.tasks.config.get(ConfigKeys.progress(id)).map { try HandlerProgress($0) }
+      return (try tx.tasks.parts.live.first(in: steps, isReverse: true)?.value, progress)
+    }
+  }
+
+  @Test func `a handler renews its lease, keeps checkpoints, reports progress and ends while the writer is held`()
+    async throws
+  {
+    let fixture = try TaskFixture()
+    let (begun, mayWork, hasWorked, mayEnd) = (AsyncFlag(), AsyncFlag(), AsyncFlag(), AsyncFlag())
+    try fixture.handle(lease: .seconds(30)) { _, context in
+      begun.set()
+      await mayWork.wait()
+      for step in 1...3 {
+        // Without its heartbeats, the handler would lose its lease after half of this time.
+        fixture.clock.advance(by: .seconds(20))
+        try context.heartbeat()
+        try await context.checkpoint(step)
+        context.progress(Double(step) / 4, "step \(step)")
+        let reported = HandlerProgress(Double(step) / 4, "step \(step)")
+        await fixture.poll { try Self.stored(context.id, fixture).progress == reported }
+      }
+      hasWorked.set()
+      await mayEnd.wait()
+      return .done
+    }
+    try await fixture.scheduler.start()
+    let id = try fixture.enqueue("long") { $0.retention = .keep(.seconds(1_000)) }
+    await begun.wait()
+    try await Self.whileHeld(fixture) {
+      mayWork.set()
+      await hasWorked.wait()
+      let stored = try Self.stored(id, fixture)
+      #expect(stored.checkpoint == Array("3".utf8) && stored.progress == HandlerProgress(0.75, "step 3"))
+      #expect(try fixture.state(id) == .running)
+      mayEnd.set()
+      await fixture.scheduler.waitUntilIdle()
+      let task = try fixture.read { tx in try tx.task(id) }
+      #expect(task?.progress.state == .done && task?.progress.attempt == 1 && task?.errors == [])
+      #expect(try Self.stored(id, fixture).checkpoint == nil)
+    }
+    #expect(fixture.lines.take() == ["long"])
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `9 to 16 attempts end in each way, and the next ones begin, while the writer is held`() async throws {
+    struct Broken: Error {}
+    let fixture = try TaskFixture(workers: 8)
+    let begun = Mutex(0)
+    let (mayEnd, isCancelled) = (AsyncFlag(), AsyncFlag())
+    try fixture.handle { note, context in
+      if context.attempt > 1 || context.run.record.progress.snoozes > 0 { return .done }
+      begun.withLock { $0 += 1 }
+      await mayEnd.wait()
+      switch note.text {
+      case "fails": throw Broken()
+      case "parks": return .park()
+      case "snoozes": return .snooze(for: .seconds(10))
+      case "discards": return .discard("no")
+      case "again": return .retry(after: .zero)
+      case "slow":
+        await withTaskCancellationHandler {
+          await isCancelled.wait()
+        } onCancel: {
+          isCancelled.set()
+        }
+        throw CancellationError()
+      default: return .done
+      }
+    }
+    try await fixture.scheduler.start()
+    let texts = ["good", "fails", "parks", "snoozes", "discards", "again", "slow"]
+    let ids = try Dictionary(
+      uniqueKeysWithValues: texts.map { text in
+        (text, try fixture.enqueue(text) { $0.timeout = text == "slow" ? .seconds(5) : nil })
+      })
+    await fixture.poll { begun.withLock { $0 } == texts.count }
+    try await Self.whileHeld(fixture) {
+      mayEnd.set()
+      await fixture.poll { try ids["again"].map { try fixture.state($0) == nil } ?? false }
+      fixture.clock.advance(by: .seconds(5))
+      await fixture.scheduler.waitUntilIdle()
+      let states = try ids.mapValues { try fixture.state($0) }
+      #expect(
+        states == [
+          "good": nil, "fails": .retryWait, "parks": .parked, "snoozes": .scheduled, "discards": .dead, "again": nil,
+          "slow": .retryWait,
+        ])
+      // The next attempts begin, too.
+      await fixture.scheduler.advance(fixture.clock, by: .seconds(10))
+      let later = try ids.compactMapValues { try fixture.state($0) }
+      #expect(later == ["parks": .parked, "discards": .dead])
+    }
+    let attempts = Dictionary(grouping: fixture.lines.take()) { $0 }.mapValues(\.count)
+    let expected = ["good": 1, "fails": 2, "parks": 1, "snoozes": 2, "discards": 1, "again": 2, "slow": 2]
+    #expect(attempts == expected)
+    await fixture.scheduler.stop()
+  }
+
+  @Test func `17 and 22 the scheduler cancels and wakes tasks at a caller's request while the writer is held`()
+    async throws
+  {
+    let fixture = try TaskFixture(workers: 2)
+    let (begun, isCancelled) = (AsyncFlag(), AsyncFlag())
+    try fixture.handle { note, _ in
+      if note.text != "runs" { return .done }
+      begun.set()
+      await withTaskCancellationHandler {
+        await isCancelled.wait()
+      } onCancel: {
+        isCancelled.set()
+      }
+      throw CancellationError()
+    }
+    try await fixture.scheduler.start()
+    let runs = try fixture.enqueue("runs")
+    let waits = try fixture.enqueue("waits") { $0.start = .after(.seconds(100)) }
+    let parked = try fixture.enqueue("parked") { $0.start = .parked(wakeOn: ["go"]) }
+    await begun.wait()
+    try await Self.whileHeld(fixture) {
+      #expect(try await fixture.scheduler.cancel(.id(runs)) == 1)
+      #expect(try await fixture.scheduler.cancel(.id(waits)) == 1)
+      #expect(try await fixture.scheduler.signal("go") == 1)
+      await fixture.scheduler.waitUntilIdle()
+      for id in [runs, waits, parked] { #expect(try fixture.state(id) == nil) }
+    }
+    #expect(fixture.lines.take() == ["runs", "parked"])
+    await fixture.scheduler.stop()
+  }
+}

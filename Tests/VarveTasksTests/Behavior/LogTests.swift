@@ -1,0 +1,373 @@
+import EngineTestSupport
+import Foundation
+import Logging
+import Synchronization
+import Testing
+import Varve
+import VarveEngine
+import VarveTestSupport
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Tests of the lines that a scheduler writes to its log: those of the table in the guide "Operating tasks".
+@Suite(.timeLimit(.minutes(5))) struct LogTests {
+  private let directory: TemporaryDirectory
+  private let recorder = Recorder()
+
+  init() throws { directory = try TemporaryDirectory() }
+
+  private struct Entry: Sendable {
+    let level: Logger.Level
+    let message: String
+    let metadata: [String: String]
+  }
+
+  private final class Recorder: Sendable {
+    private let list = Mutex<[Entry]>([])
+    var entries: [Entry] { list.withLock { $0 } }
+    func add(_ entry: Entry) { list.withLock { $0.append(entry) } }
+  }
+
+  private struct RecordingHandler: LogHandler {
+    let recorder: Recorder
+    var metadata: Logger.Metadata = [:]
+    var metadataProvider: Logger.MetadataProvider?
+    var logLevel = Logger.Level.trace
+
+    init(_ recorder: Recorder) { self.recorder = recorder }
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+      get { metadata[key] }
+      set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+      let all = metadata.merging(event.metadata ?? [:]) { $1 }
+      recorder.add(Entry(level: event.level, message: "\(event.message)", metadata: all.mapValues { "\($0)" }))
+    }
+  }
+
+  /// A situation in which a scheduler writes a line. The raw values are the messages.
+  enum Situation: String, CaseIterable, Sendable {
+    case dead = "a task is dead"
+    case damaged = "a task can't be read, and is left out"
+    case failed = "the scheduler could not write to the database, and tries again"
+    case slot = "a task of a schedule could not be made, and its slot is left out"
+    case abandoned = "handlers do not return, and are abandoned"
+    case unwatched = "the inbox can't be watched, and is looked at when the scheduler starts"
+    case refused = "a file of the inbox can't be applied"
+    case held = "the database is a copy, and none of its tasks is started until releaseTasks() is called"
+    case setBack = "the clock was set back: tasks have run at a later time"
+    case unhandled = "no handler is registered for a kind of tasks, which wait for one"
+    case orphans = "tasks were running when the process ended"
+  }
+
+  private struct Row {
+    let level: String
+    let keys: Set<String>
+  }
+
+  private static let attemptKeys: Set = ["task.id", "task.kind", "task.queue", "task.attempt", "task.epoch"]
+
+  /// Returns the rows of the table in the guide by their messages.
+  private static func table() throws -> [String: Row] {
+    var root = URL(fileURLWithPath: #filePath)
+    for _ in 0..<4 { root.deleteLastPathComponent() }
+    let path = root.appending(path: "Sources/VarveTasks/VarveTasks.docc/Guides/OperatingTasks.md")
+    let text = try String(contentsOf: path, encoding: .utf8)
+    let start = try #require(text.range(of: "| Level | Line | Metadata |"))
+    let lines = text[start.upperBound...].split(separator: "\n").dropFirst().prefix { $0.hasPrefix("|") }
+    var rows: [String: Row] = [:]
+    for line in lines {
+      let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+      try #require(cells.count == 3)
+      let words = cells[2].split(separator: "`", omittingEmptySubsequences: false)
+      let keys = Set(words.indices.filter { !$0.isMultiple(of: 2) }.map { String(words[$0]) })
+      let hasAttempt = cells[2].hasPrefix("that of the attempt")
+      rows[cells[1]] = Row(level: cells[0], keys: hasAttempt ? keys.union(attemptKeys) : keys)
+    }
+    return rows
+  }
+
+  @Test func `the table of the guide has the messages of all situations, and no others`() throws {
+    #expect(try Set(Self.table().keys) == Set(Situation.allCases.map(\.rawValue)))
+  }
+
+  // MARK: - Schedulers
+
+  private static func memory() throws -> Database {
+    try Database.inMemory(definition: DatabaseDefinition { TaskStorage.handle })
+  }
+
+  private func onDisk(_ name: String) throws -> Database {
+    try Database.open(at: directory.path + "/" + name, definition: DatabaseDefinition { TaskStorage.handle })
+  }
+
+  /// Returns a scheduler that writes to the recorder, and abandons handlers at once when it stops.
+  private func scheduler(
+    _ database: Database, _ clock: ManualSchedulerClock = ManualSchedulerClock(), maxCrashes: Int = 3
+  ) throws -> TaskScheduler {
+    var configuration = TaskScheduler.Configuration()
+    configuration.workers = 1
+    configuration.drainTimeout = .zero
+    configuration.abandonAfter = .zero
+    configuration.maxCrashes = maxCrashes
+    let recorder = recorder
+    let logger = Logger(label: "log") { _ in RecordingHandler(recorder) }
+    return try TaskScheduler(database, configuration: configuration, clock: clock, logger: logger)
+  }
+
+  /// Calls the blocking form.
+  private func enqueue(_ database: Database, _ text: String = "a") throws -> TaskID {
+    try database.write { tx in try tx.enqueue(Note(text)).id }
+  }
+
+  private struct Broken: Error {}
+
+  private func start(
+    _ scheduler: TaskScheduler,
+    _ handle: @escaping @Sendable (Note, TaskContext) async throws -> TaskOutcome = { _, _ in .done }
+  ) async throws {
+    try scheduler.register(Note.self, handle)
+    try await scheduler.start()
+    await scheduler.waitUntilIdle()
+  }
+
+  private func attempt(_ id: TaskID, _ error: String) -> [String: String] {
+    [
+      "task.id": "\(id)", "task.kind": "note", "task.queue": "default", "task.attempt": "1", "task.epoch": "1",
+      "error": error,
+    ]
+  }
+
+  // MARK: - Situations
+
+  /// Brings about a situation. Returns the values of the metadata of its line that are known.
+  private func bringAbout(_ situation: Situation) async throws -> [String: String] {
+    switch situation {
+    case .dead:
+      let scheduler = try scheduler(Self.memory())
+      let id = try enqueue(scheduler.database)
+      try await start(scheduler) { _, _ in .discard("no") }
+      await scheduler.stop()
+      return attempt(id, "no")
+    case .damaged: return try await readDamaged()
+    case .failed: return try await failToWrite()
+    case .slot: return try await failToMakeSlot()
+    case .abandoned: return try await abandon()
+    case .unwatched: return try await openUnwatched()
+    case .refused: return try await refuseFile()
+    case .held: return try await openCopy()
+    case .setBack: return try await setBack()
+    case .unhandled:
+      struct Other: TaskPayload { static let kind = "other" }
+      let scheduler = try scheduler(Self.memory())
+      let id = try await scheduler.database.write { tx in try tx.enqueue(Other()).id }
+      try await start(scheduler)
+      await scheduler.stop()
+      return ["task.kind": "other", "task.id": "\(id)"]
+    case .orphans:
+      let scheduler = try scheduler(Self.memory())
+      _ = try await claim(in: scheduler.database)
+      try await start(scheduler)
+      await scheduler.stop()
+      return ["count": "1"]
+    }
+  }
+
+  /// Enqueues a task and claims it as a process that has died.
+  private func claim(in database: Database) async throws -> TaskID {
+    let id = try enqueue(database)
+    try await database.commitAside { parts in
+      let parts = try TaskParts(parts)
+      guard var record = try parts.record(id) else { return }
+      try record.progress.apply(.claim)
+      var counts = TaskCounts()
+      _ = try TaskEdit.claim(record, start: 0, begun: 0).write(to: parts, &counts)
+    }
+    return id
+  }
+
+  private func readDamaged() async throws -> [String: String] {
+    let scheduler = try scheduler(Self.memory())
+    let id = try enqueue(scheduler.database)
+    try await scheduler.database.commitAside { parts in
+      let parts = try TaskParts(parts)
+      guard var position = try parts.position(of: id)?.position else { return }
+      position.ordinal += 1
+      try parts.live.put(position.key(of: TaskID(rawValue: 1 << 40)), [0xFF])
+    }
+    try await start(scheduler)
+    await scheduler.stop()
+    return [:]
+  }
+
+  /// A storage whose commits fail while `fails` is true.
+  private final class FailingBackend: ForwardingBackend, @unchecked Sendable {
+    // Sendable: it has only state that is safe from any thread.
+
+    let fails = Atomic(false)
+
+    override func commit(
+      _ batch: StorageBatch, check: StorageCheck?, durability: StorageDurability
+    ) throws -> any StorageTicket {
+      if fails.load(ordering: .acquiring) { throw DatabaseError(.storage, "the disk is full") }
+      return try super.commit(batch, check: check, durability: durability)
+    }
+  }
+
+  private func failToWrite() async throws -> [String: String] {
+    let backend = FailingBackend(try EngineBackend(Engine.open(at: "/db", environment: .inMemory())))
+    let database = try await Database.open(backend, path: "/db", definition: DatabaseDefinition { TaskStorage.handle })
+    let clock = ManualSchedulerClock()
+    let scheduler = try scheduler(database, clock)
+    let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
+    try await start(scheduler) { _, _ in
+      begun.set()
+      await mayEnd.wait()
+      return .done
+    }
+    _ = try enqueue(database)
+    await begun.wait()
+    backend.fails.store(true, ordering: .releasing)
+    mayEnd.set()
+    // The scheduler waits a second before it tries again.
+    while clock.sleepCount == 0, !Task.isCancelled { await Task.yield() }
+    backend.fails.store(false, ordering: .releasing)
+    await scheduler.advance(clock, by: .seconds(1))
+    #expect(try await database.read { tx in try tx.tasks(.all).count } == 0)
+    await scheduler.stop()
+    try await database.close()
+    return ["error": "\(DatabaseError(.storage, "the disk is full"))"]
+  }
+
+  private func failToMakeSlot() async throws -> [String: String] {
+    let clock = ManualSchedulerClock()
+    let scheduler = try scheduler(Self.memory(), clock)
+    try scheduler.schedule("minutes", "* * * * *") { _ -> Note in throw Broken() }
+    try await start(scheduler)
+    await scheduler.advance(clock, by: .seconds(60))
+    await scheduler.stop()
+    return ["schedule": "minutes", "slot": "\(clock.wallNow)", "error": "Broken()"]
+  }
+
+  private func abandon() async throws -> [String: String] {
+    let scheduler = try scheduler(Self.memory())
+    let (begun, mayEnd) = (AsyncFlag(), AsyncFlag())
+    try await start(scheduler) { _, _ in
+      begun.set()
+      await mayEnd.wait()
+      return .done
+    }
+    _ = try enqueue(scheduler.database)
+    await begun.wait()
+    await scheduler.stop()
+    mayEnd.set()
+    return ["count": "1"]
+  }
+
+  private func openUnwatched() async throws -> [String: String] {
+    let database = try onDisk("db")
+    let scheduler = try scheduler(database)
+    let path = database.path + "/inbox"
+    let manager = FileManager.default
+    try manager.createDirectory(atPath: path, withIntermediateDirectories: true)
+    // A directory that can't be read can't be watched either.
+    try manager.setAttributes([.posixPermissions: 0o300], ofItemAtPath: path)
+    try await start(scheduler)
+    await scheduler.stop()
+    try manager.setAttributes([.posixPermissions: 0o700], ofItemAtPath: path)
+    // The superuser may read, and therefore watch, every directory.
+    if getuid() == 0 { TaskLog.inbox(scheduler.logger, path) }
+    try await database.close()
+    return ["path": path]
+  }
+
+  private func refuseFile() async throws -> [String: String] {
+    let database = try onDisk("db")
+    let scheduler = try scheduler(database)
+    let path = database.path + "/inbox"
+    try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    try Data("garbage".utf8).write(to: URL(fileURLWithPath: path + "/bad.commands"))
+    try await start(scheduler)
+    while InboxDisk.files(path) != [], !Task.isCancelled { await Task.yield() }
+    await scheduler.stop()
+    try await database.close()
+    return ["file": "bad.commands"]
+  }
+
+  private func openCopy() async throws -> [String: String] {
+    let original = try onDisk("db")
+    _ = try enqueue(original)
+    let path = directory.path + "/copy"
+    try await original.backup(to: path)
+    try await original.close()
+    let copy = try onDisk("copy")
+    let scheduler = try scheduler(copy)
+    try await start(scheduler)
+    await scheduler.stop()
+    try await copy.close()
+    return ["path": copy.path]
+  }
+
+  private func setBack() async throws -> [String: String] {
+    let clock = ManualSchedulerClock()
+    let scheduler = try scheduler(Self.memory(), clock)
+    try await start(scheduler)
+    await scheduler.stop()
+    let latest = clock.wallNow
+    clock.setWall(latest.addingTimeInterval(-7_200))
+    try await scheduler.start()
+    await scheduler.stop()
+    return ["now": "\(clock.wallNow)", "latest": "\(latest)"]
+  }
+
+  // MARK: - Their lines
+
+  @Test(arguments: Situation.allCases)
+  func `a situation writes its line with the level and the metadata of the table, once, and no other line`(
+    situation: Situation
+  ) async throws {
+    let values = try await bringAbout(situation)
+    let row = try #require(try Self.table()[situation.rawValue])
+    let entries = recorder.entries
+    #expect(entries.map(\.message) == [situation.rawValue])
+    let entry = try #require(entries.first)
+    #expect("\(entry.level)" == row.level)
+    #expect(Set(entry.metadata.keys) == row.keys)
+    for (key, value) in values { #expect(entry.metadata[key] == value, "\(key)") }
+    #expect(entry.metadata.values.allSatisfy { !$0.isEmpty })
+  }
+
+  @Test func `a task that is dead because of crashes writes the same line as one whose handler gives it up`()
+    async throws
+  {
+    let scheduler = try scheduler(Self.memory(), maxCrashes: 1)
+    let id = try await claim(in: scheduler.database)
+    try await start(scheduler)
+    await scheduler.stop()
+    let entries = recorder.entries
+    #expect(entries.map(\.message) == [Situation.dead.rawValue, Situation.orphans.rawValue])
+    #expect(entries.first?.metadata == attempt(id, "the process died 1 times while the task ran"))
+    #expect(entries.first?.level == .error && entries.last?.metadata == ["count": "1"])
+  }
+
+  @Test func `attempts that fail and are repeated, are parked, postponed or done write no line`() async throws {
+    let clock = ManualSchedulerClock()
+    let scheduler = try scheduler(Self.memory(), clock)
+    for text in ["fails", "parks", "snoozes", "done"] { _ = try enqueue(scheduler.database, text) }
+    try await start(scheduler) { note, context in
+      if context.failures > 0 || context.run.record.progress.snoozes > 0 { return .done }
+      switch note.text {
+      case "fails": throw Broken()
+      case "parks": return .park()
+      case "snoozes": return .snooze(for: .seconds(10))
+      default: return .done
+      }
+    }
+    await scheduler.advance(clock, by: .seconds(3_600))
+    await scheduler.stop()
+    #expect(recorder.entries.map(\.message) == [])
+  }
+}
