@@ -42,13 +42,23 @@ extension TaskScheduler {
     watch?.stop()
   }
 
+  /// Returns when no file is being applied any more. A file whose transaction waits for the writer is applied after the
+  /// next start.
+  func endInbox() async {
+    let reading = state.withLock { $0.inboxReading }
+    reading?.cancel()
+    await reading?.value
+  }
+
   /// Requests that the files be applied. Only one caller at a time applies them, one after the other.
   func wakeInbox() {
-    let isFirst = state.withLock { state in
+    state.withLock { state in
+      // The next start applies all files.
+      guard state.isRunning else { return }
       state.inboxRequests += 1
-      return state.inboxRequests == 1
+      guard state.inboxRequests == 1 else { return }
+      state.inboxReading = Task.detached { [weak self] in await self?.readInbox() }
     }
-    if isFirst { Task.detached { [weak self] in await self?.readInbox() } }
   }
 
   private func readInbox() async {
@@ -58,6 +68,7 @@ extension TaskScheduler {
       let isDone = state.withLock { state in
         if state.inboxRequests != requests, state.isRunning { return false }
         state.inboxRequests = 0
+        state.inboxReading = nil
         return true
       }
       if isDone { return }
@@ -93,14 +104,20 @@ extension TaskScheduler {
   /// The error for a file that can't be applied.
   private struct InboxRefusal: Error { let cause: any Error }
 
+  /// The errors of a transaction that say nothing about the commands. The file stays.
+  private static let passingErrors: Set<DatabaseError.Code> = [
+    .conflict, .storage, .notReadableNow, .outcomeUnknown, .closed, .notReady, .readOnly, .corruption,
+  ]
+
   private func apply(_ path: String, _ files: any InboxFiles) async throws {
     let file: InboxFile
+    let size = try files.size(path)
+    let bytes = size > InboxFile.sizeMaximum ? [] : try files.read(path)
     do {
-      let size = try files.size(path)
       if size > InboxFile.sizeMaximum {
         throw TaskError.tooLarge(what: "a file of the inbox", size: size, limit: InboxFile.sizeMaximum)
       }
-      file = try InboxFile(try files.read(path))
+      file = try InboxFile(bytes)
       guard (path as NSString).lastPathComponent == InboxFile.name(file.id) else {
         throw DamagedInbox(what: "its id is not that of its name")
       }
@@ -110,9 +127,9 @@ extension TaskScheduler {
     try await database.write(label: "tasks: inbox", durability: .power) { tx in
       let config = try tx.tasks.config
       if try config.get(key) != nil { return }
-      do { for command in file.commands { try Self.apply(command, accepted, tx) } } catch {
-        throw InboxRefusal(cause: error)
-      }
+      do { for command in file.commands { try Self.apply(command, accepted, tx) } } catch let error as DatabaseError
+        where Self.passingErrors.contains(error.code)
+      { throw error } catch { throw InboxRefusal(cause: error) }
       var value: [UInt8] = []
       value.append(time: now)
       try config.put(key, value)

@@ -93,6 +93,8 @@ public final class TaskScheduler: Sendable {
     var atPoint: (@Sendable (TaskID, TaskPoint) async -> Void)?
     /// The number of requests to read the inbox since it was last read completely.
     var inboxRequests = 0
+    /// The Swift task that applies the files of the inbox, or `nil` if none does.
+    var inboxReading: Task<Void, Never>?
     /// The objects that live as long as the scheduler.
     var kept: [any AnyObject & Sendable] = []
   }
@@ -334,6 +336,7 @@ public final class TaskScheduler: Sendable {
     alarm.set(nil) {}
     dispatcher.detach()
     state.withLock { $0.isRunning = false }
+    await endInbox()
     resumeIdle()
   }
 

@@ -75,10 +75,18 @@ import VarveTesting
     await fixture.scheduler.stop()
   }
 
+  /// The ids of tasks, by the transactions that enqueue them.
+  private final class EnqueuedTasks: Sendable {
+    private let ids = Mutex<[Int: [TaskID]]>([:])
+
+    subscript(number: Int) -> [TaskID] { ids.withLock { $0[number] ?? [] } }
+    func set(_ own: [TaskID], of number: Int) { ids.withLock { $0[number] = own } }
+  }
+
   /// Enqueues tasks in several transactions that are all open before the first of them commits, and lets them commit in
   /// a given order. Returns the ids of the tasks by transaction.
   private static func enqueueInterleaved(_ order: [Int], _ fixture: TaskFixture) async throws -> [[TaskID]] {
-    let ids = Mutex<[Int: [TaskID]]>([:])
+    let ids = EnqueuedTasks()
     let turnstiles = order.map { _ in Turnstile() }
     var writes: [Int: Task<Void, any Error>] = [:]
     for number in order.indices {
@@ -87,7 +95,7 @@ import VarveTesting
       writes[number] = Task {
         try await writeConcurrently(fixture) { tx in
           let own = try (0..<3).map { try tx.enqueue(Note("\(number) \($0)")).id }
-          ids.withLock { $0[number] = own }
+          ids.set(own, of: number)
           enqueued.set()
           turnstile.pass()
         }
@@ -98,7 +106,7 @@ import VarveTesting
       turnstiles[number].open()
       try await writes[number]?.value
     }
-    return ids.withLock { ids in order.indices.map { ids[$0] ?? [] } }
+    return order.indices.map { ids[$0] }
   }
 
   @Test(arguments: [false, true], [false, true])

@@ -225,7 +225,10 @@ import VarveTesting
     let context = Mutex<TaskContext?>(nil)
     let (fixture, id) = try await Self.running(mayEnd) { running in context.withLock { $0 = running } }
     let running = try #require(context.withLock { $0 })
-    let open = await OpenTransaction(fixture, isUndone: isUndone) { tx in #expect(try tx.cancel(.id(id)) == 1) }
+    let open = await OpenTransaction(fixture, isUndone: isUndone) { tx in
+      let count = try tx.cancel(.id(id))
+      #expect(count == 1)
+    }
     #expect(!running.isCancelled)
     #expect(try fixture.read { tx in try tx.tasks.parts.live.get(TaskKeys.cancel(id)) } == nil)
     try await open.finish()

@@ -159,11 +159,12 @@ import VarveTesting
     let parked = try fixture.enqueue("parked") { $0.start = .parked(wakeOn: ["go"]) }
     await begun.wait()
     try await Self.whileHeld(fixture) {
-      #expect(try await fixture.scheduler.cancel(.id(runs)) == 1)
-      #expect(try await fixture.scheduler.cancel(.id(waits)) == 1)
-      #expect(try await fixture.scheduler.signal("go") == 1)
+      var counts = [try await fixture.scheduler.cancel(.id(runs)), try await fixture.scheduler.cancel(.id(waits))]
+      counts.append(try await fixture.scheduler.signal("go"))
+      #expect(counts == [1, 1, 1])
       await fixture.scheduler.waitUntilIdle()
-      for id in [runs, waits, parked] { #expect(try fixture.state(id) == nil) }
+      let states = try [runs, waits, parked].map { try fixture.state($0) }
+      #expect(states == [nil, nil, nil])
     }
     #expect(fixture.lines.take() == ["runs", "parked"])
     await fixture.scheduler.stop()

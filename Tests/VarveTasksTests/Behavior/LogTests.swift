@@ -291,7 +291,7 @@ import VarveTesting
     try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     try Data("garbage".utf8).write(to: URL(fileURLWithPath: path + "/bad.commands"))
     try await start(scheduler)
-    while InboxDisk.files(path) != [], !Task.isCancelled { await Task.yield() }
+    while SystemInboxFiles().commandFiles(path) != [], !Task.isCancelled { await Task.yield() }
     await scheduler.stop()
     try await database.close()
     return ["file": "bad.commands"]

@@ -271,3 +271,17 @@ enum OperatingTasks4 {
     return scheduler
   }
 }
+
+/// Block 5 of OperatingTasks.md.
+enum OperatingTasks5 {
+  /// Returns the queues whose first task has waited for more than a minute, and what the scheduler has measured.
+  static func report(_ scheduler: TaskScheduler) throws -> [String] {
+    let late = try scheduler.queueHeads().filter { $0.age > .seconds(60) }
+    var lines = late.map { "queue \($0.queue) waits with task \($0.task), which is \($0.state)" }
+    let statistics = scheduler.statistics
+    lines.append("attempts that lost their task: \(statistics.fencedCount)")
+    lines.append("the slowest claim took \(statistics.claims.maximum)")
+    lines.append("the latest timer was \(statistics.timers.maximum) late")
+    return lines
+  }
+}

@@ -364,4 +364,22 @@ struct OperationGuideTests {
     ]
     #expect(lines.take() == ["info sending: \(words.joined(separator: " "))"])
   }
+
+  @Test func `OperatingTasks 5: a report names the queues whose first task has waited for a minute`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    try await fixture.scheduler.start()
+    try fixture.enqueue("done")
+    await fixture.scheduler.waitUntilIdle()
+    try fixture.write { tx in try tx.pause("paused") }
+    let id = try fixture.enqueue("waiting") { $0.queue = "paused" }
+    fixture.clock.advance(by: .seconds(60))
+    #expect(try OperatingTasks5.report(fixture.scheduler).count == 3)
+    fixture.clock.advance(by: .seconds(1))
+    let lines = try OperatingTasks5.report(fixture.scheduler)
+    #expect(lines.first == "queue paused waits with task \(id), which is ready")
+    #expect(lines.contains("attempts that lost their task: 0"))
+    #expect(lines.count == 4)
+    await fixture.scheduler.stop()
+  }
 }

@@ -1,0 +1,73 @@
+internal import FutexLocks
+internal import Synchronization
+internal import Varve
+
+/// What open transactions ask and change.
+extension TaskDispatcher {
+  /// Returns the queue with a name, as of the last acknowledged commit.
+  func queue(_ name: QueueName) -> TaskNames.Queue? { state.withLock { $0.names[name] } }
+  func name(_ number: UInt32) -> QueueName? { state.withLock { $0.texts[number] } }
+
+  /// The number of ids that a record on disk reserves in advance.
+  static let idBlock: UInt64 = 1 << 16
+
+  /// Returns the first of some ids that were never assigned.
+  ///
+  /// `last` is the id up to which the caller must record on disk that ids may have been assigned, or `nil` if the disk
+  /// has such a record.
+  func takeIDs(_ count: Int) -> (first: UInt64, last: UInt64?) {
+    state.withLock { state in
+      let first = state.nextID
+      state.nextID += UInt64(count)
+      return (first, state.nextID - 1 > state.lastID ? state.nextID - 1 + Self.idBlock : nil)
+    }
+  }
+
+  /// Returns whether an id was ever assigned.
+  func isKnown(_ id: TaskID) -> Bool { state.withLock { id.rawValue > 0 && id.rawValue < $0.nextID } }
+
+  /// Returns the maximum number of waiting tasks of a queue, or `nil` if it has no limit or no host runs tasks here.
+  func maxWaiting(_ queue: QueueName) -> Int? {
+    guard hasWaitingLimits.load(ordering: .relaxed) else { return nil }
+    return state.withLock { $0.host }?.rules(queue).maxWaiting
+  }
+
+  /// Keeps claims from taking a task until `release`. If the task runs, returns its attempt instead.
+  func hold(_ id: TaskID) -> TaskRun? {
+    state.withLock { state in
+      if let run = state.running[id] { return run }
+      state.held[id, default: 0] += 1
+      return nil
+    }
+  }
+
+  /// Returns the attempt of a task, or `nil` if the task does not run.
+  func run(_ id: TaskID) -> TaskRun? { state.withLock { $0.running[id] } }
+
+  func release(_ ids: Set<TaskID>) {
+    let host = state.withLock { state in
+      var isDue = false
+      for id in ids {
+        let count = (state.held[id] ?? 1) - 1
+        state.held[id] = count > 0 ? count : nil
+        if count > 0 { continue }
+        if let held = state.heldLines.removeValue(forKey: id), let line = state.lines[held] { state.enqueue(line) }
+        if let key = state.heldTimers.removeValue(forKey: id), let host = state.host {
+          isDue = true
+          state.timers.insert(
+            TaskTimers.Entry(
+              deadline: host.clock.continuousNow, wall: nil, suspending: nil, action: .task(id, key: key)))
+        }
+        guard let (line, entry) = state.aside.removeValue(forKey: id) else { continue }
+        state.insert(entry, line)
+      }
+      if !state.heldPending.isEmpty {
+        state.pending += state.heldPending
+        state.heldPending = []
+        isDue = true
+      }
+      return isDue ? state.beginPumping() : state.wakingHost()
+    }
+    host?.wake()
+  }
+}
