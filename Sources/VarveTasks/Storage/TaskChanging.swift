@@ -65,6 +65,10 @@ extension TaskChanging {
       return true
     }
     new.position.kind = .line
+    // The task waits no more for what it waited for when it was cancelled.
+    new.position.due = 0
+    new.delay = 0
+    new.signals = []
     // The task has left the head of its queue, where another task may wait for its next attempt.
     new.position.isFront = false
     new.position.revision &+= 1

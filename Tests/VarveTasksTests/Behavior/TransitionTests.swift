@@ -184,4 +184,32 @@ import VarveTesting
     }
     await fixture.scheduler.stop()
   }
+
+  @Test func `23 a revived task waits no more for the signal or the time that it waited for before`() async throws {
+    let fixture = try TaskFixture()
+    try fixture.handle()
+    try fixture.write { tx in try tx.pause("paused") }
+    let starts: [Start] = [.parked(wakeOn: ["go"]), .after(.seconds(50))]
+    let ids = try starts.map { start in
+      try fixture.enqueue("task") { options in
+        options.queue = "paused"
+        options.start = start
+        options.retention = .keep(.seconds(1_000_000))
+      }
+    }
+    for id in ids {
+      #expect(try fixture.write { tx in try tx.cancel(.id(id)) } == 1)
+      #expect(try fixture.write { tx in try tx.revive(.id(id)) } == 1)
+      #expect(try fixture.read { tx in try tx.task(id)?.signals } == [])
+      try fixture.write { tx in try tx.edit(id, start: .after(.seconds(100))) }
+    }
+    #expect(try fixture.write { tx in try tx.signal("go") } == 0)
+    try await fixture.scheduler.start()
+    try fixture.write { tx in try tx.resume("paused") }
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(99))
+    #expect(fixture.lines.take() == [])
+    await fixture.scheduler.advance(fixture.clock, by: .seconds(1))
+    #expect(fixture.lines.take() == ["task", "task"])
+    await fixture.scheduler.stop()
+  }
 }
