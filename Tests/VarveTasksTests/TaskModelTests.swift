@@ -241,7 +241,8 @@ final class TaskModelRun {
       let waiting = try tx.tasks.ids(WakeSignal("signal")).map { id in ids.first { $0.value == id }?.key ?? -1 }
       let woken = try tx.signal("signal")
       let parked = model.tasks.values.filter { $0.state == .parked }.map(\.number)
-      try require(woken == parked.reduce(0) { $0 + model.wake($1) }, "signal woke \(woken) of \(parked), waiting were \(waiting)")
+      try require(
+        woken == parked.reduce(0) { $0 + model.wake($1) }, "signal woke \(woken) of \(parked), waiting were \(waiting)")
     }
   }
 

@@ -172,7 +172,8 @@ import VarveTesting
     let engine = try Engine.open(at: "/held", environment: .inMemory())
     // The transactions of the test pass the gate, and the commits of the scheduler wait.
     let backend = HeldBackend(try EngineBackend(engine), gate, holding: .process)
-    let database = try await Database.open(backend, path: "/held", definition: DatabaseDefinition { TaskStorage.handle })
+    let database = try await Database.open(
+      backend, path: "/held", definition: DatabaseDefinition { TaskStorage.handle })
     let fixture = try TaskFixture(database, workers: 2)
     try fixture.handle()
     try await fixture.scheduler.start()
