@@ -337,7 +337,7 @@ public final class TaskScheduler: Sendable {
     dispatcher.detach()
     state.withLock { $0.isRunning = false }
     await endInbox()
-    resumeIdle()
+    resumeIdle(state.withLock { $0.idleWaiters.filter { $0.value != nil } }.keys)
   }
 
   /// Settles the attempts of handlers that do not return.
@@ -393,18 +393,17 @@ public final class TaskScheduler: Sendable {
 
   /// Resumes the callers that wait until no work is left, if none is.
   func noteIdle() {
+    // A caller that waits from now on may have added work after the check below.
+    let (waiting, leavesHandlers) = state.withLock { ($0.idleWaiters.filter { $0.value != nil }, $0.leavesHandlers) }
+    if waiting.isEmpty { return }
     let workload = dispatcher.workload
-    let leavesHandlers = state.withLock { $0.leavesHandlers }
-    if workload.running == 0 || leavesHandlers, !workload.hasWork { resumeIdle() }
+    if workload.running == 0 || leavesHandlers, !workload.hasWork { resumeIdle(waiting.keys) }
   }
 
-  private func resumeIdle() {
-    let waiters = state.withLock { state in
-      let waiting = state.idleWaiters.filter { $0.value != nil }
-      for id in waiting.keys { state.idleWaiters[id] = nil }
-      return waiting.values
-    }
-    for waiter in waiters { waiter?.resume() }
+  /// Resumes some of the callers that wait, as far as they still do.
+  private func resumeIdle(_ ids: some Sequence<UInt64>) {
+    let waiters = state.withLock { state in ids.compactMap { state.idleWaiters.removeValue(forKey: $0) ?? nil } }
+    for waiter in waiters { waiter.resume() }
   }
 }
 
