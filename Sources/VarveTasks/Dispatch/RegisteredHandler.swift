@@ -81,6 +81,14 @@ struct TaskHandlers: Sendable {
     }
   }
 
+  /// Adds a handler that overlaps no other one. Returns false if it was added before.
+  mutating func addIfNew(_ handler: RegisteredHandler) -> Bool {
+    do {
+      try add(handler)
+      return true
+    } catch { return false }
+  }
+
   func find(_ kind: String, _ queue: QueueName) -> RegisteredHandler? { byKind[kind]?.find(queue) }
 
   var kinds: [String] { byKind.keys.sorted() }

@@ -15,9 +15,8 @@ public struct TaskDelta: Sendable {
   var timers: [Timer] = []
   /// The lines into which more tasks came than `entries` has, each with the key from which on they are only on disk.
   var more: [LineID: [UInt8]] = [:]
-  /// The rows of tasks that waited for a time and do not wait for it any more, each with the number of elements that
-  /// `timers` had then.
-  var removedTimers: [(key: [UInt8], end: Int)] = []
+  /// The rows of tasks that waited for a time, and do not wait for it any more.
+  var removedTimers: [[UInt8]] = []
   /// The key from which on timers were added that `timers` does not have, or `nil` if it has all.
   var moreTimers: [UInt8]?
   /// The tasks that left a line.

@@ -61,10 +61,10 @@ extension TaskDispatcher.State {
       let end = TaskEnd.failure("the handler did not return after the task was cancelled", nil)
       work.timeouts.append(TaskSettlement(run: run, end: end))
     case .abandon(let id, let epoch):
-      guard let run = abandonable[id], run.epoch == epoch else { return }
-      abandonable[id] = nil
+      guard let run = abandonable.removeValue(forKey: AttemptKey(id: id, epoch: epoch)) else { return }
       work.abandoned.append(run)
       release(run)
+    case .suspect: break
     }
   }
 
@@ -82,7 +82,10 @@ extension TaskDispatcher.State {
     let offset = wall - now.milliseconds
     let shift = offset - wallOffset
     wallOffset = offset
-    if timers.wallCount > 0, abs(shift) > 100 { timers.moveWall(by: .milliseconds(shift)) }
+    if abs(shift) <= 100 { return }
+    timers.moveWall(by: .milliseconds(shift))
+    // Rows on disk may be due before those in memory.
+    if timers.end != nil, !isLoadingTimers { timers.forgetTasks() }
   }
 
   // MARK: - Attempts that begin
@@ -208,8 +211,8 @@ extension TaskDispatcher.State {
         continue
       }
       if entry.crashes > 0, busyCount > 0 {
-        isSuspectNext = true
-        return .suspect
+        isSuspectNext = isTimeOfSuspect(host)
+        return isSuspectNext ? .suspect : .over
       }
       if rules.rate != nil || rules.ratePerKey != nil, mustWait(line, host) { return .idle }
       guard let run = begin(stored, line, handler, host) else {
@@ -219,9 +222,24 @@ extension TaskDispatcher.State {
       _ = line.popFirst()
       work.claims.append(run)
       count += 1
-      if entry.crashes > 0 { hasSuspect = true }
+      if entry.crashes > 0 { (hasSuspect, suspectSince) = (true, nil) }
     }
     return .idle
+  }
+
+  /// The time for which no other task begins because one that may have caused the death of a process is next.
+  ///
+  /// It is bounded because a handler may run for hours.
+  private static let suspectPatience = Duration.seconds(60)
+
+  /// Returns whether the task that may have caused the death of a process keeps others from beginning.
+  private mutating func isTimeOfSuspect(_ host: TaskDispatcher.Host) -> Bool {
+    let now = host.clock.continuousNow
+    if let since = suspectSince { return now - since < Self.suspectPatience }
+    suspectSince = now
+    timers.insert(
+      TaskTimers.Entry(deadline: now + Self.suspectPatience, wall: nil, suspending: nil, action: .suspect))
+    return true
   }
 
   private mutating func begin(
@@ -307,7 +325,7 @@ extension TaskDispatcher.State {
       return (state.isReleased, state.isEnded, state.isStarted)
     }
     if wasReleased { return }
-    abandonable[run.id] = nil
+    abandonable[run.key] = nil
     busyCount -= 1
     if wasStarted { startedCount -= 1 }
     if run.stored.progress.crashes > 0 { hasSuspect = false }
@@ -326,7 +344,7 @@ extension TaskDispatcher.State {
       return (state.isReleased, state.isEnded)
     }
     running[run.id] = nil
-    if !isReleased { abandonable[run.id] = run }
+    if !isReleased { abandonable[run.key] = run }
     guard let line = lines[run.record.position.line] else {
       if let entry { insert(entry, run.record.position.line) }
       return

@@ -73,11 +73,9 @@ extension TaskDispatcher {
         state.isPumping = false
         state.isCommitting = false
         state.removedMeanwhile = []
-        state.timersMeanwhile = []
         return nil
       }
       state.removedMeanwhile = []
-      state.timersMeanwhile = []
       state.isCommitting = true
       return work
     }
@@ -85,8 +83,9 @@ extension TaskDispatcher {
 
   /// Queues attempts whose claims are committed for their workers. Returns those that have a worker, which the caller
   /// begins.
-  func start(_ claims: [TaskRun]) -> [TaskRun] {
+  func start(_ claims: [TaskRun], of start: UInt32) -> [TaskRun] {
     state.withLock { state in
+      guard state.host?.start == start else { return [] }
       state.claimed += claims
       var started: [TaskRun] = []
       while let run = state.nextClaimed() { started.append(run) }
@@ -113,7 +112,9 @@ extension TaskDispatcher {
       let isFirst = run.settle()
       if isFirst { state.settlements.append(TaskSettlement(run: run, end: end)) }
       state.release(run)
-      return (state.wakingHost(), state.nextClaimed(), !isFirst)
+      // Callers wait for the last handler, also if nothing is left to be done.
+      let host = state.wakingHost() ?? (state.busyCount == 0 ? state.beginPumping() : nil)
+      return (host, state.nextClaimed(), !isFirst)
     }
   }
 
@@ -172,9 +173,9 @@ extension TaskDispatcher {
   }
 
   /// Takes back work that could not be written, so that it is done again.
-  func requeue(_ work: TaskWork) {
+  func requeue(_ work: TaskWork, of start: UInt32) {
     state.withLock { state in
-      guard let host = state.host else { return }
+      guard let host = state.host, host.start == start else { return }
       let now = host.clock.continuousNow
       state.pending = work.pending + state.pending
       state.requests = work.requests + state.requests
@@ -187,7 +188,7 @@ extension TaskDispatcher {
       }
       // Their workers stay released. They are abandoned again so that this is stored as an event.
       for run in work.abandoned {
-        state.abandonable[run.id] = run
+        state.abandonable[run.key] = run
         state.timers.insert(
           TaskTimers.Entry(
             deadline: now, wall: nil, suspending: nil, action: .abandon(run.id, epoch: run.epoch)))
@@ -215,8 +216,7 @@ extension TaskDispatcher {
       for (line, entry) in changes.entries where !state.removedMeanwhile.contains(entry.key) {
         state.insert(entry, line)
       }
-      // A transaction may have let a task wait for the same time again.
-      for key in changes.removedTimers where !state.timersMeanwhile.contains(key) { state.timers.removeTask(key) }
+      for key in changes.removedTimers { state.timers.removeTask(key) }
       for run in changes.cancelling { state.cancel(run) }
       guard let host = state.host else { return (nil, false) }
       for timer in changes.timers { state.insert(timer, host) }
@@ -280,7 +280,9 @@ extension TaskDispatcher {
   /// Puts the tasks of claims that were not committed back into their lines, and takes back the settlements.
   func undo(_ claims: [TaskRun], _ settlements: [TaskSettlement]) {
     state.withLock { state in
-      for run in claims {
+      for run in claims where state.isOfHost(run) {
+        // A transaction may have cancelled the attempt, which will not end.
+        if run.state.withLock({ $0.isCancelling }) { state.requests.append(TaskRequest(.cancelMissed, [run.id])) }
         state.running[run.id] = nil
         state.busyCount -= 1
         if run.stored.progress.crashes > 0 { state.hasSuspect = false }
@@ -292,6 +294,7 @@ extension TaskDispatcher {
         line.insert(entry)
         state.enqueue(line)
       }
+      let settlements = settlements.filter { state.isOfHost($0.run) }
       state.settlements.insert(contentsOf: settlements, at: 0)
       for settlement in settlements { state.undoEnd(settlement) }
     }
@@ -318,6 +321,13 @@ extension TaskDispatcher {
     }
   }
 
+  /// Takes lines into account again whose first tasks could not be read.
+  func failLoads(_ lines: [LineID]) {
+    state.withLock { state in
+      for id in lines { if let line = state.lines[id] { state.enqueue(line) } }
+    }
+  }
+
   func loadFirst(_ id: LineID, _ key: [UInt8], _ value: [UInt8]?) {
     state.withLock { state in
       guard let line = state.lines[id] else { return }
@@ -333,13 +343,14 @@ extension TaskDispatcher {
     state.withLock { state in
       guard state.isLoadingTimers else { return }
       state.isLoadingTimers = false
-      let missed = state.missedTimers
-      state.missedTimers = []
+      let (missed, more) = (state.missedTimers, state.moreTimersMeanwhile)
+      (state.missedTimers, state.moreTimersMeanwhile) = ([], nil)
       guard let timers, let host = state.host else { return }
-      state.timers.end = next
+      state.timers.endLoading(at: next)
       for timer in timers { state.add(timer, host.clock) }
       let known = Set(timers.map(\.key))
       for timer in missed where !known.contains(timer.key) { state.insert(timer, host) }
+      if let more { state.noteMoreTimers(from: more) }
       state.timers.trim()
     }
   }
@@ -357,8 +368,8 @@ extension TaskDispatcher {
     state.withLock { state in
       state.dropEndedAttempts()
       guard let host = state.host, let first = state.timers.first else { return nil }
-      // The wall clock may be set, so it is checked at regular intervals.
-      if state.timers.wallCount > 0 {
+      // The wall clock may be set, so it is checked at regular intervals. There may be dates on disk, too.
+      if state.timers.wallCount > 0 || state.timers.end != nil {
         let minutes = host.clock.continuousNow.components.seconds / Self.wallLook.components.seconds + 1
         return min(first.deadline, Self.wallLook * Int(minutes))
       }

@@ -60,12 +60,12 @@ public final class TaskDispatcher: Sendable {
     /// since.
     var isCommitting = false
     var removedMeanwhile: Set<[UInt8]> = []
-    /// The rows of timers that transactions have added since that commit began.
-    var timersMeanwhile: Set<[UInt8]> = []
     /// The attempts that have ended, and whose handlers have not returned.
-    var abandonable: [TaskID: TaskRun] = [:]
+    var abandonable: [AttemptKey: TaskRun] = [:]
     /// Whether the next task is one that may have caused the death of a process.
     var isSuspectNext = false
+    /// The time on the continuous clock since which that task is next, or `nil` if none is.
+    var suspectSince: Duration?
     var nextID: UInt64 = 1
     /// The id up to which ids may be assigned without a record on disk.
     var lastID: UInt64 = 0
@@ -91,6 +91,9 @@ public final class TaskDispatcher: Sendable {
     var isLoadingTimers = false
     /// The timers that came while rows of timers are being read, and that are after those in memory.
     var missedTimers: [TaskDelta.Timer] = []
+    /// The first of the keys from which on timers came while rows of timers are being read that are only on disk, or
+    /// `nil` if none came.
+    var moreTimersMeanwhile: [UInt8]?
     /// Wall time minus continuous time, in milliseconds, at the last check.
     var wallOffset: Int64 = 0
     /// The kinds of tasks that were due to run and have no handler.
@@ -243,7 +246,6 @@ public final class TaskDispatcher: Sendable {
       state.host = nil
       state.isCommitting = false
       state.removedMeanwhile = []
-      state.timersMeanwhile = []
       state.handlers = TaskHandlers()
       state.unhandled = []
       state.lines = [:]
@@ -268,7 +270,9 @@ public final class TaskDispatcher: Sendable {
       state.heldTimers = [:]
       state.abandonable = [:]
       state.hasSuspect = false
+      state.suspectSince = nil
       state.missedTimers = []
+      state.moreTimersMeanwhile = nil
       state.isLoadingTimers = false
       state.isPumping = false
     }
@@ -284,6 +288,28 @@ public final class TaskDispatcher: Sendable {
     }
   }
 
+  /// Adds a handler to those of the host. The tasks in its queues that waited for it are taken into account again.
+  func use(_ handler: RegisteredHandler) {
+    let host = state.withLock { state in
+      // It may be among those that a start has set.
+      if state.handlers.addIfNew(handler) {
+        state.unhandled.remove(handler.kind)
+        if case .named(let name) = handler.selector {
+          guard let queue = state.names[name]?.number else { return Host?.none }
+          if state.families[queue]?.lineCount == 1, let line = state.lines[LineID(queue: queue)] {
+            state.lookAgain(line)
+          } else if state.families[queue] != nil {
+            for line in state.lines.values where line.id.queue == queue { state.lookAgain(line) }
+          }
+        } else {
+          for line in state.lines.values where handler.selector.contains(line.name) { state.lookAgain(line) }
+        }
+      }
+      return state.wakingHost()
+    }
+    host?.wake()
+  }
+
   /// Sets the handlers of the host. Tasks that waited for a handler are taken into account again.
   ///
   /// `handlers` is called with the lock held, so that of several calls at once the last one sets the newest handlers.
@@ -291,10 +317,7 @@ public final class TaskDispatcher: Sendable {
     let host = state.withLock { state in
       state.handlers = handlers()
       state.unhandled = []
-      for line in state.lines.values {
-        line.lookAgain()
-        state.enqueue(line)
-      }
+      for line in state.lines.values { state.lookAgain(line) }
       return state.wakingHost()
     }
     host?.wake()
@@ -345,11 +368,8 @@ public final class TaskDispatcher: Sendable {
         state.enqueue(line)
       }
       let before = state.timers.first?.deadline
-      for (key, _) in delta.removedTimers { state.timers.removeTask(key) }
-      for timer in delta.timers {
-        if state.isCommitting { state.timersMeanwhile.insert(timer.key) }
-        state.insert(timer, host)
-      }
+      for key in delta.removedTimers { state.timers.removeTask(key) }
+      for timer in delta.timers { state.insert(timer, host) }
       if let key = delta.moreTimers { state.noteMoreTimers(from: key) }
       for id in delta.cancelled {
         guard let run = state.running[id] else {
@@ -358,8 +378,7 @@ public final class TaskDispatcher: Sendable {
         }
         state.cancel(run)
       }
-      let isEarlier = state.timers.first.map { first in before.map { first.deadline < $0 } ?? true } ?? false
-      return (state.wakingHost(), isEarlier, released)
+      return (state.wakingHost(), state.timers.first?.deadline != before, released)
     }
     host?.wake()
     released?.released()
@@ -461,6 +480,12 @@ extension TaskDispatcher.State {
     ring.append(line.id)
   }
 
+  /// Takes the tasks of a line into account again that waited for a handler.
+  mutating func lookAgain(_ line: TaskLine) {
+    line.lookAgain()
+    enqueue(line)
+  }
+
   /// Lets a line continue its turn.
   mutating func enqueueFirst(_ line: TaskLine) {
     if line.isQueued { return }
@@ -524,14 +549,15 @@ extension TaskDispatcher.State {
     if !isLoadingTimers { timers.trim() }
   }
 
-  /// Forgets the timers of attempts that have ended: those that are first, and all if they are the majority.
+  /// Forgets the timers of attempts that have ended: those that are first, and all if there are many.
   mutating func dropEndedAttempts() {
-    let (running, abandonable) = (running, abandonable)
+    let (running, abandonable, suspectSince) = (running, abandonable, suspectSince)
     timers.dropAttempts(beyond: 8 * (running.count + abandonable.count) + 256) { action in
       switch action {
       case .timeout(let id, let epoch), .lease(let id, let epoch), .cancelOver(let id, let epoch):
         running[id]?.epoch != epoch
-      case .abandon(let id, let epoch): abandonable[id]?.epoch != epoch
+      case .abandon(let id, let epoch): abandonable[AttemptKey(id: id, epoch: epoch)] == nil
+      case .suspect: suspectSince == nil
       case .task, .line, .tokens, .schedule, .ageing: false
       }
     }
@@ -539,7 +565,9 @@ extension TaskDispatcher.State {
 
   /// Notes that from a key on there are rows of timers on disk that are not in memory.
   mutating func noteMoreTimers(from key: [UInt8]) {
-    if timers.end.map({ LineEntry.precedes(key, $0) }) ?? true { timers.end = key }
+    // The read may not have found them.
+    if isLoadingTimers, moreTimersMeanwhile.map({ LineEntry.precedes(key, $0) }) ?? true { moreTimersMeanwhile = key }
+    timers.cut(from: key)
   }
 
   mutating func add(_ timer: TaskDelta.Timer, _ clock: any SchedulerClock) {

@@ -23,6 +23,9 @@ final class TaskLine {
   private(set) var isRefilling = false
   /// The tasks after `end` that came while tasks are being read.
   private var missed: [LineEntry] = []
+  /// The first of the keys from which on tasks came while tasks are being read that are only on disk, or `nil` if none
+  /// came.
+  private var moreMeanwhile: [UInt8]?
   /// The rows that were removed while tasks are being read, which may still find them.
   private var ended: Set<[UInt8]> = []
   /// The number of attempts that are claimed and have not ended.
@@ -105,6 +108,8 @@ final class TaskLine {
 
   /// Notes that from a key on there are tasks on disk that are not among the entries.
   func noteMore(from key: [UInt8]) {
+    // The read may not have found them.
+    if isRefilling, moreMeanwhile.map({ LineEntry.precedes(key, $0) }) ?? true { moreMeanwhile = key }
     if let end, !LineEntry.precedes(key, end) { return }
     end = key
     let index = position(of: key)
@@ -197,11 +202,9 @@ final class TaskLine {
   /// `next` is the first key that was not read, or `nil` if there are no more. `isRunning` returns whether a task has
   /// an attempt: its row still exists. Returns the number of tasks that were read and are not in line.
   func endRefill(_ found: [LineEntry], from: [UInt8], next: [UInt8]?, isRunning: (TaskID) -> Bool) -> Int {
+    let more = moreMeanwhile
+    defer { forgetMeanwhile() }
     isRefilling = false
-    defer {
-      missed.removeAll()
-      ended.removeAll()
-    }
     // The next read must begin before what was read, for example because skipped tasks are taken into account again.
     if let end, LineEntry.precedes(end, from) { return found.count }
     end = next
@@ -211,6 +214,7 @@ final class TaskLine {
       addedCount += 1
     }
     for entry in missed where !isRunning(entry.id) && !ended.contains(entry.key) { insert(entry) }
+    if let more { noteMore(from: more) }
     if entryCount > Self.entryMaximum { cut() }
     return found.count - addedCount
   }
@@ -218,7 +222,12 @@ final class TaskLine {
   /// Notes that the disk could not be read.
   func failRefill() {
     isRefilling = false
+    forgetMeanwhile()
+  }
+
+  private func forgetMeanwhile() {
     missed.removeAll()
     ended.removeAll()
+    moreMeanwhile = nil
   }
 }

@@ -15,6 +15,7 @@ final class TaskRun: Sendable {
   var countedState: TaskState { stored.progress.state }
   var id: TaskID { record.id }
   var epoch: UInt32 { record.progress.epoch }
+  var key: AttemptKey { AttemptKey(id: id, epoch: epoch) }
   var claimKey: [UInt8] { TaskKeys.claim(start, id, epoch) }
 
   struct State {
@@ -116,6 +117,12 @@ final class TaskRun: Sendable {
     }
     return (stored, record)
   }
+}
+
+/// What distinguishes an attempt from all others, also of the same task.
+struct AttemptKey: Hashable, Sendable {
+  let id: TaskID
+  let epoch: UInt32
 }
 
 /// The way in which an attempt ends.

@@ -19,6 +19,8 @@ struct TaskTimers: ~Copyable {
     case abandon(TaskID, epoch: UInt32)
     /// The time is over in which the handler of a cancelled task had to return.
     case cancelOver(TaskID, epoch: UInt32)
+    /// The time is over for which no task begins because one that may have caused the death of a process is next.
+    case suspect
   }
 
   struct Entry: Sendable {
@@ -29,28 +31,36 @@ struct TaskTimers: ~Copyable {
     /// The deadline on the clock that does not advance while the machine sleeps, or `nil` if it does not count.
     var suspending: Duration?
     let action: Action
-    /// The number of a task's timer, which `TaskTimers` assigns.
+    /// The number of the timer, which `KeyedTimers` assigns.
     var number: UInt64 = 0
   }
 
-  /// The timer of a task that counts. Another timer of the same row is obsolete.
-  private struct Current {
-    let number: UInt64
-    let isDate: Bool
+  /// A line, a schedule or a queue that has a timer.
+  private enum Owner: Hashable {
+    case line(LineID)
+    case tokens(LineID)
+    case schedule(String)
+    case ageing(UInt32)
   }
 
-  /// The timers of tasks that wait for a time. Timers that are not in `current` are obsolete, because the task has been
-  /// moved or has ended; the first one is never obsolete.
-  private var tasks = TimerHeap()
-  /// The timers of tasks that count, by the keys of the tasks' rows.
-  private var current: [[UInt8]: Current] = [:]
-  private var taskDateCount = 0
-  private var lastNumber: UInt64 = 0
+  /// The timers of tasks that wait for a time, by the keys of the tasks' rows.
+  private var tasks = KeyedTimers<[UInt8]> { action in
+    guard case .task(_, let key) = action else { return nil }
+    return key
+  }
   /// The timers of attempts. Those of attempts that have ended are obsolete.
   private var attempts = TimerHeap()
-  private var others = TimerHeap()
-  /// The key from which on rows on disk are not in memory, or `nil` if all are.
-  var end: [UInt8]? = TaskKeys.timer(.min)
+  private var others = KeyedTimers<Owner> { action in
+    switch action {
+    case .line(let id, _): .line(id)
+    case .tokens(let id): .tokens(id)
+    case .schedule(let name): .schedule(name)
+    case .ageing(let queue): .ageing(queue)
+    case .task, .timeout, .lease, .abandon, .cancelOver, .suspect: nil
+    }
+  }
+  /// The key from which on rows on disk are not in memory, or `nil` if all are. No timer of a later row is in memory.
+  private(set) var end: [UInt8]? = TaskKeys.timer(.min)
 
   /// The number of tasks whose timers are read from disk at once, and to which the tasks in memory are reduced if there
   /// are twice as many.
@@ -60,11 +70,11 @@ struct TaskTimers: ~Copyable {
 
   var isEmpty: Bool { count == 0 }
   /// The number of timers in memory, including obsolete ones.
-  var count: Int { tasks.count + attempts.count + others.count }
+  var count: Int { tasks.heapCount + attempts.count + others.heapCount }
   /// The number of timers for dates.
-  var wallCount: Int { taskDateCount + others.wallCount }
+  var wallCount: Int { tasks.wallCount + others.wallCount }
   /// The number of tasks that have a timer.
-  var taskCount: Int { current.count }
+  var taskCount: Int { tasks.count }
 
   var first: Entry? { Self.earlier(Self.earlier(tasks.first, attempts.first), others.first) }
 
@@ -74,19 +84,11 @@ struct TaskTimers: ~Copyable {
     return right.deadline < left.deadline ? right : left
   }
 
-  /// Inserts a timer. That of a task replaces the timer of the same row.
+  /// Inserts a timer. Except for those of attempts, it replaces the timer of the same row, line, schedule or queue.
   mutating func insert(_ entry: Entry) {
     switch entry.action {
-    case .task(_, let key):
-      forget(key)
-      lastNumber += 1
-      var entry = entry
-      entry.number = lastNumber
-      current[key] = Current(number: lastNumber, isDate: entry.wall != nil)
-      if entry.wall != nil { taskDateCount += 1 }
-      tasks.insert(entry)
-      dropObsoleteTasks()
-    case .timeout, .lease, .abandon, .cancelOver: attempts.insert(entry)
+    case .task: tasks.insert(entry)
+    case .timeout, .lease, .abandon, .cancelOver, .suspect: attempts.insert(entry)
     case .line, .tokens, .schedule, .ageing: others.insert(entry)
     }
   }
@@ -94,37 +96,14 @@ struct TaskTimers: ~Copyable {
   mutating func popFirst() -> Entry? {
     guard let first else { return nil }
     switch first.action {
-    case .task(_, let key): removeTask(key)
-    case .timeout, .lease, .abandon, .cancelOver: attempts.popFirst()
-    case .line, .tokens, .schedule, .ageing: others.popFirst()
+    case .task: return tasks.popFirst()
+    case .timeout, .lease, .abandon, .cancelOver, .suspect: return attempts.popFirst()
+    case .line, .tokens, .schedule, .ageing: return others.popFirst()
     }
-    return first
   }
-
-  // MARK: - Timers that need not fire
 
   /// Removes the timer of a row, if the row has one.
-  mutating func removeTask(_ key: [UInt8]) {
-    forget(key)
-    dropObsoleteTasks()
-  }
-
-  private mutating func forget(_ key: [UInt8]) {
-    guard let timer = current.removeValue(forKey: key) else { return }
-    if timer.isDate { taskDateCount -= 1 }
-  }
-
-  private static func isObsolete(_ entry: Entry, _ current: [[UInt8]: Current]) -> Bool {
-    guard case .task(_, let key) = entry.action else { return false }
-    return current[key]?.number != entry.number
-  }
-
-  /// Removes the obsolete timers of tasks that are first, and all of them if they are the majority.
-  private mutating func dropObsoleteTasks() {
-    let current = current
-    if tasks.count > 2 * current.count + 64 { tasks.removeAll { Self.isObsolete($0, current) } }
-    while let first = tasks.first, Self.isObsolete(first, current) { tasks.popFirst() }
-  }
+  mutating func removeTask(_ key: [UInt8]) { tasks.remove(key) }
 
   /// Removes the timers of attempts that have ended, as far as they are first, and all of them if there are more than
   /// `maximum` timers of attempts.
@@ -133,16 +112,29 @@ struct TaskTimers: ~Copyable {
     while let first = attempts.first, hasEnded(first.action) { attempts.popFirst() }
   }
 
+  // MARK: - Rows that are only on disk
+
+  /// Notes that all rows before a key are in memory, which were read from disk, and no other one, or all if the key is
+  /// `nil`.
+  mutating func endLoading(at key: [UInt8]?) { end = key }
+
+  /// Forgets the timers of rows from a key on, which are on disk.
+  mutating func cut(from key: [UInt8]) {
+    if let end, !LineEntry.precedes(key, end) { return }
+    end = key
+    tasks.removeAll { !LineEntry.precedes($0, key) }
+  }
+
   /// Keeps the timers of the first `taskMaximum` rows if there are more than twice as many. The others are read from
   /// disk later.
   mutating func trim() {
-    if current.count <= 2 * Self.taskMaximum { return }
-    let keys = current.keys.sorted { LineEntry.precedes($0, $1) }
-    end = keys[Self.taskMaximum]
-    for key in keys[Self.taskMaximum...] { forget(key) }
-    let current = current
-    tasks.removeAll { Self.isObsolete($0, current) }
+    if tasks.count <= 2 * Self.taskMaximum { return }
+    let keys = tasks.keys.sorted { LineEntry.precedes($0, $1) }
+    cut(from: keys[Self.taskMaximum])
   }
+
+  /// Forgets the timers of all rows, which are read from disk again.
+  mutating func forgetTasks() { cut(from: TaskKeys.timer(.min)) }
 
   // MARK: -
 
@@ -150,15 +142,12 @@ struct TaskTimers: ~Copyable {
   mutating func moveWall(by shift: Duration) {
     tasks.moveWall(by: shift)
     others.moveWall(by: shift)
-    dropObsoleteTasks()
   }
 
   mutating func removeAll() {
-    tasks = TimerHeap()
-    current = [:]
-    taskDateCount = 0
+    tasks.removeAll()
     attempts = TimerHeap()
-    others = TimerHeap()
+    others.removeAll()
     end = TaskKeys.timer(.min)
   }
 }

@@ -36,10 +36,9 @@ struct TimerHeap {
     var index = start
     while true {
       var least = index
-      for child in [2 * index + 1, 2 * index + 2]
-      where child < entries.count && entries[child].deadline < entries[least].deadline {
-        least = child
-      }
+      let (left, right) = (2 * index + 1, 2 * index + 2)
+      if left < entries.count, entries[left].deadline < entries[least].deadline { least = left }
+      if right < entries.count, entries[right].deadline < entries[least].deadline { least = right }
       if least == index { return }
       entries.swapAt(least, index)
       index = least

@@ -16,8 +16,12 @@ final class TaskAlarm: Sendable {
 
   /// Sets the time on the continuous clock at which to call `ring`, or `nil` for never. It replaces the time that was
   /// set before.
-  func set(_ deadline: Duration?, _ ring: @escaping @Sendable () -> Void) {
+  ///
+  /// `next` returns the time. Of several calls at once, the last one asks for it last, so no older time replaces a newer
+  /// one.
+  func set(_ next: () -> Duration?, _ ring: @escaping @Sendable () -> Void) {
     state.withLock { state in
+      let deadline = next()
       if state.deadline == deadline { return }
       state.task?.cancel()
       state.deadline = deadline

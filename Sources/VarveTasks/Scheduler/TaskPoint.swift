@@ -26,7 +26,7 @@ extension TaskScheduler {
   @_spi(Testing)
   public func die() {
     closeInbox()
-    alarm.set(nil) {}
+    alarm.set({ nil }, {})
     dispatcher.detach()
     state.withLock { $0.isRunning = false }
   }

@@ -5,9 +5,8 @@ internal import Varve
 extension TaskScheduler {
   typealias Plans = [(run: TaskRun, plan: TaskPlan)]
 
-  func commit(_ work: TaskWork, _ database: Database) async {
+  func commit(_ work: TaskWork, _ database: Database, _ start: UInt32) async {
     let (now, continuous) = (WallTime.milliseconds(clock.wallNow), clock.continuousNow)
-    let start = state.withLock { $0.start }
     var settlements = work.settlements
     // An attempt whose time has expired is settled before its handler is cancelled.
     let timeouts = work.timeouts.filter { $0.run.settle() }
@@ -33,6 +32,8 @@ extension TaskScheduler {
         label: "tasks", durability: isStrict ? .power : .process
       ) { [dispatcher] parts in
         let changes = AsideChanges(try TaskParts(parts), now: now, continuous: continuous, dispatcher)
+        // First those that have waited, because a commit changes a limited number of children.
+        for id in work.pending { try changes.resume(id) }
         var written: [Bool] = []
         written.reserveCapacity(plans.count)
         for (run, plan) in plans {
@@ -44,7 +45,6 @@ extension TaskScheduler {
         }
         try recorded.write(written, to: changes.parts)
         for (_, key) in work.due { try changes.makeReady(key) }
-        for id in work.pending { try changes.resume(id) }
         for slot in slots { try slot.write(to: changes, now: now) }
         for (id, key) in aged { try Self.age(id, key, changes, dispatcher) }
         for claim in claims { _ = try isBlind ? changes.writeBlind(claim) : changes.write(claim) }
@@ -68,9 +68,9 @@ extension TaskScheduler {
       report(plans, written, changed.cancelled, work, now)
       // Also those of commits that failed.
       cancel(settlements.lazy.filter(\.isTimeout).map(\.run))
-      for run in dispatcher.start(work.claims) { begin(run) }
+      for run in dispatcher.start(work.claims, of: start) { begin(run) }
     } catch {
-      await fail(work, settlements, error)
+      await fail(work, settlements, error, start)
     }
   }
 
@@ -130,13 +130,15 @@ extension TaskScheduler {
   /// Undoes the work of a commit that failed, so that it is tried again, after a second unless the error is a conflict.
   ///
   /// If the database is being closed, the method only fails the requests.
-  private func fail(_ work: TaskWork, _ settlements: [TaskSettlement], _ error: any Error) async {
+  private func fail(
+    _ work: TaskWork, _ settlements: [TaskSettlement], _ error: any Error, _ start: UInt32
+  ) async {
     if dispatcher.worker.isStopping {
       for request in work.requests { request.fail(error) }
       return
     }
     dispatcher.undo(work.claims, settlements)
-    dispatcher.requeue(work)
+    dispatcher.requeue(work, of: start)
     // Transactions changed what the commit had read each time it was tried. This is not a fault: the next commit reads
     // their changes.
     if let error = error as? DatabaseError, error.code == .conflict { return await Task.yield() }

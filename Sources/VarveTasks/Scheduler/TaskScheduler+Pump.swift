@@ -11,8 +11,10 @@ internal import Varve
 /// Attempts that end while a commit is made are part of the next one, so commits grow with the load.
 extension TaskScheduler {
   /// Starts the loop. It is called when there is work, and only if no other loop takes it.
-  func beginPump() {
-    let isRun = dispatcher.worker.runAsync { [self] database in await pump(database) }
+  ///
+  /// `start` is the number of the start whose work it does.
+  func beginPump(_ start: UInt32) {
+    let isRun = dispatcher.worker.runAsync { [self] database in await pump(database, start) }
     // The database is closed. The remaining work is done after it is opened again.
     if !isRun { resumeAll() }
   }
@@ -23,29 +25,28 @@ extension TaskScheduler {
     noteIdle()
   }
 
-  private func pump(_ database: Database) async {
+  private func pump(_ database: Database, _ start: UInt32) async {
     if !dispatcher.worker.isStopping {
       do { try await prune() } catch { TaskLog.failed(logger, error) }
     }
-    let start = state.withLock { $0.start }
     while let work = dispatcher.takeWork(start) {
       if dispatcher.worker.isStopping { return resumeAll() }
       for error in work.damaged { TaskLog.damaged(logger, error) }
       if !work.unhandled.isEmpty { await reportUnhandled(work.unhandled) }
       await read(work, database)
       let count = dispatcher.endCount.load(ordering: .acquiring)
-      await commit(work, database)
+      await commit(work, database, start)
       if !work.claims.isEmpty { dispatcher.waitForEnd(after: count) }
     }
     // Abandoned handlers have released their workers, so other attempts may start.
-    for run in dispatcher.start([]) { begin(run) }
+    for run in dispatcher.start([], of: start) { begin(run) }
     setAlarm()
     noteIdle()
   }
 
   /// Sets the alarm to the next time at which something is due.
   func setAlarm() {
-    alarm.set(dispatcher.nextDeadline) { [weak self] in
+    alarm.set({ dispatcher.nextDeadline }) { [weak self] in
       if let self, let host = dispatcher.timerFired() { host.wake() }
     }
   }
@@ -66,6 +67,7 @@ extension TaskScheduler {
       TaskLog.failed(logger, error)
       for (line, from) in work.refills { dispatcher.refill(line, from: from, nil, next: nil) }
       if work.timersFrom != nil { dispatcher.loadTimers(nil, next: nil) }
+      dispatcher.failLoads(work.loads.map(\.line))
       if !dispatcher.worker.isStopping { try? await clock.sleep(until: clock.continuousNow + .seconds(1)) }
     }
   }

@@ -194,7 +194,7 @@ public final class TaskScheduler: Sendable {
       try state.handlers.add(handler)
       return state.isRunning
     }
-    if isRunning { useHandlers() }
+    if isRunning { dispatcher.use(handler) }
   }
 
   /// Passes all handlers to the dispatcher. Of several calls at once, the last one passes the handlers of all.
@@ -277,7 +277,7 @@ public final class TaskScheduler: Sendable {
     let host = TaskDispatcher.Host(
       clock: clock, workers: configuration.workerCount, abandonAfter: configuration.abandonAfter, start: number,
       rules: { [weak self] in self?.rules(of: $0) ?? QueueRules() },
-      wake: { [weak self] in self?.beginPump() }, timersChanged: { [weak self] in self?.setAlarm() },
+      wake: { [weak self] in self?.beginPump(number) }, timersChanged: { [weak self] in self?.setAlarm() },
       released: { [weak self] in self?.beginSchedules() }, recorder: recorder)
     guard dispatcher.attach(host, state.withLock({ $0.handlers })) else {
       throw TaskError.alreadyRunning(path: database.path)
@@ -333,7 +333,7 @@ public final class TaskScheduler: Sendable {
       await reportAbandoned(runs)
     }
     try? await noteTime()
-    alarm.set(nil) {}
+    alarm.set({ nil }, {})
     dispatcher.detach()
     state.withLock { $0.isRunning = false }
     await endInbox()

@@ -67,6 +67,10 @@ final class AsideChanges: TaskChanging {
       let gone = Set(result.removed.map(\.key))
       result.entries.removeAll { gone.contains($0.entry.key) }
     }
+    if !result.removedTimers.isEmpty, !result.timers.isEmpty {
+      let gone = Set(result.removedTimers)
+      result.timers.removeAll { gone.contains($0.key) }
+    }
     return result
   }
 

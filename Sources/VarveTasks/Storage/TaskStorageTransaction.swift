@@ -135,7 +135,10 @@ public final class TaskStorageTransaction: ExtensionTransaction {
       let gone = Set(delta.removed.map(\.key))
       delta.entries.removeAll { gone.contains($0.entry.key) }
     }
-    removeObsoleteTimers()
+    if !delta.removedTimers.isEmpty {
+      let gone = Set(delta.removedTimers)
+      delta.timers.removeAll { gone.contains($0.key) }
+    }
     let stamp = version.number
     for index in delta.entries.indices where delta.entries[index].entry.stamp == TaskPosition.pendingStamp {
       delta.entries[index].entry.set(stamp: stamp)
@@ -317,19 +320,6 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     delta.moreTimers = timer.key
   }
 
-  /// Removes the timers of rows that the transaction has added and removed again.
-  private func removeObsoleteTimers() {
-    if delta.removedTimers.isEmpty || delta.timers.isEmpty { return }
-    // A row may have been added once more after that.
-    var ends: [[UInt8]: Int] = [:]
-    for (key, end) in delta.removedTimers { ends[key] = end }
-    var index = 0
-    delta.timers.removeAll { timer in
-      defer { index += 1 }
-      return ends[timer.key].map { index < $0 } ?? false
-    }
-  }
-
   // MARK: - Existing tasks
 
   /// Keeps claims from taking a task until the transaction has ended. Returns the attempt if the task runs.
@@ -364,9 +354,7 @@ public final class TaskStorageTransaction: ExtensionTransaction {
     if let old, old.position.kind == .line {
       delta.removed.append((old.position.line, old.id, old.position.key(of: old.id)))
     }
-    if let old, old.position.kind == .timed {
-      delta.removedTimers.append((old.position.key(of: old.id), delta.timers.count))
-    }
+    if let old, old.position.kind == .timed { delta.removedTimers.append(old.position.key(of: old.id)) }
     guard let new else { return }
     switch new.position.kind {
     case .line: delta.entries.append((new.position.line, LineEntry(new, new.bytes)))
