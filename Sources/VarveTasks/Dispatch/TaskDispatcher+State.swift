@@ -130,11 +130,14 @@ extension TaskDispatcher.State {
 
   mutating func takeClaims(_ work: inout TaskWork, _ host: TaskDispatcher.Host) {
     let maximum = claimMaximum(host)
+    var postponed: [TaskLine] = []
+    defer { for line in postponed { enqueue(line) } }
     while !hasSuspect, busyCount < maximum, let line = nextLine() {
       if line.family.isPaused { continue }
       switch take(from: line, &work, host) {
       case .over: enqueue(line)
       case .interrupted, .suspect: enqueueFirst(line)
+      case .postponed: postponed.append(line)
       case .idle: wakeFamily(of: line)
       }
       if line.isIdle { remove(line) }
@@ -151,6 +154,8 @@ extension TaskDispatcher.State {
     case interrupted
     /// The next task may have caused the death of a process. It waits until no other task runs.
     case suspect
+    /// The next task is such a task that has waited for long. Others may begin before it.
+    case postponed
     /// The line may start no task now.
     case idle
   }
@@ -212,7 +217,7 @@ extension TaskDispatcher.State {
       }
       if entry.crashes > 0, busyCount > 0 {
         isSuspectNext = isTimeOfSuspect(host)
-        return isSuspectNext ? .suspect : .over
+        return isSuspectNext ? .suspect : .postponed
       }
       if rules.rate != nil || rules.ratePerKey != nil, mustWait(line, host) { return .idle }
       guard let run = begin(stored, line, handler, host) else {

@@ -1,0 +1,65 @@
+import FutexLocks
+import Testing
+import Varve
+import VarveTesting
+
+@testable import VarveTasks
+
+/// Tests of a task that may have caused the death of a process, while other tasks run for long.
+@Suite(.timeLimit(.minutes(1)))
+struct SuspectTests {
+  @Test func `20 a task that crashed keeps others from beginning for a minute, and runs when no other task runs`()
+    async throws
+  {
+    let first = try TaskFixture(workers: 3)
+    let (begun, never) = (AsyncFlag(), AsyncFlag())
+    try first.handle { _, _ in
+      begun.set()
+      await never.wait()
+      return .done
+    }
+    try first.enqueue("suspect") { $0.queue = "a" }
+    try await first.scheduler.start()
+    await begun.wait()
+    // The process dies.
+    first.scheduler.dispatcher.detach()
+    try first.write { tx in try tx.pause("a") }
+
+    let fixture = try TaskFixture(first.database, workers: 3, clock: first.clock)
+    let (isRunning, mayEnd) = (AsyncFlag(), AsyncFlag())
+    try fixture.handle { note, _ in
+      if note.text == "long" {
+        isRunning.set()
+        await mayEnd.wait()
+      }
+      return .done
+    }
+    try fixture.enqueue("long") { $0.queue = "b" }
+    try await fixture.scheduler.start()
+    await isRunning.wait()
+    try fixture.write { tx in try tx.resume("a") }
+    func settle() async {
+      let dispatcher = fixture.scheduler.dispatcher
+      await fixture.poll { dispatcher.state.withLock { !$0.isPumping && $0.busyCount <= 1 } }
+    }
+    await settle()
+    try fixture.enqueue("later") { $0.queue = "c" }
+    await settle()
+    fixture.clock.advance(by: .seconds(59))
+    await settle()
+    #expect(fixture.lines.take() == ["long"])
+    // The minute is over without another event than its timer.
+    fixture.clock.advance(by: .seconds(1))
+    await fixture.poll { fixture.lines.count == 1 }
+    #expect(fixture.lines.take() == ["later"])
+    try fixture.enqueue("latest") { $0.queue = "d" }
+    await fixture.poll { fixture.lines.count == 1 }
+    #expect(fixture.lines.take() == ["latest"])
+    mayEnd.set()
+    await fixture.poll { fixture.lines.count == 1 }
+    #expect(fixture.lines.take() == ["suspect"])
+    await fixture.scheduler.waitUntilIdle()
+    never.set()
+    await fixture.scheduler.stop()
+  }
+}
