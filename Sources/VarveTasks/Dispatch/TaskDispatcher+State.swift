@@ -28,7 +28,7 @@ extension TaskDispatcher.State {
       fire(entry.action, &work)
     }
     host.recorder.noteTimers(late)
-    if timers.taskCount == 0, let end = timers.end, !isLoadingTimers, isDiscovered {
+    if needsTimers, isDiscovered, let end = timers.end {
       isLoadingTimers = true
       work.timersFrom = end
     }

@@ -523,12 +523,15 @@ extension TaskDispatcher.State {
   mutating func wakingHost() -> TaskDispatcher.Host? {
     guard let host, isDiscovered, !isPumping else { return nil }
     guard
-      !settlements.isEmpty || !pending.isEmpty || !requests.isEmpty
+      !settlements.isEmpty || !pending.isEmpty || !requests.isEmpty || needsTimers
         || (ringCount > 0 && busyCount < claimMaximum(host) && !isStopping && !areAllHeld)
     else { return nil }
     isPumping = true
     return host
   }
+
+  /// Whether the next timers of tasks are to be read from disk.
+  var needsTimers: Bool { timers.taskCount == 0 && timers.end != nil && !isLoadingTimers }
 
   /// Returns the host if no caller takes work, whether or not there is any. The caller must wake it.
   mutating func beginPumping() -> TaskDispatcher.Host? {

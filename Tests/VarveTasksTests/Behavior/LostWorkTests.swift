@@ -288,9 +288,14 @@ import VarveTesting
     try fixture.handle()
     try await fixture.scheduler.start()
     await fixture.scheduler.waitUntilIdle()
-    backend.fails.store(true, ordering: .releasing)
     let large = String(repeating: "x", count: 4 * LineEntry.valueMaximum)
-    try fixture.write { tx in try tx.enqueue(contentsOf: [Note(large), Note("next")]) }
+    try fixture.write { tx in
+      try tx.pause("default")
+      try tx.enqueue(contentsOf: [Note(large), Note("next")])
+    }
+    await fixture.scheduler.waitUntilIdle()
+    backend.fails.store(true, ordering: .releasing)
+    try fixture.write { tx in try tx.resume("default") }
     await fixture.poll { !backend.fails.load(ordering: .acquiring) }
     #expect(fixture.lines.take() == [])
     await fixture.poll {
